@@ -1,0 +1,101 @@
+# Everything that is done to this repository by hand or by CI. `make help` lists it.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+UV_VERSION := 0.13.8
+
+# The lock holds for these Pythons; the first of them on the path is taken. PYTHON=/path/to/python chooses another.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	"$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
+	&& echo "$$python" && break; done)
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- the environment -------------------------------------------------------------------------------------------------
+
+# From the lock alone: every file is a wheel with a known hash, so nothing is built and nothing else is fetched.
+.venv/.locked: requirements/dev.txt
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 to 3.13 found; install one (with its venv module) or set PYTHON=" >&2; exit 1; }
+	@echo "Installing the locked packages into .venv (about 820 MB on disk)"
+	@$(PYTHON) -m venv --clear .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input \
+		--only-binary :all: --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.venv/.installed: .venv/.locked pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input \
+		--no-index --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: install
+install: .venv/.installed ## Create .venv, or renew it when the lock changed
+
+.PHONY: lock
+lock: build/lock/bin/uv ## Resolve pyproject.toml into requirements/dev.txt (UV_ARGS=--upgrade for newer versions)
+	build/lock/bin/uv pip compile pyproject.toml --extra dev --quiet --universal --python-version 3.11 \
+		--only-binary :all: --generate-hashes --no-emit-index-url --custom-compile-command "make lock" \
+		--output-file requirements/dev.txt $(UV_ARGS)
+	@for python in 3.11 3.12 3.13; do for machine in x86_64 aarch64; do \
+		echo "checking that wheels exist for Python $$python on $$machine"; \
+		build/lock/bin/uv pip install --quiet --dry-run --target build/lock/none --python-version "$$python" \
+			--python-platform "$$machine-manylinux_2_28" --only-binary :all: --require-hashes -r requirements/dev.txt; \
+	done; done
+
+build/lock/bin/uv: Makefile
+	@$(PYTHON) -m venv --clear build/lock
+	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+# --- the two commands of the README ----------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: install ## Write a table, expire its snapshots and show that it still reads the same
+	@$(BIN)/lakesweep demo
+
+.PHONY: test
+test: install ## Run every test that this machine can run (PYTEST_ARGS="-k name" to choose)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# --- for contributors ------------------------------------------------------------------------------------------------
+
+.PHONY: check
+check: install ## Lint, formatting, types, import directions
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: install ## Format, and mend what ruff can mend
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: jars
+jars: ## Fetch the Java engine for the differential tests (needs a JDK and Maven)
+	@if command -v mvn javac >/dev/null && [ "$$(command -v mvn javac | wc -l)" = 2 ]; then \
+		$(MAKE) build/engine-classpath.txt; \
+	else \
+		echo "make jars: skipped, mvn and javac are both needed; the differential tests will be skipped too"; \
+	fi
+
+build/engine-classpath.txt: requirements/engine-pom.xml
+	@echo "Fetching the Java engine into the local Maven repository"
+	@mkdir -p build
+	@mvn --quiet --batch-mode --file requirements/engine-pom.xml dependency:build-classpath \
+		-Dmdep.outputFile=$(CURDIR)/$@.new </dev/null
+	@mv $@.new $@ && touch $@
+	@echo "Its class path is in $@"
+
+.PHONY: differential
+differential: install jars ## Compare with the Java engine on COUNT random tables
+	@$(if $(COUNT),LAKESWEEP_DIFFERENTIAL_COUNT=$(COUNT) )$(BIN)/python -m pytest tests/differential $(PYTEST_ARGS)
+
+.PHONY: clean
+clean: ## Remove everything that these commands made
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find shared tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,88 @@
+"""Where Lakesweep keeps its own documents about one table: never inside the table.
+
+Orphan cleaners of other engines remove what they do not know, so nothing of ours may lie below a table's root.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+
+from lakesweep.errors import FormatError, RefusedError
+from lakesweep.storage.location import parse_location
+from lakesweep.storage.store import Body, Store
+
+MAX_CONTROL_BYTES = 256 << 20
+
+
+def table_key(location: str) -> str:
+    """Return a readable name for a table that no other table shares.
+
+    The last two parts of its path, and a hash of the whole normalised location.
+    """
+    parts = [re.sub(r"[^A-Za-z0-9_.-]", "_", part)[:60] for part in location.split("/")[-2:] if part]
+    return "-".join([*parts, hashlib.sha256(location.encode("utf-8", "surrogatepass")).hexdigest()[:12]])
+
+
+def check_apart(control: str, table: str) -> None:
+    """Refuse a control location inside the table that it controls.
+
+    Raises:
+        RefusedError: `control` is the table's root or lies below it.
+    """
+    if parse_location(table).contains(parse_location(control)):
+        raise RefusedError(
+            f"control location {control} lies inside table {table}; expected a place outside, "
+            "since orphan cleaners of other engines would remove it",
+            code="control_inside_table",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ControlArea:
+    """The documents about one table in a control location."""
+
+    store: Store
+    table: str
+    """The table's normalised location."""
+
+    @property
+    def prefix(self) -> str:
+        """Return the folder of this table, with a closing slash."""
+        return f"tables/{table_key(self.table)}/"
+
+    def read(self, name: str) -> Body:
+        """Return one document."""
+        return self.store.read(self.prefix + name, max_bytes=MAX_CONTROL_BYTES)
+
+    def put(self, name: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        """Write one document and return its ETag."""
+        return self.store.put(self.prefix + name, data, if_absent=if_absent, if_match=if_match)
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names below `folder`, relative to this area."""
+        return [entry.key.removeprefix(self.prefix) for entry in self.store.list(self.prefix + folder)]
+
+    def path(self, name: str) -> str:
+        """Return where a document lies, for messages."""
+        return f"{self.store.location}/{self.prefix}{name}"
+
+
+def to_json_bytes(document: object) -> bytes:
+    """Return the form in which control documents are stored."""
+    return (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
+
+
+def from_json_bytes(data: bytes, path: str) -> dict[str, object]:
+    """Return a stored control document.
+
+    Raises:
+        FormatError: It is not a JSON object.
+    """
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: expected a JSON document, found {len(data)} bytes that do not parse") from error
+    if not isinstance(document, dict):
+        raise FormatError(f"{path}: expected a JSON object, found {type(document).__name__}")
+    return document

@@ -1,0 +1,87 @@
+"""The ledger: one row an object that a run wanted gone, before and after. Append-only.
+
+`ledger/dt=<day>/<run_id>/<batch>-intent.ndjson.gz` is written before a batch of deletes, `<batch>-result.ndjson.gz`
+after it. An intent without a result means that the batch was sent and its answer is not known.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.ndjson import pack, unpack
+from lakesweep.model.plan import Delete
+from lakesweep.storage.store import DeleteResult
+
+
+def day_of(run_id: str) -> str:
+    """Return the day in a run id, as in `20260131T120000Z-...`."""
+    return f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}"
+
+
+def timestamp(now_ms: int) -> str:
+    """Return the leading part of run and plan ids."""
+    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+class Ledger:
+    """The rows of one run."""
+
+    def __init__(self, area: ControlArea, run_id: str, plan_id: str) -> None:
+        self._area = area
+        self._folder = _folder(run_id)
+        self._plan_id = plan_id
+        self._batch = 0
+
+    def intend(self, deletes: Sequence[Delete]) -> None:
+        """Record what the next batch will delete."""
+        self._batch += 1
+        self._put("intent", [self._row(delete) for delete in deletes])
+
+    def record(
+        self, deletes: Sequence[Delete], results: Mapping[str, DeleteResult], kept: Iterable[tuple[Delete, str]]
+    ) -> None:
+        """Record what became of the batch.
+
+        Args:
+            deletes: What was sent.
+            results: By path.
+            kept: What a look kept back, with why.
+        """
+        rows = [
+            {**self._row(delete), "result": results[delete.path].code, "version_id": results[delete.path].version_id}
+            for delete in deletes
+        ]
+        rows += [{**self._row(delete), "result": "kept_by_look", "why": why} for delete, why in kept]
+        self._put("result", rows)
+
+    def _row(self, delete: Delete) -> dict[str, object]:
+        return {
+            "plan_id": self._plan_id,
+            "kind": delete.kind,
+            "key": delete.path,
+            "size_bytes": delete.size_bytes,
+            "reason": delete.reason,
+        }
+
+    def _put(self, part: str, rows: list[dict[str, object]]) -> None:
+        self._area.put(f"{self._folder}{self._batch:05d}-{part}.ndjson.gz", pack(rows))
+
+
+def settled(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, str]:
+    """Return path -> result of every object of a plan that earlier runs settled (gone, or kept by a look)."""
+    found: dict[str, str] = {}
+    for run_id in runs:
+        for name in area.names(_folder(run_id)):
+            if name.endswith("-result.ndjson.gz"):
+                for row in unpack(area.read(name).data, area.path(name)):
+                    if row.get("plan_id") == plan_id and row.get("result") in (
+                        "deleted",
+                        "already_gone",
+                        "kept_by_look",
+                    ):
+                        found[str(row["key"])] = str(row["result"])
+    return found
+
+
+def _folder(run_id: str) -> str:
+    return f"ledger/dt={day_of(run_id)}/{run_id}/"

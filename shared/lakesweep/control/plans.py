@@ -1,0 +1,151 @@
+"""Stored plans.
+
+`plans/<plan_id>/actions-<n>.ndjson.gz` are written first, `header.json` last: a plan without a header does not exist.
+`plans/<plan_id>/end.json` says how its execution ended. A loaded plan is held against its content hash, and every
+action against what may be touched at all (`check_action`), so a damaged or forged plan deletes nothing.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
+from lakesweep.control.ndjson import pack, unpack
+from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError, RefusedError
+from lakesweep.model.allowed import check_action
+from lakesweep.model.plan import PLAN_FORMAT_VERSION, Action, Delete, Plan, PlanHeader, Put, content_hash
+
+PLAN_LIFETIME_MS = 24 * 3_600_000
+"""How long a stored plan may wait for its execution."""
+_PART_ROWS = 20_000
+_PLAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEnd:
+    """How the execution of a plan ended."""
+
+    status: str
+    """`done`, `partial` or `stale`."""
+    run_id: str
+    finished_ms: int
+    runs: tuple[str, ...]
+    """Every run that worked on it."""
+
+
+def store_plan(area: ControlArea, plan: Plan) -> None:
+    """Write a plan, header last."""
+    folder = f"plans/{plan.header.plan_id}/"
+    for part, start in enumerate(range(0, len(plan.actions), _PART_ROWS)):
+        rows = [_action_row(action) for action in plan.actions[start : start + _PART_ROWS]]
+        area.put(f"{folder}actions-{part:05d}.ndjson.gz", pack(rows))
+    try:
+        area.put(f"{folder}header.json", to_json_bytes(dataclasses.asdict(plan.header)), if_absent=True)
+    except PreconditionFailedError as error:
+        raise RefusedError(
+            f"{area.path(folder)}: a plan of this id exists; expected a new one", code="plan_exists"
+        ) from error
+
+
+def load_header(area: ControlArea, plan_id: str) -> PlanHeader:
+    """Return the header of a stored plan.
+
+    Raises:
+        RefusedError: No such plan of this table, or one of a later format.
+        FormatError: The header is damaged.
+    """
+    if not _PLAN_ID.fullmatch(plan_id):
+        raise RefusedError(f"table {area.table}: {plan_id!r} is no plan id", code="no_such_plan")
+    name = f"plans/{plan_id}/header.json"
+    try:
+        body = area.read(name)
+    except ObjectNotFoundError as error:
+        raise RefusedError(
+            f"table {area.table}: expected plan {plan_id} in {area.store.location}, found none", code="no_such_plan"
+        ) from error
+    document = from_json_bytes(body.data, area.path(name))
+    if document.get("format_version") != PLAN_FORMAT_VERSION:
+        raise RefusedError(
+            f"{area.path(name)}: plan format {document.get('format_version')}; expected {PLAN_FORMAT_VERSION}",
+            code="unsupported_plan",
+        )
+    try:
+        header = PlanHeader(**{**document, "warnings": tuple(document.get("warnings", ()))})  # type: ignore[arg-type]
+    except TypeError as error:
+        raise FormatError(f"{area.path(name)}: expected the fields of a plan header: {error}") from error
+    if header.table != area.table:
+        raise RefusedError(
+            f"plan {plan_id} is of table {header.table}; expected {area.table}", code="plan_of_another_table"
+        )
+    return header
+
+
+def load_plan(area: ControlArea, plan_id: str) -> Plan:
+    """Return a stored plan, checked whole.
+
+    Raises:
+        RefusedError: No such plan, another table's, or an action that no plan may hold.
+        FormatError: Any part is damaged or missing.
+    """
+    header = load_header(area, plan_id)
+    actions = tuple(_stored_actions(area, header))
+    path = area.path(f"plans/{plan_id}/")
+    if len(actions) != header.action_count or content_hash(actions) != header.content_hash:
+        raise FormatError(f"{path}: expected {header.action_count} actions that match the header's hash, found others")
+    for action in actions:
+        check_action(action)
+    return Plan(header, actions)
+
+
+def _stored_actions(area: ControlArea, header: PlanHeader) -> Iterator[Action]:
+    for part in range(-(-header.action_count // _PART_ROWS)):
+        name = f"plans/{header.plan_id}/actions-{part:05d}.ndjson.gz"
+        try:
+            body = area.read(name)
+        except ObjectNotFoundError as error:
+            raise FormatError(f"{area.path(name)}: expected a part of the plan, found nothing") from error
+        for row in unpack(body.data, area.path(name)):
+            yield _action_of(row, area.path(name))
+
+
+def plan_ids(area: ControlArea) -> list[str]:
+    """Return the ids of all stored plans, ascending."""
+    return sorted(
+        name.split("/")[1] for name in area.names("plans/") if name.endswith("/header.json") and name.count("/") == 2
+    )
+
+
+def end_plan(area: ControlArea, plan_id: str, end: PlanEnd) -> None:
+    """Record how a plan's execution ended."""
+    area.put(f"plans/{plan_id}/end.json", to_json_bytes(dataclasses.asdict(end)))
+
+
+def plan_end(area: ControlArea, plan_id: str) -> PlanEnd | None:
+    """Return how a plan's execution ended, `None` when it has not."""
+    name = f"plans/{plan_id}/end.json"
+    try:
+        document = from_json_bytes(area.read(name).data, area.path(name))
+    except ObjectNotFoundError:
+        return None
+    status, run_id, finished_ms, runs = (document.get(key) for key in ("status", "run_id", "finished_ms", "runs"))
+    if not (
+        isinstance(status, str) and isinstance(run_id, str) and isinstance(finished_ms, int) and isinstance(runs, list)
+    ):
+        raise FormatError(f"{area.path(name)}: expected status, run_id, finished_ms and runs")
+    return PlanEnd(status, run_id, finished_ms, tuple(map(str, runs)))
+
+
+def _action_row(action: Action) -> dict[str, object]:
+    return {"action": "put" if isinstance(action, Put) else "delete", **dataclasses.asdict(action)}
+
+
+def _action_of(row: dict[str, object], path: str) -> Action:
+    fields = {key: value for key, value in row.items() if key != "action"}
+    try:
+        action: Action = (Put if row.get("action") == "put" else Delete)(**fields)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise FormatError(f"{path}: expected a plan's action: {error}") from error
+    if not all(isinstance(fields[key], str) for key in ("phase", "kind", "path", "reason")):
+        raise FormatError(f"{path}: expected text for phase, kind, path and reason of an action")
+    return action

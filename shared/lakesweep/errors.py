@@ -1,0 +1,89 @@
+"""What can go wrong, as far as a caller acts differently on it.
+
+Every class carries the exit code of the command line (`exit_code`) and a stable word (`code`) that appears in JSON.
+A message is one sentence that names the table or path, what was expected and what was found.
+"""
+
+
+class MaintenanceError(Exception):
+    """The base of every error that Lakesweep raises on purpose."""
+
+    exit_code = 1
+    code = "error"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+
+class UsageError(MaintenanceError):
+    """The caller's words are off: a malformed argument, a missing setting."""
+
+    exit_code = 2
+    code = "usage"
+
+
+class RefusedError(MaintenanceError):
+    """The request is understood and not carried out, because it could lose something."""
+
+    exit_code = 3
+    code = "refused"
+
+
+class FormatError(MaintenanceError):
+    """Bytes that do not decode as what they should be. Never means "empty"."""
+
+    exit_code = 1
+    code = "damaged"
+
+
+class UnsupportedFormatError(RefusedError):
+    """Bytes that are whole, and beyond this reader: a later version, or ORC without pyarrow."""
+
+    code = "unsupported"
+
+
+class StorageError(MaintenanceError):
+    """A request to a store failed; what it would have said is unknown."""
+
+    code = "storage"
+
+
+class ObjectNotFoundError(StorageError):
+    """The store answered that this key does not exist."""
+
+    code = "not_found"
+
+
+class AccessDeniedError(StorageError):
+    """The store refused the request."""
+
+    exit_code = 3
+    code = "access_denied"
+
+
+class PreconditionFailedError(StorageError):
+    """A conditional put or delete found something else than the caller expected."""
+
+    code = "precondition_failed"
+
+
+class StalePlanError(RefusedError):
+    """The table moved in a way that the plan does not allow for; plan again."""
+
+    code = "stale"
+
+
+class LeaseHeldError(MaintenanceError):
+    """Another maintainer holds this table's lease."""
+
+    exit_code = 5
+    code = "lease_held"
+
+
+class LeaseLostError(MaintenanceError):
+    """This run no longer owns its lease, so it stopped."""
+
+    exit_code = 4
+    code = "lease_lost"

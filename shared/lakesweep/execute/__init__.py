@@ -1,0 +1,1 @@
+"""Applying a stored plan: look again, delete a batch, record it. Decides nothing except to stop."""

@@ -1,0 +1,135 @@
+"""Look at the roots again, right before deleting.
+
+A plan was made from the roots of one moment. Since then a writer may have committed, somebody may have tagged a
+snapshot that is going, made a branch, reset a consumer, or begun a rollback. A look lists all roots again and answers
+with what must now stay as well, or with "stale": the table moved in a way that the plan does not allow for.
+
+Roots that vanish below the plan's end are normal: this run removes them.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lakesweep.errors import StalePlanError
+from lakesweep.model.facts import FileKind, Freed, References, base_name
+from lakesweep.model.plan import Delete, PlanHeader
+from lakesweep.model.roots import BranchListing, RootRef, TableListing
+from lakesweep.storage.store import Store
+from lakesweep.table.discover import ROOT_FOLDERS, discover
+from lakesweep.table.documents import read_consumers, read_hint, read_roots
+from lakesweep.table.metadata import MetadataReader
+from lakesweep.table.references import find_references
+from lakesweep.table.root_files import read_root_files
+
+SETTLE_MS = 10_000
+"""How long LATEST may name an older snapshot than the newest before it counts as merely behind. A rollback writes
+LATEST first and removes the newer snapshots right after."""
+_POLL_MS = 500
+_MAX_POLLS = 10 * SETTLE_MS // _POLL_MS
+NO_REFERENCES = References()
+
+
+@dataclass(slots=True)
+class Looker:
+    """Compares a table's roots with those that a plan was made from."""
+
+    store: Store
+    header: PlanHeader
+    sleep: Callable[[float], None] = time.sleep
+    seen: dict[str, str] = field(default_factory=dict)
+    """Path -> ETag of every root that is accounted for."""
+    _consumers: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.seen = dict(self.header.roots_seen)
+
+    def look(self, pending: Sequence[Delete]) -> References:
+        """Return what roots that appeared since the last look need of `pending`.
+
+        Raises:
+            StalePlanError: The plan must not go on.
+            StorageError: A listing or a read failed.
+            RefusedError: A new root cannot be read.
+        """
+        listing = self._settled_listing()
+        own = listing.branches[self.header.branch]
+        self._check_snapshots(own)
+        self._check_consumers(own)
+        new = [ref for ref in listing.roots() if self.seen.get(ref.path) != ref.etag]
+        if not new:
+            return NO_REFERENCES
+        references = references_of(self.store, new, pending, self.header.branch)
+        self.seen.update({ref.path: ref.etag for ref in new})
+        return references
+
+    def _settled_listing(self) -> TableListing:
+        for _ in range(_MAX_POLLS):
+            listing = discover(self.store, ROOT_FOLDERS)
+            own = listing.branches.get(self.header.branch)
+            if own is None or not own.snapshots:
+                raise self._stale("all its snapshots vanished")
+            if not hint_lags(self.store, own):
+                return listing
+            self.sleep(_POLL_MS / 1000)
+        raise self._stale("LATEST keeps changing and never names the newest snapshot")
+
+    def _check_snapshots(self, own: BranchListing) -> None:
+        end_id = self.header.end_id
+        for ref in (*own.snapshots, *own.changelogs):
+            if ref.path in self.header.roots_seen and self.header.roots_seen[ref.path] != ref.etag:
+                raise self._stale(f"{ref.path} is another document than when the plan was made")
+        latest_seen = self.header.snapshots.get("latest")
+        present = {ref.id for ref in own.snapshots}
+        if isinstance(latest_seen, int) and latest_seen not in present and (end_id is None or latest_seen >= end_id):
+            raise self._stale(f"snapshot {latest_seen}, the newest when the plan was made, vanished")
+
+    def _check_consumers(self, own: BranchListing) -> None:
+        changed = [ref for ref in own.consumers if self._consumers.get(ref.path) != ref.etag]
+        for name, next_id in read_consumers(self.store, changed).items():
+            if self.header.end_id is not None and next_id < self.header.end_id:
+                raise self._stale(f"consumer {name} needs snapshot {next_id}; the plan ends at {self.header.end_id}")
+        self._consumers.update({ref.path: ref.etag for ref in changed})
+
+    def _stale(self, what: str) -> StalePlanError:
+        return StalePlanError(
+            f"table {self.header.table}, branch {self.header.branch}: {what}; expected the table as plan "
+            f"{self.header.plan_id} saw it"
+        )
+
+
+def hint_lags(store: Store, branch: BranchListing) -> bool:
+    """Tell whether LATEST names an existing snapshot below the newest, as at the beginning of a rollback.
+
+    A hint that nobody touched for `SETTLE_MS` is merely behind (and is not even read).
+    """
+    document = branch.hints.get("snapshot/LATEST")
+    if document is None or store.now_ms() - document.modified_ms >= SETTLE_MS:
+        return False
+    hint = read_hint(store, document.path)
+    ids = [ref.id for ref in branch.snapshots]
+    return hint is not None and hint in ids and hint != ids[-1]
+
+
+def references_of(store: Store, refs: Sequence[RootRef], pending: Sequence[Delete], branch: str) -> References:
+    """Return what the roots `refs` need of `pending`.
+
+    A root that vanishes between listing and reading needs nothing.
+
+    Raises:
+        StalePlanError: A snapshot of the maintained branch vanished.
+    """
+    documents = read_roots(store, refs)
+    for ref in documents.vanished:
+        if ref.kind == "snapshot" and ref.branch == branch:
+            raise StalePlanError(f"table {store.location}: {ref.path} vanished while it was read; expected it to stay")
+    freed = [_as_freed(delete) for delete in pending if delete.kind != "snapshot"]
+    reader = MetadataReader(store)
+    wants_changelog = any(file.kind == "changelog" for file in freed)
+    files = read_root_files(reader, documents.roots, lambda root: wants_changelog and root.ref.kind != "tag")
+    return find_references(reader, files.values(), freed, branch)
+
+
+def _as_freed(delete: Delete) -> Freed:
+    kind: FileKind = delete.kind  # type: ignore[assignment]
+    return Freed(kind, delete.path, delete.size_bytes, delete.reason, delete.owner or base_name(delete.path))

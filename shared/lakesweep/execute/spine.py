@@ -1,0 +1,256 @@
+"""Carry out a stored plan: look, delete a batch, write the ledger, and so on to the end.
+
+Executing decides nothing except to stop, or to keep what a look says. Any executed prefix is harmless:
+
+- Before the first document is gone, stopping leaves the table as it was.
+- After it, the files that are still to go belong to no root, or a look says which they belong to.
+
+So a plan that turns out stale before its first delete is dropped. One that turns out stale later is finished in
+*salvage*: no further document goes, every root that exists now is asked again for what it needs, and only what none of
+them needs is removed.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lakesweep.control import intent as intents
+from lakesweep.control.area import ControlArea
+from lakesweep.control.lease import Lease, acquire
+from lakesweep.control.ledger import Ledger, settled
+from lakesweep.control.plans import PlanEnd, end_plan
+from lakesweep.errors import LeaseLostError, MaintenanceError, StalePlanError
+from lakesweep.execute.look import Looker, references_of
+from lakesweep.model.facts import References, base_name
+from lakesweep.model.outcome import FailedDelete, Outcome
+from lakesweep.model.plan import Action, Delete, Plan, Put
+from lakesweep.storage.store import DeleteRequest, DeleteResult
+from lakesweep.table.discover import ROOT_FOLDERS, discover
+from lakesweep.table.stores import TableStores
+
+BATCH_KEYS = 1000
+"""Deletes that share one look and one ledger entry, as many as one DeleteObjects request takes."""
+_GONE = ("deleted", "already_gone")
+DOCUMENT_PHASE = "documents"
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """How an execution ended."""
+
+    status: str
+    """`done`, `partial` (some objects are still there) or `stale` (the table moved)."""
+    outcome: Outcome
+    message: str = ""
+    """Why it is stale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What an execution works with."""
+
+    stores: TableStores
+    area: ControlArea
+    sleep: Callable[[float], None] = time.sleep
+    progress: Callable[[int, int], None] = lambda done, total: None
+    """Called with objects settled so far and in all."""
+
+
+def execute(
+    env: Environment, plan: Plan, run_id: str, *, grace_ms: int = 0, earlier_runs: tuple[str, ...] = ()
+) -> Executed:
+    """Execute a stored plan under the table's lease.
+
+    Args:
+        env: Stores and control area.
+        plan: Checked and stored.
+        run_id: This run.
+        grace_ms: How long readers that opened an expiring snapshot may go on before its files go.
+        earlier_runs: Runs that began this plan and did not end it; what their ledgers settled is not done again.
+
+    Raises:
+        LeaseHeldError: Another run maintains this table.
+        LeaseLostError: The lease went to another run; this one stopped.
+        StorageError: A request failed; the intent stays, and the next run finishes the plan.
+    """
+    lease = acquire(env.area, run_id)
+    try:
+        executed = _Execution(env, plan, run_id, lease, grace_ms, earlier_runs).run()
+        lease.check()
+        runs = (*earlier_runs, run_id)
+        end_plan(env.area, plan.header.plan_id, PlanEnd(executed.status, run_id, env.area.store.now_ms(), runs))
+        intents.clear(env.area)
+        return executed
+    finally:
+        lease.release()
+
+
+class _Execution:
+    def __init__(
+        self, env: Environment, plan: Plan, run_id: str, lease: Lease, grace_ms: int, earlier_runs: tuple[str, ...]
+    ) -> None:
+        self._env = env
+        self._plan = plan
+        self._run_id = run_id
+        self._lease = lease
+        self._grace_ms = grace_ms
+        self._earlier_runs = earlier_runs
+        self._ledger = Ledger(env.area, run_id, plan.header.plan_id)
+        self._looker = Looker(env.stores.table, plan.header, env.sleep)
+        self._kept: dict[str, str] = {}
+        self._outcome = Outcome()
+        self._documents_gone = False
+
+    def run(self) -> Executed:
+        header = self._plan.header
+        runs = (*self._earlier_runs, self._run_id)
+        # The intent must be visible before the first look: whoever tags a snapshot writes first and reads the intent
+        # after, so one of the two always sees the other.
+        intents.publish(
+            self._env.area,
+            intents.Intent(header.plan_id, header.branch, header.end_id, runs, self._env.area.store.now_ms()),
+        )
+        done = settled(self._env.area, header.plan_id, self._earlier_runs)
+        self._documents_gone = any(
+            delete.phase == DOCUMENT_PHASE and done.get(delete.path) in _GONE for delete in self._plan.deletes
+        )
+        self._kept = {path: "an earlier run kept it" for path, result in done.items() if result == "kept_by_look"}
+        pending = [action for action in self._plan.actions if done.get(action.path) not in _GONE]
+        try:
+            self._carry_out(pending)
+        except StalePlanError as error:
+            return self._after_stale(pending, error)
+        return Executed("partial" if self._outcome.failed else "done", self._outcome)
+
+    def _carry_out(self, pending: Sequence[Action]) -> None:
+        total = sum(isinstance(action, Delete) for action in pending)
+        for batch in batches(pending):
+            self._lease.check()
+            references = self._looker.look([a for a in pending if isinstance(a, Delete)])
+            self._keep(pending, references)
+            self._batch(batch)
+            self._env.progress(self._outcome.deleted + self._outcome.already_gone, total)
+            if self._grace_ms and batch[0].phase == DOCUMENT_PHASE:
+                self._wait(self._grace_ms)
+
+    def _wait(self, grace_ms: int) -> None:
+        """Wait for readers, holding the lease."""
+        step_ms = 60_000
+        while grace_ms > 0:
+            self._env.sleep(min(step_ms, grace_ms) / 1000)
+            grace_ms -= step_ms
+            self._lease.check()
+
+    def _keep(self, pending: Sequence[Action], references: References) -> None:
+        """Take out of the plan what roots that appeared since need."""
+        if not references.names and not references.unknown:
+            return
+        for action in pending:
+            if isinstance(action, Delete) and action.phase != DOCUMENT_PHASE:
+                name = base_name(action.path)
+                if (
+                    name in references.names
+                    or (action.owner is not None and action.owner in references.names)
+                    or action.kind in references.unknown
+                ):
+                    self._kept.setdefault(action.path, "a root that appeared after planning needs it")
+
+    def _batch(self, batch: Sequence[Action]) -> None:
+        """Delete one batch, phase by phase: the next begins when the one before is complete."""
+        deletes = [a for a in batch if isinstance(a, Delete) and a.path not in self._kept]
+        kept = [(a, self._kept[a.path]) for a in batch if isinstance(a, Delete) and a.path in self._kept]
+        self._ledger.intend(deletes)
+        results: dict[str, DeleteResult] = {}
+        try:
+            for phase in dict.fromkeys(action.phase for action in batch):
+                for action in batch:
+                    if isinstance(action, Put) and action.phase == phase:
+                        store, key = self._env.stores.resolve(action.path)
+                        store.put(key, action.body.encode())
+                found = self._delete([delete for delete in deletes if delete.phase == phase])
+                results.update(found)
+                self._check_documents(phase, found)
+        finally:
+            answered = [delete for delete in deletes if delete.path in results]
+            self._outcome += outcome_of(answered, results, len(kept))
+            self._ledger.record(answered, results, kept)
+
+    def _check_documents(self, phase: str, found: dict[str, DeleteResult]) -> None:
+        if phase != DOCUMENT_PHASE:
+            return
+        self._documents_gone = self._documents_gone or any(result.ok for result in found.values())
+        for path, result in found.items():
+            if result.code == "precondition_failed":
+                raise StalePlanError(
+                    f"table {self._plan.header.table}: {path} is another document than when the plan was made"
+                )
+            if not result.ok:
+                raise MaintenanceError(
+                    f"table {self._plan.header.table}: {path} could not be deleted ({result.code}), so the files that "
+                    "it refers to stay; expected permission to delete snapshot documents",
+                    code=result.code,
+                )
+
+    def _delete(self, deletes: Sequence[Delete]) -> dict[str, DeleteResult]:
+        results: dict[str, DeleteResult] = {}
+        by_store: dict[str, list[tuple[Delete, str]]] = {}
+        for delete in deletes:
+            store, key = self._env.stores.resolve(delete.path)
+            by_store.setdefault(store.location, []).append((delete, key))
+        for entries in by_store.values():
+            store, _ = self._env.stores.resolve(entries[0][0].path)
+            requests = [DeleteRequest(key, delete.etag) for delete, key in entries]
+            answers = store.delete(requests)
+            results |= {delete.path: answer for (delete, _), answer in zip(entries, answers, strict=True)}
+        return results
+
+    def _after_stale(self, pending: Sequence[Action], error: StalePlanError) -> Executed:
+        if not self._documents_gone:
+            return Executed("stale", self._outcome, str(error))
+        self._salvage([a for a in pending if isinstance(a, Delete) and a.phase != DOCUMENT_PHASE])
+        return Executed("stale", self._outcome, str(error))
+
+    def _salvage(self, deletes: Sequence[Delete]) -> None:
+        """Remove what no root that exists now needs. See the module's docstring."""
+        table = self._env.stores.table
+        for batch in batches(deletes):
+            self._lease.check()
+            refs = list(discover(table, ROOT_FOLDERS).roots())
+            if not refs:
+                raise LeaseLostError(f"table {table.location}: no root is left; expected some, so nothing more goes")
+            self._keep(deletes, references_of(table, refs, deletes, self._plan.header.branch))
+            self._batch(batch)
+
+
+def batches(actions: Sequence[Action]) -> Iterator[tuple[Action, ...]]:
+    """Split actions, in their order, into what one look covers.
+
+    Documents and hints make batches of their own, so that a look lies between them and the first data file.
+    """
+    batch: list[Action] = []
+    for action in actions:
+        boundary = bool(batch) and _is_head(batch[-1]) != _is_head(action)
+        if boundary or len(batch) >= BATCH_KEYS:
+            yield tuple(batch)
+            batch = []
+        batch.append(action)
+    if batch:
+        yield tuple(batch)
+
+
+def _is_head(action: Action) -> bool:
+    return action.phase in (DOCUMENT_PHASE, "hints")
+
+
+def outcome_of(deletes: Sequence[Delete], results: dict[str, DeleteResult], kept_count: int) -> Outcome:
+    """Fold the results of one batch."""
+    gone = [delete for delete in deletes if results[delete.path].code == "deleted"]
+    return Outcome(
+        deleted=len(gone),
+        already_gone=sum(results[delete.path].code == "already_gone" for delete in deletes),
+        failed=tuple(
+            FailedDelete(delete.path, results[delete.path].code) for delete in deletes if not results[delete.path].ok
+        ),
+        kept_by_look=kept_count,
+        deleted_bytes=sum(delete.size_bytes or 0 for delete in gone),
+    )

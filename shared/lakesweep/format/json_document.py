@@ -1,0 +1,177 @@
+"""JSON documents: one object per file, with typed access to its fields.
+
+The three ways a document can hurt a reader are bounded before it is parsed: its size, its nesting, and the number of
+values that a few bytes each can expand to. A field that holds `null` reads as a field that is absent, as Java does it.
+"""
+
+import json
+import re
+from decimal import Decimal
+from typing import NoReturn
+
+from lakesweep.errors import FormatError
+
+MAX_BYTES = 16 << 20
+MAX_DEPTH = 64
+MAX_SEPARATORS = 500_000
+"""More commas, colons and brackets than a schema of ten thousand columns has; a million tiny values cost 100 MiB."""
+
+MAX_NAME_BYTES = 1024
+"""The longest object key of S3, so no file name is longer."""
+
+_SEPARATORS = (b"{", b"[", b",", b":")
+# Possessive, and the closing quote is optional: one pass however the quotes are placed.
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def parse_object(body: bytes, path: str) -> dict[str, object]:
+    """Parse a document that must be one JSON object.
+
+    Fractions become `Decimal`, so no digit is lost. Of a key that is given twice, the last one counts.
+    """
+    value = parse_value(body, path)
+    if not isinstance(value, dict):
+        raise FormatError(f"{path}: expected a JSON object, found {describe(value)}")
+    return value
+
+
+def parse_value(body: bytes, path: str) -> object:
+    """Parse any JSON value in UTF-8, within the bounds of this module."""
+    if len(body) > MAX_BYTES:
+        raise FormatError(f"{path}: expected a JSON document of at most {MAX_BYTES} bytes, found {len(body)}")
+    if (separators := sum(body.count(sign) for sign in _SEPARATORS)) > MAX_SEPARATORS:
+        raise FormatError(f"{path}: expected at most {MAX_SEPARATORS} JSON values, found {separators} separators")
+    _check_depth(body, path)
+    try:
+        return json.loads(body.decode("utf-8"), parse_float=Decimal, parse_constant=_refuse_constant)
+    # ArithmeticError: an exponent that Decimal cannot hold. RecursionError: the caller's stack was almost used up.
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        raise FormatError(f"{path}: expected JSON in UTF-8, found {shorten(str(error))}") from error
+
+
+def get_int(document: dict[str, object], field: str, path: str) -> int | None:
+    """Return a whole number that fits in 64 bits, or None where it is absent."""
+    value = document.get(field)
+    if value is None:
+        return None
+    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+        raise wrong_type(path, field, "a 64-bit integer", value)
+    return value
+
+
+def require_int(document: dict[str, object], field: str, path: str) -> int:
+    """Return a whole number that fits in 64 bits."""
+    value = get_int(document, field, path)
+    if value is None:
+        raise wrong_type(path, field, "a 64-bit integer", None)
+    return value
+
+
+def get_str(document: dict[str, object], field: str, path: str) -> str | None:
+    """Return a text, or None where it is absent."""
+    value = document.get(field)
+    return None if value is None else check_str(value, path, field)
+
+
+def require_str(document: dict[str, object], field: str, path: str) -> str:
+    """Return a text."""
+    return check_str(document.get(field), path, field)
+
+
+def get_list(document: dict[str, object], field: str, path: str) -> list[object]:
+    """Return an array, empty where it is absent."""
+    value = document.get(field)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise wrong_type(path, field, "an array", value)
+    return value
+
+
+def get_object(document: dict[str, object], field: str, path: str) -> dict[str, object]:
+    """Return an object, empty where it is absent."""
+    value = document.get(field)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise wrong_type(path, field, "an object", value)
+    return value
+
+
+def get_file_name(document: dict[str, object], field: str, path: str) -> str | None:
+    """Return the name of a file that this document refers to, or None where it is absent."""
+    name = get_str(document, field, path)
+    return None if name is None else check_file_name(name, path, field)
+
+
+def require_file_name(document: dict[str, object], field: str, path: str) -> str:
+    """Return the name of a file that this document refers to."""
+    return check_file_name(require_str(document, field, path), path, field)
+
+
+def check_str(value: object, path: str, field: str) -> str:
+    """Return `value` if it is a text that UTF-8 can hold: JSON's escapes can spell half a character."""
+    if not isinstance(value, str):
+        raise wrong_type(path, field, "a text", value)
+    if not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise wrong_type(path, field, "text in Unicode", value) from error
+    return value
+
+
+def check_file_name(name: str, path: str, field: str) -> str:
+    """Return `name` if it is one plain path part.
+
+    Names stored in metadata become keys that are deleted. One with a slash or a `..` would lead out of its folder.
+    """
+    try:
+        size = len(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        size = 0
+    if not 0 < size <= MAX_NAME_BYTES or name in (".", "..") or "/" in name or _CONTROL.search(name):
+        raise wrong_type(path, field, "a plain file name", name)
+    return name
+
+
+def wrong_type(path: str, field: str, expected: str, found: object) -> FormatError:
+    """Build the error for a field that holds something else than it should."""
+    return FormatError(f"{path}: expected {expected} in {field}, found {describe(found)}")
+
+
+def describe(value: object) -> str:
+    """Return `value` in a few words, however large it is."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return f"an object of {len(value)} fields"
+    if isinstance(value, list):
+        return f"an array of {len(value)} values"
+    if isinstance(value, int) and value.bit_length() > 256:
+        return "a huge number"
+    return shorten(ascii(value)) if isinstance(value, str) else shorten(str(value))
+
+
+def shorten(text: str) -> str:
+    """Return the beginning of `text`, as much as a message can take."""
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def _check_depth(body: bytes, path: str) -> None:
+    if body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
+        return
+    depth = 0
+    for match in _STRING_OR_BRACKET.finditer(body):
+        first = body[match.start()]
+        if first in b"[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise FormatError(f"{path}: expected JSON nested at most {MAX_DEPTH} deep, found more")
+        elif first in b"]}":
+            depth -= 1
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name}, which is not JSON")

@@ -1,0 +1,131 @@
+"""Manifests: which data files a commit added and deleted.
+
+Source: Paimon `ManifestEntry`, `DataFileMeta`, `FileEntry`.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from lakesweep.errors import FormatError
+from lakesweep.format.json_document import check_file_name
+from lakesweep.format.metadata_file import check_version, read_rows
+from lakesweep.format.projection import Row, Want
+from lakesweep.format.uri import check_external_path
+
+VERSION = 2
+ADD = 0
+DELETE = 1
+
+POSTPONE_BUCKET = -2
+"""Files whose bucket is not decided yet. No other negative bucket holds files."""
+
+_WANTS = (
+    Want("_VERSION", "int", required=True),
+    Want("_KIND", "int", required=True),
+    Want("_PARTITION", "bytes", required=True),
+    Want("_BUCKET", "int", required=True),
+    Want(
+        "_FILE",
+        "record",
+        required=True,
+        fields=(
+            Want("_LEVEL", "int", required=True),
+            Want("_FILE_NAME", "string", required=True),
+            Want("_FILE_SIZE", "int", required=True),
+            Want("_EXTRA_FILES", "strings", required=True),
+            Want("_EMBEDDED_FILE_INDEX", "bytes"),
+            Want("_EXTERNAL_PATH", "string"),
+            Want("_FILE_SOURCE", "int"),
+            Want("_ROW_COUNT", "int", required=True),
+        ),
+    ),
+)
+
+Identity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
+
+
+class ManifestEntry(NamedTuple):
+    """One data file, added or deleted."""
+
+    is_add: bool
+    partition: bytes
+    """The partition's values as one row. Partitions are equal when these bytes are; see `binary_row`."""
+    bucket: int
+    level: int
+    file_name: str
+    file_size: int
+    extra_files: tuple[str, ...]
+    """Files that lie beside the data file and go when it goes."""
+    embedded_index: bytes | None
+    external_path: str | None
+    """Where the data file lies instead of the table's own folder, exactly as it was written."""
+    file_source: int | None
+    """0 written, 1 compacted, None unknown."""
+    row_count: int
+
+    @property
+    def identity(self) -> Identity:
+        """What a DELETE must match, to the byte, to delete an ADD."""
+        return (
+            self.partition,
+            self.bucket,
+            self.level,
+            self.file_name,
+            self.extra_files,
+            self.embedded_index,
+            self.external_path,
+        )
+
+
+def read_manifest(body: bytes, path: str, *, expected_size: int | None = None) -> Iterator[ManifestEntry]:
+    """Read a manifest, in the order of the file.
+
+    The frame is checked before this returns. Entries are decoded block by block, so an error may come after some of
+    them; what was yielded before it is not the whole.
+
+    Args:
+        body: The whole file.
+        path: What messages call it.
+        expected_size: The `file_size` that the manifest list records.
+    """
+    return _entries(read_rows(body, path, _WANTS, expected_size), path)
+
+
+def live_entries(manifests: Iterable[Iterable[ManifestEntry]]) -> list[ManifestEntry]:
+    """Return the ADDs that no DELETE matches, in the order they came.
+
+    Where in the manifests a DELETE stands does not matter: an entry that is added again after that stays deleted.
+    """
+    added: list[ManifestEntry] = []
+    deleted: set[Identity] = set()
+    for manifest in manifests:
+        for entry in manifest:
+            if entry.is_add:
+                added.append(entry)
+            else:
+                deleted.add(entry.identity)
+    return [entry for entry in added if entry.identity not in deleted] if deleted else added
+
+
+def _entries(rows: Iterator[Row], path: str) -> Iterator[ManifestEntry]:
+    for version, kind, partition, bucket, file in rows:
+        level, name, size, extra_files, index, external_path, source, row_count = file
+        if version != VERSION:
+            check_version(version, VERSION, path)
+        if kind != ADD and kind != DELETE:
+            raise FormatError(f"{path}: expected the kind 0 or 1 of {name}, found {kind}")
+        if bucket < POSTPONE_BUCKET or level < 0 or size < 0 or row_count < 0:
+            raise FormatError(
+                f"{path}: expected a bucket, level, size and row count of {name}, "
+                f"found {bucket}, {level}, {size} and {row_count}"
+            )
+        # Nearly every name passes these cheap looks; a name of 255 characters takes at most 1 020 bytes.
+        if not 0 < len(name) < 256 or "/" in name or name[0] == "." or not name.isprintable():
+            check_file_name(name, path, "_FILE_NAME")
+        for extra in extra_files:
+            check_file_name(extra, path, "_EXTRA_FILES")
+        if external_path is not None:
+            check_external_path(external_path, path, "_EXTERNAL_PATH")
+        yield ManifestEntry(
+            kind == ADD, partition, bucket, level, name, size, extra_files, index, external_path, source, row_count
+        )

@@ -1,0 +1,83 @@
+"""Manifest lists: which manifests make up a snapshot. Source: Paimon `ManifestFileMeta`."""
+
+from typing import NamedTuple
+
+from lakesweep.errors import FormatError
+from lakesweep.format.json_document import check_file_name
+from lakesweep.format.metadata_file import check_version, read_rows
+from lakesweep.format.projection import Want
+
+VERSION = 2
+
+_WANTS = (
+    Want("_VERSION", "int", required=True),
+    Want("_FILE_NAME", "string", required=True),
+    Want("_FILE_SIZE", "int", required=True),
+    Want("_NUM_ADDED_FILES", "int", required=True),
+    Want("_NUM_DELETED_FILES", "int", required=True),
+    Want("_SCHEMA_ID", "int", required=True),
+    Want("_PARTITION_STATS", "record", fields=(Want("_MIN_VALUES", "bytes"), Want("_MAX_VALUES", "bytes"))),
+    Want("_EXTRA_FILES", "strings"),
+    Want("_MIN_BUCKET", "int"),
+    Want("_MAX_BUCKET", "int"),
+    Want("_MIN_LEVEL", "int"),
+    Want("_MAX_LEVEL", "int"),
+    Want("_MIN_ROW_ID", "int"),
+    Want("_MAX_ROW_ID", "int"),
+    Want("_TOTAL_BUCKETS", "int"),
+)
+
+
+class ManifestMeta(NamedTuple):
+    """One manifest, as a manifest list names it. Ranges are None where the writer did not keep them."""
+
+    file_name: str
+    file_size: int
+    added_count: int
+    deleted_count: int
+    schema_id: int
+    partition_min: bytes | None
+    """The smallest value of each partition key, as one row; see `binary_row`."""
+    partition_max: bytes | None
+    extra_files: tuple[str, ...]
+    """Side files of the manifest; they go when it goes."""
+    min_bucket: int | None = None
+    max_bucket: int | None = None
+    min_level: int | None = None
+    max_level: int | None = None
+    min_row_id: int | None = None
+    max_row_id: int | None = None
+    total_buckets: int | None = None
+
+
+def read_manifest_list(body: bytes, path: str, *, expected_size: int | None = None) -> tuple[ManifestMeta, ...]:
+    """Read a manifest list; the order is that of the file, which expiry depends on.
+
+    Args:
+        body: The whole file.
+        path: What messages call it.
+        expected_size: The snapshot's `base_manifest_list_size` and its like, where it has them.
+    """
+    return tuple(_meta(row, path) for row in read_rows(body, path, _WANTS, expected_size))
+
+
+def _meta(row: tuple[object, ...], path: str) -> ManifestMeta:
+    version, name, size, added, deleted, schema_id, stats, extra_files, *ranges = row
+    assert isinstance(version, int) and isinstance(name, str) and isinstance(schema_id, int)
+    assert isinstance(size, int) and isinstance(added, int) and isinstance(deleted, int)
+    check_version(version, VERSION, path)
+    if min(size, added, deleted) < 0:
+        raise FormatError(f"{path}: expected a size and counts of {name}, found {size}, {added} and {deleted}")
+    partition_min, partition_max = stats if isinstance(stats, tuple) else (None, None)
+    extras = extra_files if isinstance(extra_files, tuple) else ()
+    return ManifestMeta(
+        check_file_name(name, path, "_FILE_NAME"),
+        size,
+        added,
+        deleted,
+        schema_id,
+        partition_min,
+        partition_max,
+        tuple(check_file_name(extra, path, "_EXTRA_FILES") for extra in extras),
+        *(value if isinstance(value, int) else None for value in ranges),
+    )

@@ -1,0 +1,51 @@
+"""Metadata files: manifests, manifest lists and index manifests, whatever container their table chose.
+
+The name does not tell the container, the first bytes do.
+"""
+
+from collections.abc import Iterator
+
+from lakesweep.errors import FormatError, UnsupportedFormatError
+from lakesweep.format import avro, orc, projection
+from lakesweep.format.json_document import describe
+from lakesweep.format.projection import Row, Want
+
+PARQUET_MAGIC = b"PAR1"
+
+
+def read_rows(body: bytes, path: str, wants: tuple[Want, ...], expected_size: int | None) -> Iterator[Row]:
+    """Decode the wanted fields of every record.
+
+    The frame is checked before this returns, records as they are asked for.
+
+    Args:
+        body: The whole file.
+        path: What messages call it.
+        wants: The fields.
+        expected_size: The size that other metadata records for this file. A file that was cut between two blocks looks
+            whole, so pass it whenever it is known.
+
+    Raises:
+        FormatError: The file is damaged.
+        UnsupportedFormatError: It takes a later version, or another package, to read it.
+    """
+    if expected_size is not None and len(body) != expected_size:
+        raise FormatError(f"{path}: expected {expected_size} bytes, as recorded in the metadata, found {len(body)}")
+    if body.startswith(avro.MAGIC):
+        return projection.read_rows(avro.read_container(body, path), wants)
+    if body.startswith(orc.MAGIC):
+        return orc.read_rows(body, path, wants)
+    if body.startswith(PARQUET_MAGIC):
+        raise UnsupportedFormatError(
+            f"{path}: expected an Avro or ORC file, found Parquet", code="unsupported_container"
+        )
+    found = describe(repr(body[:8]))
+    raise FormatError(f"{path}: expected an Avro or ORC file, found {len(body)} bytes that begin {found}")
+
+
+def check_version(version: int, expected: int, path: str) -> None:
+    """Refuse entries of another version: their fields may mean something else."""
+    if version != expected:
+        raise UnsupportedFormatError(
+            f"{path}: expected entries of version {expected}, found version {version}", code="unsupported_version"
+        )

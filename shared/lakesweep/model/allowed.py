@@ -1,0 +1,69 @@
+"""What a plan may touch at all.
+
+The last fence before a delete: exact keys of known kinds, where that kind can lie, and nothing else. A planner keeps
+what does not fit; a stored plan with such an action is refused whole.
+"""
+
+import re
+
+from lakesweep.errors import RefusedError
+from lakesweep.model.plan import Action, Put
+
+_BRANCH = r"(?:branch/branch-[^/]+/)?"
+_ANY = re.DOTALL
+_BUCKET = re.compile(
+    r"(?!(?:snapshot|changelog|tag|schema|consumer|branch|manifest|index|statistics|service|metadata)/)"
+    r"(?:.+/)?bucket-(?:0|[1-9][0-9]*|postpone)/[^/]+",
+    _ANY,
+)
+_DELETE_PATHS = {
+    "snapshot": (re.compile(_BRANCH + r"snapshot/snapshot-[0-9]+", _ANY),),
+    "data": (_BUCKET,),
+    "extra": (_BUCKET,),
+    "changelog": (_BUCKET,),
+    "index": (re.compile(r"index/[^/]+", _ANY), _BUCKET),
+    "index_manifest": (re.compile(r"manifest/[^/]+", _ANY),),
+    "manifest": (re.compile(r"manifest/[^/]+", _ANY),),
+    "manifest_list": (re.compile(r"manifest/[^/]+", _ANY),),
+    "statistics": (re.compile(r"statistics/[^/]+", _ANY),),
+}
+_PUT_PATHS = {"hint": re.compile(_BRANCH + r"snapshot/EARLIEST", _ANY)}
+_EXTERNAL_KINDS = frozenset({"data", "extra", "changelog", "index"})
+_EXTERNAL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/)?/.+", _ANY)
+
+
+def is_external(path: str) -> bool:
+    """Tell whether a path is an absolute URI or path instead of one below the table root."""
+    return _EXTERNAL.fullmatch(path) is not None
+
+
+def may_delete(kind: str, path: str) -> bool:
+    """Tell whether a path is an exact key where objects of this kind lie.
+
+    Whether an external path lies below a declared root is for the caller to check.
+    """
+    if is_external(path):
+        return kind in _EXTERNAL_KINDS and _is_plain(path.split("://", 1)[-1].lstrip("/"))
+    return _is_plain(path) and any(pattern.fullmatch(path) for pattern in _DELETE_PATHS.get(kind, ()))
+
+
+def check_action(action: Action) -> None:
+    """Refuse an action that no plan may hold.
+
+    Raises:
+        RefusedError: With code `forbidden_action`.
+    """
+    if isinstance(action, Put):
+        pattern = _PUT_PATHS.get(action.kind)
+        fine = pattern is not None and _is_plain(action.path) and pattern.fullmatch(action.path) is not None
+    else:
+        fine = may_delete(action.kind, action.path)
+    if not fine:
+        raise RefusedError(
+            f"{type(action).__name__.lower()} {action.kind} {action.path!r} is nothing that a plan may do",
+            code="forbidden_action",
+        )
+
+
+def _is_plain(path: str) -> bool:
+    return "\0" not in path and all(part not in ("", ".", "..") for part in path.split("/"))

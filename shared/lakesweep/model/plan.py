@@ -1,0 +1,114 @@
+"""A plan: everything a run will do, decided before anything is done.
+
+A plan is stored before it is executed, so that a run that dies can be finished by the next one, and so that every
+deletion can be explained afterwards.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+PLAN_FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove one object."""
+
+    phase: str
+    """Phases run in the order of the plan; one starts when the one before is complete."""
+    kind: str
+    """What it is: `snapshot`, `data`, `manifest`, ..."""
+    path: str
+    """Relative to the table root, an absolute URI when external."""
+    size_bytes: int | None
+    """As metadata or a listing states it; `None` where nothing does."""
+    reason: str
+    """One sentence without a full stop."""
+    etag: str | None = None
+    """Delete only while the object still is this one."""
+    owner: str | None = None
+    """Name of the data file that an extra file goes or stays with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write one small document."""
+
+    phase: str
+    kind: str
+    path: str
+    body: str
+    reason: str
+
+
+Action = Delete | Put
+
+
+@dataclass(frozen=True, slots=True)
+class PlanHeader:
+    """What a plan was made from, and for how long it holds."""
+
+    plan_id: str
+    operation: str
+    table: str
+    branch: str
+    created_ms: int
+    expires_ms: int
+    code_version: str
+    arguments: Mapping[str, object]
+    """What the caller asked for, as JSON values."""
+    policy: Mapping[str, object]
+    """The rules in force after table options and arguments met."""
+    roots_seen: Mapping[str, str]
+    """Path -> ETag of every root of every branch at planning time."""
+    end_id: int | None
+    """First snapshot id of the branch that survives; no id from here on may vanish while the plan runs."""
+    snapshots: Mapping[str, object]
+    """`earliest`, `latest`, `expired` for reports."""
+    kept: Mapping[str, int]
+    """What was considered and stays, by reason."""
+    warnings: tuple[str, ...] = ()
+    needs_confirmation: bool = False
+    """So large and so unlike the table's own rules that a person must name the plan to have it executed."""
+    content_hash: str = ""
+    action_count: int = 0
+    format_version: int = PLAN_FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A header and ordered actions."""
+
+    header: PlanHeader
+    actions: tuple[Action, ...] = field(default=())
+
+    @property
+    def deletes(self) -> tuple[Delete, ...]:
+        """Return the actions that delete."""
+        return tuple(action for action in self.actions if isinstance(action, Delete))
+
+
+def content_hash(actions: Sequence[Action]) -> str:
+    """Return a hash of what `actions` would do, independent of their order."""
+    total = 0
+    for action in actions:
+        text = "\0".join(
+            (
+                type(action).__name__,
+                action.phase,
+                action.kind,
+                action.path,
+                action.body if isinstance(action, Put) else "",
+            )
+        )
+        total = (total + int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), "big")) % (
+            1 << 256
+        )
+    return f"{total:064x}"
+
+
+def count_by_kind(deletes: Sequence[Delete]) -> dict[str, int]:
+    """Return how many objects of each kind would go."""
+    return dict(sorted(Counter(delete.kind for delete in deletes).items()))

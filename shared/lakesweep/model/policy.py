@@ -1,0 +1,50 @@
+"""Retention rules as numbers: how many snapshots stay, and for how long."""
+
+from dataclasses import dataclass
+
+from lakesweep.errors import RefusedError
+
+INT_MAX = 2_147_483_647
+"""What Paimon writes for "no ceiling"."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRetention:
+    """The retention of one branch's snapshots.
+
+    Source: Paimon `CoreOptions` (`snapshot.num-retained.min`, `.max`, `snapshot.time-retained`,
+    `snapshot.expire.limit`) and `ExpireConfig`.
+    """
+
+    retain_min: int = 10
+    """At least so many ids stay, whatever their age."""
+    retain_max: int = INT_MAX
+    """Ids beyond this count go, whatever their age."""
+    time_retained_ms: int = 3_600_000
+    """A snapshot is old when its successor was committed longer ago than this."""
+    limit: int = 50
+    """One run advances by at most so many ids."""
+
+    def check(self) -> None:
+        """Refuse numbers that could empty a table or mean nothing.
+
+        Raises:
+            RefusedError: With a `code` that names the rule.
+        """
+        if self.retain_min < 1:
+            raise RefusedError(
+                f"retain_min is {self.retain_min}; at least 1 snapshot must stay, or the table loses its state",
+                code="retain_min_below_one",
+            )
+        if self.retain_max < self.retain_min:
+            raise RefusedError(
+                f"retain_max is {self.retain_max}, retain_min is {self.retain_min}; expected retain_max >= retain_min",
+                code="retain_max_below_min",
+            )
+        if self.limit < 1:
+            raise RefusedError(f"max_deletes is {self.limit}; expected at least 1", code="limit_below_one")
+        if self.time_retained_ms < 0:
+            raise RefusedError(
+                f"the cutoff lies {-self.time_retained_ms} ms in the future; expected a time that has passed",
+                code="cutoff_in_future",
+            )

@@ -1,0 +1,31 @@
+"""What every operation gets: a table, the place for our own documents, and the edges' clock."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lakesweep.control.area import ControlArea
+from lakesweep.model.table_ref import TableRef
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.store import Store
+
+
+def _no_progress(done: int, total: int) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table to work on. The edges (CLI, functions, jobs) make it."""
+
+    ref: TableRef
+    store: Store
+    area: ControlArea | None
+    """Where plans, lease and ledger live; without one nothing is executed."""
+    open_store: Callable[[str], Store]
+    """Opens the store of a declared external root."""
+    counter: RequestCounter = field(default_factory=RequestCounter)
+    clock_ms: Callable[[], int] = lambda: int(time.time() * 1000)
+    """The caller's own clock: only what a caller writes as "now" is held against it."""
+    sleep: Callable[[float], None] = time.sleep
+    progress: Callable[[int, int], None] = _no_progress

@@ -1,0 +1,180 @@
+"""Run an operation: finish what a dead run left, plan, store the plan, execute it, report.
+
+A dry run is the same plan that nobody executes. A run that finds nothing to do writes nothing.
+"""
+
+from collections.abc import Callable
+
+from lakesweep.control import intent as intents
+from lakesweep.control.area import ControlArea
+from lakesweep.control.plans import load_plan, plan_end, store_plan
+from lakesweep.control.reports import store_report
+from lakesweep.errors import RefusedError, StalePlanError, UsageError
+from lakesweep.execute.spine import Executed, execute
+from lakesweep.model.plan import Plan
+from lakesweep.model.report import Refusal, RunReport, Status
+from lakesweep.operations.context import Table
+from lakesweep.operations.identifiers import new_id
+from lakesweep.operations.table_environment import environment
+
+PLAN_ATTEMPTS = 3
+"""How often a table that changes while it is read is read again."""
+
+Planner = Callable[[Table], Plan]
+
+
+def require_area(table: Table) -> ControlArea:
+    """Return where our own documents about the table live.
+
+    Raises:
+        UsageError: No control location was given.
+    """
+    if table.area is None:
+        raise UsageError(
+            f"table {table.ref}: --execute needs a control location; expected --control or $LAKESWEEP_CONTROL, "
+            "the same for every maintainer of this table, since they meet at one lease there",
+            code="control_missing",
+        )
+    return table.area
+
+
+def plan_only(table: Table, operation: str, planner: Planner) -> RunReport:
+    """Plan, and store the plan where there is a place for it."""
+    try:
+        plan = _plan(table, planner)
+    except RefusedError as error:
+        return refused(table, operation, error)
+    if not plan.actions:
+        return _report(table, operation, "nothing_to_do", plan)
+    if table.area is not None:
+        store_plan(table.area, plan)
+    return _report(table, operation, "planned", plan)
+
+
+def plan_and_execute(table: Table, operation: str, planner: Planner, *, grace_ms: int = 0) -> RunReport:
+    """Plan and carry the plan out; a plan that an earlier run began is finished first."""
+    area = require_area(table)
+    try:
+        finish_begun(table)
+        plan = _plan(table, planner)
+    except RefusedError as error:
+        return refused(table, operation, error)
+    if not plan.actions:
+        return _report(table, operation, "nothing_to_do", plan)
+    store_plan(area, plan)
+    if plan.header.needs_confirmation:
+        return refused(table, operation, _unconfirmed(plan), plan)
+    return _execute(table, plan, grace_ms=grace_ms)
+
+
+def execute_stored(table: Table, plan_id: str, *, confirm: str | None = None, grace_ms: int = 0) -> RunReport:
+    """Execute a plan that was stored earlier. Doing so twice is harmless."""
+    area = require_area(table)
+    try:
+        plan = load_plan(area, plan_id)
+        if plan.header.branch != table.ref.branch:
+            raise RefusedError(
+                f"plan {plan_id} is of branch {plan.header.branch}; expected --branch {table.ref.branch}",
+                code="plan_of_another_branch",
+            )
+        begun = intents.current(area)
+        if begun is not None and begun.plan_id != plan_id:
+            finish_begun(table)
+            begun = None
+        end = plan_end(area, plan_id)
+        if end is not None and end.status == "done":
+            return _report(table, plan.header.operation, "nothing_to_do", plan)
+        if end is not None and end.status == "stale":
+            raise RefusedError(
+                f"plan {plan_id} ended stale in run {end.run_id}; expected a new plan", code="plan_stale"
+            )
+        earlier = begun.runs if begun is not None else end.runs if end is not None else ()
+        if not earlier and table.store.now_ms() >= plan.header.expires_ms:
+            raise RefusedError(f"plan {plan_id} is past its expiry; expected a new plan", code="plan_expired")
+        if plan.header.needs_confirmation and confirm != plan_id and not earlier:
+            raise _unconfirmed(plan)
+    except RefusedError as error:
+        return refused(table, "execute", error)
+    return _execute(table, plan, grace_ms=grace_ms, earlier_runs=earlier)
+
+
+def finish_begun(table: Table) -> RunReport | None:
+    """Finish the plan that an earlier run began and did not end, if there is one."""
+    area = require_area(table)
+    begun = intents.current(area)
+    if begun is None:
+        return None
+    plan = load_plan(area, begun.plan_id)
+    return _execute(table, plan, earlier_runs=begun.runs)
+
+
+def _plan(table: Table, planner: Planner) -> Plan:
+    for _ in range(PLAN_ATTEMPTS - 1):
+        try:
+            return planner(table)
+        except StalePlanError:
+            continue
+    return planner(table)
+
+
+def _execute(table: Table, plan: Plan, *, grace_ms: int = 0, earlier_runs: tuple[str, ...] = ()) -> RunReport:
+    area = require_area(table)
+    started_ms = table.store.now_ms()
+    run_id = new_id(started_ms)
+    env = environment(table, area, plan)
+    try:
+        executed = execute(env, plan, run_id, grace_ms=grace_ms, earlier_runs=earlier_runs)
+    except RefusedError as error:
+        return refused(table, plan.header.operation, error, plan)
+    report = _executed_report(table, plan, run_id, executed)
+    store_report(area, run_id, report.to_json(), report.all_warnings(), started_ms, table.store.now_ms())
+    return report
+
+
+def _executed_report(table: Table, plan: Plan, run_id: str, executed: Executed) -> RunReport:
+    status: Status = {"done": "done", "partial": "partial"}.get(executed.status, "stale")  # type: ignore[assignment]
+    return RunReport(
+        operation=plan.header.operation,
+        table=table.ref.location,
+        branch=plan.header.branch,
+        status=status,
+        plan=plan,
+        run_id=run_id,
+        executed=True,
+        refusal=Refusal("stale", executed.message) if status == "stale" else None,
+        outcome=executed.outcome,
+        requests=table.counter.snapshot(),
+    )
+
+
+def refused(table: Table, operation: str, error: RefusedError, plan: Plan | None = None) -> RunReport:
+    """Return the report of an operation that was not carried out."""
+    return RunReport(
+        operation=operation,
+        table=table.ref.location,
+        branch=table.ref.branch,
+        status="stale" if isinstance(error, StalePlanError) else "refused",
+        plan=plan,
+        refusal=Refusal(error.code, str(error)),
+        requests=table.counter.snapshot(),
+    )
+
+
+def _report(table: Table, operation: str, status: Status, plan: Plan) -> RunReport:
+    return RunReport(
+        operation=operation,
+        table=table.ref.location,
+        branch=table.ref.branch,
+        status=status,
+        plan=plan,
+        requests=table.counter.snapshot(),
+    )
+
+
+def _unconfirmed(plan: Plan) -> RefusedError:
+    data = sum(delete.phase == "data" for delete in plan.deletes)
+    return RefusedError(
+        f"plan {plan.header.plan_id} overrides the table's own retention and takes {data} data files, more than it "
+        f"leaves; expected: lakesweep execute TABLE {plan.header.plan_id} --confirm {plan.header.plan_id}",
+        code="confirmation_needed",
+    )

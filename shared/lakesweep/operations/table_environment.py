@@ -1,0 +1,26 @@
+"""What a plan is executed with: the table's store, and its declared external roots."""
+
+from lakesweep.control.area import ControlArea
+from lakesweep.execute.spine import Environment
+from lakesweep.model.allowed import is_external
+from lakesweep.model.plan import Plan
+from lakesweep.operations.context import Table
+from lakesweep.table.discover import discover
+from lakesweep.table.documents import read_all_schemas
+from lakesweep.table.stores import TableStores, declared_roots
+
+
+def environment(table: Table, area: ControlArea, plan: Plan) -> Environment:
+    """Return what `plan` is executed with.
+
+    A plan is data, so what it says is outside the table is held against the schemas again.
+    """
+    roots: tuple[str, ...] = ()
+    if any(is_external(action.path) for action in plan.actions):
+        roots = declared_roots(read_all_schemas(table.store, discover(table.store, ("schema", "branch"))))
+    return Environment(
+        stores=TableStores(table.store, roots, table.open_store),
+        area=area,
+        sleep=table.sleep,
+        progress=table.progress,
+    )

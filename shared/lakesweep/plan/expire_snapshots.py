@@ -1,0 +1,87 @@
+"""Turn what an expiry would free, and what must stay, into ordered actions.
+
+The order is documents first: once the snapshot documents are gone nobody can tag, branch from, roll back to or open a
+snapshot whose files are going. The plan itself is stored before, so a run that dies after the documents is finished by
+the next one. (The engine deletes data first, having no stored plan; the end state is the same.)
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakesweep.model.allowed import is_external, may_delete
+from lakesweep.model.facts import Freed, References
+from lakesweep.model.plan import Action, Delete, Put
+from lakesweep.model.roots import RootRef
+from lakesweep.model.table_ref import branch_dir
+
+PHASES = ("documents", "hints", "data", "changelog", "index", "manifest", "manifest_list", "statistics")
+"""Order of execution; a phase starts when the one before it is complete."""
+
+_PHASE_OF = {
+    "data": "data",
+    "extra": "data",
+    "changelog": "changelog",
+    "index": "index",
+    "index_manifest": "index",
+    "manifest": "manifest",
+    "manifest_list": "manifest_list",
+    "statistics": "statistics",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryActions:
+    """Ordered actions, and how many files stay for which reason."""
+
+    actions: tuple[Action, ...]
+    kept: Mapping[str, int]
+
+
+def plan_expiry(
+    branch: str,
+    expired: Sequence[RootRef],
+    end_id: int,
+    why_expired: Mapping[int, str],
+    freed: Iterable[Freed],
+    references: References,
+    is_declared: Callable[[str], bool],
+) -> ExpiryActions:
+    """Plan the removal of `expired` and of what they alone hold.
+
+    Args:
+        branch: The branch that is maintained.
+        expired: Documents of the snapshots that go, ascending by id.
+        end_id: The first snapshot that stays.
+        why_expired: Snapshot id -> one sentence without a full stop.
+        freed: What the expiring snapshots hold by the engine's rules.
+        references: What the roots that stay need.
+        is_declared: Tells whether an external path lies below a declared root.
+    """
+    kept: Counter[str] = Counter()
+    deletes: list[Delete] = []
+    for file in freed:
+        why = references.reason_to_keep(file)
+        if why is None and not may_delete(file.kind, file.path):
+            why = "unknown_name"
+        if why is None and is_external(file.path) and not is_declared(file.path):
+            why = "undeclared_external_root"
+        if why is None:
+            owner = file.owner if file.owner != file.name else None
+            deletes.append(
+                Delete(_PHASE_OF[file.kind], file.kind, file.path, file.size_bytes, file.reason, owner=owner)
+            )
+        else:
+            kept[why] += 1
+    documents = [
+        Delete("documents", "snapshot", ref.path, ref.size_bytes, why_expired[ref.id], ref.etag) for ref in expired
+    ]
+    actions: list[Action] = [*documents, earliest_hint(branch, end_id)]
+    actions += sorted(deletes, key=lambda delete: (PHASES.index(delete.phase), delete.path))
+    return ExpiryActions(tuple(actions), dict(sorted(kept.items())))
+
+
+def earliest_hint(branch: str, earliest_id: int) -> Put:
+    """Return the action that points EARLIEST at the first snapshot that stays."""
+    path = f"{branch_dir(branch)}snapshot/EARLIEST"
+    return Put("hints", "hint", path, str(earliest_id), f"snapshot {earliest_id} is the first that stays")

@@ -1,0 +1,122 @@
+"""The store: where objects lie.
+
+A *store* is rooted at one location (a table, a control location, an external data root) and knows objects by *key*:
+a relative path with `/` between its parts, never empty, never absolute, never with a `.` or `..` part. Reading,
+listing and deleting cannot leave the root.
+
+Guarantees that every implementation gives, and that `tests/conformance` holds it to:
+
+- `read` and `list` see every `put` and `delete` that has returned.
+- A failed request raises `StorageError`; it never looks like an empty answer or a missing object.
+- `put` is atomic: a reader sees the old body or the new one.
+- A conditional `put` has at most one winner.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One entry of a listing."""
+
+    key: str
+    size_bytes: int
+    etag: str
+    """Changes when the body is replaced. Opaque: compare, never parse."""
+    modified_ms: int
+    """Epoch milliseconds by the store's clock."""
+    is_link: bool = False
+    """A symbolic link of a local folder: listed so that it can be reported, never followed, never deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What `read` returns."""
+
+    data: bytes
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRequest:
+    """One key to delete; with `etag`, only while the object still has it (where the store can check)."""
+
+    key: str
+    etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteResult:
+    """What became of one `DeleteRequest`."""
+
+    key: str
+    code: str
+    """`deleted`, `already_gone`, or why it failed: `precondition_failed`, `access_denied`, `is_link`, `is_directory`,
+    or another word of the store."""
+    version_id: str | None = None
+    """The delete marker that a versioned bucket made; deleting that marker brings the object back."""
+
+    @property
+    def ok(self) -> bool:
+        """The object is not there any more."""
+        return self.code in ("deleted", "already_gone")
+
+
+class Store(Protocol):
+    """Objects below one root."""
+
+    @property
+    def location(self) -> str:
+        """The normalised root: `s3://bucket/prefix` or an absolute path, without a closing slash."""
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Yield every object whose key starts with `prefix`, in ascending key order, in pages.
+
+        Args:
+            prefix: `""` for everything, or a folder with its closing slash (`snapshot/`). Directory markers
+                (keys that end in `/`) are not yielded. A folder that does not exist yields nothing.
+
+        Raises:
+            StorageError: Any page failed; what was yielded before is not the whole.
+        """
+
+    def read(self, key: str, max_bytes: int | None = None) -> Body:
+        """Return one object.
+
+        Args:
+            key: Which object.
+            max_bytes: Refuse a longer body with `StorageError` (code `too_large`) instead of loading it.
+
+        Raises:
+            ObjectNotFoundError: It does not exist.
+            StorageError: Anything else, a symbolic link anywhere on the way included.
+        """
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        """Write one object and return its ETag.
+
+        Raises:
+            PreconditionFailedError: `if_absent` and something is there, or `if_match` and it is not that.
+            StorageError: Anything else; the object may or may not have been written.
+        """
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        """Delete up to 1 000 keys and say for each what became of it, in the order of `requests`.
+
+        Requests without an ETag travel together (one request of the store); those with one go singly, in ascending
+        windows, where the store checks them. A missing object is `already_gone` where the store can tell, else
+        `deleted`.
+
+        Raises:
+            StorageError: The request as a whole failed; any of the keys may be gone.
+        """
+
+    def now_ms(self) -> int:
+        """Return the store's own clock, in epoch milliseconds (for S3 the Date header of its latest answer)."""
+
+
+def delete_all(keys: Iterable[str]) -> list[DeleteRequest]:
+    """Return unconditional delete requests for `keys`."""
+    return [DeleteRequest(key) for key in keys]

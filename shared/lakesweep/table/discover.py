@@ -1,0 +1,96 @@
+"""Find every root of every branch by listing.
+
+Hints never decide what exists: a stale, missing, garbage or too high `LATEST` changes nothing here. A branch's
+documents lie below `branch/branch-<name>/`, everything else of it lies in the table's common folders.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from lakesweep.errors import RefusedError
+from lakesweep.format.names import changelog_id_of, schema_id_of, snapshot_id_of
+from lakesweep.model.roots import BranchListing, DocumentRef, RootKind, RootRef, TableListing
+from lakesweep.model.table_ref import MAIN
+from lakesweep.storage.store import Store, StoredObject
+
+ROOT_FOLDERS = ("snapshot", "changelog", "tag", "consumer", "branch")
+"""Folders that a look reads again."""
+ALL_FOLDERS = (*ROOT_FOLDERS, "schema")
+
+_BRANCH_PATH = re.compile(r"branch/branch-(.+?)/((?:snapshot|changelog|tag|consumer|schema)/.+)", re.DOTALL)
+_HINTS = frozenset({"EARLIEST", "LATEST"})
+_SUCCESS_FOLDER = "tag-success-file/"
+
+
+def discover(store: Store, folders: Iterable[str] = ALL_FOLDERS) -> TableListing:
+    """List all roots, consumers, schemas and hints of all branches.
+
+    Costs one LIST a folder (per 1 000 names).
+
+    Raises:
+        StorageError: A listing failed.
+        RefusedError: A symbolic link stands where roots live, so there may be roots that cannot be seen.
+    """
+    folders = tuple(folders)
+    with ThreadPoolExecutor(max_workers=len(folders)) as pool:
+        pages = list(pool.map(lambda folder: list(store.list(f"{folder}/")), folders))
+    return sort_listing(store.location, (entry for page in pages for entry in page))
+
+
+def sort_listing(location: str, entries: Iterable[StoredObject]) -> TableListing:
+    """Turn listed objects into roots by branch."""
+    by_branch: dict[str, list[tuple[str, StoredObject]]] = defaultdict(list)
+    for entry in entries:
+        if entry.is_link:
+            raise RefusedError(
+                f"table {location}: {entry.key} is a symbolic link; expected plain files and folders there, "
+                "since roots behind a link cannot be protected",
+                code="symbolic_link",
+            )
+        match = _BRANCH_PATH.fullmatch(entry.key)
+        if match:
+            by_branch[match[1]].append((match[2], entry))
+        elif not entry.key.startswith("branch/"):
+            by_branch[MAIN].append((entry.key, entry))
+    by_branch.setdefault(MAIN, [])
+    return TableListing(branches={name: _branch(name, found) for name, found in sorted(by_branch.items())})
+
+
+def _branch(branch: str, found: Iterable[tuple[str, StoredObject]]) -> BranchListing:
+    roots: dict[RootKind, list[RootRef]] = {"snapshot": [], "changelog": [], "tag": []}
+    consumers: list[DocumentRef] = []
+    schemas: list[tuple[int, DocumentRef]] = []
+    hints: dict[str, DocumentRef] = {}
+    for path, entry in found:
+        folder, name = path.split("/", 1)
+        if folder in ("snapshot", "changelog") and name in _HINTS:
+            hints[path] = _document(name, entry)
+        elif folder == "snapshot" and snapshot_id_of(name) is not None:
+            roots["snapshot"].append(_root(branch, "snapshot", name.removeprefix("snapshot-"), entry))
+        elif folder == "changelog" and changelog_id_of(name) is not None:
+            roots["changelog"].append(_root(branch, "changelog", name.removeprefix("changelog-"), entry))
+        elif folder == "tag" and name.startswith("tag-") and not name.startswith(_SUCCESS_FOLDER):
+            roots["tag"].append(_root(branch, "tag", name.removeprefix("tag-"), entry))
+        elif folder == "consumer" and name.startswith("consumer-"):
+            consumers.append(_document(name.removeprefix("consumer-"), entry))
+        elif folder == "schema" and (schema_id := schema_id_of(name)) is not None:
+            schemas.append((schema_id, _document(str(schema_id), entry)))
+    return BranchListing(
+        name=branch,
+        snapshots=tuple(sorted(roots["snapshot"], key=lambda ref: ref.id)),
+        changelogs=tuple(sorted(roots["changelog"], key=lambda ref: ref.id)),
+        tags=tuple(sorted(roots["tag"], key=lambda ref: ref.name)),
+        consumers=tuple(consumers),
+        schemas=tuple(document for _, document in sorted(schemas, key=lambda pair: pair[0])),
+        hints=hints,
+    )
+
+
+def _root(branch: str, kind: RootKind, name: str, entry: StoredObject) -> RootRef:
+    return RootRef(branch, kind, name, entry.key, entry.etag, entry.size_bytes)
+
+
+def _document(name: str, entry: StoredObject) -> DocumentRef:
+    return DocumentRef(name, entry.key, entry.etag, entry.size_bytes, entry.modified_ms)

@@ -1,0 +1,139 @@
+"""Read the small JSON documents: roots, consumers, schemas."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
+from lakesweep.format.changelog import parse_changelog
+from lakesweep.format.consumer import parse_consumer
+from lakesweep.format.hint import parse_hint
+from lakesweep.format.schema import TableSchema, parse_schema
+from lakesweep.format.snapshot import Snapshot, parse_snapshot
+from lakesweep.format.tag import parse_tag
+from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, TableListing
+from lakesweep.storage.reads import read_many
+from lakesweep.storage.store import Body, Store
+
+MAX_DOCUMENT_BYTES = 16 << 20
+"""A JSON document beyond this is refused, not loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Roots that were read, and those that vanished between listing and reading."""
+
+    roots: tuple[Root, ...]
+    vanished: tuple[RootRef, ...]
+
+
+def read_roots(store: Store, refs: Iterable[RootRef]) -> Documents:
+    """Read root documents, many at a time.
+
+    Raises:
+        RefusedError: A document that exists is no valid root: what it refers to cannot be known.
+        StorageError: A read failed for another reason than absence.
+    """
+    refs = tuple(refs)
+    roots: list[Root] = []
+    vanished: list[RootRef] = []
+    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
+    for ref, (_, body) in zip(refs, bodies, strict=True):
+        if isinstance(body, ObjectNotFoundError):
+            vanished.append(ref)
+        elif isinstance(body, StorageError):
+            raise body
+        else:
+            roots.append(Root(ref, _parse_root(store.location, ref, body)))
+    return Documents(tuple(roots), tuple(vanished))
+
+
+def _parse_root(location: str, ref: RootRef, body: Body) -> Snapshot:
+    try:
+        if ref.kind == "tag":
+            return parse_tag(body.data, ref.path).snapshot
+        snapshot = (parse_changelog if ref.kind == "changelog" else parse_snapshot)(body.data, ref.path)
+    except FormatError as error:
+        raise RefusedError(f"table {location}: {error}", code="unreadable_root") from error
+    if snapshot.id != ref.id:
+        raise RefusedError(
+            f"table {location}: {ref.path} says id {snapshot.id}; expected {ref.id}, the id in its name",
+            code="unreadable_root",
+        )
+    return snapshot
+
+
+def read_consumers(store: Store, consumers: Iterable[DocumentRef]) -> dict[str, int]:
+    """Return consumer id -> smallest snapshot id that it still needs.
+
+    A consumer that vanished between listing and reading protects nothing any more.
+
+    Raises:
+        RefusedError: A consumer document does not parse.
+    """
+    refs = tuple(consumers)
+    found: dict[str, int] = {}
+    for ref, (_, body) in zip(refs, read_many(store, [ref.path for ref in refs]), strict=True):
+        if isinstance(body, ObjectNotFoundError):
+            continue
+        if isinstance(body, StorageError):
+            raise body
+        try:
+            found[ref.name] = parse_consumer(body.data, ref.path)
+        except FormatError as error:
+            raise RefusedError(f"table {store.location}: {error}", code="unreadable_consumer") from error
+    return found
+
+
+def read_hint(store: Store, path: str) -> int | None:
+    """Return a hint's id, `None` when it is absent or garbage."""
+    try:
+        return parse_hint(store.read(path, max_bytes=MAX_DOCUMENT_BYTES).data)
+    except ObjectNotFoundError:
+        return None
+
+
+def read_schema(store: Store, branch: BranchListing) -> TableSchema:
+    """Return a branch's latest schema.
+
+    Raises:
+        RefusedError: There is none (this is not a table), it does not parse, or the table is of a type without
+            snapshots of its own.
+    """
+    if not branch.schemas:
+        found = "no such branch" if branch.name != "main" else "no schema/schema-<n> there"
+        raise RefusedError(
+            f"{store.location}: expected a Paimon table directory (branch {branch.name}), found {found}",
+            code="not_a_table" if branch.name == "main" else "no_such_branch",
+        )
+    path = branch.schemas[-1].path
+    try:
+        schema = parse_schema(store.read(path, max_bytes=MAX_DOCUMENT_BYTES).data, path)
+    except FormatError as error:
+        raise RefusedError(f"table {store.location}: {error}", code="unreadable_schema") from error
+    table_type = schema.options.get("type", "table").lower()
+    if table_type not in SUPPORTED_TYPES:
+        raise RefusedError(
+            f"table {store.location}: type is {table_type!r}; expected one of {', '.join(sorted(SUPPORTED_TYPES))}, "
+            "since other types keep no snapshots of their own",
+            code="unsupported_table_type",
+        )
+    return schema
+
+
+def read_all_schemas(store: Store, listing: TableListing) -> Iterator[TableSchema]:
+    """Yield every schema of every branch.
+
+    Raises:
+        RefusedError: One does not parse.
+    """
+    paths = [document.path for branch in listing.branches.values() for document in branch.schemas]
+    for path, body in read_many(store, paths, max_bytes=MAX_DOCUMENT_BYTES):
+        if isinstance(body, StorageError):
+            raise body
+        try:
+            yield parse_schema(body.data, path)
+        except FormatError as error:
+            raise RefusedError(f"table {store.location}: {error}", code="unreadable_schema") from error
+
+
+SUPPORTED_TYPES = frozenset({"table", "materialized-table"})

@@ -1,0 +1,167 @@
+"""Read a table's metadata files, each once, many at a time.
+
+A file that is missing or damaged is a value (`Unreadable`), because what it means depends on who asks: an expiring
+snapshot then frees nothing, a root that stays then protects everything. A *request* that fails (no permission, server
+error) is always an exception, since nothing can be concluded from it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
+from lakesweep.format.index_manifest import IndexEntry, read_index_manifest
+from lakesweep.format.manifest import ManifestEntry, read_manifest
+from lakesweep.format.manifest_list import ManifestMeta, read_manifest_list
+from lakesweep.storage.reads import read_many
+from lakesweep.storage.store import Store
+
+T = TypeVar("T")
+
+MAX_METADATA_BYTES = 256 << 20
+"""A metadata file beyond this is refused, not loaded (manifests aim at 8 MiB)."""
+BODY_CACHE_BYTES = 64 << 20
+"""Manifests that are asked for twice in one run are kept up to this many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A metadata file whose content is unknown."""
+
+    path: str
+    problem: str
+    missing: bool
+    """The store says that it does not exist; otherwise it is damaged."""
+
+
+class MetadataReader:
+    """Reads manifest lists, manifests and index manifests of one table."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lists: dict[str, tuple[ManifestMeta, ...] | Unreadable] = {}
+        self._index_manifests: dict[str, tuple[IndexEntry, ...] | Unreadable] = {}
+        self._metas: dict[str, ManifestMeta] = {}
+        self._bodies: dict[str, bytes] = {}
+        self._bodies_size = 0
+
+    def manifest_lists(self, wanted: Mapping[str, int | None]) -> Mapping[str, tuple[ManifestMeta, ...] | Unreadable]:
+        """Return the content of manifest lists by name.
+
+        Args:
+            wanted: Name -> exact size in bytes as its snapshot states it, `None` where it does not.
+        """
+        missing = {name: size for name, size in wanted.items() if name not in self._lists}
+        for name, body in self._bodies_of(missing):
+            self._lists[name] = (
+                body if isinstance(body, Unreadable) else _decode(name, body, missing[name], self._shared_metas)
+            )
+        return {name: self._lists[name] for name in wanted}
+
+    def index_manifests(self, names: Iterable[str]) -> Mapping[str, tuple[IndexEntry, ...] | Unreadable]:
+        """Return the content of index manifests by name."""
+        names = tuple(dict.fromkeys(names))
+        for name, body in self._bodies_of([name for name in names if name not in self._index_manifests]):
+            self._index_manifests[name] = (
+                body if isinstance(body, Unreadable) else _decode(name, body, None, read_index_manifest)
+            )
+        return {name: self._index_manifests[name] for name in names}
+
+    def scan_manifests(
+        self, manifests: Iterable[ManifestMeta], reduce: Callable[[Iterator[ManifestEntry]], T], *, again: bool = False
+    ) -> Iterator[tuple[str, T | Unreadable]]:
+        """Decode manifests one after another and yield what `reduce` makes of each.
+
+        Only one manifest's entries exist at a time, so memory does not grow with the table.
+
+        Args:
+            manifests: As lists name them; sizes and counts are held against the file.
+            reduce: Consumes the entries of one manifest to the end.
+            again: Keep the bodies (up to a bound) because they will be asked for again.
+        """
+        metas = {meta.file_name: meta for meta in manifests}
+        cached = {name: self._bodies[name] for name in metas if name in self._bodies}
+        for name, body in self._bodies_of([name for name in metas if name not in cached]):
+            if again and not isinstance(body, Unreadable) and self._bodies_size + len(body) <= BODY_CACHE_BYTES:
+                self._bodies[name] = body
+                self._bodies_size += len(body)
+            yield name, _reduce(metas[name], body, reduce)
+        for name, body in cached.items():
+            yield name, _reduce(metas[name], body, reduce)
+
+    def _bodies_of(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | Unreadable]]:
+        keys = [f"manifest/{name}" for name in names]
+        for key, body in read_many(self._store, keys, max_bytes=MAX_METADATA_BYTES):
+            name = key.removeprefix("manifest/")
+            if isinstance(body, StorageError):
+                yield name, _unreadable_or_raise(key, body)
+            else:
+                yield name, body.data
+
+    def _shared_metas(self, body: bytes, path: str) -> tuple[ManifestMeta, ...]:
+        """Decode a list, with one object for one manifest however many lists name it."""
+        found = read_manifest_list(body, path)
+        return tuple(shared if (shared := self._metas.setdefault(m.file_name, m)) == m else m for m in found)
+
+
+def _unreadable_or_raise(key: str, error: StorageError) -> Unreadable:
+    if isinstance(error, ObjectNotFoundError):
+        return Unreadable(key, f"{key} does not exist", missing=True)
+    if error.code in ("is_link", "too_large"):
+        return Unreadable(key, str(error), missing=False)
+    raise error
+
+
+def _decode(name: str, body: bytes, size: int | None, decode: Callable[[bytes, str], T]) -> T | Unreadable:
+    path = f"manifest/{name}"
+    if size is not None and size != len(body):
+        return Unreadable(path, f"{path}: expected {size} bytes as its root states, found {len(body)}", missing=False)
+    try:
+        return decode(body, path)
+    except FormatError as error:
+        return Unreadable(path, str(error), missing=False)
+
+
+class _Counted(Generic[T]):
+    """Entries of one manifest, with the counts that its list promises."""
+
+    def __init__(self, entries: Iterator[ManifestEntry]) -> None:
+        self._entries = entries
+        self.added = 0
+        self.deleted = 0
+
+    def __iter__(self) -> Iterator[ManifestEntry]:
+        added = deleted = 0
+        for entry in self._entries:
+            if entry.is_add:
+                added += 1
+            else:
+                deleted += 1
+            yield entry
+        self.added, self.deleted = added, deleted
+
+
+def _reduce(
+    meta: ManifestMeta, body: bytes | Unreadable, reduce: Callable[[Iterator[ManifestEntry]], T]
+) -> T | Unreadable:
+    if isinstance(body, Unreadable):
+        return body
+    path = f"manifest/{meta.file_name}"
+    if len(body) != meta.file_size:
+        return Unreadable(
+            path, f"{path}: expected {meta.file_size} bytes as its list states, found {len(body)}", missing=False
+        )
+    counted: _Counted[T] = _Counted(iter(()))
+    try:
+        counted = _Counted(read_manifest(body, path))
+        result = reduce(iter(counted))
+    except FormatError as error:
+        return Unreadable(path, str(error), missing=False)
+    if (counted.added, counted.deleted) != (meta.added_count, meta.deleted_count):
+        return Unreadable(
+            path,
+            f"{path}: expected {meta.added_count} added and {meta.deleted_count} deleted files as its list states, "
+            f"found {counted.added} and {counted.deleted}",
+            missing=False,
+        )
+    return result

@@ -1,0 +1,127 @@
+"""Paths: where the files that metadata names lie.
+
+Metadata names files without directory. The directory follows from the partition, the bucket and options of the branch's
+own schema; a file outside the table carries its whole path. Source: Paimon `FileStorePathFactory`,
+`DataFilePathFactory`, `CompactedChangelogPathResolver`.
+"""
+
+import re
+
+from lakesweep.errors import FormatError
+from lakesweep.format import options
+from lakesweep.format.binary_row import decode_row
+from lakesweep.format.index_manifest import DELETION_VECTORS, HASH, IndexEntry
+from lakesweep.format.manifest import POSTPONE_BUCKET, ManifestEntry
+from lakesweep.format.partition_path import DEFAULT_NAME, partition_path
+from lakesweep.format.schema import TableSchema
+from lakesweep.format.uri import normalise_uri
+
+_PLACED_BY_BUCKET = frozenset((DELETION_VECTORS, HASH))
+"""Index files that may lie in bucket directories. Global indexes never do."""
+
+_FAKE_CHANGELOG = re.compile(
+    r"(?P<name>compacted-changelog-[^$/]*)\$(?P<bucket>[0-9]+)-(?P<length>[0-9]+)-[0-9]+-[0-9]+(?P<format>\.[^/]*)?"
+)
+"""A bucket's share of a changelog file that lies in another bucket."""
+
+
+class TablePaths:
+    """Paths of one branch, relative to the table; absolute and normalised for files outside it."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        """Take what decides about paths from the branch's latest schema.
+
+        Raises:
+            FormatError: An option among them means nothing.
+        """
+        self._keys = schema.partition_keys
+        self._types = schema.partition_types
+        self._schema_path = f"schema/schema-{schema.id}"
+        self._default_name = schema.options.get("partition.default-name", DEFAULT_NAME)
+        self._legacy_name = _flag(schema, "partition.legacy-name", default=True)
+        self._index_with_data = _flag(schema, "index-file-in-data-file-dir", default=False)
+        self._data_folder = _folder(schema.options.get("data-file.path-directory", ""))
+        self._partitions: dict[bytes, str] = {}
+
+    def partition_dir(self, partition: bytes) -> str:
+        """Return the partition's directory with a closing slash, or "" for the table itself."""
+        path = self._partitions.get(partition)
+        if path is None:
+            values = decode_row(partition, self._types, f"{self._schema_path}, partition {partition[:32].hex()}")
+            path = self._data_folder + partition_path(
+                self._keys, self._types, values, default_name=self._default_name, legacy_name=self._legacy_name
+            )
+            self._partitions[partition] = path
+        return path
+
+    def bucket_dir(self, partition: bytes, bucket: int) -> str:
+        """Return the bucket's directory, without a closing slash."""
+        return f"{self.partition_dir(partition)}bucket-{'postpone' if bucket == POSTPONE_BUCKET else bucket}"
+
+    def data_file(self, entry: ManifestEntry) -> str:
+        """Return where the data or changelog file of `entry` lies."""
+        if entry.external_path is not None:
+            return _real_changelog(normalise_uri(entry.external_path))
+        path = f"{self.bucket_dir(entry.partition, entry.bucket)}/{entry.file_name}"
+        return _real_changelog(path) if "$" in entry.file_name else path
+
+    def extra_files(self, entry: ManifestEntry) -> tuple[str, ...]:
+        """Return where the extra files of `entry` lie: beside its data file."""
+        if not entry.extra_files:
+            return ()
+        if entry.external_path is not None:
+            folder = normalise_uri(entry.external_path).rpartition("/")[0]
+        else:
+            folder = self.bucket_dir(entry.partition, entry.bucket)
+        return tuple(f"{folder}/{name}" for name in entry.extra_files)
+
+    def index_file(self, entry: IndexEntry) -> str:
+        """Return where an index file lies."""
+        if entry.external_path is not None:
+            return normalise_uri(entry.external_path)
+        if self._index_with_data and entry.index_type in _PLACED_BY_BUCKET:
+            return f"{self.bucket_dir(entry.partition, entry.bucket)}/{entry.file_name}"
+        return f"index/{entry.file_name}"
+
+    def manifest(self, name: str) -> str:
+        """Return where a manifest lies."""
+        return f"manifest/{name}"
+
+    def manifest_list(self, name: str) -> str:
+        """Return where a manifest list lies."""
+        return f"manifest/{name}"
+
+    def index_manifest(self, name: str) -> str:
+        """Return where an index manifest lies."""
+        return f"manifest/{name}"
+
+    def statistics(self, name: str) -> str:
+        """Return where a statistics file lies."""
+        return f"statistics/{name}"
+
+
+def real_name(file_name: str) -> str:
+    """Return the name of the file behind an entry's name; only shares of compacted changelogs differ."""
+    return _real_changelog(file_name).rpartition("/")[2] if "$" in file_name else file_name
+
+
+def _flag(schema: TableSchema, key: str, *, default: bool) -> bool:
+    text = schema.options.get(key)
+    return default if text is None else options.parse_bool(text, key)
+
+
+def _folder(text: str) -> str:
+    parts = [part for part in text.split("/") if part]
+    if "." in parts or ".." in parts:
+        raise FormatError(f"option data-file.path-directory: expected a folder below the table, found {text}")
+    return "".join(f"{part}/" for part in parts)
+
+
+def _real_changelog(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    match = _FAKE_CHANGELOG.fullmatch(name)
+    if match is None:
+        return path
+    partition = folder.rpartition("/")[0]
+    real = f"{match['name']}${match['bucket']}-{match['length']}{match['format'] or ''}"
+    return "/".join(part for part in (partition, f"bucket-{match['bucket']}", real) if part)

@@ -1,0 +1,201 @@
+"""Which of some files do the roots that stay still need?
+
+This is the one check that stands between a plan and a lost file. It asks every root of every branch, by name, and it
+is used twice: when a plan is made, for all roots that stay, and before every batch of deletions, for the roots that
+appeared meanwhile.
+
+What it cannot read it reports as unknown, by kind of file: an unreadable manifest hides data files, an unreadable list
+hides manifests as well, an unreadable index manifest hides index files. Two things are no damage: the changelog list of
+a tag (expiry removes it, the tag keeps naming it), and the base and delta lists of a changelog document that has a
+changelog list (they went when its snapshot became a changelog).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.model.facts import DATA_KINDS, FileKind, Freed, References
+from lakesweep.model.roots import Root
+from lakesweep.model.table_ref import MAIN
+from lakesweep.table.metadata import MetadataReader, Unreadable
+from lakesweep.table.paths import real_name
+from lakesweep.table.root_files import RootFiles
+
+Entries = tuple[ManifestEntry, ...]
+
+
+def find_references(
+    reader: MetadataReader,
+    roots: Iterable[RootFiles],
+    freed: Iterable[Freed],
+    branch: str,
+) -> References:
+    """Find which of `freed` the given roots need.
+
+    Args:
+        reader: Where to read.
+        roots: Roots that stay, with their lists (changelog lists included when `freed` has changelog files).
+        freed: The files in question.
+        branch: The branch that is maintained; other branches' roots keep files as `branch`.
+
+    Returns:
+        For each name that is needed why, and for each kind of file which roots could not be read.
+    """
+    return _Search(reader, tuple(freed), branch).run(tuple(roots))
+
+
+class _Search:
+    def __init__(
+        self,
+        reader: MetadataReader,
+        freed: tuple[Freed, ...],
+        branch: str,
+    ) -> None:
+        self._reader = reader
+        self._branch = branch
+        self._data_names = frozenset(f.name for f in freed if f.kind in DATA_KINDS)
+        self._index_names = frozenset(f.name for f in freed if f.kind == "index")
+        self._other_names = frozenset(f.name for f in freed if f.kind not in DATA_KINDS and f.kind != "index")
+        self._names: dict[str, str] = {}
+        self._unknown: dict[FileKind, list[str]] = defaultdict(list)
+        self._unreadable: set[str] = set()
+        self._tagged: set[tuple[str, int]] = set()
+
+    def run(self, roots: tuple[RootFiles, ...]) -> References:
+        self._tagged = {
+            (files.root.ref.branch, files.root.snapshot.id) for files in roots if files.root.ref.kind == "tag"
+        }
+        self._documents_and_lists(roots)
+        if self._index_names:
+            self._index_files(roots)
+        if self._data_names:
+            self._data_files(roots)
+        return References(
+            names=self._names,
+            unknown={kind: tuple(sentences) for kind, sentences in self._unknown.items()},
+            unreadable_roots=frozenset(self._unreadable),
+        )
+
+    def _keep(self, root: Root, names: Iterable[str], wanted: frozenset[str]) -> None:
+        for name in names:
+            if name in wanted:
+                self._names.setdefault(name, self._why(root))
+
+    def _why(self, root: Root) -> str:
+        if root.ref.branch != self._branch:
+            return "branch"
+        return {"snapshot": "live", "tag": "tagged", "changelog": "changelog"}[root.ref.kind]
+
+    def _hidden(self, root: Root, unreadable: Unreadable, *kinds: FileKind) -> None:
+        self._unreadable.add(root.ref.path)
+        for kind in kinds:
+            self._unknown[kind].append(f"{root.ref} cannot be read completely: {unreadable.problem}")
+
+    def _documents_and_lists(self, roots: tuple[RootFiles, ...]) -> None:
+        for files in roots:
+            snapshot = files.root.snapshot
+            named = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+            if files.root.ref.kind != "tag" and snapshot.changelog_manifest_list is not None:
+                named.append(snapshot.changelog_manifest_list)
+            named += [name for name in (snapshot.index_manifest, snapshot.statistics) if name is not None]
+            self._keep(files.root, named, self._other_names)
+            for content in (files.base, files.delta):
+                if isinstance(content, Unreadable):
+                    # A snapshot's base and delta lists go when it becomes a changelog with a list of its own.
+                    if not (content.missing and files.root.ref.kind == "changelog"):
+                        self._hidden(files.root, content, "manifest", "data", "extra", "changelog")
+                else:
+                    self._manifests(files.root, content)
+            if isinstance(files.changelog, Unreadable):
+                if not (files.changelog.missing and self._may_lack_changelog(files.root)):
+                    self._hidden(files.root, files.changelog, "manifest", "changelog")
+            elif files.changelog is not None and files.root.ref.kind != "tag":
+                self._manifests(files.root, files.changelog)
+
+    def _manifests(self, root: Root, metas: tuple[ManifestMeta, ...]) -> None:
+        for meta in metas:
+            self._keep(root, (meta.file_name, *meta.extra_files), self._other_names)
+
+    def _may_lack_changelog(self, root: Root) -> bool:
+        """Tell whether the changelog list may be missing without damage.
+
+        Expiry removes that of a tagged snapshot. A branch, and a table rolled back to a tag, begin with a copy.
+        """
+        return root.ref.kind == "tag" or root.ref.branch != MAIN or (root.ref.branch, root.snapshot.id) in self._tagged
+
+    def _index_files(self, roots: tuple[RootFiles, ...]) -> None:
+        named: dict[str, list[Root]] = defaultdict(list)
+        for files in roots:
+            if files.root.snapshot.index_manifest is not None:
+                named[files.root.snapshot.index_manifest].append(files.root)
+        for name, content in self._reader.index_manifests(named).items():
+            for root in named[name]:
+                if not isinstance(content, Unreadable):
+                    self._keep(root, (entry.file_name for entry in content), self._index_names)
+                elif not (content.missing and root.ref.kind == "changelog"):
+                    self._hidden(root, content, "index")
+
+    def _data_files(self, roots: tuple[RootFiles, ...]) -> None:
+        """Merge, for each root, only those entries of its manifests that are about the files in question."""
+        metas = {meta.file_name: meta for files in roots for meta in _manifests_of(files)}
+        found = dict(self._reader.scan_manifests(metas.values(), self._entries_in_question))
+        for files in roots:
+            self._merge(files, found)
+
+    def _entries_in_question(self, entries: Iterator[ManifestEntry]) -> Entries:
+        wanted = self._data_names
+        return tuple(
+            entry
+            for entry in entries
+            if entry.file_name in wanted
+            or real_name(entry.file_name) in wanted
+            or any(extra in wanted for extra in entry.extra_files)
+        )
+
+    def _merge(self, files: RootFiles, found: dict[str, Entries | Unreadable]) -> None:
+        root = files.root
+        added: list[ManifestEntry] = []
+        gone: set[object] = set()
+        for meta in files.manifests():
+            content = found[meta.file_name]
+            if isinstance(content, Unreadable):
+                if not (content.missing and root.ref.kind == "changelog"):
+                    self._hidden(root, content, "data", "extra", "changelog")
+                continue
+            for entry in content:
+                if entry.is_add:
+                    added.append(entry)
+                else:
+                    gone.add(entry.identity)
+        live = [entry for entry in added if entry.identity not in gone]
+        if root.ref.kind == "changelog":
+            # Its reader replays the delta, so what the delta added counts even where the delta deleted it again.
+            live += [entry for entry in self._entries(files.delta, found) if entry.is_add]
+        if root.ref.kind != "tag":
+            live += self._changelog_entries(files, found)
+        for entry in live:
+            self._keep(root, (entry.file_name, real_name(entry.file_name), *entry.extra_files), self._data_names)
+
+    def _changelog_entries(self, files: RootFiles, found: dict[str, Entries | Unreadable]) -> Iterator[ManifestEntry]:
+        for meta in files.changelog if isinstance(files.changelog, tuple) else ():
+            content = found[meta.file_name]
+            if isinstance(content, Unreadable):
+                self._hidden(files.root, content, "changelog")
+            else:
+                yield from (entry for entry in content if entry.is_add)
+
+    @staticmethod
+    def _entries(
+        content: tuple[ManifestMeta, ...] | Unreadable, found: dict[str, Entries | Unreadable]
+    ) -> Iterator[ManifestEntry]:
+        for meta in content if isinstance(content, tuple) else ():
+            entries = found[meta.file_name]
+            if not isinstance(entries, Unreadable):
+                yield from entries
+
+
+def _manifests_of(files: RootFiles) -> Iterator[ManifestMeta]:
+    yield from files.manifests()
+    if files.root.ref.kind != "tag" and isinstance(files.changelog, tuple):
+        yield from files.changelog

@@ -1,0 +1,120 @@
+"""What each root names directly: its manifest lists, and the manifests in them.
+
+The delta list of most expiring snapshots needs no request. A commit builds its base list from its predecessor's base
+and delta, so when the base list of snapshot n + 1 is the base list of n and something more, that more is the delta of
+n. This is believed of snapshots that go, never of roots that stay: if it were ever wrong (two writers raced a
+rollback), it would propose other files, which the roots that stay are asked about, and at worst leave some behind.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.model.roots import Root
+from lakesweep.table.metadata import MetadataReader, Unreadable
+
+ListContent = tuple[ManifestMeta, ...] | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class RootFiles:
+    """A root's lists, each as its content or as a value that says why it is unknown."""
+
+    root: Root
+    base: ListContent
+    delta: ListContent
+    changelog: ListContent | None
+    """`None`: the root has none, or it was not asked for."""
+
+    @property
+    def unreadable_lists(self) -> tuple[Unreadable, ...]:
+        """Return the base and delta lists that could not be read."""
+        return tuple(content for content in (self.base, self.delta) if isinstance(content, Unreadable))
+
+    def manifests(self) -> tuple[ManifestMeta, ...]:
+        """Return what could be read of base and delta, in list order."""
+        return (*_known(self.base), *_known(self.delta))
+
+
+def read_root_files(
+    reader: MetadataReader,
+    roots: Iterable[Root],
+    with_changelog: Callable[[Root], bool],
+    going: frozenset[str] = frozenset(),
+) -> dict[str, RootFiles]:
+    """Read the lists of many roots in two rounds.
+
+    Args:
+        reader: Where to read.
+        roots: Any roots of any branches.
+        with_changelog: Whose changelog lists are wanted.
+        going: Paths of roots that expire, whose delta may be derived from the next base list.
+
+    Returns:
+        Path of the root -> its lists.
+    """
+    roots = tuple(roots)
+    bases = reader.manifest_lists(
+        {root.snapshot.base_manifest_list: root.snapshot.base_manifest_list_size for root in roots}
+    )
+    implied = _implied_deltas(roots, bases, going)
+    wanted: dict[str, int | None] = {}
+    for root in roots:
+        snapshot = root.snapshot
+        if root.ref.path not in implied:
+            wanted[snapshot.delta_manifest_list] = snapshot.delta_manifest_list_size
+        if snapshot.changelog_manifest_list is not None and with_changelog(root):
+            wanted[snapshot.changelog_manifest_list] = snapshot.changelog_manifest_list_size
+    lists = reader.manifest_lists(wanted)
+
+    def files_of(root: Root) -> RootFiles:
+        snapshot = root.snapshot
+        changelog = snapshot.changelog_manifest_list
+        return RootFiles(
+            root=root,
+            base=bases[snapshot.base_manifest_list],
+            delta=implied[root.ref.path] if root.ref.path in implied else lists[snapshot.delta_manifest_list],
+            changelog=lists[changelog] if changelog is not None and with_changelog(root) else None,
+        )
+
+    return {root.ref.path: files_of(root) for root in roots}
+
+
+def _implied_deltas(
+    roots: Iterable[Root], bases: Mapping[str, ListContent], going: frozenset[str]
+) -> dict[str, tuple[ManifestMeta, ...]]:
+    snapshots = {(root.ref.branch, root.snapshot.id): root for root in roots if root.ref.kind == "snapshot"}
+    found = {}
+    for (branch, snapshot_id), root in snapshots.items():
+        successor = snapshots.get((branch, snapshot_id + 1))
+        if root.ref.path in going and successor is not None:
+            delta = _implied_delta(root, successor, bases)
+            if delta is not None:
+                found[root.ref.path] = delta
+    return found
+
+
+def _implied_delta(root: Root, successor: Root, bases: Mapping[str, ListContent]) -> tuple[ManifestMeta, ...] | None:
+    """Return the delta of `root` when its successor's base list shows it.
+
+    Besides the lists, the row counts must say that the successor was built on this snapshot. A snapshot without size
+    fields has its lists read, since their size is reported.
+    """
+    ours, theirs = root.snapshot, successor.snapshot
+    base, longer = bases[ours.base_manifest_list], bases[theirs.base_manifest_list]
+    if isinstance(base, Unreadable) or isinstance(longer, Unreadable) or len(longer) <= len(base):
+        return None
+    if (
+        longer[: len(base)] != base
+        or ours.delta_manifest_list_size is None
+        or ours.total_record_count is None
+        or theirs.total_record_count is None
+        or theirs.delta_record_count is None
+        or theirs.total_record_count - theirs.delta_record_count != ours.total_record_count
+    ):
+        return None
+    return longer[len(base) :]
+
+
+def _known(content: ListContent) -> tuple[ManifestMeta, ...]:
+    return () if isinstance(content, Unreadable) else content

@@ -1,0 +1,60 @@
+"""The store of a table, and those of its declared external roots.
+
+A path in metadata is relative to the table root or an absolute URI. An absolute one is only ever resolved below a root
+that some schema of the table declares (`data-file.external-paths`, `global-index.external-path`), so metadata cannot
+point a deletion at somebody else's objects.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from lakesweep.errors import RefusedError
+from lakesweep.format.schema import TableSchema
+from lakesweep.format.uri import normalise_uri
+from lakesweep.model.allowed import is_external
+from lakesweep.storage.store import Store
+
+_EXTERNAL_OPTIONS = ("data-file.external-paths", "global-index.external-path")
+
+
+def declared_roots(schemas: Iterable[TableSchema]) -> tuple[str, ...]:
+    """Return the normalised external roots that any of `schemas` declares, without closing slashes."""
+    found: dict[str, None] = {}
+    for schema in schemas:
+        for option in _EXTERNAL_OPTIONS:
+            for item in schema.options.get(option, "").split(","):
+                if item.strip():
+                    found[normalise_uri(item.strip()).rstrip("/")] = None
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class TableStores:
+    """Resolves a plan's paths to a store and a key in it."""
+
+    table: Store
+    external_roots: tuple[str, ...] = ()
+    open_store: Callable[[str], Store] | None = None
+    _opened: dict[str, Store] = field(default_factory=dict)
+
+    def root_of(self, path: str) -> str | None:
+        """Return the declared root that an external path lies below, `None` when there is none."""
+        return next((root for root in self.external_roots if path.startswith(f"{root}/")), None)
+
+    def resolve(self, path: str) -> tuple[Store, str]:
+        """Return the store that holds `path` and its key there.
+
+        Raises:
+            RefusedError: An external path outside every declared root.
+        """
+        if not is_external(path):
+            return self.table, path
+        root = self.root_of(path)
+        if root is None or self.open_store is None:
+            raise RefusedError(
+                f"table {self.table.location}: {path} lies outside the table and its declared external roots",
+                code="undeclared_external_root",
+            )
+        if root not in self._opened:
+            self._opened[root] = self.open_store(root)
+        return self._opened[root], path.removeprefix(f"{root}/")

@@ -1,0 +1,143 @@
+"""A case: one history, written once and expired twice at the same place.
+
+The engine goes first; the table is put back from a copy in between, since paths in its metadata may be absolute and it
+cannot move. What the engine says of the table beforehand is taken as the truth.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.differential.compare import Evidence, explained, problems
+from tests.differential.engine import Engine, EngineError
+from tests.differential.facts import facts_of
+from tests.differential.files import listing, remove, restore, save
+from tests.differential.history import History, Step
+from tests.differential.ours import REFUSED, Answer, Call
+from tests.differential.truth import read_roots
+from tests.differential.writing import TICK_MS, apply, snapshot_ids
+
+Maintainer = Callable[[Path, Call, Path], Answer]
+"""Expires the table at the first path, and keeps its own notes below the second one."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a case showed."""
+
+    seed: int
+    call: Call
+    steps: tuple[Step, ...]
+    problems: list[str] = field(default_factory=list)
+    explained: Counter[str] = field(default_factory=Counter)
+    """Differences by rule."""
+    facts: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        shown = [f"  {problem}" for problem in self.problems[:20]]
+        if len(self.problems) > 20:
+            shown.append(f"  and {len(self.problems) - 20} more")
+        return "\n".join(
+            [
+                f"seed {self.seed}: {len(self.problems)} problems after {self.call}",
+                *shown,
+                "the table's history:",
+                *(f"  {number:3} {step}" for number, step in enumerate(self.steps)),
+                f"run it again with: make differential SEED={self.seed} COUNT=1",
+            ]
+        )
+
+
+def run_case(engine: Engine, work: Path, history: History, maintainer: Maintainer) -> Verdict:
+    """Write the table of a history, expire it twice and compare.
+
+    What ours left of a table with problems stays for inspection, and beside it the copy from before.
+    """
+    seconds: dict[str, float] = {}
+    table = f"d.h{history.seed}"
+    location = engine.location(table)
+    saved = work / "saved" / location.name
+    with _clock(seconds, "history"):
+        applied = apply(engine, table, history.steps)
+        ticks = history.expire.older_than_ticks
+        call = Call(
+            retain_max=history.expire.retain_max,
+            retain_min=history.expire.retain_min,
+            older_than_ms=None if ticks is None else applied.anchor_ms - ticks * TICK_MS,
+            max_deletes=history.expire.max_deletes,
+        )
+    with _clock(seconds, "truth"):
+        before, roots = listing(location), read_roots(engine, table)
+        save(location, saved)
+    with _clock(seconds, "engine"):
+        refusal = _expire(engine, table, call)
+        engines = mended = listing(location)
+        if _earliest_too_high(location, before.hints.get("snapshot/EARLIEST", "")):
+            restore(saved, location)
+            (location / "snapshot" / "EARLIEST").unlink()
+            _expire(engine, table, call)
+            mended = listing(location)
+        restore(saved, location)
+    with _clock(seconds, "ours"):
+        answer = maintainer(location, call, work / "control" / location.name)
+    with _clock(seconds, "comparison"):
+        evidence = Evidence(
+            before=before,
+            roots=roots,
+            engines=engines,
+            engine_refusal=refusal,
+            mended=mended,
+            ours=listing(location),
+            answer=answer,
+            reads=engine("scan_all", table=table),
+        )
+        verdict = Verdict(
+            seed=history.seed,
+            call=call,
+            steps=applied.steps,
+            problems=list(problems(evidence)),
+            explained=Counter(explained(evidence).values()),
+            facts=facts_of(evidence, applied.steps),
+            seconds=seconds,
+        )
+    if not verdict.problems:
+        remove(location)
+        remove(saved)
+    return verdict
+
+
+def engine_as_maintainer(engine: Engine) -> Maintainer:
+    """Let the engine stand where Lakesweep does: what the comparison itself is tested with."""
+
+    def expire(location: Path, call: Call, control: Path) -> Answer:
+        refusal = _expire(engine, f"{location.parent.name.removesuffix('.db')}.{location.name}", call)
+        return Answer(0, {}, "") if refusal is None else Answer(REFUSED[-1], {}, refusal)
+
+    return expire
+
+
+def _expire(engine: Engine, table: str, call: Call) -> str | None:
+    """Expire with the engine; return its exception when it refuses."""
+    try:
+        engine("expire", table=table, **call.arguments())
+    except EngineError as error:
+        return error.error
+    return None
+
+
+def _earliest_too_high(location: Path, hint: str) -> bool:
+    ids = snapshot_ids(location)
+    return hint.strip().isdigit() and bool(ids) and int(hint) > ids[0]
+
+
+@contextmanager
+def _clock(seconds: dict[str, float], name: str) -> Iterator[None]:
+    start = time.monotonic()
+    yield
+    seconds[name] = time.monotonic() - start

@@ -1,0 +1,186 @@
+"""Do the same files survive, does every survivor still read, and did ours say what it did?
+
+A difference between the two sets of surviving files is a problem unless one of the *rules* explains it. A rule wants
+proof from the engine's own view of the table, and that ours gave the matching reason of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from tests.differential.files import Listing
+from tests.differential.ours import REFUSED, Answer
+from tests.differential.truth import Root
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A difference that is allowed."""
+
+    sentence: str
+    reported_as: frozenset[str] = frozenset()
+    """Reasons for keeping of which ours has to give one; empty when nothing of the kind is to be reported."""
+
+
+RULES: Mapping[str, Rule] = {
+    "retained-root": Rule(
+        "only ours keeps it: a surviving root of the branch refers to it, and the engine deletes it all the same",
+        frozenset({"live", "tagged", "changelog"}),
+    ),
+    "branch-root": Rule(
+        "only ours keeps it: a root of another branch refers to it, and the engine looks at one branch only",
+        frozenset({"branch"}),
+    ),
+    "basename-live": Rule(
+        "only ours keeps it: a surviving root refers to a file of the same name in another directory",
+        frozenset({"live", "tagged", "changelog", "branch"}),
+    ),
+    "unreadable-root": Rule(
+        "only ours keeps it: the engine cannot read some surviving root, so nobody knows what that one needs",
+        frozenset({"unreadable_root"}),
+    ),
+    "earliest-hint": Rule(
+        "only the engine keeps it: the EARLIEST hint was too high; without that hint the engine deletes it as well"
+    ),
+    "hint-unwritten": Rule(
+        "only the engine wrote this hint: it does so where one is missing, even when nothing expires"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One table, and what became of it in two hands."""
+
+    before: Listing
+    roots: tuple[Root, ...]
+    """The truth before."""
+    engines: Listing
+    """What the engine left."""
+    engine_refusal: str | None
+    """Its exception, when it would not."""
+    mended: Listing
+    """What the engine leaves when no hint misleads it; mostly the same as `engines`."""
+    ours: Listing
+    """What ours left."""
+    answer: Answer
+    reads: Mapping[str, Mapping[str, int] | str]
+    """What the engine reads from each root in what ours left."""
+
+    @property
+    def surviving(self) -> tuple[Root, ...]:
+        """Return the roots whose documents ours left."""
+        return tuple(root for root in self.roots if root.path in self.ours.files)
+
+
+def problems(evidence: Evidence) -> Iterator[str]:
+    """Say everything that is wrong, the worst first."""
+    yield from _lost(evidence)
+    yield from _read_differently(evidence)
+    yield from _status(evidence)
+    yield from _unexplained(evidence)
+    yield from _unreported(evidence)
+    yield from _rewritten(evidence)
+    yield from _hints(evidence)
+    yield from _document(evidence)
+
+
+def explained(evidence: Evidence) -> dict[str, str]:
+    """Return each difference that a rule explains: path -> the rule's name."""
+    rules = {
+        path: rule for path in evidence.ours.paths - evidence.engines.paths if (rule := _why_ours_keeps(path, evidence))
+    }
+    for path in evidence.engines.paths - evidence.ours.paths - evidence.mended.paths:
+        rules[path] = "earliest-hint"
+    for path in evidence.engines.hints.keys() - evidence.ours.hints.keys():
+        rules[path] = "hint-unwritten"
+    return rules
+
+
+def _why_ours_keeps(path: str, evidence: Evidence) -> str | None:
+    owners = {root.branch for root in evidence.surviving if path in root.files}
+    if "main" in owners:
+        return "retained-root"
+    if owners:
+        return "branch-root"
+    name = PurePosixPath(path).name
+    if any(PurePosixPath(other).name == name for root in evidence.surviving for other in root.files):
+        return "basename-live"
+    if any(root.error is not None for root in evidence.surviving):
+        return "unreadable-root"
+    return None
+
+
+def _lost(evidence: Evidence) -> Iterator[str]:
+    for root in evidence.surviving:
+        for path in sorted((root.files & evidence.before.paths) - evidence.ours.paths):
+            yield f"LOST: {root} needs {path}"
+
+
+def _read_differently(evidence: Evidence) -> Iterator[str]:
+    for root in evidence.surviving:
+        # what could not be read before need not be readable now
+        if isinstance(root.reads, Mapping) and evidence.reads.get(str(root)) != root.reads:
+            yield f"READS DIFFERENTLY: {root} gave {root.reads}, gives {evidence.reads.get(str(root))}"
+
+
+def _status(evidence: Evidence) -> Iterator[str]:
+    """Both do it, or both refuse and touch nothing."""
+    answer, refusal = evidence.answer, evidence.engine_refusal
+    if refusal is None and answer.exit_code != 0:
+        yield f"ours ended with {answer.exit_code}, the engine did its work: {answer.messages} {answer.document}"
+    if refusal is not None and answer.exit_code not in REFUSED:
+        yield f"ours ended with {answer.exit_code}, the engine refused: {refusal}"
+    if answer.exit_code in REFUSED and evidence.before != evidence.ours:
+        yield "ours refused and changed files all the same"
+
+
+def _unexplained(evidence: Evidence) -> Iterator[str]:
+    known = explained(evidence)
+    for path in sorted(evidence.ours.paths - evidence.engines.paths - known.keys()):
+        yield f"only ours keeps it, and nothing that survives needs it: {path}"
+    for path in sorted(evidence.engines.paths - evidence.ours.paths - known.keys()):
+        yield f"only the engine keeps it: {path}"
+
+
+def _unreported(evidence: Evidence) -> Iterator[str]:
+    if not evidence.answer.document:
+        return
+    reasons = {reason for reason, count in evidence.answer.document["kept"].items() if count}
+    for rule in sorted(set(explained(evidence).values())):
+        if RULES[rule].reported_as and not reasons & RULES[rule].reported_as:
+            yield f"files stay by {rule}, and the document gives only {sorted(reasons)} as reasons"
+
+
+def _rewritten(evidence: Evidence) -> Iterator[str]:
+    for path in sorted(evidence.before.paths & evidence.ours.paths):
+        if evidence.before.files[path] != evidence.ours.files[path]:
+            yield f"rewritten: {path}"
+
+
+def _hints(evidence: Evidence) -> Iterator[str]:
+    engines, mended, ours = evidence.engines.hints, evidence.mended.hints, evidence.ours.hints
+    for name in sorted(engines.keys() & ours.keys()):
+        if ours[name].strip() not in (engines[name].strip(), mended[name].strip()):
+            yield f"{name} says {ours[name]!r}, the engine's says {mended[name]!r}"
+    for name in sorted(ours.keys() - engines.keys()):
+        yield f"only ours wrote {name}"
+
+
+def _document(evidence: Evidence) -> Iterator[str]:
+    """The document that ours printed agrees with what happened."""
+    document = evidence.answer.document
+    if evidence.answer.exit_code != 0 or not document:
+        return
+    gone = evidence.before.paths - evidence.ours.paths
+    deleted = document["outcome"]["deleted"] if document["outcome"] else 0
+    if deleted != len(gone):
+        yield f"the document ({document['status']}) counts {deleted} deleted files, and {len(gone)} are gone"
+    inside = {path for path in gone if not path.startswith("/")}  # external files are named by their URI there
+    for path in sorted(inside - {action["path"] for action in document["actions"]}):
+        yield f"gone without an action in the document: {path}"
+    expired = {f"snapshot/snapshot-{snapshot_id}" for snapshot_id in document["snapshots"]["expired"]}
+    if expired != {path for path in gone if path.startswith("snapshot/")}:
+        yield f"the document says that {sorted(expired)} expired, and others are gone"

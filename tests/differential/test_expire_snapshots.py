@@ -1,0 +1,39 @@
+"""Random tables, expired by the engine and by Lakesweep.
+
+`LAKESWEEP_DIFFERENTIAL_COUNT` says how many, `LAKESWEEP_DIFFERENTIAL_SEED` which one is first (`random` draws it).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.differential import ours
+from tests.differential.case import Verdict, run_case
+from tests.differential.engine import Engine
+from tests.differential.history import BASE, make_history
+
+pytestmark = pytest.mark.differential
+
+COUNT = int(os.environ.get("LAKESWEEP_DIFFERENTIAL_COUNT") or 60)
+SEED_TEXT = os.environ.get("LAKESWEEP_DIFFERENTIAL_SEED") or "20260101"
+FIRST_SEED = random.randrange(10**9) if SEED_TEXT == "random" else int(SEED_TEXT)
+
+
+@pytest.fixture(scope="session")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("differential")
+
+
+def expire(location: Path, call: ours.Call, control: Path) -> ours.Answer:
+    return ours.expire_snapshots(location, call, control=control)
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + COUNT))
+def test_the_same_files_survive(engine: Engine, verdicts: list[Verdict], work: Path, seed: int) -> None:
+    verdict = run_case(engine, work, make_history(seed, BASE), expire)
+    verdicts.append(verdict)
+    assert not verdict.problems, str(verdict)
