@@ -1,7 +1,7 @@
 """A case: one history, written once and expired twice at the same place.
 
-The engine goes first; the table is put back from a copy in between, since paths in its metadata may be absolute and it
-cannot move. What the engine says of the table beforehand is taken as the truth.
+The engine goes first, twice (see `Evidence.reference`); the table is put back from a copy each time, since paths in its
+metadata may be absolute and it cannot move. What the engine says of the table beforehand is taken as the truth.
 """
 
 from __future__ import annotations
@@ -76,14 +76,15 @@ def run_case(engine: Engine, work: Path, history: History, maintainer: Maintaine
         before, roots = listing(location), read_roots(engine, table)
         save(location, saved)
     with _clock(seconds, "engine"):
+        earliest_too_high = _earliest_too_high(location, before.hints.get("snapshot/EARLIEST", ""))
         refusal = _expire(engine, table, call)
-        engines = mended = listing(location)
-        if _earliest_too_high(location, before.hints.get("snapshot/EARLIEST", "")):
-            restore(saved, location)
-            (location / "snapshot" / "EARLIEST").unlink()
-            _expire(engine, table, call)
-            mended = listing(location)
+        engines = reference = listing(location)
         restore(saved, location)
+        if refusal is None:
+            (location / "snapshot" / "EARLIEST").unlink(missing_ok=True)
+            engine("expire", table=table, via="successor", **call.arguments())
+            reference = listing(location)
+            restore(saved, location)
     with _clock(seconds, "ours"):
         answer = maintainer(location, call, work / "control" / location.name)
     with _clock(seconds, "comparison"):
@@ -92,7 +93,8 @@ def run_case(engine: Engine, work: Path, history: History, maintainer: Maintaine
             roots=roots,
             engines=engines,
             engine_refusal=refusal,
-            mended=mended,
+            reference=reference,
+            earliest_too_high=earliest_too_high,
             ours=listing(location),
             answer=answer,
             reads=engine("scan_all", table=table),

@@ -41,8 +41,9 @@ RULES: Mapping[str, Rule] = {
         "only ours keeps it: the engine cannot read some surviving root, so nobody knows what that one needs",
         frozenset({"unreadable_root"}),
     ),
-    "earliest-hint": Rule(
-        "only the engine keeps it: the EARLIEST hint was too high; without that hint the engine deletes it as well"
+    "earliest-hint": Rule("the EARLIEST hint was too high; without that hint the engine leaves the same files"),
+    "successor-time": Rule(
+        "ours judges a snapshot by its successor's age, as later versions of the engine do; told to, this one agrees"
     ),
     "hint-unwritten": Rule(
         "only the engine wrote this hint: it does so where one is missing, even when nothing expires"
@@ -61,8 +62,10 @@ class Evidence:
     """What the engine left."""
     engine_refusal: str | None
     """Its exception, when it would not."""
-    mended: Listing
-    """What the engine leaves when no hint misleads it; mostly the same as `engines`."""
+    reference: Listing
+    """What the engine leaves when no hint misleads it and a snapshot's age is that of its successor."""
+    earliest_too_high: bool
+    """The EARLIEST hint named a later snapshot than the first one."""
     ours: Listing
     """What ours left."""
     answer: Answer
@@ -89,11 +92,12 @@ def problems(evidence: Evidence) -> Iterator[str]:
 
 def explained(evidence: Evidence) -> dict[str, str]:
     """Return each difference that a rule explains: path -> the rule's name."""
-    rules = {
-        path: rule for path in evidence.ours.paths - evidence.engines.paths if (rule := _why_ours_keeps(path, evidence))
-    }
-    for path in evidence.engines.paths - evidence.ours.paths - evidence.mended.paths:
-        rules[path] = "earliest-hint"
+    only_ours = evidence.ours.paths - evidence.engines.paths
+    rules = {path: rule for path in only_ours if (rule := _why_ours_keeps(path, evidence))}
+    if evidence.ours.snapshots == evidence.reference.snapshots:
+        differ = evidence.ours.paths ^ evidence.engines.paths
+        by_reference = differ - (evidence.ours.paths ^ evidence.reference.paths)
+        rules |= dict.fromkeys(by_reference, "earliest-hint" if evidence.earliest_too_high else "successor-time")
     for path in evidence.engines.hints.keys() - evidence.ours.hints.keys():
         rules[path] = "hint-unwritten"
     return rules
@@ -161,10 +165,10 @@ def _rewritten(evidence: Evidence) -> Iterator[str]:
 
 
 def _hints(evidence: Evidence) -> Iterator[str]:
-    engines, mended, ours = evidence.engines.hints, evidence.mended.hints, evidence.ours.hints
+    engines, reference, ours = evidence.engines.hints, evidence.reference.hints, evidence.ours.hints
     for name in sorted(engines.keys() & ours.keys()):
-        if ours[name].strip() not in (engines[name].strip(), mended[name].strip()):
-            yield f"{name} says {ours[name]!r}, the engine's says {mended[name]!r}"
+        if ours[name].strip() not in (engines[name].strip(), reference[name].strip()):
+            yield f"{name} says {ours[name]!r}, the engine's says {reference[name]!r}"
     for name in sorted(ours.keys() - engines.keys()):
         yield f"only ours wrote {name}"
 

@@ -25,6 +25,11 @@ class Listing:
         """Return every path but those of hints."""
         return frozenset(self.files)
 
+    @property
+    def snapshots(self) -> frozenset[str]:
+        """Return the paths of the main branch's snapshots."""
+        return frozenset(path for path in self.files if path.startswith("snapshot/"))
+
 
 def listing(location: Path) -> Listing:
     """List the files of a table."""

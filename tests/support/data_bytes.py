@@ -49,7 +49,7 @@ def parquet(fields: Sequence[Mapping[str, Any]], keys: Sequence[str], fixed: Map
     import pyarrow as pa
     from pyarrow import parquet as writer
 
-    columns = []
+    columns: list[tuple[str, int, str, str | None]] = []
     if keys:
         types = {field["name"]: field for field in fields}
         columns += [(f"_KEY_{key}", types[key]["id"] + _KEY_FIELD_OFFSET, types[key]["type"], key) for key in keys]
@@ -61,7 +61,7 @@ def parquet(fields: Sequence[Mapping[str, Any]], keys: Sequence[str], fixed: Map
     for name, field_id, type_, source in columns:
         if name == "_VALUE_KIND":
             values: list[Any] = [0] * rows
-        elif source in fixed:
+        elif source is not None and source in fixed:
             values = [fixed[source]] * rows
         else:
             values = [sample(type_, row) for row in range(rows)]

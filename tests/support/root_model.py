@@ -60,9 +60,12 @@ class RootModel:
         return frozenset(files | _listed(name, self.changelog))
 
     def _added(self) -> frozenset[str]:
-        """Return what a reader needs that makes the changelog of an append table from its deltas."""
-        files = {entry.file.path for manifest in self.delta for entry in manifest.entries if entry.sign == "+"}
-        return frozenset(files | _listed(self.document["deltaManifestList"], self.delta))
+        """Return what makes the changelog of a table whose writers make none: new files, not those of compactions."""
+        found = _listed(self.document["deltaManifestList"], self.delta)
+        for entry in (entry for manifest in self.delta for entry in manifest.entries):
+            if entry.sign == "+" and entry.file.file_source != 1:
+                found |= {entry.file.path, *entry.file.extra_paths}
+        return frozenset(found)
 
     def without_retention(self) -> "RootModel":
         """Return the plain snapshot that a tag with a time to live was made from."""

@@ -52,6 +52,7 @@ class TableBuilder:
         options: Mapping[str, str] | None = None,
         externals: Mapping[str, Store] | None = None,
         real_rows: bool = False,
+        one_uuid: bool = False,
         start_ms: int = 0,
     ) -> None:
         """Begin with `schema/schema-0` and nothing else.
@@ -62,12 +63,14 @@ class TableBuilder:
             options: Table options; `bucket` is -1 for an append table and 1 for a primary-key table unless given.
             externals: Root location -> store of files outside the table; declared in the options as such.
             real_rows: Data files are Parquet files with rows in them.
+            one_uuid: The metadata files of a commit share a UUID. The engine gives each kind its own.
             start_ms: The commit time of snapshot 1.
         """
         self.store = store
         self.branch_name = "main"
         self.externals = dict(externals or {})
         self._start_ms = start_ms
+        self._one_uuid = one_uuid
         self._files = TableFiles(store, self.externals, real_rows)
         self._numbers = itertools.count(1)
         self._branches = {"main": BranchModel()}
@@ -136,7 +139,7 @@ class TableBuilder:
         kind = kind or _guess_kind(groups, index is not None, statistics is not None)
         details = Details(kind, time_ms, partition, bucket, extra, external, file_source, rows, size)
 
-        names = _Names(next(self._numbers))
+        names = _Names(next(self._numbers), self._one_uuid)
         live = before.live if before else ()
         delta = self._manifests(names, [[self._entry(text, details, before) for text in group] for group in groups])
         changes = [[self._entry(text, details, None, "changelog-") for text in group] for group in _groups(changelog)]
@@ -185,10 +188,9 @@ class TableBuilder:
         before, target = self._branch.head, self._branch.find(to)
         if before is None:
             raise ValueError("there is nothing to roll back")
-        number = next(self._numbers)
+        names = _Names(next(self._numbers), self._one_uuid)
         if isinstance(to, int):
-            self.tag(f"rollback-to-as-latest-{to}-{stable_uuid(f'rollback {number}')}", snapshot=to)
-        names = _Names(number)
+            self.tag(f"rollback-to-as-latest-{to}-{stable_uuid(f'rollback {names.number}')}", snapshot=to)
         now = {file.identity: file for file in before.live}
         then = {file.identity: file for file in target.live}
         delta = [Entry("-", file) for identity, file in now.items() if identity not in then]
@@ -358,14 +360,22 @@ class TableBuilder:
         """Return the paths of the data files that a snapshot (by id) or tag (by name) consists of."""
         return frozenset(file.path for file in self._branches[branch].find(root).live)
 
-    def referenced(self, root: str) -> frozenset[str]:
-        """Return every path that a reader of a root, given by its path, needs; the document included."""
+    def referenced(self, root: str, *, with_changelog: bool = True) -> frozenset[str]:
+        """Return every path that a reader of a root, given by its path, needs; the document included.
+
+        Args:
+            with_changelog: A snapshot's reader reads its changelog too. Expiry takes that of a tagged snapshot away.
+        """
         kind, model = self._root_at(root)
-        return model.needs(kind) | {root}
+        return model.needs(kind if with_changelog or kind == "changelog" else "tag") | {root}
+
+    def model(self, root: str) -> RootModel:
+        """Return what a root, given by its path, was built of: its document, manifests with entries, index files."""
+        return self._root_at(root)[1]
 
     def document(self, root: str) -> dict[str, Any]:
         """Return the JSON of a root, given by its path, as it was written."""
-        return dict(self._root_at(root)[1].document)
+        return dict(self.model(root).document)
 
     # How.
 
@@ -456,7 +466,7 @@ class TableBuilder:
         delta_rows = sum(_rows(manifest) for manifest in model.delta)
         fields = {
             "version": 3,
-            "uuid": stable_uuid(f"snapshot {names.uuid}"),
+            "uuid": stable_uuid(f"snapshot {names.number}"),
             "baseManifestList": base,
             "baseManifestListSize": base_size,
             "deltaManifestList": delta,
@@ -523,14 +533,16 @@ class TableBuilder:
 
 
 class _Names:
-    """Names that one committer gives: they share a UUID and count up."""
+    """Names that one committer gives: each kind of file has a UUID, or all have one, and a count."""
 
-    def __init__(self, number: int) -> None:
-        self.uuid = stable_uuid(f"commit {number}")
+    def __init__(self, number: int, one_uuid: bool) -> None:
+        self.number = number
+        self._one_uuid = one_uuid
         self._counts = {kind: itertools.count() for kind in ("manifest", "manifest-list", "index-manifest")}
 
     def next(self, kind: str) -> str:
-        return f"{kind}-{self.uuid}-{next(self._counts[kind])}"
+        uuid = stable_uuid(f"commit {self.number}" if self._one_uuid else f"commit {self.number} {kind}")
+        return f"{kind}-{uuid}-{next(self._counts[kind])}"
 
 
 def _groups(entries: Sequence[str] | Sequence[Sequence[str]]) -> list[Sequence[str]]:

@@ -6,7 +6,7 @@ beyond the expiry: two runs never delete at once, even if one was suspended for 
 """
 
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
-from lakesweep.errors import LeaseHeldError, LeaseLostError, ObjectNotFoundError, PreconditionFailedError
+from lakesweep.errors import LeaseHeldError, LeaseLostError, ObjectNotFoundError, PreconditionFailedError, StorageError
 
 LEASE_MS = 600_000
 """How long a lease holds unless it is renewed. Below the queue's visibility timeout of the deployed workers (720 s), so
@@ -47,10 +47,14 @@ class Lease:
             )
 
     def release(self) -> None:
-        """Give the lease back. A lease that another run took meanwhile is left alone."""
+        """Give the lease back.
+
+        A lease that another run took meanwhile is left alone, and one that cannot be written ends by itself: neither
+        changes what the run did.
+        """
         try:
             self._write(0)
-        except LeaseLostError:
+        except (LeaseLostError, StorageError):
             return
 
     def _write(self, expires_ms: int) -> None:

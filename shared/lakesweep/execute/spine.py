@@ -85,6 +85,19 @@ def execute(
         lease.release()
 
 
+def forget(area: ControlArea, run_id: str) -> None:
+    """Clear the intent of a plan that cannot be loaded any more.
+
+    Raises:
+        LeaseHeldError: Another run maintains this table.
+    """
+    lease = acquire(area, run_id)
+    try:
+        intents.clear(area)
+    finally:
+        lease.release()
+
+
 class _Execution:
     def __init__(
         self, env: Environment, plan: Plan, run_id: str, lease: Lease, grace_ms: int, earlier_runs: tuple[str, ...]

@@ -12,7 +12,7 @@ Source: the Avro 1.11 specification, "Object Container Files".
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
@@ -29,6 +29,7 @@ ZSTD_WINDOW_LOG = 27
 """A decompressor may need 128 MiB for its window, the limit that zstd itself recommends."""
 
 _MAX_HEADER_ENTRIES = 1000
+_ZLIB_CHECKSUM_SIZE = 4
 
 Decompress = Callable[[bytes, int], bytes]
 """Turns a block into at most one byte more than the given number of bytes."""
@@ -43,8 +44,8 @@ class AvroFile:
     """The writer's schema, parsed JSON."""
     schema_text: bytes
     codec: str
-    _body: bytes
-    _spans: tuple[tuple[int, int, int], ...]
+    _body: bytes = field(repr=False)
+    _spans: tuple[tuple[int, int, int], ...] = field(repr=False)
     """Of every block: number of records, first byte, byte after the last."""
 
     @property
@@ -171,7 +172,8 @@ def _inflate(data: bytes, limit: int) -> bytes:
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     plain = inflater.decompress(data, limit + 1)
     # Past the limit there may be more to come; the caller refuses the block by its length.
-    if len(plain) <= limit and not (inflater.eof and not inflater.unused_data):
+    # fastavro leaves bytes of the zlib checksum behind the stream.
+    if len(plain) <= limit and not (inflater.eof and len(inflater.unused_data) <= _ZLIB_CHECKSUM_SIZE):
         raise ValueError("no whole deflate stream")
     return plain
 

@@ -42,6 +42,9 @@ def parse_value(body: bytes, path: str) -> object:
         raise FormatError(f"{path}: expected a JSON document of at most {MAX_BYTES} bytes, found {len(body)}")
     if (separators := sum(body.count(sign) for sign in _SEPARATORS)) > MAX_SEPARATORS:
         raise FormatError(f"{path}: expected at most {MAX_SEPARATORS} JSON values, found {separators} separators")
+    # Between two texts there is a separator, so only quotes inside texts or outside of JSON can exceed this.
+    if body.count(b'"') > 4 * MAX_SEPARATORS:
+        raise FormatError(f"{path}: expected at most {4 * MAX_SEPARATORS} quotes in JSON, found more")
     _check_depth(body, path)
     try:
         return json.loads(body.decode("utf-8"), parse_float=Decimal, parse_constant=_refuse_constant)

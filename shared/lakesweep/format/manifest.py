@@ -17,7 +17,7 @@ ADD = 0
 DELETE = 1
 
 POSTPONE_BUCKET = -2
-"""Files whose bucket is not decided yet. No other negative bucket holds files."""
+"""Files whose bucket is not decided yet. Nothing lies below it."""
 
 _WANTS = (
     Want("_VERSION", "int", required=True),

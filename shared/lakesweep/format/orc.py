@@ -10,13 +10,10 @@ from typing import Any
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.json_document import shorten
+from lakesweep.format.orc_frame import MAGIC, check_frame
 from lakesweep.format.projection import Row, Want, project
 
-MAGIC = b"ORC"
-
-MAX_ROWS = 2_000_000
-"""In one file; as many as the bound on an Avro file's bytes allows."""
-
+__all__ = ["MAGIC", "read_rows"]
 
 def read_rows(body: bytes, path: str, wants: tuple[Want, ...]) -> Iterator[Row]:
     """Decode the wanted fields of every row, stripe by stripe.
@@ -26,15 +23,13 @@ def read_rows(body: bytes, path: str, wants: tuple[Want, ...]) -> Iterator[Row]:
         UnsupportedFormatError: pyarrow is not installed, or lacks a time zone database.
     """
     orc, arrow = _pyarrow(path)
+    check_frame(body, path)
     # pyarrow reports damage as OSError, ValueError and classes of its own, depending on where it notices.
     try:
         file = orc.ORCFile(arrow.BufferReader(body))
-        row_count = file.nrows
         columns = [name for name in _columns(wants) if _has(file.schema, name)]
     except Exception as error:
         raise _unreadable(path, error) from error
-    if not 0 <= row_count <= MAX_ROWS:
-        raise FormatError(f"{path}: expected at most {MAX_ROWS} rows in an ORC file, found {row_count}")
     return _rows(file, path, wants, columns)
 
 

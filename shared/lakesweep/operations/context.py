@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lakesweep.control.area import ControlArea
+from lakesweep.control.area import ControlArea, check_apart
 from lakesweep.model.table_ref import TableRef
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
@@ -16,7 +16,11 @@ def _no_progress(done: int, total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table to work on. The edges (CLI, functions, jobs) make it."""
+    """A table to work on. The edges (CLI, functions, jobs) make it.
+
+    Raises:
+        RefusedError: The control location lies inside the table.
+    """
 
     ref: TableRef
     store: Store
@@ -29,3 +33,7 @@ class Table:
     """The caller's own clock: only what a caller writes as "now" is held against it."""
     sleep: Callable[[float], None] = time.sleep
     progress: Callable[[int, int], None] = _no_progress
+
+    def __post_init__(self) -> None:
+        if self.area is not None:
+            check_apart(self.area.store.location, self.ref.location)

@@ -9,8 +9,8 @@ from lakesweep.control import intent as intents
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_plan, plan_end, store_plan
 from lakesweep.control.reports import store_report
-from lakesweep.errors import RefusedError, StalePlanError, UsageError
-from lakesweep.execute.spine import Executed, execute
+from lakesweep.errors import FormatError, RefusedError, StalePlanError, UsageError
+from lakesweep.execute.spine import Executed, execute, forget
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.operations.context import Table
@@ -99,12 +99,23 @@ def execute_stored(table: Table, plan_id: str, *, confirm: str | None = None, gr
 
 
 def finish_begun(table: Table) -> RunReport | None:
-    """Finish the plan that an earlier run began and did not end, if there is one."""
+    """Finish the plan that an earlier run began and did not end, if there is one.
+
+    A plan that is lost cannot be finished. What it would still have removed stays, and is an orphan now.
+    """
     area = require_area(table)
     begun = intents.current(area)
     if begun is None:
         return None
-    plan = load_plan(area, begun.plan_id)
+    try:
+        plan = load_plan(area, begun.plan_id)
+    except (FormatError, RefusedError) as error:
+        forget(area, new_id(table.store.now_ms()))
+        raise RefusedError(
+            f"plan {begun.plan_id}, which run {begun.runs[-1]} began, is lost ({error}); the files it had still to "
+            "remove are orphans now, nothing else is wrong; run the operation again",
+            code="begun_plan_lost",
+        ) from error
     return _execute(table, plan, earlier_runs=begun.runs)
 
 

@@ -67,6 +67,7 @@ import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMap
 import org.apache.paimon.stats.Statistics;
 import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.ExpireChangelogImpl;
+import org.apache.paimon.table.ExpireSnapshotsImpl;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.sink.BatchTableCommit;
 import org.apache.paimon.table.sink.BatchTableWrite;
@@ -88,6 +89,7 @@ import org.apache.paimon.types.RowKind;
 import org.apache.paimon.types.RowType;
 import org.apache.paimon.utils.Pair;
 import org.apache.paimon.utils.ProcedureUtils;
+import org.apache.paimon.utils.SnapshotManager;
 
 public class EngineDriver {
     interface Command {
@@ -509,7 +511,8 @@ public class EngineDriver {
 
     /**
      * retain_max, retain_min, older_than_ms or time_retain_s, max_deletes. Defaults as in the `expire_snapshots`
-     * procedure, which never decouples the changelog; via "commit" applies the table's own options as a writer does.
+     * procedure, which never decouples the changelog; via "commit" applies the table's own options as a writer does;
+     * via "successor" chooses the range as the versions after 1.4 do, and deletes as this one.
      */
     static Object expire(JsonNode c) throws Exception {
         FileStoreTable table = table(c);
@@ -524,7 +527,22 @@ public class EngineDriver {
                 options, integer(c, "retain_max"), integer(c, "retain_min"), null, integer(c, "max_deletes"));
         Duration age = age(c);
         if (age != null) config.snapshotTimeRetain(age);
+        if (string(c, "via", "procedure").equals("successor")) return expireBySuccessor(table, config.build());
         return table.newExpireSnapshots().config(config.build()).expire();
+    }
+
+    /** A snapshot is old when its successor was committed before the cutoff; 1.4 asks for its own time instead. */
+    static int expireBySuccessor(FileStoreTable table, ExpireConfig config) throws Exception {
+        SnapshotManager snapshots = table.snapshotManager();
+        Long latest = snapshots.latestSnapshotId(), earliest = snapshots.earliestSnapshotId();
+        if (latest == null || earliest == null) return 0;
+        long id = Math.max(latest - config.getSnapshotRetainMax() + 1, earliest);
+        long end = Math.min(latest - config.getSnapshotRetainMin() + 1, earliest + config.getSnapshotMaxDeletes());
+        end = Math.min(end, table.consumerManager().minNextSnapshot().orElse(Long.MAX_VALUE));
+        long cutoff = System.currentTimeMillis() - config.getSnapshotTimeRetain().toMillis();
+        for (; id < end; id++)
+            if (snapshots.snapshotExists(id + 1) && snapshots.snapshot(id + 1).timeMillis() >= cutoff) end = id;
+        return ((ExpireSnapshotsImpl) table.newExpireSnapshots().config(config)).expireUntil(earliest, end);
     }
 
     static Object expireChangelogs(JsonNode c) throws Exception {

@@ -1,0 +1,157 @@
+"""Events: from what S3 tells us to hints that a table changed.
+
+S3 announces a new object in two forms. A *notification* goes straight to a queue or a function: `Records`, with keys
+encoded like a web form. EventBridge sends one *event* an object, with the key as it is. Either may arrive wrapped as
+the `body` of messages in an SQS batch.
+
+A *hint* says that a branch of a table probably has a new snapshot, and nothing else: it names no file to delete, and it
+may be lost, late, doubled or out of order. So a key that is no snapshot is not an error, it is no hint; only an event
+that is not of either form is refused, because then the wiring is wrong.
+
+Source: AWS "Event message structure" and "EventBridge event message structure" (Amazon S3 User Guide), "Using Lambda
+with Amazon SQS" (AWS Lambda Developer Guide).
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote_plus
+
+from lakesweep.errors import FormatError
+from lakesweep.format.json_document import (
+    describe,
+    get_list,
+    get_object,
+    get_str,
+    parse_object,
+    require_str,
+    shorten,
+    wrong_type,
+)
+from lakesweep.format.names import branch_name_of, snapshot_id_of
+from lakesweep.model.table_ref import MAIN
+
+TEST_EVENT = "s3:TestEvent"
+"""What S3 sends once, when a bucket's notifications are set up."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitHint:
+    """A branch of a table probably has this snapshot now."""
+
+    bucket: str
+    location: str
+    """The table: `s3://bucket/prefix`, without a closing slash."""
+    branch: str
+    snapshot_id: int
+
+
+def coalesce(hints: Iterable[CommitHint]) -> tuple[CommitHint, ...]:
+    """Return the newest hint of each table and branch, in the order in which those first appear."""
+    newest: dict[tuple[str, str], CommitHint] = {}
+    for hint in hints:
+        known = newest.get((hint.location, hint.branch))
+        if known is None or hint.snapshot_id > known.snapshot_id:
+            newest[hint.location, hint.branch] = hint
+    return tuple(newest.values())
+
+
+def hints_of_event(event: dict[str, object], name: str = "event") -> tuple[CommitHint, ...]:
+    """Return the hints in what a function was invoked with: a notification, an EventBridge event, or an SQS batch.
+
+    Args:
+        event: The decoded document.
+        name: What messages call it.
+
+    Raises:
+        FormatError: It is none of these; the message names the record. To answer an SQS batch record by record, call
+            `hints_of_message` for each.
+    """
+    return tuple(_hints(event, name, may_wrap=True))
+
+
+def hints_of_message(body: str | bytes, name: str) -> tuple[CommitHint, ...]:
+    """Return the hints in the body of one SQS message.
+
+    Raises:
+        FormatError: It is neither a notification nor an EventBridge event.
+    """
+    try:
+        data = body.encode() if isinstance(body, str) else body
+    except UnicodeEncodeError as error:
+        raise FormatError(f"{name}: expected JSON in UTF-8, found {shorten(str(error))}") from error
+    return tuple(_hints(parse_object(data, name), name, may_wrap=False))
+
+
+def hint_of_key(bucket: str, key: str) -> CommitHint | None:
+    """Return the hint that a new object of this key gives, None unless it is a snapshot of a table.
+
+    That is `<table>/snapshot/snapshot-<id>` or `<table>/branch/branch-<name>/snapshot/snapshot-<id>`, by exact names:
+    writers leave temp files and hints beside them.
+    """
+    *folders, parent, name = ["", *key.split("/")]
+    snapshot_id = snapshot_id_of(name)
+    if snapshot_id is None or parent != "snapshot":
+        return None
+    branch, table = MAIN, folders[1:]
+    if len(table) >= 2 and table[-2] == "branch" and (found := branch_name_of(table[-1])):
+        branch, table = found, table[:-2]
+        if branch == MAIN:  # lies at the root; a folder of that name is not a branch
+            return None
+    # A location is normalised, so a key with such parts would be taken for another table's.
+    if not table or any(part in ("", ".", "..") for part in table):
+        return None
+    return CommitHint(bucket, f"s3://{bucket}/{'/'.join(table)}", branch, snapshot_id)
+
+
+def _hints(event: dict[str, object], name: str, *, may_wrap: bool) -> Iterator[CommitHint]:
+    if "detail-type" in event:
+        yield from _hints_of_eventbridge(event, name)
+    elif "Records" in event:
+        for index, record in enumerate(get_list(event, "Records", name)):
+            yield from _hints_of_record(record, f"{name}, Records[{index}]", may_wrap=may_wrap)
+    elif event.get("Event") != TEST_EVENT:
+        raise FormatError(
+            f"{name}: expected an S3 notification or an EventBridge event, found an object with "
+            f"{shorten(', '.join(map(ascii, sorted(event))) or 'no fields')}"
+        )
+
+
+def _hints_of_record(record: object, name: str, *, may_wrap: bool) -> Iterator[CommitHint]:
+    if not isinstance(record, dict):
+        raise FormatError(f"{name}: expected an object, found {describe(record)}")
+    if may_wrap and "body" in record:
+        message = f"{name} (message {describe(record.get('messageId'))})"
+        yield from hints_of_message(require_str(record, "body", message), message)
+    elif "s3" in record:
+        if not require_str(record, "eventName", name).removeprefix("s3:").startswith("ObjectCreated:"):
+            return
+        bucket, key = _bucket_and_key(get_object(record, "s3", name), name)
+        yield from _hint(bucket, _decoded(key, name))
+    else:
+        found = get_str(record, "eventSource", name)
+        raise wrong_type(name, "eventSource", "aws:s3 or aws:sqs" if may_wrap else "aws:s3", found)
+
+
+def _hints_of_eventbridge(event: dict[str, object], name: str) -> Iterator[CommitHint]:
+    if event.get("source") != "aws.s3" or event["detail-type"] != "Object Created":
+        return
+    yield from _hint(*_bucket_and_key(get_object(event, "detail", name), name))
+
+
+def _hint(bucket: str, key: str) -> Iterator[CommitHint]:
+    if (hint := hint_of_key(bucket, key)) is not None:
+        yield hint
+
+
+def _bucket_and_key(detail: dict[str, object], name: str) -> tuple[str, str]:
+    bucket = require_str(get_object(detail, "bucket", name), "name", f"{name}, bucket")
+    if not bucket or "/" in bucket:
+        raise wrong_type(name, "bucket.name", "the name of a bucket", bucket)
+    return bucket, require_str(get_object(detail, "object", name), "key", f"{name}, object")
+
+
+def _decoded(key: str, name: str) -> str:
+    try:
+        return unquote_plus(key, errors="strict")
+    except UnicodeDecodeError as error:
+        raise wrong_type(name, "object.key", "a key in form encoding", key) from error

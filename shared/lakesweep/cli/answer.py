@@ -1,0 +1,148 @@
+"""Run a command to its end: open, do, print, and return the exit code.
+
+Here, and nowhere else, errors become sentences and exit codes.
+"""
+
+import os
+import shlex
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+
+from lakesweep.cli.opening import open_table
+from lakesweep.cli.options import Place
+from lakesweep.cli.output import print_document, print_lines, say
+from lakesweep.cli.progress import progress_bar
+from lakesweep.cli.text import next_line, report_lines
+from lakesweep.errors import LeaseLostError, MaintenanceError
+from lakesweep.model.plan import PlanHeader
+from lakesweep.model.report import Refusal, RunReport
+from lakesweep.model.table_ref import TableRef
+from lakesweep.operations.context import Table
+from lakesweep.storage.requests import RequestCounter
+
+Document = Mapping[str, object]
+
+REFUSED = 3
+PARTIAL = 4
+INTERRUPTED = 130
+_EXIT_CODES = {"planned": 0, "done": 0, "nothing_to_do": 0, "refused": REFUSED, "partial": PARTIAL}
+
+
+def answer_operation(place: Place, operation: str, run: Callable[[Table], RunReport]) -> int:
+    """Run a maintenance operation and print its report."""
+    counter = RequestCounter()
+    table: Table | None = None
+    try:
+        with progress_bar(operation) as progress:
+            table = open_table(place, counter, progress)
+            report = run(table)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
+        ref = TableRef(place.table, place.branch) if table is None else table.ref
+        failed, exit_code = _failed(ref, operation, error, counter.snapshot())
+        if place.as_json:
+            print_document(failed.to_json())
+        return exit_code
+    for warning in report.all_warnings():
+        say(f"warning: {warning}")
+    if table.area is None and report.status == "planned":
+        say("warning: the plan is not stored, since no control location is known (--control or $LAKESWEEP_CONTROL)")
+    if report.refusal is not None:
+        say(report.refusal.message)
+    if place.as_json:
+        print_document(report.to_json())
+    else:
+        print_lines(report_lines(report.to_json()))
+        if table.area is not None and report.status == "planned" and report.plan is not None:
+            print_lines([next_line(_execute_command(place, report.plan.header))])
+    return exit_code_of(report)
+
+
+def answer_document(place: Place, read: Callable[[Table], Document], lines: Callable[[Document], Iterable[str]]) -> int:
+    """Run a command that only reads, and print what it found; its `warnings` go to standard error as well."""
+    try:
+        with progress_bar("reading") as progress:
+            document = read(open_table(place, RequestCounter(), progress))
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
+        code, message, exit_code = explain(error)
+        say(message)
+        if place.as_json:
+            print_document({"error": {"code": code, "message": message}})
+        return exit_code
+    warnings = document.get("warnings")
+    for warning in warnings if isinstance(warnings, list) else ():
+        say(f"warning: {warning}")
+    if place.as_json:
+        print_document(document)
+    else:
+        print_lines(lines(document))
+    return 0
+
+
+def _execute_command(place: Place, plan: PlanHeader) -> str:
+    options = {
+        "--confirm": plan.plan_id if plan.needs_confirmation else None,
+        "--control": place.control,
+        "--endpoint-url": place.endpoint_url,
+        "--region": place.region,
+    }
+    given = [word for name, value in options.items() if value is not None for word in (name, value)]
+    return shlex.join(["lakesweep", "execute", place.table, plan.plan_id, *given])
+
+
+def exit_code_of(report: RunReport) -> int:
+    """Return the exit code of an operation that ended with a report."""
+    if report.status == "stale":
+        return PARTIAL if report.outcome is not None and report.outcome.deleted else REFUSED
+    return _EXIT_CODES[report.status]
+
+
+def explain(error: BaseException) -> tuple[str, str, int]:
+    """Return the code, the sentence and the exit code of an error."""
+    if os.environ.get("LAKESWEEP_DEBUG") == "1":
+        traceback.print_exception(error)
+    if isinstance(error, MaintenanceError):
+        return error.code, str(error), error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", "interrupted", INTERRUPTED
+    return (
+        "internal",
+        f"unexpected {type(error).__name__}: {error}; this is a bug (LAKESWEEP_DEBUG=1 shows where)",
+        1,
+    )
+
+
+def _failed(ref: TableRef, operation: str, error: BaseException, requests: Mapping[str, int]) -> tuple[RunReport, int]:
+    """Say what went wrong, and return it as a report: `partial` when deletions were sent before, else `refused`."""
+    code, message, exit_code = explain(error)
+    begun = requests.get("delete", 0) > 0 or isinstance(error, LeaseLostError)
+    if begun:
+        message += "; the execution had begun, and the next one with --execute finishes it"
+        exit_code = INTERRUPTED if exit_code == INTERRUPTED else PARTIAL
+    say(message)
+    report = RunReport(
+        operation=operation,
+        table=ref.location,
+        branch=ref.branch,
+        status="partial" if begun else "refused",
+        executed=begun,
+        refusal=Refusal(code, message),
+        requests=requests,
+    )
+    return report, exit_code
+
+
+def answer_demo(commits: int | None, as_json: bool) -> int:
+    """Run the demo, which prints for itself."""
+    try:
+        from lakesweep.demo.main import run
+
+        return run(commits=commits, as_json=as_json)
+    except ModuleNotFoundError as error:
+        say(f"the demo needs the package {error.name}; expected an installation with lakesweep[demo]")
+        return 1
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
+        code, message, exit_code = explain(error)
+        say(message)
+        if as_json:
+            print_document({"error": {"code": code, "message": message}})
+        return exit_code

@@ -1,0 +1,91 @@
+"""The entry of the command line.
+
+Commands import what they need when they run, so that `--help` stays quick.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from lakesweep import __version__
+from lakesweep.cli import demo, execute, expire_snapshots, files, maintain, plans, report, runs, show
+from lakesweep.cli.output import print_lines, say
+
+_COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (
+    ("show", show.show, show.EXAMPLES),
+    ("files", files.files, files.EXAMPLES),
+    ("maintain", maintain.maintain, maintain.EXAMPLES),
+    ("expire-snapshots", expire_snapshots.expire_snapshots, expire_snapshots.EXAMPLES),
+    ("plans", plans.plans, plans.EXAMPLES),
+    ("execute", execute.execute, execute.EXAMPLES),
+    ("runs", runs.runs, runs.EXAMPLES),
+    ("report", report.report, report.EXAMPLES),
+    ("demo", demo.demo, demo.EXAMPLES),
+)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command line and return its exit code.
+
+    Args:
+        argv: Arguments without the program's name; those of the process when not given.
+    """
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    command = typer.main.get_command(_app())
+    try:
+        return int(command.main(arguments, prog_name="lakesweep", standalone_mode=False) or 0)
+    except typer.TyperException as error:
+        # Only the parser raises these: the words of the command line are off. Without a command the message is the help.
+        if arguments:
+            say(f"{_one_line(error.format_message())}; see lakesweep {_command_of(error)}--help")
+        else:
+            print(error.format_message(), file=sys.stderr)
+        return 2
+    except typer.Abort:
+        say("interrupted")
+        return 130
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,  # rich would triple what --help costs
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+        epilog="Exit codes: 0 done, planned or nothing to do; 1 error; 2 usage; 3 refused; 4 partial; 5 another "
+        "maintainer holds the lease.",
+    )
+    app.callback()(_root)
+    for name, function, examples in _COMMANDS:
+        # A paragraph after \b is not wrapped again.
+        app.command(name, epilog="\n".join(["\b", "Examples:", *(f"  {example}" for example in examples)]))(function)
+    return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print_lines([f"lakesweep {__version__}"])
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Maintenance of Apache Paimon tables.
+
+    Commands that would change a table print a plan, and change nothing until --execute.
+    """
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split()).rstrip(".")
+
+
+def _command_of(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    name = getattr(context, "info_name", None)
+    return f"{name} " if name and name != "lakesweep" else ""

@@ -1,0 +1,75 @@
+"""Open what a command line names: a table, its store, its control location. Reads the environment."""
+
+import os
+from pathlib import Path
+
+from lakesweep.cli.options import Place
+from lakesweep.cli.progress import Report
+from lakesweep.control.area import ControlArea, check_apart
+from lakesweep.errors import UsageError
+from lakesweep.model.table_ref import TableRef
+from lakesweep.operations.context import Table
+from lakesweep.storage.location import Location, parse_location
+from lakesweep.storage.open import StoreSettings, open_store
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.store import Store
+
+
+def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table:
+    """Open a table for one command. Touches nothing yet, and makes no folder.
+
+    Raises:
+        UsageError: A location that means nothing.
+        RefusedError: The control location lies inside the table.
+    """
+    settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
+
+    def opened(location: str) -> Store:
+        return open_store(parse_location(location), counter=counter, settings=settings)
+
+    location = parse_location(_given(place.table, "TABLE"))
+    control = control_location(place, location)
+    table = str(location)
+    if control is not None:
+        check_apart(control, table)
+    return Table(
+        ref=TableRef(table, place.branch),
+        store=opened(table),
+        area=None if control is None else ControlArea(opened(control), table),
+        open_store=opened,
+        counter=counter,
+        progress=progress,
+    )
+
+
+def control_location(place: Place, table: Location) -> str | None:
+    """Return where control documents live, `None` when nothing says so and the table is not local."""
+    stated = place.control if place.control is not None else os.environ.get("LAKESWEEP_CONTROL") or None
+    if stated is not None:
+        return str(parse_location(_given(stated, "--control")))
+    if "://" in str(table):
+        return None
+    state = os.environ.get("XDG_STATE_HOME", "")
+    home = Path(state) if os.path.isabs(state) else Path("~/.local/state").expanduser()
+    return str(parse_location(str(home / "lakesweep")))
+
+
+def require_control(table: Table) -> ControlArea:
+    """Return the control documents of a table.
+
+    Raises:
+        UsageError: No control location is known.
+    """
+    if table.area is None:
+        raise UsageError(
+            f"table {table.ref}: its plans and reports live in a control location; expected --control or "
+            "$LAKESWEEP_CONTROL",
+            code="control_missing",
+        )
+    return table.area
+
+
+def _given(text: str, name: str) -> str:
+    if not text.strip():
+        raise UsageError(f"{name}: expected a local path or s3://bucket/prefix, found nothing")
+    return text

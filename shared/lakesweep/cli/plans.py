@@ -1,0 +1,51 @@
+"""`lakesweep plans`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lakesweep.cli.options import Control, EndpointUrl, Json, Limit, Place, Region, TablePath
+
+EXAMPLES = (
+    "lakesweep plans /data/orders",
+    "lakesweep plans s3://lake/sales.db/orders --control s3://ops/lakesweep --json",
+)
+
+
+def plans(
+    table: TablePath,
+    limit: Limit = 50,
+    control: Control = None,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    as_json: Json = False,
+) -> int:
+    """List the stored plans of a table, newest first."""
+    from lakesweep.cli.answer import answer_document
+    from lakesweep.cli.stored import list_plans
+
+    place = Place(table, "main", control, endpoint_url, region, as_json)
+    return answer_document(place, lambda opened: list_plans(opened, limit), _lines)
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+    from lakesweep.cli.text import columns, human_time
+
+    if not document["plans"]:
+        yield f"no stored plan of {document['table']}"
+        return
+    yield from columns(
+        ("PLAN", "OPERATION", "BRANCH", "CREATED", "EXPIRES", "STATUS", "SNAPSHOTS", "ACTIONS"),
+        (
+            (
+                plan["plan_id"],
+                plan["operation"],
+                plan["branch"],
+                human_time(plan["created_ms"]),
+                human_time(plan["expires_ms"]),
+                plan["status"] + (" (asks for --confirm)" if plan["needs_confirmation"] else ""),
+                str(plan["expired_snapshot_count"]),
+                str(plan["action_count"]),
+            )
+            for plan in document["plans"]
+        ),
+    )

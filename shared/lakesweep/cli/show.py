@@ -1,0 +1,83 @@
+"""`lakesweep show`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lakesweep.cli.options import Branch, EndpointUrl, Json, Place, Region, TablePath
+
+EXAMPLES = ("lakesweep show /data/orders", "lakesweep show s3://lake/sales.db/orders --branch rt --json")
+
+
+def show(
+    table: TablePath,
+    branch: Branch = "main",
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    as_json: Json = False,
+) -> int:
+    """Show a table's roots, the retention in force, and what is odd about it."""
+    from lakesweep.cli.answer import answer_document
+    from lakesweep.operations.show import summarise
+
+    place = Place(table, branch, None, endpoint_url, region, as_json)
+    return answer_document(place, lambda opened: summarise(opened).to_json(), _lines)
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+    from lakesweep.cli.text import fields
+
+    yield from fields(_pairs(document))
+
+
+def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    from lakesweep.cli.text import human_bytes, human_duration
+
+    keys = document["primary_keys"]
+    yield "table", document["table"]
+    yield "branch", f"{document['branch']} (of {', '.join(document['branches'])})"
+    yield "type", f"{document['type']}, {'primary key ' + ', '.join(keys) if keys else 'append'}"
+    yield "schema", str(document["schema_id"])
+    yield "partitions", ", ".join(document["partition_keys"]) or "none"
+    for key, value in document["options"].items():
+        yield "option", f"{key} = {value}"
+    yield "retention", _retention(document["retention"], document["retention_stated"], human_duration)
+    yield "snapshots", _range(document["snapshots"])
+    yield "changelogs", _range(document["changelogs"])
+    for tag in document["tags"]:
+        yield "tag", _tag(tag, human_duration)
+    for consumer in document["consumers"]:
+        yield "consumer", f"{consumer['id']}: needs snapshot {consumer['next_snapshot']} and later"
+    for hint in document["hints"]:
+        yield "hint", f"{hint['path']}: {hint['value']}{' (off)' if hint['off'] else ''}"
+    live = document["live"]
+    if live is not None:
+        yield (
+            "live",
+            f"{live['files']} files, {human_bytes(live['bytes'])}, {live['rows']} rows, {live['manifests']} manifests",
+        )
+
+
+def _retention(rules: Mapping[str, int] | None, stated: bool, duration: Any) -> str:
+    if rules is None:
+        return "none that can be read"
+    most = "no limit" if rules["retain_max"] >= 2_147_483_647 else f"at most {rules['retain_max']}"
+    return (
+        f"at least {rules['retain_min']} snapshots, {most}, for {duration(rules['time_retained_ms'])}, "
+        f"{rules['max_deletes']} a run ({'stated by the schema' if stated else 'defaults'})"
+    )
+
+
+def _range(found: Mapping[str, Any]) -> str:
+    from lakesweep.cli.text import human_time
+
+    if not found["count"]:
+        return "none"
+    first, last = found["earliest"], found["latest"]
+    return f"{found['count']}, {first['id']} ({human_time(first['time_ms'])}) to {last['id']} ({human_time(last['time_ms'])})"
+
+
+def _tag(tag: Mapping[str, Any], duration: Any) -> str:
+    life = "no time to live"
+    if tag["time_retained_ms"] is not None:
+        life = f"made {tag['created'] or '?'}, lives {duration(tag['time_retained_ms'])}"
+    return f"{tag['name']}: snapshot {tag['snapshot_id']}, {life}"

@@ -1,0 +1,110 @@
+"""Stored plans and reports, as the commands that name them need them."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from lakesweep.cli.opening import require_control
+from lakesweep.control.area import ControlArea
+from lakesweep.control.plans import load_header, plan_end, plan_ids
+from lakesweep.control.reports import load_report, run_ids
+from lakesweep.errors import RefusedError, UsageError
+from lakesweep.model.report import RunReport
+from lakesweep.operations.context import Table
+from lakesweep.operations.run import execute_stored
+from lakesweep.operations.times import parse_span_ms
+
+T = TypeVar("T")
+Document = dict[str, Any]
+
+_PARALLEL = 16
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+def execute_plan(
+    table: Table, plan_id: str, *, branch: str | None, confirm: str | None, grace: str | None
+) -> RunReport:
+    """Execute a stored plan on the branch that it was made for, or on `branch` and no other."""
+    grace_ms = 0 if grace is None else parse_span_ms(grace, "grace")
+    if branch is None:
+        planned = load_header(require_control(table), plan_id).branch
+        table = dataclasses.replace(table, ref=dataclasses.replace(table.ref, branch=planned))
+    return execute_stored(table, plan_id, confirm=confirm, grace_ms=grace_ms)
+
+
+def list_plans(table: Table, limit: int) -> Document:
+    """Return the newest plans of a table, newest first."""
+    area = require_control(table)
+    now_ms = table.store.now_ms()
+    return {
+        "table": table.ref.location,
+        "plans": _newest(plan_ids(area), limit, lambda plan_id: _plan_row(area, plan_id, now_ms)),
+    }
+
+
+def _plan_row(area: ControlArea, plan_id: str, now_ms: int) -> Document:
+    header, end = load_header(area, plan_id), plan_end(area, plan_id)
+    if end is not None:
+        status = end.status
+    else:
+        status = "expired" if now_ms >= header.expires_ms else "waiting"
+    expired = header.snapshots.get("expired")
+    return {
+        "plan_id": header.plan_id,
+        "operation": header.operation,
+        "branch": header.branch,
+        "created_ms": header.created_ms,
+        "expires_ms": header.expires_ms,
+        "status": status,
+        "run_id": None if end is None else end.run_id,
+        "needs_confirmation": header.needs_confirmation,
+        "action_count": header.action_count,
+        "expired_snapshot_count": len(expired) if isinstance(expired, list) else 0,
+    }
+
+
+def list_runs(table: Table, limit: int) -> Document:
+    """Return the newest runs of a table, newest first."""
+    area = require_control(table)
+    return {
+        "table": table.ref.location,
+        "runs": _newest(run_ids(area), limit, lambda run_id: _run_row(area, run_id)),
+    }
+
+
+def _run_row(area: ControlArea, run_id: str) -> Document:
+    stored: Document = load_report(area, run_id)
+    report: Document = stored["report"]
+    outcome: Document = report.get("outcome") or {}
+    return {
+        "run_id": run_id,
+        "operation": report.get("operation"),
+        "branch": report.get("branch"),
+        "plan_id": report.get("plan_id"),
+        "started_ms": stored.get("started_ms"),
+        "finished_ms": stored.get("finished_ms"),
+        "status": report.get("status"),
+        "deleted": outcome.get("deleted", 0),
+        "failed_count": len(outcome.get("failed", ())),
+        "bytes": outcome.get("bytes", 0),
+    }
+
+
+def stored_report(table: Table, run_id: str) -> Document:
+    """Return the report of a run as it is stored.
+
+    Raises:
+        RefusedError: No such run of this table.
+    """
+    if not _RUN_ID.fullmatch(run_id):
+        raise RefusedError(f"table {table.ref}: {run_id!r} is no run id", code="no_such_run")
+    return load_report(require_control(table), run_id)
+
+
+def _newest(ids: Sequence[str], limit: int, row: Callable[[str], T]) -> list[T]:
+    if limit < 1:
+        raise UsageError(f"--limit: expected at least 1, found {limit}", code="bad_argument")
+    with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
+        return list(pool.map(row, sorted(ids, reverse=True)[:limit]))

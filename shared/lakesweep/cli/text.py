@@ -1,0 +1,140 @@
+"""Reports as text. What `--json` prints is also what is rendered here, so the two cannot disagree."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+Document = Mapping[str, Any]
+
+FIRST_ACTIONS = 3
+"""How many actions of each kind are shown."""
+_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+_SNAPSHOT_REASONS = ("retain_min", "consumer", "limit", "too_young")
+"""Why snapshots stay; every other reason is about files."""
+
+
+def report_lines(document: Document) -> Iterator[str]:
+    """Render the report of an operation, as `RunReport.to_json` returns it."""
+    yield f"{document['operation']} of {document['table']}, branch {document['branch']}: {_status(document)}"
+    snapshots = document["snapshots"]
+    if snapshots["earliest"] is not None:
+        yield _field("snapshots", f"{snapshots['earliest']} to {snapshots['latest']}, {_going(snapshots['expired'])}")
+    yield from _deletes(document)
+    for created in document["created"]:
+        yield _field("write", created["path"])
+    if document["kept"]:
+        yield _field("keep", ", ".join(_kept(why, count) for why, count in document["kept"].items()))
+    yield from _outcome(document)
+
+
+def _status(document: Document) -> str:
+    return str(document["status"]).replace("_", " ")
+
+
+def _kept(why: str, count: int) -> str:
+    what = "snapshot" if why in _SNAPSHOT_REASONS else "file"
+    return f"{count} {what}{'' if count == 1 else 's'} ({why.replace('_', ' ')})"
+
+
+def _going(expired: Sequence[int]) -> str:
+    if not expired:
+        return "all stay"
+    which = str(expired[0]) if len(expired) == 1 else f"{expired[0]} to {expired[-1]}"
+    return f"{len(expired)} to expire ({which})"
+
+
+def _deletes(document: Document) -> Iterator[str]:
+    delete, actions = document["delete"], document["actions"]
+    if not actions:
+        return
+    yield _field("delete", f"{delete['count']} objects, {human_bytes(delete['bytes'])}{_unsized(actions)}")
+    for kind in dict.fromkeys(action["kind"] for action in actions):
+        chosen = [action for action in actions if action["kind"] == kind]
+        yield f"  {kind}: {len(chosen)}{_bytes_of(chosen)}"
+        for action in chosen[:FIRST_ACTIONS]:
+            yield f"    {action['path']}: {action['reason']}"
+        if len(chosen) > FIRST_ACTIONS:
+            yield f"    and {len(chosen) - FIRST_ACTIONS} more"
+
+
+def _unsized(actions: Sequence[Document]) -> str:
+    count = sum(action["size_bytes"] is None for action in actions)
+    return f" and {count} of unknown size" if count else ""
+
+
+def _bytes_of(actions: Sequence[Document]) -> str:
+    sizes = [action["size_bytes"] for action in actions if action["size_bytes"] is not None]
+    return f", {human_bytes(sum(sizes))}" if sizes else ""
+
+
+def _outcome(document: Document) -> Iterator[str]:
+    outcome = document["outcome"]
+    if outcome is None:
+        return
+    counts = {"already gone": outcome["already_gone"], "kept by a look": outcome["kept_by_look"]}
+    rest = "".join(f", {count} {what}" for what, count in counts.items() if count)
+    yield _field("deleted", f"{outcome['deleted']} objects, {human_bytes(outcome['bytes'])}{rest}")
+    for failed in outcome["failed"][:FIRST_ACTIONS]:
+        yield _field("failed", f"{failed['path']}: {failed['code']}")
+    if len(outcome["failed"]) > FIRST_ACTIONS:
+        yield _field("failed", f"and {len(outcome['failed']) - FIRST_ACTIONS} more")
+    if document["run_id"] is not None:
+        yield _field("run", document["run_id"])
+
+
+def next_line(command: str) -> str:
+    """Render what to do next."""
+    return _field("next", command)
+
+
+def _field(name: str, text: str) -> str:
+    return f"{name:<10} {text}"
+
+
+def fields(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Render names and values, names in one column."""
+    found = list(pairs)
+    width = max((len(name) for name, _ in found), default=0)
+    for name, text in found:
+        yield f"{name:<{width}}  {text}".rstrip()
+
+
+def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Render rows below a head, each column as wide as its widest text."""
+    table = [tuple(head), *(tuple(row) for row in rows)]
+    widths = [max(map(len, texts)) for texts in zip(*table, strict=True)]
+    for row in table:
+        yield "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+
+
+def human_bytes(size: int) -> str:
+    """Return a size with the unit that keeps it short, in powers of 1024."""
+    if size < 1024:
+        return f"{size} B"
+    value = float(size)
+    unit = "B"
+    for unit in _UNITS:
+        value /= 1024
+        if value < 1024:
+            break
+    return f"{value:.1f} {unit}"
+
+
+def human_time(epoch_ms: int | None) -> str:
+    """Return a time in UTC, `-` for none, the bare number where no calendar has it."""
+    if epoch_ms is None:
+        return "-"
+    try:
+        return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{epoch_ms} ms"
+
+
+def human_duration(span_ms: int) -> str:
+    """Return a duration in the largest unit that divides it, as Paimon writes durations."""
+    for unit, length_ms in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if span_ms and span_ms % length_ms == 0:
+            return f"{span_ms // length_ms} {unit}"
+    return f"{span_ms} ms"

@@ -1,0 +1,89 @@
+"""`lakesweep demo`: tell the story, prove the result, print both.
+
+The exit code is 0 only when an independent reader finds every row that must be readable, and nothing that should be gone.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lakesweep.errors import MaintenanceError, UsageError
+
+if TYPE_CHECKING:
+    from lakesweep.demo.local_aws import LocalAws
+    from lakesweep.demo.orders import Orders
+
+MIN_COMMITS = 12
+"""Fewer, and no replaced partition would have left the retained snapshots yet."""
+
+BeforeReading = Callable[["LocalAws", "Orders"], None]
+
+
+def _nothing(aws: "LocalAws", orders: "Orders") -> None:
+    """Leave the table as retention left it."""
+
+
+def run(commits: int = 40, json_output: bool = False, *, before_reading: BeforeReading = _nothing) -> int:
+    """Run the demo and return its exit code.
+
+    Args:
+        commits: How many commits the writer makes.
+        json_output: Print one JSON document instead of lines.
+        before_reading: Called between the last maintenance and the proof, so that a test can damage the table and see
+            the proof fail.
+    """
+    try:
+        return _run(commits, json_output, before_reading)
+    except MaintenanceError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+
+
+def _run(commits: int, json_output: bool, before_reading: BeforeReading) -> int:
+    if commits < MIN_COMMITS:
+        raise UsageError(f"the demo makes {commits} commits; expected at least {MIN_COMMITS}, so that files are freed")
+    started = time.monotonic()
+    try:
+        from rich.console import Console
+
+        from lakesweep.demo.local_aws import local_aws
+        from lakesweep.demo.orders import OPTIONS, Orders
+        from lakesweep.demo.proof import prove
+        from lakesweep.demo.story import tell
+        from lakesweep.demo.summary import document, lines
+    except ModuleNotFoundError as error:
+        raise MaintenanceError(
+            f"the demo needs {error.name}, which is not installed; expected: pip install 'lakesweep[demo]'",
+            code="extra_missing",
+        ) from error
+
+    console = Console(stderr=json_output)
+
+    def say(line: str) -> None:
+        if not json_output:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    with local_aws() as aws, console.status("Starting") as status:
+
+        def progress(commit: int) -> None:
+            status.update(f"Commit {commit} of {commits}, and its maintenance")
+            if not console.is_terminal and commit % 10 == 0:
+                say(f"commit {commit} of {commits}")
+
+        orders = Orders(aws)
+        say(f"Table {orders.location}, on {aws.endpoint} of this process")
+        say(f"Options {', '.join(f'{key}={value}' for key, value in OPTIONS.items())}")
+        story = tell(aws, orders, commits, progress)
+        before_reading(aws, orders)
+        status.update("Reading everything again")
+        left = aws.sizes(orders.folder)
+        proof = prove(orders, story, left)
+    seconds = time.monotonic() - started
+    if json_output:
+        sys.stdout.write(json.dumps(document(orders.location, story, proof, left, seconds), indent=1) + "\n")
+    else:
+        for line in lines(orders.location, story, proof, left, seconds):
+            say(line)
+    return 1 if proof.problems else 0

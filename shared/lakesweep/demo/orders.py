@@ -1,0 +1,138 @@
+"""The table of the demo, written and read by pypaimon, and what it should hold.
+
+pypaimon shares no code with Lakesweep, and it keeps everything for ever: it has no expiry of its own. What was written
+is kept here in plain Python too, one copy of the rows a snapshot, so that a reader has something to agree with.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow
+from pypaimon import CatalogFactory, Schema
+
+from lakesweep.demo.local_aws import ACCESS_KEY, REGION, SECRET_KEY, LocalAws
+
+RETAIN_MIN, RETAIN_MAX = 3, 5
+OPTIONS = {
+    "bucket": "-1",
+    "snapshot.num-retained.min": str(RETAIN_MIN),
+    "snapshot.num-retained.max": str(RETAIN_MAX),
+    "snapshot.time-retained": "1 ms",
+}
+"""The table states its retention; whoever maintains it needs no other instruction."""
+REGIONS = ("africa", "america", "asia")
+OVERWRITE_EVERY = 4
+"""Every so many commits one partition is replaced, so that data files die and not only metadata."""
+ROWS_PER_PARTITION = 200
+
+Row = tuple[int, str, int]
+
+_FOLDER = "warehouse/sales.db/orders"
+_SCHEMA = pyarrow.schema([("id", pyarrow.int64()), ("region", pyarrow.string()), ("cents", pyarrow.int64())])
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One readable state of the table as the independent reader finds it."""
+
+    rows: tuple[Row, ...]
+    files: frozenset[str]
+    """Every file it needs, relative to the table: data files, manifests, manifest lists."""
+
+
+class Orders:
+    """An append table of three partitions, on S3."""
+
+    def __init__(self, aws: LocalAws) -> None:
+        self.folder = _FOLDER
+        self.location = f"s3://{aws.bucket}/{_FOLDER}"
+        catalog = CatalogFactory.create(
+            {
+                "warehouse": f"s3://{aws.bucket}/warehouse",
+                "s3.endpoint": aws.endpoint,
+                "s3.region": REGION,
+                "s3.access-key": ACCESS_KEY,
+                "s3.secret-key": SECRET_KEY,
+                "s3.path-style-access": "true",
+            }
+        )
+        catalog.create_database("sales", False)
+        schema = Schema.from_pyarrow_schema(_SCHEMA, partition_keys=["region"], options=OPTIONS)
+        catalog.create_table("sales.orders", schema, False)
+        self._table: Any = catalog.get_table("sales.orders")
+        self._partitions: dict[str, tuple[Row, ...]] = {}
+        self._next_id = 1
+        self.expected: list[tuple[Row, ...]] = []
+        """The rows of snapshot 1, 2, ... in order of their ids."""
+
+    def commit(self) -> int:
+        """Append to every partition, or now and then replace one. Return the new snapshot's id."""
+        snapshot_id = len(self.expected) + 1
+        if snapshot_id % OVERWRITE_EVERY == 0:
+            region = REGIONS[snapshot_id // OVERWRITE_EVERY % len(REGIONS)]
+            rows = self._new_rows(region)
+            self._write(rows, overwrite={"region": region})
+            self._partitions[region] = rows
+        else:
+            added = {region: self._new_rows(region) for region in REGIONS}
+            self._write(tuple(row for rows in added.values() for row in rows))
+            self._partitions = {region: self._partitions.get(region, ()) + rows for region, rows in added.items()}
+        self.expected.append(tuple(sorted(row for rows in self._partitions.values() for row in rows)))
+        return snapshot_id
+
+    def tag(self, name: str, snapshot_id: int) -> None:
+        """Give a snapshot a name, which keeps it readable after it expires."""
+        self._table.create_tag(name, snapshot_id)
+
+    def read_snapshot(self, snapshot_id: int) -> Version:
+        """Read one snapshot, as a query with time travel does."""
+        snapshot = self._table.snapshot_manager().get_snapshot_by_id(snapshot_id)
+        return self._read({"scan.snapshot-id": str(snapshot_id)}, snapshot)
+
+    def read_tag(self, name: str) -> Version:
+        """Read the table as of a tag."""
+        return self._read({"scan.tag-name": name}, self._table.tag_manager().get_or_throw(name))
+
+    def read_latest(self) -> tuple[Row, ...]:
+        """Read the table as a query without time travel does."""
+        return _rows(self._table)[0]
+
+    def _new_rows(self, region: str) -> tuple[Row, ...]:
+        ids = range(self._next_id, self._next_id + ROWS_PER_PARTITION)
+        self._next_id = ids.stop
+        return tuple((order_id, region, order_id * 7919 % 100_000) for order_id in ids)
+
+    def _write(self, rows: tuple[Row, ...], overwrite: dict[str, str] | None = None) -> None:
+        builder = self._table.new_batch_write_builder()
+        if overwrite is not None:
+            builder.overwrite(overwrite)
+        write, commit = builder.new_write(), builder.new_commit()
+        try:
+            columns = [pyarrow.array(column) for column in zip(*rows, strict=True)]
+            write.write_arrow(pyarrow.table(columns, schema=_SCHEMA))
+            commit.commit(write.prepare_commit())
+        finally:
+            write.close()
+            commit.close()
+
+    def _read(self, options: dict[str, str], snapshot: Any) -> Version:
+        from pypaimon.manifest.manifest_list_manager import ManifestListManager
+
+        rows, data = _rows(self._table.copy(options))
+        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+        manifests = [meta.file_name for meta in ManifestListManager(self._table).read_all(snapshot)]
+        root = f"{self.location}/"
+        return Version(
+            rows,
+            frozenset([*(path.removeprefix(root) for path in data), *(f"manifest/{name}" for name in lists + manifests)]),
+        )
+
+
+def _rows(table: Any) -> tuple[tuple[Row, ...], list[str]]:
+    """Return the rows of a table, sorted, and the paths of the data files that they are in."""
+    builder = table.new_read_builder()
+    splits = builder.new_scan().plan().splits()
+    columns = builder.new_read().to_arrow(splits).select(_SCHEMA.names).to_pydict()
+    rows: Iterator[Row] = zip(*columns.values(), strict=True)  # type: ignore[assignment]
+    return tuple(sorted(rows)), [path for split in splits for path in split.file_paths]

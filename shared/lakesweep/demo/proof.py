@@ -1,0 +1,112 @@
+"""The proof: what an independent reader finds, held against what was written and what was reported.
+
+Nothing here asks Lakesweep. pypaimon reads every version that must be readable and names the files it needs; together
+with the documents these must be exactly the objects that are left.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from lakesweep.demo.orders import RETAIN_MAX, RETAIN_MIN, Orders, Row, Version
+from lakesweep.demo.story import TAG, Story
+
+_SNAPSHOT = re.compile(r"snapshot/snapshot-([0-9]+)")
+_DOCUMENTS = frozenset({"schema/schema-0", f"tag/tag-{TAG}", "snapshot/LATEST", "snapshot/EARLIEST"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One version, read again."""
+
+    version: str
+    rows: int
+    equal: bool
+    """The rows are those that were written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was found."""
+
+    snapshots: tuple[int, ...]
+    readings: tuple[Reading, ...]
+    kept_because: Mapping[str, str]
+    """Key -> `retained` (a snapshot), `document` (tag, schema, hint), `live` (a snapshot needs it), `tagged` (only the
+    tag does), `unknown`."""
+    problems: tuple[str, ...]
+    """Sentences. None means that everything is as it should be."""
+
+
+def prove(orders: Orders, story: Story, left: Mapping[str, int]) -> Proof:
+    """Read everything again and compare.
+
+    Args:
+        orders: The table, and what was written to it.
+        story: What was reported.
+        left: Key -> size in bytes of the objects that are left.
+    """
+    ids = tuple(sorted(int(match[1]) for match in map(_SNAPSHOT.fullmatch, left) if match))
+    problems: list[str] = []
+    readings: list[Reading] = []
+
+    def read(version: str, expected: tuple[Row, ...], reader: Callable[[], Version]) -> frozenset[str]:
+        try:
+            found = reader()
+        except Exception as error:  # noqa: BLE001 - a reader that fails for any reason is what this looks for
+            problems.append(f"{version} cannot be read: {type(error).__name__}: {error}")
+            readings.append(Reading(version, 0, False))
+            return frozenset()
+        equal = found.rows == expected
+        readings.append(Reading(version, len(found.rows), equal))
+        if not equal:
+            problems.append(f"{version} holds {len(found.rows)} rows; expected the {len(expected)} that were written")
+        return found.files
+
+    newest = orders.expected[-1]
+    read("the table", newest, lambda: Version(orders.read_latest(), frozenset()))
+    live: set[str] = set()
+    for snapshot_id in reversed(ids):
+        expected = orders.expected[snapshot_id - 1]
+        live |= read(f"snapshot {snapshot_id}", expected, lambda wanted=snapshot_id: orders.read_snapshot(wanted))  # type: ignore[misc]
+    tagged = read(f"tag {TAG}", orders.expected[story.tagged_id - 1], lambda: orders.read_tag(TAG))
+
+    kept_because = {key: _why(key, live, tagged) for key in left}
+    problems += _retention_problems(ids, story)
+    problems += _deletion_problems(story, left)
+    if all(reading.equal for reading in readings):  # else what is needed is not known
+        problems += (f"{key} is left over: nothing needs it" for key, why in kept_because.items() if why == "unknown")
+    return Proof(ids, tuple(readings), kept_because, tuple(problems))
+
+
+def _why(key: str, live: set[str], tagged: frozenset[str]) -> str:
+    if key in live:
+        return "live"
+    if key in tagged:
+        return "tagged"
+    if _SNAPSHOT.fullmatch(key):
+        return "retained"
+    return "document" if key in _DOCUMENTS else "unknown"
+
+
+def _retention_problems(ids: tuple[int, ...], story: Story) -> Iterator[str]:
+    if not RETAIN_MIN <= len(ids) <= RETAIN_MAX or ids != tuple(range(story.commits - len(ids) + 1, story.commits + 1)):
+        yield f"snapshots {list(ids)} are left; expected the newest {RETAIN_MIN} to {RETAIN_MAX} of {story.commits}"
+    if story.tagged_id in ids:
+        yield f"snapshot {story.tagged_id}, which is tagged, is left; expected it to be gone and its tag to stay"
+    if len(story.hints) != story.commits or {hint.snapshot_id for hint in story.hints} != set(
+        range(1, story.commits + 1)
+    ):
+        yield f"{len(story.hints)} events arrived; expected one for each of {story.commits} commits"
+
+
+def _deletion_problems(story: Story, left: Mapping[str, int]) -> Iterator[str]:
+    for report in story.reports:
+        if report.status not in ("done", "nothing_to_do"):
+            yield f"a run ended as {report.status}{f': {report.refusal.message}' if report.refusal else ''}"
+    reported = {delete.path for delete in story.deletes()}
+    vanished = story.written.keys() - left.keys()
+    for key in sorted(reported ^ vanished):
+        yield f"{key} was reported as removed, and is there" if key in reported else f"{key} vanished without a report"
+    if not any(delete.kind == "data" for delete in story.deletes()):
+        yield "no data file was removed; expected those of replaced partitions to go"

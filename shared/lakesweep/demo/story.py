@@ -1,0 +1,84 @@
+"""The story: forty times a commit, its event, and the maintenance that the event asks for.
+
+What happens here to one table is what the deployed workers do to all of them: an event becomes a hint, hints of one
+table become one run, and `maintain` applies the table's own options.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+
+from lakesweep.aws.events import CommitHint
+from lakesweep.control.area import ControlArea
+from lakesweep.demo.local_aws import LocalAws
+from lakesweep.demo.orders import Orders
+from lakesweep.model.plan import Delete
+from lakesweep.model.report import RunReport
+from lakesweep.model.table_ref import TableRef
+from lakesweep.operations.context import Table
+from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.storage.open import open_store
+from lakesweep.storage.requests import RequestCounter
+
+TAG = "first-quarter"
+
+Maintain = Callable[[CommitHint], RunReport]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What happened."""
+
+    commits: int
+    tagged_id: int
+    """The snapshot that was tagged; it expires later."""
+    hints: tuple[CommitHint, ...]
+    """As they arrived, one run each."""
+    reports: tuple[RunReport, ...]
+    written: Mapping[str, int]
+    """Key -> size in bytes of every object that ever lay in the table: what a writer alone would have left."""
+    requests: Mapping[str, int]
+    """Requests that Lakesweep made, by kind."""
+
+    def deletes(self) -> tuple[Delete, ...]:
+        """Return every deletion that a run planned and carried out."""
+        steps = [step for report in self.reports for step in report.steps or () if step.executed]
+        return tuple(delete for step in steps if step.plan for delete in step.plan.deletes)
+
+
+def tell(aws: LocalAws, orders: Orders, commits: int, progress: Callable[[int], None]) -> Story:
+    """Let the writer commit, and maintain the table after each commit."""
+    counter = RequestCounter()
+    run = maintainer(aws, counter)
+    tagged_id = commits // 4
+    hints: list[CommitHint] = []
+    reports: list[RunReport] = []
+    written: dict[str, int] = {}
+    for _ in range(commits):
+        snapshot_id = orders.commit()
+        if snapshot_id == tagged_id:
+            orders.tag(TAG, snapshot_id)
+        written |= aws.sizes(orders.folder)
+        for hint in aws.commit_hints():
+            hints.append(hint)
+            reports.append(run(hint))
+        progress(snapshot_id)
+    return Story(commits, tagged_id, tuple(hints), tuple(reports), written, counter.snapshot())
+
+
+def maintainer(aws: LocalAws, counter: RequestCounter) -> Maintain:
+    """Return what runs `maintain` on the table of a hint. Stores are opened once, as in a warm worker."""
+    open_counted = partial(open_store, counter=counter, settings=aws.settings)
+    store_at = cache(open_counted)
+
+    def run(hint: CommitHint) -> RunReport:
+        table = Table(
+            ref=TableRef(hint.location, hint.branch),
+            store=store_at(hint.location),
+            area=ControlArea(store_at(f"s3://{aws.control_bucket}"), hint.location),
+            open_store=open_counted,
+            counter=counter,
+        )
+        return maintain(table, MaintainArguments(), execute=True)
+
+    return run

@@ -1,0 +1,126 @@
+"""The summary: figures of a demo, as one JSON document or as lines to read."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from lakesweep.demo.orders import OPTIONS
+from lakesweep.demo.proof import Proof
+from lakesweep.demo.story import TAG, Story
+
+_PARTICULARS = (
+    (re.compile(r"\bsnapshot [0-9]+"), "a snapshot"),
+    (re.compile(r"\bbefore [0-9-]+T[0-9:.+]+"), "before the cutoff"),
+)
+_KEPT_TEXT = {
+    "live": "a snapshot that stays needs it",
+    "tagged": f"only tag {TAG} needs it",
+    "retained": "a snapshot within the table's retention",
+    "document": "the tag, the schema, a hint",
+    "unknown": "for no known reason",
+}
+_KINDS = (
+    (re.compile(r"snapshot/snapshot-[0-9]+"), "snapshot"),
+    (re.compile(r"snapshot/.*"), "hint"),
+    (re.compile(r"schema/.*"), "schema"),
+    (re.compile(r"tag/.*"), "tag"),
+    (re.compile(r"manifest/manifest-list-.*"), "manifest_list"),
+    (re.compile(r"manifest/.*"), "manifest"),
+)
+
+
+def document(location: str, story: Story, proof: Proof, left: Mapping[str, int], seconds: float) -> dict[str, object]:
+    """Return the document that `--json` prints."""
+    deletes = story.deletes()
+    return {
+        "operation": "demo",
+        "status": "differs" if proof.problems else "done",
+        "seconds": round(seconds, 1),
+        "table": location,
+        "options": OPTIONS,
+        "commits": story.commits,
+        "events": len(story.hints),
+        "runs": _counted(report.status for report in story.reports),
+        "snapshots": list(proof.snapshots),
+        "tag": {"name": TAG, "snapshot": story.tagged_id},
+        "removed": {
+            "count": len(deletes),
+            "bytes": sum(story.written.get(delete.path, 0) for delete in deletes),
+            "by_kind": _counted(delete.kind for delete in deletes),
+            "by_reason": _counted(_in_general(delete.reason) for delete in deletes),
+        },
+        "kept": {
+            "count": len(left),
+            "bytes": sum(left.values()),
+            "by_kind": _counted(map(_kind, left)),
+            "by_reason": _counted(proof.kept_because.values()),
+        },
+        "bytes": {"before": sum(story.written.values()), "after": sum(left.values())},
+        "requests": dict(story.requests),
+        "read": [
+            {"version": reading.version, "rows": reading.rows, "equal": reading.equal} for reading in proof.readings
+        ],
+        "problems": list(proof.problems),
+    }
+
+
+def lines(location: str, story: Story, proof: Proof, left: Mapping[str, int], seconds: float) -> Iterator[str]:
+    """Yield the same for people."""
+    deletes = story.deletes()
+    runs = _counted(report.status for report in story.reports)
+    yield f"{story.commits} commits, {len(story.hints)} events, a run of maintain after each: {_listed(runs)}"
+    yield ""
+    removed_bytes: Counter[str] = Counter()
+    for delete in deletes:
+        removed_bytes[delete.kind] += story.written.get(delete.path, 0)
+    kept_bytes: Counter[str] = Counter()
+    for key, size in left.items():
+        kept_bytes[_kind(key)] += size
+    removed, kept = _counted(delete.kind for delete in deletes), _counted(map(_kind, left))
+    yield f"{'':15}{'removed':>9}{'bytes':>11}{'kept':>9}{'bytes':>11}"
+    for kind in sorted(removed.keys() | kept.keys()):
+        yield (
+            f"{kind:15}{removed.get(kind, 0):>9,}{removed_bytes[kind]:>11,}{kept.get(kind, 0):>9,}{kept_bytes[kind]:>11,}"
+        )
+    yield f"{'all':15}{len(deletes):>9,}{removed_bytes.total():>11,}{len(left):>9,}{kept_bytes.total():>11,}"
+    yield ""
+    yield "Removed because"
+    for reason, count in _counted(_in_general(delete.reason) for delete in deletes).items():
+        yield f"{count:>9,}  {reason}"
+    yield "Kept because"
+    for word, count in _counted(proof.kept_because.values()).items():
+        yield f"{count:>9,}  {_KEPT_TEXT[word]}"
+    yield ""
+    before, after = sum(story.written.values()), sum(left.values())
+    yield f"Without retention {before:,} bytes would lie here; {after:,} do ({after / before:.0%})"
+    yield f"Requests of Lakesweep: {_listed(story.requests)}; {sum(story.requests.values()) / story.commits:.0f} a commit"
+    yield ""
+    yield "Read again by pypaimon"
+    for reading in proof.readings:
+        yield f"  {reading.version:20}{reading.rows:>8,} rows, {'as written' if reading.equal else 'NOT as written'}"
+    yield ""
+    if proof.problems:
+        yield "This is wrong:"
+        yield from (f"  {problem}" for problem in proof.problems)
+    else:
+        yield f"All that is needed is there, and nothing else, after {seconds:.0f} s on {location}"
+
+
+def _counted(words: Iterable[str]) -> dict[str, int]:
+    """Count words, the most frequent first."""
+    return dict(sorted(Counter(words).items(), key=lambda item: (-item[1], item[0])))
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {word.replace('_', ' ')}" for word, count in counts.items() if count)
+
+
+def _in_general(reason: str) -> str:
+    """Return a reason without its numbers, so that like ones can be counted."""
+    for pattern, general in _PARTICULARS:
+        reason = pattern.sub(general, reason)
+    return reason
+
+
+def _kind(key: str) -> str:
+    return next((kind for pattern, kind in _KINDS if pattern.fullmatch(key)), "data")

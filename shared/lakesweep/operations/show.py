@@ -1,0 +1,259 @@
+"""`show`: what a table is, what it retains, and what is odd about it. Reads, changes nothing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from lakesweep.errors import FormatError, RefusedError, StorageError
+from lakesweep.format.schema import TableSchema
+from lakesweep.format.tag import Tag, parse_tag
+from lakesweep.model.policy import SnapshotRetention
+from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.operations.context import Table
+from lakesweep.operations.files import read_all
+from lakesweep.operations.retention_options import (
+    STATED_RETENTION,
+    ExpireArguments,
+    check_supported,
+    snapshot_retention,
+)
+from lakesweep.storage.reads import read_many
+from lakesweep.storage.store import Store
+from lakesweep.table.discover import discover
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_consumers, read_hint, read_schema
+from lakesweep.table.live_files import live_files
+
+_RETENTION_PREFIXES = ("snapshot.", "changelog.", "tag.", "consumer.", "partition.expiration", "write-only", "branch")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSnapshot:
+    """A snapshot or changelog document by id."""
+
+    id: int
+    time_ms: int
+    """When it was committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRange:
+    """Snapshots or changelogs from the earliest to the latest."""
+
+    count: int
+    earliest: ShownSnapshot | None = None
+    latest: ShownSnapshot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTag:
+    """A tag."""
+
+    name: str
+    snapshot_id: int
+    time_ms: int
+    """When its snapshot was committed."""
+    created: str | None
+    """ISO-8601 by the clock of who made it, without a zone; only tags with a time to live say it."""
+    time_retained_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHint:
+    """A hint file and what it should say."""
+
+    path: str
+    value: int | None
+    """`None`: not a snapshot id."""
+    expected: int | None
+    """`None`: there is nothing that it could name."""
+    off: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLive:
+    """What the latest snapshot consists of."""
+
+    files: int
+    bytes: int
+    rows: int
+    manifests: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """Everything that `show` says."""
+
+    table: str
+    branch: str
+    type: str
+    schema_id: int
+    partition_keys: tuple[str, ...]
+    primary_keys: tuple[str, ...]
+    options: Mapping[str, str]
+    """Those that matter for retention, as the schema states them."""
+    retention: SnapshotRetention | None
+    """The rules in force; `None` when an option does not parse or refuses."""
+    retention_stated: bool
+    """The schema states a retention, so unattended maintenance may delete."""
+    branches: tuple[str, ...]
+    snapshots: ShownRange
+    changelogs: ShownRange
+    tags: tuple[ShownTag, ...]
+    consumers: Mapping[str, int]
+    """Consumer -> smallest snapshot id that it still needs."""
+    hints: tuple[ShownHint, ...]
+    live: ShownLive | None
+    """`None`: there is no snapshot."""
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the document described in `docs/cli_json.md`."""
+        rules = self.retention
+        return {
+            "table": self.table,
+            "branch": self.branch,
+            "type": self.type,
+            "schema_id": self.schema_id,
+            "partition_keys": list(self.partition_keys),
+            "primary_keys": list(self.primary_keys),
+            "options": dict(self.options),
+            "retention": rules
+            and {
+                "retain_min": rules.retain_min,
+                "retain_max": rules.retain_max,
+                "time_retained_ms": rules.time_retained_ms,
+                "max_deletes": rules.limit,
+            },
+            "retention_stated": self.retention_stated,
+            "branches": list(self.branches),
+            "snapshots": asdict(self.snapshots),
+            "changelogs": asdict(self.changelogs),
+            "tags": [asdict(tag) for tag in self.tags],
+            "consumers": [{"id": name, "next_snapshot": next_id} for name, next_id in self.consumers.items()],
+            "hints": [asdict(hint) for hint in self.hints],
+            "live": self.live and asdict(self.live),
+            "warnings": list(self.warnings),
+        }
+
+
+def summarise(table: Table) -> TableSummary:
+    """Read a branch's roots, schema and hints, and the metadata of its latest snapshot.
+
+    Raises:
+        RefusedError: Not a table, or something that cannot be read.
+        StorageError: A request failed.
+    """
+    store = table.store
+    listing = discover(store)
+    own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
+    schema = read_schema(store, own)
+    retention, problems = _retention(table, schema)
+    ends = {ref.path: root for ref, root in _ends(store, own)}
+    tags = tuple(_tags(store, own.tags))
+    hints = tuple(_hints(store, own))
+    stated = any(key in schema.options for key in STATED_RETENTION)
+    return TableSummary(
+        table=table.ref.location,
+        branch=own.name,
+        type=schema.options.get("type", "table"),
+        schema_id=schema.id,
+        partition_keys=schema.partition_keys,
+        primary_keys=schema.primary_keys,
+        options={key: value for key, value in sorted(schema.options.items()) if key.startswith(_RETENTION_PREFIXES)},
+        retention=retention,
+        retention_stated=stated,
+        branches=_branches(listing),
+        snapshots=_range(own.snapshots, ends),
+        changelogs=_range(own.changelogs, ends),
+        tags=tags,
+        consumers=dict(sorted(read_consumers(store, own.consumers).items())),
+        hints=hints,
+        live=_live(store, schema, ends[own.snapshots[-1].path]) if own.snapshots else None,
+        warnings=(*problems, *_warnings(stated, tags, hints)),
+    )
+
+
+def _retention(table: Table, schema: TableSchema) -> tuple[SnapshotRetention | None, list[str]]:
+    problems = []
+    try:
+        check_supported(schema.options)
+    except RefusedError as error:
+        problems.append(str(error))
+    try:
+        rules = snapshot_retention(schema.options, ExpireArguments(), table.store.now_ms(), table.clock_ms())
+    except RefusedError as error:
+        return None, list(dict.fromkeys([*problems, str(error)]))
+    return rules, problems
+
+
+def _branches(listing: TableListing) -> tuple[str, ...]:
+    return tuple(name for name, branch in listing.branches.items() if branch.schemas or any(branch.roots()))
+
+
+def _ends(store: Store, own: BranchListing) -> Iterator[tuple[RootRef, Root]]:
+    """Read the first and last snapshot and changelog."""
+    refs = {ref.path: ref for found in (own.snapshots, own.changelogs) for ref in (*found[:1], *found[-1:])}
+    return zip(refs.values(), read_all(store, tuple(refs.values())), strict=True)
+
+
+def _range(refs: Sequence[RootRef], ends: Mapping[str, Root]) -> ShownRange:
+    if not refs:
+        return ShownRange(0)
+    first, last = (ShownSnapshot(ref.id, ends[ref.path].snapshot.time_ms) for ref in (refs[0], refs[-1]))
+    return ShownRange(len(refs), first, last)
+
+
+def _tags(store: Store, refs: Sequence[RootRef]) -> Iterator[ShownTag]:
+    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
+    for ref, (path, body) in zip(refs, bodies, strict=True):
+        if isinstance(body, StorageError):
+            raise body
+        try:
+            tag = parse_tag(body.data, path)
+        except FormatError as error:
+            raise RefusedError(f"table {store.location}: {error}", code="unreadable_root") from error
+        yield _shown(ref.name, tag)
+
+
+def _shown(name: str, tag: Tag) -> ShownTag:
+    return ShownTag(
+        name=name,
+        snapshot_id=tag.snapshot.id,
+        time_ms=tag.snapshot.time_ms,
+        created=None if tag.create_time is None else tag.create_time.isoformat(),
+        time_retained_ms=None if tag.time_retained_ns is None else tag.time_retained_ns // 1_000_000,
+    )
+
+
+def _hints(store: Store, own: BranchListing) -> Iterator[ShownHint]:
+    for path, document in sorted(own.hints.items()):
+        folder, name = path.split("/")
+        refs = own.snapshots if folder == "snapshot" else own.changelogs
+        expected = (refs[0] if name == "EARLIEST" else refs[-1]).id if refs else None
+        value = read_hint(store, document.path)
+        yield ShownHint(document.path, value, expected, off=value != expected)
+
+
+def _live(store: Store, schema: TableSchema, latest: Root) -> ShownLive:
+    found = live_files(store, schema, latest)
+    return ShownLive(
+        files=len(found.files),
+        bytes=sum(file.size_bytes for file in found.files),
+        rows=sum(file.rows for file in found.files),
+        manifests=found.manifest_count,
+    )
+
+
+def _warnings(stated: bool, tags: Sequence[ShownTag], hints: Sequence[ShownHint]) -> Iterator[str]:
+    if not stated:
+        yield (
+            "the schema states no retention, so unattended maintenance deletes nothing; expected one of "
+            + ", ".join(STATED_RETENTION)
+        )
+    for hint in hints:
+        if hint.off:
+            says = "no snapshot id" if hint.value is None else hint.value
+            yield f"{hint.path} says {says}; expected {'nothing' if hint.expected is None else hint.expected}"
+    forever = [tag.name for tag in tags if tag.time_retained_ms is None]
+    if forever:
+        names = ", ".join(forever[:3]) + (", ..." if len(forever) > 3 else "")
+        yield f"{len(forever)} of {len(tags)} tags have no time to live, so their files stay until they are deleted: {names}"

@@ -1,0 +1,47 @@
+"""Times and durations as callers write them."""
+
+from datetime import UTC, datetime, timedelta
+
+from lakesweep.errors import FormatError, UsageError
+from lakesweep.format.options import parse_duration_ms
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_time_ms(text: str, name: str) -> int:
+    """Read ISO-8601 with a zone, or epoch milliseconds. What is below a millisecond is cut off.
+
+    Raises:
+        UsageError: Anything else; a time without a zone could be hours off.
+    """
+    if text.isascii() and text.isdigit():
+        return int(text) if len(text) <= 19 else _refuse(text, name)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return _refuse(text, name)
+    if time.tzinfo is None:
+        return _refuse(text, name, " without a zone")
+    return (time - _EPOCH) // timedelta(milliseconds=1)
+
+
+def parse_span_ms(text: str, name: str) -> int:
+    """Read a duration as Paimon writes them.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        return parse_duration_ms(text, name)
+    except FormatError as error:
+        raise UsageError(
+            f"{name}: expected a duration such as 10 min, 1 d or 500 ms, found {text!r}", code="bad_argument"
+        ) from error
+
+
+def _refuse(text: str, name: str, what: str = "") -> int:
+    raise UsageError(
+        f"{name}: expected a time with its zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00, "
+        f"or epoch milliseconds, found {text!r}{what}",
+        code="bad_argument",
+    )

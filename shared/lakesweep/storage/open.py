@@ -1,0 +1,47 @@
+"""Open the store at a location."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lakesweep.errors import UsageError
+from lakesweep.storage.local import LocalStore
+from lakesweep.storage.location import Location, parse_location
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """What an S3 client needs beyond the usual AWS configuration."""
+
+    endpoint_url: str | None = None
+    region: str | None = None
+    max_parallel: int = 32
+
+
+DEFAULT_SETTINGS = StoreSettings()
+MEMORY_STORES: dict[str, Callable[[], Store]] = {}
+"""Stores in memory that a test wants found by location."""
+
+
+def open_store(
+    location: str | Location, *, counter: RequestCounter | None = None, settings: StoreSettings = DEFAULT_SETTINGS
+) -> Store:
+    """Open the store at `location`.
+
+    Raises:
+        UsageError: No such kind of location.
+    """
+    place = parse_location(location) if isinstance(location, str) else location
+    counter = counter or RequestCounter()
+    if place.scheme == "file":
+        return LocalStore(place.path, counter)
+    if place.scheme == "s3":
+        from lakesweep.storage.s3 import S3Store
+        from lakesweep.storage.s3_client import make_client
+
+        client = make_client(counter, settings.endpoint_url, settings.region, settings.max_parallel)
+        return S3Store(place.bucket, place.path, client)
+    if str(place) in MEMORY_STORES:
+        return MEMORY_STORES[str(place)]()
+    raise UsageError(f"no store at {place}; expected a local path or s3://bucket/prefix")
