@@ -71,9 +71,7 @@ def read_branch(table: Path, branch: str = "main") -> FixtureBranch:
     """Read everything that a branch's snapshots refer to."""
     root = table if branch == "main" else table / "branch" / f"branch-{branch}"
     schemas = tuple(parse_schema(path.read_bytes(), path.name) for path in _numbered(root / "schema", schema_id_of))
-    snapshots = [
-        parse_snapshot(path.read_bytes(), path.name) for path in _numbered(root / "snapshot", snapshot_id_of)
-    ]
+    snapshots = [parse_snapshot(path.read_bytes(), path.name) for path in _numbered(root / "snapshot", snapshot_id_of)]
     return FixtureBranch(
         schemas, TablePaths(schemas[-1]), tuple(_read_snapshot(table, snapshot) for snapshot in snapshots)
     )
@@ -95,7 +93,9 @@ def _read_snapshot(table: Path, snapshot: Snapshot) -> FixtureSnapshot:
     changelog = _manifests(table, snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
     index: tuple[IndexEntry, ...] = ()
     if snapshot.index_manifest is not None:
-        index = read_index_manifest((table / "manifest" / snapshot.index_manifest).read_bytes(), snapshot.index_manifest)
+        index = read_index_manifest(
+            (table / "manifest" / snapshot.index_manifest).read_bytes(), snapshot.index_manifest
+        )
     return FixtureSnapshot(
         snapshot,
         base + delta + changelog,

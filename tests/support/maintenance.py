@@ -30,7 +30,7 @@ class Maintainer:
     control: Store = field(default_factory=lambda: MemoryStore(f"memory://control-{next(_controls)}"))
     open_store: Callable[[str], Store] = lambda location: MemoryStore(location)  # noqa: E731
     counter: RequestCounter = field(default_factory=RequestCounter)
-    slept: list[float] = field(default_factory=list)
+    sleep: Callable[[float], None] = lambda seconds: None  # noqa: E731
 
     @property
     def table(self) -> Table:
@@ -42,7 +42,7 @@ class Maintainer:
             open_store=self.open_store,
             counter=self.counter,
             clock_ms=self.store.now_ms,
-            sleep=self.slept.append,
+            sleep=self.sleep,
         )
 
     def plan(self, retain_max: int | None = 1, retain_min: int | None = 1, **arguments: object) -> RunReport:

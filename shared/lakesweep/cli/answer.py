@@ -3,6 +3,7 @@
 Here, and nowhere else, errors become sentences and exit codes.
 """
 
+import dataclasses
 import os
 import shlex
 import traceback
@@ -25,6 +26,8 @@ Document = Mapping[str, object]
 REFUSED = 3
 PARTIAL = 4
 INTERRUPTED = 130
+_NO_BUCKET = "no_such_bucket"
+"""A place without a table, as an empty folder is."""
 _EXIT_CODES = {"planned": 0, "done": 0, "nothing_to_do": 0, "refused": REFUSED, "partial": PARTIAL}
 
 
@@ -42,7 +45,9 @@ def answer_operation(place: Place, operation: str, run: Callable[[Table], RunRep
         if place.as_json:
             print_document(failed.to_json())
         return exit_code
-    for warning in report.all_warnings():
+    if report.status == "refused" and report.requests.get("delete", 0) > 0:
+        report = dataclasses.replace(report, status="partial", executed=True)  # refused halfway: something is gone
+    for warning in dict.fromkeys(report.all_warnings()):
         say(f"warning: {warning}")
     if table.area is None and report.status == "planned":
         say("warning: the plan is not stored, since no control location is known (--control or $LAKESWEEP_CONTROL)")
@@ -101,7 +106,8 @@ def explain(error: BaseException) -> tuple[str, str, int]:
     if os.environ.get("LAKESWEEP_DEBUG") == "1":
         traceback.print_exception(error)
     if isinstance(error, MaintenanceError):
-        return error.code, str(error), error.exit_code
+        exit_code = REFUSED if error.code == _NO_BUCKET else error.exit_code
+        return error.code, str(error), exit_code
     if isinstance(error, KeyboardInterrupt):
         return "interrupted", "interrupted", INTERRUPTED
     return (
@@ -131,15 +137,12 @@ def _failed(ref: TableRef, operation: str, error: BaseException, requests: Mappi
     return report, exit_code
 
 
-def answer_demo(commits: int | None, as_json: bool) -> int:
+def answer_demo(commits: int, as_json: bool) -> int:
     """Run the demo, which prints for itself."""
     try:
         from lakesweep.demo.main import run
 
-        return run(commits=commits, as_json=as_json)
-    except ModuleNotFoundError as error:
-        say(f"the demo needs the package {error.name}; expected an installation with lakesweep[demo]")
-        return 1
+        return run(commits=commits, json_output=as_json)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
         code, message, exit_code = explain(error)
         say(message)

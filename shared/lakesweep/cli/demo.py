@@ -10,9 +10,7 @@ EXAMPLES = ("lakesweep demo", "lakesweep demo --commits 60 --json")
 
 
 def demo(
-    commits: Annotated[
-        int | None, typer.Option("--commits", metavar="N", help="How many commits the demo table gets.")
-    ] = None,
+    commits: Annotated[int, typer.Option("--commits", metavar="N", help="How many commits the writer makes.")] = 40,
     as_json: Json = False,
 ) -> int:
     """Write a table, expire its snapshots, and show that it still reads the same.

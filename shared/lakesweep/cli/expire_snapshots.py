@@ -18,10 +18,10 @@ def expire_snapshots(
     branch: Branch = "main",
     retain_max: Annotated[
         str | None,
-        typer.Option("--retain-max", metavar="N", help="Snapshots beyond the newest N go, whatever their age."),
+        typer.Option("--retain-max", metavar="N", help="Snapshots beyond the newest N go, however young."),
     ] = None,
     retain_min: Annotated[
-        str | None, typer.Option("--retain-min", metavar="N", help="At least the newest N stay, whatever their age.")
+        str | None, typer.Option("--retain-min", metavar="N", help="The newest N stay, however old.")
     ] = None,
     older_than: Annotated[
         str | None,
@@ -39,7 +39,7 @@ def expire_snapshots(
         typer.Option(
             "--grace",
             metavar="DURATION",
-            help="Wait so long for readers between documents and files, such as '10 min'.",
+            help="Wait for readers between documents and files, such as '10 min'.",
         ),
     ] = None,
     option: TableOptions = None,

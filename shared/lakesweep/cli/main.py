@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return int(command.main(arguments, prog_name="lakesweep", standalone_mode=False) or 0)
     except typer.TyperException as error:
-        # Only the parser raises these: the words of the command line are off. Without a command the message is the help.
+        # Only the parser raises these: the words of the command line are off. Without any, the message is the help.
         if arguments:
             say(f"{_one_line(error.format_message())}; see lakesweep {_command_of(error)}--help")
         else:

@@ -49,8 +49,8 @@ def control_location(place: Place, table: Location) -> str | None:
         return str(parse_location(_given(stated, "--control")))
     if "://" in str(table):
         return None
-    state = os.environ.get("XDG_STATE_HOME", "")
-    home = Path(state) if os.path.isabs(state) else Path("~/.local/state").expanduser()
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    home = state if state.is_absolute() else Path("~/.local/state").expanduser()
     return str(parse_location(str(home / "lakesweep")))
 
 

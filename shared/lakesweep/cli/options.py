@@ -7,7 +7,7 @@ import typer
 
 TablePath = Annotated[
     str,
-    typer.Argument(metavar="TABLE", help="A table directory: a local path or s3://bucket/prefix.", show_default=False),
+    typer.Argument(metavar="TABLE", help="A table directory: a local path or s3://bucket/prefix."),
 ]
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Branch of the table.")]
 Control = Annotated[
@@ -24,9 +24,7 @@ EndpointUrl = Annotated[
 ]
 Region = Annotated[str | None, typer.Option("--region", metavar="NAME", help="Region of the bucket.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document (docs/cli_json.md).")]
-Execute = Annotated[
-    bool, typer.Option("--execute", help="Carry the plan out. Without it nothing in the table changes.")
-]
+Execute = Annotated[bool, typer.Option("--execute", help="Carry the plan out; else nothing in the table changes.")]
 TableOptions = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="KEY=VALUE", help="A table option for this call; repeatable."),

@@ -72,8 +72,8 @@ def _range(found: Mapping[str, Any]) -> str:
 
     if not found["count"]:
         return "none"
-    first, last = found["earliest"], found["latest"]
-    return f"{found['count']}, {first['id']} ({human_time(first['time_ms'])}) to {last['id']} ({human_time(last['time_ms'])})"
+    first, last = (f"{found[end]['id']} ({human_time(found[end]['time_ms'])})" for end in ("earliest", "latest"))
+    return f"{found['count']}, {first} to {last}"
 
 
 def _tag(tag: Mapping[str, Any], duration: Any) -> str:

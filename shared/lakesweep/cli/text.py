@@ -113,13 +113,8 @@ def human_bytes(size: int) -> str:
     """Return a size with the unit that keeps it short, in powers of 1024."""
     if size < 1024:
         return f"{size} B"
-    value = float(size)
-    unit = "B"
-    for unit in _UNITS:
-        value /= 1024
-        if value < 1024:
-            break
-    return f"{value:.1f} {unit}"
+    power = min((size.bit_length() - 1) // 10, len(_UNITS))
+    return f"{size / 1024**power:.1f} {_UNITS[power - 1]}"
 
 
 def human_time(epoch_ms: int | None) -> str:

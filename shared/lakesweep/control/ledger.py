@@ -54,6 +54,11 @@ class Ledger:
         rows += [{**self._row(delete), "result": "kept_by_look", "why": why} for delete, why in kept]
         self._put("result", rows)
 
+    def record_restored(self, deletes: Sequence[Delete]) -> None:
+        """Record documents that were put back."""
+        self._batch += 1
+        self._put("result", [{**self._row(delete), "result": "restored"} for delete in deletes])
+
     def _row(self, delete: Delete) -> dict[str, object]:
         return {
             "plan_id": self._plan_id,
@@ -81,6 +86,17 @@ def settled(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, s
                     ):
                         found[str(row["key"])] = str(row["result"])
     return found
+
+
+def intended_beyond_documents(area: ControlArea, plan_id: str, runs: Iterable[str]) -> bool:
+    """Tell whether any earlier run of a plan may have deleted something else than snapshot documents."""
+    return any(
+        row.get("plan_id") == plan_id and row.get("kind") != "snapshot"
+        for run_id in runs
+        for name in area.names(_folder(run_id))
+        if name.endswith("-intent.ndjson.gz")
+        for row in unpack(area.read(name).data, area.path(name))
+    )
 
 
 def _folder(run_id: str) -> str:

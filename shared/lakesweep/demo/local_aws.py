@@ -26,12 +26,7 @@ ACCESS_KEY = "demo"
 SECRET_KEY = "demo"
 EVENT_WAIT_SECONDS = 20
 """How long the event of a commit may take; here it is there at once."""
-RULE_PATTERN = {
-    "source": ["aws.s3"],
-    "detail-type": ["Object Created"],
-    "detail": {"object": {"key": [{"wildcard": "*/snapshot/snapshot-*"}]}},
-}
-
+_SNAPSHOT_WILDCARD = "*/snapshot/snapshot-*"
 _USER_SETTINGS = ("AWS_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "BOTO_CONFIG")
 """Beginnings of the variables through which a user's account or proxy would reach us."""
 
@@ -45,7 +40,7 @@ class LocalAws:
         run = uuid4().hex[:8]
         self.bucket = f"lake-{run}"
         self.control_bucket = f"lakesweep-{run}"
-        self._session = boto3.Session(ACCESS_KEY, SECRET_KEY, region_name=REGION)
+        self._session: Any = boto3.Session(ACCESS_KEY, SECRET_KEY, region_name=REGION)
         self.settings = StoreSettings(endpoint_url=endpoint, region=REGION)
         """For the stores of Lakesweep itself, opened like anywhere else."""
         self.s3 = self._client("s3")
@@ -92,7 +87,11 @@ class LocalAws:
         )
         url: str = self._sqs.create_queue(QueueName=queue)["QueueUrl"]
         attributes = self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
-        pattern = {**RULE_PATTERN, "detail": {**RULE_PATTERN["detail"], "bucket": {"name": [self.bucket]}}}
+        pattern = {
+            "source": ["aws.s3"],
+            "detail-type": ["Object Created"],
+            "detail": {"bucket": {"name": [self.bucket]}, "object": {"key": [{"wildcard": _SNAPSHOT_WILDCARD}]}},
+        }
         events = self._client("events")
         events.put_rule(Name=queue, EventPattern=json.dumps(pattern))
         events.put_targets(Rule=queue, Targets=[{"Id": "queue", "Arn": attributes["QueueArn"]}])

@@ -21,10 +21,10 @@ OPTIONS = {
     "snapshot.time-retained": "1 ms",
 }
 """The table states its retention; whoever maintains it needs no other instruction."""
-REGIONS = ("africa", "america", "asia")
-OVERWRITE_EVERY = 4
+REGIONS = ("north", "south")
+OVERWRITE_EVERY = 3
 """Every so many commits one partition is replaced, so that data files die and not only metadata."""
-ROWS_PER_PARTITION = 200
+ROWS_PER_PARTITION = 1000
 
 Row = tuple[int, str, int]
 
@@ -42,7 +42,7 @@ class Version:
 
 
 class Orders:
-    """An append table of three partitions, on S3."""
+    """An append table of two partitions, on S3."""
 
     def __init__(self, aws: LocalAws) -> None:
         self.folder = _FOLDER
@@ -122,11 +122,8 @@ class Orders:
         rows, data = _rows(self._table.copy(options))
         lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
         manifests = [meta.file_name for meta in ManifestListManager(self._table).read_all(snapshot)]
-        root = f"{self.location}/"
-        return Version(
-            rows,
-            frozenset([*(path.removeprefix(root) for path in data), *(f"manifest/{name}" for name in lists + manifests)]),
-        )
+        metadata = {f"manifest/{name}" for name in lists + manifests}
+        return Version(rows, frozenset(metadata | {path.removeprefix(f"{self.location}/") for path in data}))
 
 
 def _rows(table: Any) -> tuple[tuple[Row, ...], list[str]]:
@@ -134,5 +131,5 @@ def _rows(table: Any) -> tuple[tuple[Row, ...], list[str]]:
     builder = table.new_read_builder()
     splits = builder.new_scan().plan().splits()
     columns = builder.new_read().to_arrow(splits).select(_SCHEMA.names).to_pydict()
-    rows: Iterator[Row] = zip(*columns.values(), strict=True)  # type: ignore[assignment]
+    rows: Iterator[Row] = zip(*columns.values(), strict=True)
     return tuple(sorted(rows)), [path for split in splits for path in split.file_paths]

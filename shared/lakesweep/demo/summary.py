@@ -79,9 +79,8 @@ def lines(location: str, story: Story, proof: Proof, left: Mapping[str, int], se
     removed, kept = _counted(delete.kind for delete in deletes), _counted(map(_kind, left))
     yield f"{'':15}{'removed':>9}{'bytes':>11}{'kept':>9}{'bytes':>11}"
     for kind in sorted(removed.keys() | kept.keys()):
-        yield (
-            f"{kind:15}{removed.get(kind, 0):>9,}{removed_bytes[kind]:>11,}{kept.get(kind, 0):>9,}{kept_bytes[kind]:>11,}"
-        )
+        gone, stays = removed.get(kind, 0), kept.get(kind, 0)
+        yield f"{kind:15}{gone:>9,}{removed_bytes[kind]:>11,}{stays:>9,}{kept_bytes[kind]:>11,}"
     yield f"{'all':15}{len(deletes):>9,}{removed_bytes.total():>11,}{len(left):>9,}{kept_bytes.total():>11,}"
     yield ""
     yield "Removed because"
@@ -93,7 +92,8 @@ def lines(location: str, story: Story, proof: Proof, left: Mapping[str, int], se
     yield ""
     before, after = sum(story.written.values()), sum(left.values())
     yield f"Without retention {before:,} bytes would lie here; {after:,} do ({after / before:.0%})"
-    yield f"Requests of Lakesweep: {_listed(story.requests)}; {sum(story.requests.values()) / story.commits:.0f} a commit"
+    per_commit = sum(story.requests.values()) / story.commits
+    yield f"Requests of Lakesweep: {_listed(story.requests)}; {per_commit:.0f} a commit"
     yield ""
     yield "Read again by pypaimon"
     for reading in proof.readings:

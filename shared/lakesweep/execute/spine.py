@@ -5,9 +5,10 @@ Executing decides nothing except to stop, or to keep what a look says. Any execu
 - Before the first document is gone, stopping leaves the table as it was.
 - After it, the files that are still to go belong to no root, or a look says which they belong to.
 
-So a plan that turns out stale before its first delete is dropped. One that turns out stale later is finished in
-*salvage*: no further document goes, every root that exists now is asked again for what it needs, and only what none of
-them needs is removed.
+So a plan that turns out stale before its first delete is dropped. One that turns out stale while only documents are
+gone is taken back: the documents return, as far as a rollback has not left them behind. One that turns out stale later
+is finished in *salvage*: no further document goes, every root that exists now is asked again for what it needs, and
+only what none of them needs is removed.
 """
 
 import time
@@ -17,15 +18,18 @@ from dataclasses import dataclass
 from lakesweep.control import intent as intents
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import Lease, acquire
-from lakesweep.control.ledger import Ledger, settled
+from lakesweep.control.ledger import Ledger, intended_beyond_documents, settled
 from lakesweep.control.plans import PlanEnd, end_plan
-from lakesweep.errors import LeaseLostError, MaintenanceError, StalePlanError
+from lakesweep.errors import LeaseLostError, MaintenanceError, PreconditionFailedError, StalePlanError
 from lakesweep.execute.look import Looker, references_of
+from lakesweep.format.names import snapshot_id_of
 from lakesweep.model.facts import References, base_name
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import Action, Delete, Plan, Put
+from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from lakesweep.table.discover import ROOT_FOLDERS, discover
+from lakesweep.table.documents import read_hint
 from lakesweep.table.stores import TableStores
 
 BATCH_KEYS = 1000
@@ -113,6 +117,7 @@ class _Execution:
         self._kept: dict[str, str] = {}
         self._outcome = Outcome()
         self._documents_gone = False
+        self._data_begun = False
 
     def run(self) -> Executed:
         header = self._plan.header
@@ -127,6 +132,7 @@ class _Execution:
         self._documents_gone = any(
             delete.phase == DOCUMENT_PHASE and done.get(delete.path) in _GONE for delete in self._plan.deletes
         )
+        self._data_begun = intended_beyond_documents(self._env.area, header.plan_id, self._earlier_runs)
         self._kept = {path: "an earlier run kept it" for path, result in done.items() if result == "kept_by_look"}
         pending = [action for action in self._plan.actions if done.get(action.path) not in _GONE]
         try:
@@ -173,6 +179,7 @@ class _Execution:
         deletes = [a for a in batch if isinstance(a, Delete) and a.path not in self._kept]
         kept = [(a, self._kept[a.path]) for a in batch if isinstance(a, Delete) and a.path in self._kept]
         self._ledger.intend(deletes)
+        self._data_begun = self._data_begun or any(not _is_head(delete) for delete in deletes)
         results: dict[str, DeleteResult] = {}
         try:
             for phase in dict.fromkeys(action.phase for action in batch):
@@ -218,10 +225,34 @@ class _Execution:
         return results
 
     def _after_stale(self, pending: Sequence[Action], error: StalePlanError) -> Executed:
-        if not self._documents_gone:
-            return Executed("stale", self._outcome, str(error))
-        self._salvage([a for a in pending if isinstance(a, Delete) and a.phase != DOCUMENT_PHASE])
+        if self._documents_gone and self._data_begun:
+            self._salvage([a for a in pending if isinstance(a, Delete) and a.phase != DOCUMENT_PHASE])
+        elif self._documents_gone:
+            self._restore_documents()
         return Executed("stale", self._outcome, str(error))
+
+    def _restore_documents(self) -> None:
+        """Put documents back, as far as the table has not left them behind.
+
+        A rollback may have begun between the look and the deletion of its target. It has written LATEST first, so
+        documents up to there are put back and later ones are not.
+        """
+        table, header = self._env.stores.table, self._plan.header
+        newest = read_hint(table, f"{branch_dir(header.branch)}snapshot/LATEST")
+        documents = [delete for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE and delete.body]
+        restored = []
+        for delete in documents:
+            snapshot_id = snapshot_id_of(base_name(delete.path))
+            if delete.body and snapshot_id is not None and (newest is None or snapshot_id <= newest):
+                try:
+                    table.put(delete.path, delete.body.encode("utf-8", "surrogateescape"), if_absent=True)
+                except PreconditionFailedError:
+                    continue  # it never went, or another one took its id
+                restored.append(delete)
+        if restored:
+            earliest = snapshot_id_of(base_name(restored[0].path))
+            table.put(f"{branch_dir(header.branch)}snapshot/EARLIEST", str(earliest).encode())
+            self._ledger.record_restored(restored)
 
     def _salvage(self, deletes: Sequence[Delete]) -> None:
         """Remove what no root that exists now needs. See the module's docstring."""
@@ -230,7 +261,7 @@ class _Execution:
             self._lease.check()
             refs = list(discover(table, ROOT_FOLDERS).roots())
             if not refs:
-                raise LeaseLostError(f"table {table.location}: no root is left; expected some, so nothing more goes")
+                raise StalePlanError(f"table {table.location}: no root is left; expected some, so nothing more goes")
             self._keep(deletes, references_of(table, refs, deletes, self._plan.header.branch))
             self._batch(batch)
 

@@ -145,9 +145,7 @@ class _Unfolding:
         return (f"{own}.{name}" if own else name), own
 
     def _damaged(self, expected: str, found: object) -> FormatError:
-        return FormatError(f"{self._path}: expected {expected} in avro.schema, found {describe(found)}")
+        return FormatError(f"{self._path}: expected {expected}, found {describe(found)}")
 
     def _unsupported(self, expected: str, found: str) -> UnsupportedFormatError:
-        return UnsupportedFormatError(
-            f"{self._path}: expected {expected} in avro.schema, found {found}", code="unsupported_schema"
-        )
+        return UnsupportedFormatError(f"{self._path}: expected {expected}, found {found}", code="unsupported_schema")

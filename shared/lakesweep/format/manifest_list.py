@@ -5,7 +5,7 @@ from typing import NamedTuple
 from lakesweep.errors import FormatError
 from lakesweep.format.json_document import check_file_name
 from lakesweep.format.metadata_file import check_version, read_rows
-from lakesweep.format.projection import Want
+from lakesweep.format.projection import Row, Want
 
 VERSION = 2
 
@@ -61,15 +61,12 @@ def read_manifest_list(body: bytes, path: str, *, expected_size: int | None = No
     return tuple(_meta(row, path) for row in read_rows(body, path, _WANTS, expected_size))
 
 
-def _meta(row: tuple[object, ...], path: str) -> ManifestMeta:
+def _meta(row: Row, path: str) -> ManifestMeta:
     version, name, size, added, deleted, schema_id, stats, extra_files, *ranges = row
-    assert isinstance(version, int) and isinstance(name, str) and isinstance(schema_id, int)
-    assert isinstance(size, int) and isinstance(added, int) and isinstance(deleted, int)
     check_version(version, VERSION, path)
     if min(size, added, deleted) < 0:
         raise FormatError(f"{path}: expected a size and counts of {name}, found {size}, {added} and {deleted}")
-    partition_min, partition_max = stats if isinstance(stats, tuple) else (None, None)
-    extras = extra_files if isinstance(extra_files, tuple) else ()
+    partition_min, partition_max = stats or (None, None)
     return ManifestMeta(
         check_file_name(name, path, "_FILE_NAME"),
         size,
@@ -78,6 +75,6 @@ def _meta(row: tuple[object, ...], path: str) -> ManifestMeta:
         schema_id,
         partition_min,
         partition_max,
-        tuple(check_file_name(extra, path, "_EXTRA_FILES") for extra in extras),
-        *(value if isinstance(value, int) else None for value in ranges),
+        tuple(check_file_name(extra, path, "_EXTRA_FILES") for extra in extra_files or ()),
+        *ranges,
     )

@@ -15,6 +15,7 @@ from lakesweep.format.projection import Row, Want, project
 
 __all__ = ["MAGIC", "read_rows"]
 
+
 def read_rows(body: bytes, path: str, wants: tuple[Want, ...]) -> Iterator[Row]:
     """Decode the wanted fields of every row, stripe by stripe.
 

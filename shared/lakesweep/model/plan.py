@@ -30,6 +30,8 @@ class Delete:
     """Delete only while the object still is this one."""
     owner: str | None = None
     """Name of the data file that an extra file goes or stays with."""
+    body: str | None = None
+    """A document's content, so that it can be put back when a rollback to it turns out to have begun."""
 
 
 @dataclass(frozen=True, slots=True)

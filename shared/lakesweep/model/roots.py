@@ -40,6 +40,8 @@ class Root:
 
     ref: RootRef
     snapshot: Snapshot
+    body: bytes = b""
+    """The document itself, so that a plan can put it back."""
 
 
 @dataclass(frozen=True, slots=True)

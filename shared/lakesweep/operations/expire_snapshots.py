@@ -195,7 +195,7 @@ def _plan_range(
     stores = TableStores(store, _declared_roots(store, draft.listing, freed.files))
     planned = plan_expiry(
         own.name,
-        [root.ref for root in expiring],
+        expiring,
         chosen.end_id,
         {snapshot_id: _why_expired(snapshot_id, limits, draft) for snapshot_id in chosen.expired},
         freed.files,

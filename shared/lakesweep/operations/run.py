@@ -110,6 +110,8 @@ def finish_begun(table: Table) -> RunReport | None:
     try:
         plan = load_plan(area, begun.plan_id)
     except (FormatError, RefusedError) as error:
+        if isinstance(error, RefusedError) and error.code != "no_such_plan":
+            raise  # whole, and beyond this version or this table: not ours to forget
         forget(area, new_id(table.store.now_ms()))
         raise RefusedError(
             f"plan {begun.plan_id}, which run {begun.runs[-1]} began, is lost ({error}); the files it had still to "

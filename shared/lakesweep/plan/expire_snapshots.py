@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lakesweep.model.allowed import is_external, may_delete
 from lakesweep.model.facts import Freed, References
 from lakesweep.model.plan import Action, Delete, Put
-from lakesweep.model.roots import RootRef
+from lakesweep.model.roots import Root
 from lakesweep.model.table_ref import branch_dir
 
 PHASES = ("documents", "hints", "data", "changelog", "index", "manifest", "manifest_list", "statistics")
@@ -40,7 +40,7 @@ class ExpiryActions:
 
 def plan_expiry(
     branch: str,
-    expired: Sequence[RootRef],
+    expired: Sequence[Root],
     end_id: int,
     why_expired: Mapping[int, str],
     freed: Iterable[Freed],
@@ -51,7 +51,7 @@ def plan_expiry(
 
     Args:
         branch: The branch that is maintained.
-        expired: Documents of the snapshots that go, ascending by id.
+        expired: The snapshots that go, ascending by id.
         end_id: The first snapshot that stays.
         why_expired: Snapshot id -> one sentence without a full stop.
         freed: What the expiring snapshots hold by the engine's rules.
@@ -74,7 +74,16 @@ def plan_expiry(
         else:
             kept[why] += 1
     documents = [
-        Delete("documents", "snapshot", ref.path, ref.size_bytes, why_expired[ref.id], ref.etag) for ref in expired
+        Delete(
+            "documents",
+            "snapshot",
+            root.ref.path,
+            root.ref.size_bytes,
+            why_expired[root.ref.id],
+            etag=root.ref.etag,
+            body=root.body.decode("utf-8", "surrogateescape"),
+        )
+        for root in expired
     ]
     actions: list[Action] = [*documents, earliest_hint(branch, end_id)]
     actions += sorted(deletes, key=lambda delete: (PHASES.index(delete.phase), delete.path))

@@ -1,15 +1,23 @@
 """Keys: relative paths below a store's root."""
 
+from collections.abc import Sequence
+
 from lakesweep.errors import StorageError
+from lakesweep.storage.store import DeleteRequest
+
+PAGE_KEYS = 1000
+"""Names in one page of a listing."""
+MAX_DELETE_KEYS = 1000
+"""Keys in one call of `Store.delete`."""
 
 
 def check_key(key: str, location: str) -> str:
     """Return `key` when it names one object below the root.
 
     Raises:
-        StorageError: With code `bad_key`: empty, absolute, with an empty, `.` or `..` part, or a NUL.
+        StorageError: With code `bad_key`: empty, absolute, with an empty, `.` or `..` part, a NUL, or no UTF-8.
     """
-    if "\0" in key or any(part in ("", ".", "..") for part in key.split("/")):
+    if "\0" in key or any(part in ("", ".", "..") for part in key.split("/")) or not _is_text(key):
         raise StorageError(
             f"{location}: expected a relative key without empty or dot parts, found {key!r}", code="bad_key"
         )
@@ -27,3 +35,24 @@ def check_prefix(prefix: str, location: str) -> str:
             raise StorageError(f"{location}: expected a folder with a closing slash, found {prefix!r}", code="bad_key")
         check_key(prefix[:-1], location)
     return prefix
+
+
+def check_deletes(requests: Sequence[DeleteRequest], location: str) -> int:
+    """Return how many requests to a store these deletes are.
+
+    Raises:
+        StorageError: A bad key, or more keys than a call may hold. Nothing was deleted then.
+    """
+    if len(requests) > MAX_DELETE_KEYS:
+        raise StorageError(
+            f"{location}: expected at most {MAX_DELETE_KEYS} keys to delete, found {len(requests)}", code="too_many"
+        )
+    for request in requests:
+        check_key(request.key, location)
+    conditional = sum(request.etag is not None for request in requests)
+    return conditional + (conditional < len(requests))
+
+
+def _is_text(key: str) -> bool:
+    # A file name that is no UTF-8 reaches Python as lone surrogates, which no plan or ledger could hold.
+    return key.isascii() or not any("\ud800" <= character <= "\udfff" for character in key)

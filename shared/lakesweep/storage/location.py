@@ -1,12 +1,15 @@
 """Locations: the root of a table, a control location or an external data root, in one spelling each."""
 
 import os
+import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from lakesweep.errors import UsageError
 
 _S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?P<slashes>/*)(?P<rest>.*)", re.DOTALL)
+_BUCKET = re.compile(r"[A-Za-z0-9._-]+")
+_SLASHES = re.compile(r"//+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,43 +29,78 @@ class Location:
         return f"{self.scheme}://{self.bucket}/{self.path}".rstrip("/")
 
     def contains(self, other: "Location") -> bool:
-        """Tell whether `other` is this place or lies below it, however links spell the two."""
-        if self.scheme != other.scheme or self.bucket != other.bucket:
-            return False
-        if _is_within(self.path, other.path):
-            return True
-        return self.scheme == "file" and _is_within(os.path.realpath(self.path), os.path.realpath(other.path))
+        """Tell whether `other` is this place or lies below it, in any spelling.
+
+        A local folder that a link makes look as if it lay elsewhere counts as inside, and so does one that lies
+        elsewhere and is reached through a link inside.
+        """
+        return self.relative(other) is not None
+
+    def relative(self, other: "Location") -> str | None:
+        """Return the key of `other` below this place: `""` for the place itself, `None` when it lies outside."""
+        if (self.scheme, self.bucket) != (other.scheme, other.bucket):
+            return None
+        if self.scheme != "file":
+            return _below(self.path, other.path)
+        roots = dict.fromkeys((self.path, os.path.realpath(self.path)))
+        found = (_below(root, path) for path in _spellings(other.path) for root in roots)
+        return next((key for key in found if key is not None), None)
 
 
 def parse_location(text: str) -> Location:
     """Read a local path, a `file:` URI, `s3://bucket/prefix` (also `s3a`, `s3n`) or `memory://name/path`.
 
+    A relative path starts at the working directory. Repeated and closing slashes mean nothing, as in Paimon.
+
     Raises:
         UsageError: Anything else.
     """
-    scheme, separator, rest = text.partition("://")
-    scheme = scheme.lower()
-    if not separator:
-        if text.lower().startswith("file:"):
-            return _local(text[5:], text)
-        return _local(text, text)
+    if not text.strip() or "\0" in text:
+        raise _unusable(text)
+    match = _SCHEME.fullmatch(text)
+    scheme = match["scheme"].lower() if match else ""
+    if match is None or (not match["slashes"] and scheme != "file"):
+        return Location("file", "", _absolute(text))
     if scheme == "file":
-        return _local(rest if rest.startswith("/") else "", text)
-    if scheme not in _S3_SCHEMES and scheme != "memory":
-        raise UsageError(f"expected a local path or s3://bucket/prefix, found {text!r}")
-    bucket, _, path = rest.partition("/")
+        # `file:/p` and `file:///p`; two slashes would begin the name of a machine.
+        if not match["slashes"] or len(match["slashes"]) == 2:
+            raise _unusable(text)
+        return Location("file", "", _absolute("/" + match["rest"]))
+    if scheme in _S3_SCHEMES:
+        scheme = "s3"
+    if (scheme != "s3" and scheme != "memory") or match["slashes"] != "//":
+        raise _unusable(text)
+    bucket, _, path = match["rest"].partition("/")
     parts = [part for part in path.split("/") if part]
-    if not bucket or "\0" in text or any(part in (".", "..") for part in parts):
-        raise UsageError(f"expected {scheme}://bucket/prefix without dot parts, found {text!r}")
-    return Location("s3" if scheme in _S3_SCHEMES else scheme, bucket, "/".join(parts))
+    if not _BUCKET.fullmatch(bucket):
+        raise UsageError(f"location {text!r}: expected {scheme}://bucket/prefix, found no usable bucket name")
+    if "." in parts or ".." in parts:
+        raise UsageError(f"location {text!r}: expected a prefix without . and .. parts")
+    return Location(scheme, bucket, "/".join(parts))
 
 
-def _local(path: str, text: str) -> Location:
-    if not path or "\0" in path:
-        raise UsageError(f"expected a local path or s3://bucket/prefix, found {text!r}")
-    return Location("file", "", os.path.abspath(Path(path)))
+def _unusable(text: str) -> UsageError:
+    return UsageError(f"location {text!r}: expected a local path, file:///path or s3://bucket/prefix")
 
 
-def _is_within(root: str, path: str) -> bool:
+def _absolute(path: str) -> str:
+    parts = path.split("/")
+    if ".." in parts:
+        # `link/..` is the folder above what the link points at, which only the file system knows.
+        end = len(parts) - parts[::-1].index("..")
+        path = os.path.join(os.path.realpath("/".join(parts[:end])), *parts[end:])
+    return _SLASHES.sub("/", os.path.abspath(path))
+
+
+def _spellings(path: str) -> list[str]:
+    """Return every path that is passed on the way to `path`: links in its first part resolved, in its first two, ..."""
+    parts = path.split("/")
+    ends = range(len(parts) + 1)
+    return list(dict.fromkeys(os.path.join(os.path.realpath("/".join(parts[:i]) or "/"), *parts[i:]) for i in ends))
+
+
+def _below(root: str, path: str) -> str | None:
     root, path = root.strip("/"), path.strip("/")
-    return not root or path == root or path.startswith(f"{root}/")
+    if not root or path == root:
+        return path if not root else ""
+    return path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else None

@@ -5,24 +5,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.storage.keys import check_key, check_prefix
+from lakesweep.storage.keys import PAGE_KEYS, check_deletes, check_key, check_prefix
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObject
 
-PAGE_KEYS = 1000
-MAX_DELETE_KEYS = 1000
-
 
 def _wall_clock() -> int:
-    return int(time.time() * 1000)
+    return time.time_ns() // 1_000_000
 
 
 class MemoryStore:
     """Objects in a dictionary."""
 
+    reads_wait = False
+
     def __init__(
         self,
-        location: str = "memory://store",
+        location: str = "memory://x",
         counter: RequestCounter | None = None,
         clock: Callable[[], int] = _wall_clock,
     ) -> None:
@@ -43,8 +42,11 @@ class MemoryStore:
         check_prefix(prefix, self._location)
         with self._lock:
             found = sorted((key, entry) for key, entry in self._objects.items() if key.startswith(prefix))
-        self._counter.add("list", max(1, -(-len(found) // PAGE_KEYS)))
-        for key, (data, etag, modified_ms) in found:
+        if not found:
+            self._counter.add("list")
+        for index, (key, (data, etag, modified_ms)) in enumerate(found):
+            if index % PAGE_KEYS == 0:
+                self._counter.add("list")
             yield StoredObject(key, len(data), etag, modified_ms)
 
     def read(self, key: str, max_bytes: int | None = None) -> Body:
@@ -55,11 +57,13 @@ class MemoryStore:
             entry = self._objects.get(key)
         if entry is None:
             raise ObjectNotFoundError(f"{self._location}/{key} does not exist")
-        if max_bytes is not None and len(entry[0]) > max_bytes:
+        data, etag, _ = entry
+        if max_bytes is not None and len(data) > max_bytes:
             raise StorageError(
-                f"{self._location}/{key}: expected at most {max_bytes} bytes, found {len(entry[0])}", code="too_large"
+                f"{self._location}/{key}: expected at most {max_bytes} bytes, found {len(data)}", code="too_large"
             )
-        return Body(entry[0], entry[1])
+        self._counter.add_read_bytes(len(data))
+        return Body(data, etag)
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Write one object; see `Store.put`."""
@@ -70,7 +74,8 @@ class MemoryStore:
             if if_absent and entry is not None:
                 raise PreconditionFailedError(f"{self._location}/{key}: expected nothing there, found an object")
             if if_match is not None and (entry is None or entry[1] != if_match):
-                raise PreconditionFailedError(f"{self._location}/{key}: expected the object with ETag {if_match}")
+                found = "nothing" if entry is None else entry[1]
+                raise PreconditionFailedError(f"{self._location}/{key}: expected ETag {if_match}, found {found}")
             self._version += 1
             etag = f"{self._version:016x}"
             self._objects[key] = (bytes(data), etag, self._clock())
@@ -78,14 +83,11 @@ class MemoryStore:
 
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
         """Delete up to 1 000 keys; see `Store.delete`."""
-        if len(requests) > MAX_DELETE_KEYS:
-            raise StorageError(f"{self._location}: expected at most {MAX_DELETE_KEYS} keys, found {len(requests)}")
-        for request in requests:
-            check_key(request.key, self._location)
-        if requests:
-            self._counter.add("delete")
+        self._counter.add("delete", check_deletes(requests, self._location))
         with self._lock:
-            return [DeleteResult(request.key, self._delete(request)) for request in requests]
+            results = [DeleteResult(request.key, self._delete(request)) for request in requests]
+        self._counter.add_deleted_keys(sum(result.code == "deleted" for result in results))
+        return results
 
     def _delete(self, request: DeleteRequest) -> str:
         entry = self._objects.get(request.key)

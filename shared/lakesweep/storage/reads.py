@@ -3,47 +3,68 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 
 from lakesweep.errors import StorageError
 from lakesweep.storage.store import Body, Store
 
 PARALLEL = 32
 """Requests under way at once: enough to hide a latency of tens of milliseconds."""
+WINDOW_BYTES = 256 << 20
+"""No read begins while so many bytes wait to be taken."""
+
+_Waiting = deque[tuple[str, Future[Body | StorageError]]]
 
 
 def read_many(
-    store: Store, keys: Iterable[str], *, parallel: int = PARALLEL, max_bytes: int | None = None
+    store: Store,
+    keys: Iterable[str],
+    *,
+    parallel: int = PARALLEL,
+    max_bytes: int | None = None,
+    window_bytes: int = WINDOW_BYTES,
 ) -> Iterator[tuple[str, Body | StorageError]]:
     """Yield each key with its object, or with the error that its read raised, in the order of `keys`.
 
-    At most `parallel` reads are under way or waiting to be taken, so memory is bounded by so many objects.
+    Reads go at most twice `parallel` keys ahead of the caller, and pause while `window_bytes` wait. So memory is
+    bounded by that plus `parallel` objects. A caller that stops early leaves no thread behind.
 
     Args:
-        store: Where to read. A store whose reads take no waiting (`reads_wait = False`) is read one by one.
-        keys: Which objects.
+        store: Where to read. A store whose reads take no waiting (its `reads_wait` is false) is read one by one:
+            threads made local files four times slower.
+        keys: Which objects; consumed as reading goes on.
         parallel: How many reads at once.
         max_bytes: As in `Store.read`.
+        window_bytes: How much may wait.
     """
-    keys = list(keys)
-    if len(keys) < 2 or not getattr(store, "reads_wait", True):
-        for key in keys:
+    upcoming = iter(keys)
+    if parallel < 2 or not getattr(store, "reads_wait", True):
+        for key in upcoming:
             yield key, _read(store, key, max_bytes)
         return
-    with ThreadPoolExecutor(max_workers=min(parallel, len(keys)), thread_name_prefix="read") as pool:
-        waiting: deque[tuple[str, Future[Body | StorageError]]] = deque()
-        upcoming = iter(keys)
-        try:
-            for key in upcoming:
-                waiting.append((key, pool.submit(_read, store, key, max_bytes)))
-                if len(waiting) >= parallel:
-                    first, future = waiting.popleft()
-                    yield first, future.result()
-            while waiting:
-                first, future = waiting.popleft()
-                yield first, future.result()
-        finally:
-            for _, future in waiting:
-                future.cancel()
+    ahead: list[str] = list(islice(upcoming, 2))
+    if len(ahead) < 2:  # no pool for one key
+        for key in ahead:
+            yield key, _read(store, key, max_bytes)
+        return
+    pool = ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="read")
+    waiting: _Waiting = deque((key, pool.submit(_read, store, key, max_bytes)) for key in ahead)
+    try:
+        while waiting:
+            while len(waiting) < 2 * parallel and _size(waiting) < window_bytes:
+                next_key = next(upcoming, None)
+                if next_key is None:
+                    break
+                waiting.append((next_key, pool.submit(_read, store, next_key, max_bytes)))
+            key, future = waiting.popleft()
+            yield key, future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _size(waiting: _Waiting) -> int:
+    bodies = (future.result() for _, future in waiting if future.done() and not future.exception())
+    return sum(len(body.data) for body in bodies if isinstance(body, Body))
 
 
 def _read(store: Store, key: str, max_bytes: int | None) -> Body | StorageError:

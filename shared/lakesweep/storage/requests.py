@@ -6,18 +6,46 @@ KINDS = ("get", "head", "list", "put", "delete")
 
 
 class RequestCounter:
-    """Requests of any number of stores, counted from any thread."""
+    """Requests of any number of stores, counted from any thread.
+
+    S3 counts what went over the wire, retries included. Local and memory stores count what S3 would have needed
+    without retries: a page of up to 1 000 names, one request for all unconditional deletes of a call.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(KINDS, 0)
+        self._deleted_keys = 0
+        self._read_bytes = 0
 
     def add(self, kind: str, count: int = 1) -> None:
         """Count `count` requests of one of `KINDS`."""
         with self._lock:
             self._counts[kind] += count
 
+    def add_deleted_keys(self, count: int) -> None:
+        """Count keys that a store reported deleted, however many requests that took."""
+        with self._lock:
+            self._deleted_keys += count
+
+    def add_read_bytes(self, count: int) -> None:
+        """Count bytes of bodies that were read."""
+        with self._lock:
+            self._read_bytes += count
+
+    @property
+    def deleted_keys(self) -> int:
+        """Keys that were deleted so far."""
+        with self._lock:
+            return self._deleted_keys
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of bodies read so far."""
+        with self._lock:
+            return self._read_bytes
+
     def snapshot(self) -> dict[str, int]:
-        """Return the counts so far."""
+        """Return the requests so far, by kind."""
         with self._lock:
             return dict(self._counts)

@@ -43,7 +43,7 @@ def read_roots(store: Store, refs: Iterable[RootRef]) -> Documents:
         elif isinstance(body, StorageError):
             raise body
         else:
-            roots.append(Root(ref, _parse_root(store.location, ref, body)))
+            roots.append(Root(ref, _parse_root(store.location, ref, body), body.data))
     return Documents(tuple(roots), tuple(vanished))
 
 

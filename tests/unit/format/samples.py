@@ -55,7 +55,13 @@ def manifest_schema(wrap: Callable[[Schema], Schema] = lambda schema: schema, **
     )
     return wrap(
         record(
-            "record", _VERSION="int", _KIND="int", _PARTITION="bytes", _BUCKET="int", _TOTAL_BUCKETS="int", _FILE=wrap(file)
+            "record",
+            _VERSION="int",
+            _KIND="int",
+            _PARTITION="bytes",
+            _BUCKET="int",
+            _TOTAL_BUCKETS="int",
+            _FILE=wrap(file),
         )
     )
 

@@ -63,7 +63,7 @@ def test_a_container_without_records() -> None:
 
 @pytest.mark.parametrize("codec", ["bzip2", "xz", "lz4", "", "ZSTANDARD"])
 def test_other_codecs_are_unsupported(codec: str) -> None:
-    with pytest.raises(UnsupportedFormatError, match="^p: expected one of the codecs") as raised:
+    with pytest.raises(UnsupportedFormatError, match=r"^p: expected one of the codecs") as raised:
         read_container(container(SCHEMA, [], codec.encode()), "p")
     assert raised.value.code == "unsupported_codec"
 
@@ -153,7 +153,7 @@ def test_damaged_headers(header: bytes) -> None:
 
 
 def test_a_header_without_schema() -> None:
-    with pytest.raises(FormatError, match="expected avro.schema in the header"):
+    with pytest.raises(FormatError, match=r"expected avro\.schema in the header"):
         read_container(b"Obj\x01" + long(0) + b"s" * 16, "p")
 
 

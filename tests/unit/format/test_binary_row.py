@@ -1,5 +1,6 @@
 """Binary rows: bytes that Java and pypaimon wrote, and bytes that nobody should."""
 
+import contextlib
 from decimal import Decimal
 
 import pytest
@@ -116,20 +117,28 @@ def test_no_rows(types: tuple[str, ...], text: str) -> None:
 
 @pytest.mark.parametrize("type_", ["VARIANT", "BLOB", {"type": "ARRAY", "element": "INT"}])
 def test_types_that_are_no_partition_keys(type_: object) -> None:
-    with pytest.raises(UnsupportedFormatError, match="^p: expected a type that partition keys have"):
+    with pytest.raises(UnsupportedFormatError, match=r"^p: expected a type that partition keys have"):
         decode_row(bytes(20)[:3] + b"\1" + bytes(16), [parse_data_type(type_, "p")], "p")
 
 
-TYPES = ("INT", "STRING", "BYTES", "DECIMAL(5, 2)", "DECIMAL(38, 9)", "TIMESTAMP(3)", "TIMESTAMP(9)", "BOOLEAN", "DOUBLE")
+TYPES = (
+    "INT",
+    "STRING",
+    "BYTES",
+    "DECIMAL(5, 2)",
+    "DECIMAL(38, 9)",
+    "TIMESTAMP(3)",
+    "TIMESTAMP(9)",
+    "BOOLEAN",
+    "DOUBLE",
+)
 
 
 @given(st.lists(st.sampled_from(TYPES), max_size=4).map(tuple), st.binary(max_size=80))
 def test_nothing_else_is_raised(types: tuple[str, ...], data: bytes) -> None:
     for row in (data, len(types).to_bytes(4, "big") + data):
-        try:
+        with contextlib.suppress(FormatError):
             assert len(decode(types, row)) == len(types)
-        except FormatError:
-            pass
 
 
 @given(st.text(), st.text())

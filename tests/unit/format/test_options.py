@@ -68,7 +68,7 @@ def test_durations_are_exact_to_the_nanosecond() -> None:
     ],
 )
 def test_no_durations(text: str) -> None:
-    with pytest.raises(FormatError, match="^option snapshot.time-retained: expected a duration.*, found ") as raised:
+    with pytest.raises(FormatError, match=r"^option snapshot.time-retained: expected a duration.*, found ") as raised:
         options.parse_duration_ms(text, "snapshot.time-retained")
     assert raised.value.code == "bad_option"
     assert len(str(raised.value)) < 300
@@ -93,7 +93,7 @@ def test_memory_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "mb", "1 MiB", "1.5 gb", "-1", "9223372036854775807 kb", "1 pb"])
 def test_no_memory_sizes(text: str) -> None:
-    with pytest.raises(FormatError, match="^option k: expected a memory size such as 128 mb, found "):
+    with pytest.raises(FormatError, match=r"^option k: expected a memory size such as 128 mb, found "):
         options.parse_memory_bytes(text, "k")
 
 
@@ -101,7 +101,7 @@ def test_booleans() -> None:
     assert options.parse_bool("TRUE", "k") is True
     assert options.parse_bool("False", "k") is False
     for text in ("", " true", "true ", "1", "yes", "t"):
-        with pytest.raises(FormatError, match="^option k: expected true or false, found "):
+        with pytest.raises(FormatError, match=r"^option k: expected true or false, found "):
             options.parse_bool(text, "k")
 
 
@@ -111,7 +111,7 @@ def test_integers() -> None:
     assert options.parse_int("+5", "k") == 5
     assert options.parse_long("9223372036854775807", "k") == 2**63 - 1
     for text in ("", " 1", "1 ", "1_0", "1.0", "0x1", "2147483648", "-2147483649", "\u0661", "9" * 5000):
-        with pytest.raises(FormatError, match="^option k: expected a 32-bit integer, found ") as raised:
+        with pytest.raises(FormatError, match=r"^option k: expected a 32-bit integer, found ") as raised:
             options.parse_int(text, "k")
         assert raised.value.code == "bad_option"
 

@@ -76,7 +76,7 @@ def test_without_a_time_zone_database(monkeypatch: pytest.MonkeyPatch) -> None:
         BufferReader = bytes
 
         @staticmethod
-        def ORCFile(source: object) -> object:  # noqa: N802 - pyarrow's name
+        def ORCFile(source: object) -> object:
             raise OSError("Time zone file /usr/share/zoneinfo/UTC does not exist. Please set TZDIR")
 
     monkeypatch.setattr(orc, "_pyarrow", lambda path: (Arrow, Arrow))
@@ -123,5 +123,5 @@ def test_a_frame_without_pyarrow() -> None:
     body = orc_file([stamped()])
     orc_frame.check_frame(body, "m")
     for damaged in (b"ORC", b"ORC" + bytes(50), body[:-1], body + b"\0", body[:-30] + body[-1:], b"ORC" * 100):
-        with pytest.raises(FormatError, match="^m: expected a whole ORC file"):
+        with pytest.raises(FormatError, match=r"^m: expected a whole ORC file"):
             orc_frame.check_frame(damaged, "m")

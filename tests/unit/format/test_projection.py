@@ -1,5 +1,6 @@
 """Generated decoders read what a general reader reads, and survive what no writer wrote."""
 
+import contextlib
 import io
 import json
 import math
@@ -96,7 +97,9 @@ def test_equal_to_fastavro(data: st.DataObject) -> None:
     records = data.draw(st.lists(values(schema), max_size=5).filter(lambda _: takes_bytes(schema)))
     root = data.draw(st.sampled_from((schema, ["null", schema], [schema, "null"])))
     body = avro_file(root, records, data.draw(st.sampled_from(("null", "deflate"))), sync_interval=50)
-    wanted = data.draw(st.permutations([*fields, "missing"]).flatmap(lambda p: st.integers(0, len(p)).map(lambda n: p[:n])))
+    wanted = data.draw(
+        st.permutations([*fields, "missing"]).flatmap(lambda p: st.integers(0, len(p)).map(lambda n: p[:n]))
+    )
     expected = [tuple(row.get(name) for name in wanted) for row in fastavro.reader(io.BytesIO(body))]
     assert rows(body, *map(Want, wanted)) == expected
 
@@ -109,7 +112,9 @@ def test_damage_is_a_format_error(data: st.DataObject) -> None:
     whole = avro_file(schema, data.draw(st.lists(values(schema), min_size=1, max_size=4)), "null")
     ((count, block),) = read_container(whole, "p").blocks()
     changed = bytearray(block)
-    for position, byte in data.draw(st.lists(st.tuples(st.integers(0, len(block) - 1), st.integers(0, 255)), max_size=4)):
+    for position, byte in data.draw(
+        st.lists(st.tuples(st.integers(0, len(block) - 1), st.integers(0, 255)), max_size=4)
+    ):
         changed[position] = byte
     cut = bytes(changed[: data.draw(st.integers(0, len(changed)))])
     for wanted in ("abcd", "bd", "c"):
@@ -201,7 +206,7 @@ def test_named_types_are_found_again() -> None:
 def test_wanted_fields_of_another_type(schema: Schema, want: Want, message: str) -> None:
     """Found in the schema, before any record, and for every file anew: a failure is not kept."""
     for _ in range(2):
-        with pytest.raises(FormatError, match=f"^p: {message}$"):
+        with pytest.raises(FormatError, match=rf"^p: {message}$"):
             rows(container(schema, []), want)
 
 
@@ -227,7 +232,7 @@ def test_a_required_field_is_never_null() -> None:
     ],
 )
 def test_projecting_a_record_that_does_not_fit(value: object, want: Want) -> None:
-    with pytest.raises(FormatError, match="^p: expected "):
+    with pytest.raises(FormatError, match=r"^p: expected "):
         project({"a": value}, (want,), "p")
 
 
@@ -268,10 +273,8 @@ def test_impossible_values(schema: Schema, block: bytes) -> None:
     with pytest.raises(FormatError):
         rows(body, Want("a"), Want("b"))
     if schema != "string" and not isinstance(schema, dict):  # Stepping over a text or an enum does not look at it.
-        try:
+        with contextlib.suppress(FormatError):
             rows(body)
-        except FormatError:
-            pass
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 32 << 20
@@ -309,8 +312,9 @@ def deep(levels: int, kind: str, item: str) -> Schema:
 )
 def test_schemas_that_no_writer_has(schema: Schema) -> None:
     started = time.monotonic()
-    with pytest.raises((FormatError, UnsupportedFormatError)):
+    with pytest.raises(UnsupportedFormatError, match=r"^p: the writer's schema: expected ") as raised:
         rows(container(record("root", a=schema), [(1, b"\0")]), Want("a"))
+    assert raised.value.code == "unsupported_schema"
     assert time.monotonic() - started < 2
 
 
@@ -346,14 +350,18 @@ def test_the_deepest_schema_compiles() -> None:
     ids=repr,
 )
 def test_damaged_schemas(schema: Schema) -> None:
-    with pytest.raises((FormatError, UnsupportedFormatError), match="^p: "):
+    with pytest.raises((FormatError, UnsupportedFormatError), match=r"^p: "):
         rows(container({"type": "record", "name": "root", "fields": [{"name": "a", "type": schema}]}, []), Want("a"))
 
 
 def test_hostile_names_stay_out_of_the_code() -> None:
     """Names and symbols of the file are constants of the generated code, never part of it."""
-    name = "a'); raise SystemExit('\n\"\"\"\\"
-    schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": "long"}, {"name": "b", "type": "string"}]}
+    name = 'a\'); raise SystemExit(\'\n"""\\'
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": name, "type": "long"}, {"name": "b", "type": "string"}],
+    }
     enum = {"type": "enum", "name": "e", "symbols": [name]}
     root = {"type": "record", "name": "root", "fields": [{"name": "x", "type": schema}, {"name": "y", "type": enum}]}
     assert rows(container(root, [(1, b"\x02\x02z\x00")]), Want("x"), Want("y")) == [({name: 1, "b": "z"}, name)]
@@ -365,7 +373,17 @@ def test_floats_are_read_bit_by_bit() -> None:
     assert math.isnan(a) and b == math.inf
 
 
-@given(st.recursive(st.none() | st.text(max_size=5) | st.sampled_from(["record", "array", "long"]), lambda s: st.lists(s) | st.dictionaries(st.sampled_from(["type", "items", "values", "fields", "name", "size", "symbols", "namespace"]), s)))
+@given(
+    st.recursive(
+        st.none() | st.text(max_size=5) | st.sampled_from(["record", "array", "long"]),
+        lambda s: (
+            st.lists(s)
+            | st.dictionaries(
+                st.sampled_from(["type", "items", "values", "fields", "name", "size", "symbols", "namespace"]), s
+            )
+        ),
+    )
+)
 def test_any_json_for_a_schema(schema: object) -> None:
     try:
         json.dumps(schema).encode("utf-8")

@@ -20,7 +20,9 @@ def tag(**fields: object) -> Tag:
 
 
 def retained(text: str) -> int | None:
-    return parse_tag(json.dumps(DOCUMENT).encode()[:-1] + f', "tagTimeRetained": {text}}}'.encode(), "p").time_retained_ns
+    return parse_tag(
+        json.dumps(DOCUMENT).encode()[:-1] + f', "tagTimeRetained": {text}}}'.encode(), "p"
+    ).time_retained_ns
 
 
 def test_a_tag_without_time_to_live() -> None:

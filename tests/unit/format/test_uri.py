@@ -36,7 +36,7 @@ def test_one_spelling(text: str, normal: str) -> None:
     "text", ["", "a/b", "../a", "s3:", "s3://", "file:a/b", "/a/../b", "/a/.", "s3://b/..", "://x", "1s3://b/k"]
 )
 def test_not_absolute(text: str) -> None:
-    with pytest.raises(FormatError, match="^expected an absolute path or URI"):
+    with pytest.raises(FormatError, match=r"^expected an absolute path or URI"):
         normalise_uri(text)
 
 
@@ -54,5 +54,5 @@ def test_external_paths_stay_as_they_are() -> None:
     for text in ("FILE:/tmp//x", "s3a://bucket/key", "/a/b"):
         assert check_external_path(text, "p", "f") == text
     for text in ("s3://bucket/", "s3://bucket", "/", "x", "/a/b/", "/a/" + "x" * 5000, "/a/\x7f", "/a/\ud800"):
-        with pytest.raises(FormatError, match="^p: expected the absolute path or URI of a file in f, found "):
+        with pytest.raises(FormatError, match=r"^p: expected the absolute path or URI of a file in f, found "):
             check_external_path(text, "p", "f")

@@ -495,19 +495,22 @@ def test_pypaimon_reads_an_append_table(tmp_path: Path, partitioned: bool) -> No
         types={"n": "INT", "d": "DECIMAL(20, 2)", "big": "BIGINT", "day": "DATE", "at": "TIMESTAMP(6)"},
         real_rows=True,
     )
-    place = {"partition": {"A": ("2024-01-01", 1), "B": ("x/y", 2), "C": ("2024-01-01", 2)}} if partitioned else {}
+    place: dict[str, Any] = (
+        {"partition": {"A": ("2024-01-01", 1), "B": ("x/y", 2), "C": ("2024-01-01", 2)}} if partitioned else {}
+    )
     table.commit("+A", "+B", rows={"A": 3}, **place)
     table.commit("+C", changelog=["+CL"], statistics="s", **place)
     table.tag("t", snapshot=1)
     table.tag("brief", snapshot=2, ttl=timedelta(days=1))
-    table.commit("-A", "+D", merge_base=True, **({"partition": ("z", None)} if partitioned else {}))
+    table.commit("-A", "+D", merge_base=True, partition=("z", None) if partitioned else None)
 
-    for options, root, rows in [
+    expected: list[tuple[dict[str, str], int | str, int]] = [
         ({}, 3, 30),
         ({"scan.snapshot-id": "1"}, 1, 13),
         ({"scan.snapshot-id": "2"}, 2, 23),
         ({"scan.tag-name": "t"}, "t", 13),
-    ]:
+    ]
+    for options, root, rows in expected:
         names, read = _read_with_pypaimon(tmp_path, options)
         assert names == {path.rpartition("/")[2] for path in table.live("main", root)}
         assert read.num_rows == rows

@@ -74,7 +74,7 @@ def _with_option(key: str, value: str) -> Any:
     ],
 )
 def test_options_that_mean_nothing(key: str, value: str) -> None:
-    with pytest.raises(FormatError, match=f"^option {key}: expected "):
+    with pytest.raises(FormatError, match=rf"^option {key}: expected "):
         TablePaths(_with_option(key, value))
 
 

@@ -1,0 +1,84 @@
+"""A store that counts its calls and breaks at the one a test names."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from lakesweep.errors import StorageError
+from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, Store, StoredObject
+
+
+class ProcessDeathError(BaseException):
+    """Stands for the end of the process: nothing catches it on the way out."""
+
+
+class Switch:
+    """Counts calls over several stores; at call number `at` it breaks.
+
+    `mode`: `before` fails without effect, `after` fails although the call took effect, `death` ends the process before
+    the call, `death_after` right after it. Once a process is dead every later call of it is dead too.
+    """
+
+    def __init__(self, at: int | None = None, mode: str = "before") -> None:
+        self.at = at
+        self.mode = mode
+        self.calls: list[str] = []
+        self._dead = False
+        self._lock = threading.Lock()
+
+    def run(self, name: str, call: Callable[[], object]) -> object:
+        """Make one call, or break it. Calls of several threads come one after another."""
+        with self._lock:
+            return self._run(name, call)
+
+    def _run(self, name: str, call: Callable[[], object]) -> object:
+        if self._dead:
+            raise ProcessDeathError(name)
+        self.calls.append(name)
+        hit = self.at is not None and len(self.calls) == self.at
+        if hit and self.mode in ("before", "death"):
+            raise self._error(name)
+        result = call()
+        if hit:
+            raise self._error(name)
+        return result
+
+    def _error(self, name: str) -> BaseException:
+        if self.mode.startswith("death"):
+            self._dead = True
+            return ProcessDeathError(name)
+        return StorageError(f"{name}: broken on purpose", code="broken")
+
+
+class FaultyStore:
+    """Wraps a store; every call goes through a switch."""
+
+    reads_wait = False
+
+    def __init__(self, store: Store, switch: Switch, name: str) -> None:
+        self._store = store
+        self._switch = switch
+        self._name = name
+
+    @property
+    def location(self) -> str:
+        return self._store.location
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        found = self._switch.run(f"{self._name} list {prefix}", lambda: list(self._store.list(prefix)))
+        yield from found  # type: ignore[misc]
+
+    def read(self, key: str, max_bytes: int | None = None) -> Body:
+        return self._switch.run(f"{self._name} read {key}", lambda: self._store.read(key, max_bytes))  # type: ignore[return-value]
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        return self._switch.run(  # type: ignore[return-value]
+            f"{self._name} put {key}", lambda: self._store.put(key, data, if_absent=if_absent, if_match=if_match)
+        )
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        return self._switch.run(  # type: ignore[return-value]
+            f"{self._name} delete {len(requests)}", lambda: self._store.delete(requests)
+        )
+
+    def now_ms(self) -> int:
+        return self._store.now_ms()

@@ -1,0 +1,59 @@
+"""The command line as a test calls it: in this process, with what it prints."""
+
+import contextlib
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lakesweep.cli.main import main
+from lakesweep.storage.local import LocalStore
+from tests.support.table_builder import TableBuilder
+
+KEYS = (
+    "operation", "table", "branch", "plan_id", "run_id", "executed", "status", "refusal", "snapshots", "delete",
+    "created", "kept", "actions", "outcome", "requests", "steps",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one call said."""
+
+    exit_code: int
+    printed: str
+    messages: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.printed)
+        return document
+
+    @property
+    def sentences(self) -> list[str]:
+        return self.messages.splitlines()
+
+
+def call(*argv: object) -> Answer:
+    """Run one command line."""
+    printed, messages = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(messages):
+        exit_code = main([str(word) for word in argv])
+    return Answer(exit_code, printed.getvalue(), messages.getvalue())
+
+
+def write_table(folder: Path, *, commits: int = 6, options: dict[str, str] | None = None) -> TableBuilder:
+    """Write a table whose every commit replaces one file by another, ten minutes apart since 1970."""
+    table = TableBuilder(LocalStore(str(folder)), options=options)
+    table.commit("+F1")
+    for number in range(2, commits + 1):
+        table.commit(f"-F{number - 1}", f"+F{number}")
+    table.hint("EARLIEST", 1)
+    table.hint("LATEST", commits)
+    return table
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return every file below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
