@@ -45,9 +45,6 @@ RULES: Mapping[str, Rule] = {
     "successor-time": Rule(
         "ours judges a snapshot by its successor's age, as later versions of the engine do; told to, this one agrees"
     ),
-    "hint-unwritten": Rule(
-        "only the engine wrote this hint: it does so where one is missing, even when nothing expires"
-    ),
 }
 
 
@@ -98,8 +95,6 @@ def explained(evidence: Evidence) -> dict[str, str]:
         differ = evidence.ours.paths ^ evidence.engines.paths
         by_reference = differ - (evidence.ours.paths ^ evidence.reference.paths)
         rules |= dict.fromkeys(by_reference, "earliest-hint" if evidence.earliest_too_high else "successor-time")
-    for path in evidence.engines.hints.keys() - evidence.ours.hints.keys():
-        rules[path] = "hint-unwritten"
     return rules
 
 
@@ -169,8 +164,8 @@ def _hints(evidence: Evidence) -> Iterator[str]:
     for name in sorted(engines.keys() & ours.keys()):
         if ours[name].strip() not in (engines[name].strip(), reference[name].strip()):
             yield f"{name} says {ours[name]!r}, the engine's says {reference[name]!r}"
-    for name in sorted(ours.keys() - engines.keys()):
-        yield f"only ours wrote {name}"
+    for name in sorted(ours.keys() ^ engines.keys()):
+        yield f"only {'ours' if name in ours else 'the engine'} has {name}"
 
 
 def _document(evidence: Evidence) -> Iterator[str]:

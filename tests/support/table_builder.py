@@ -52,7 +52,6 @@ class TableBuilder:
         options: Mapping[str, str] | None = None,
         externals: Mapping[str, Store] | None = None,
         real_rows: bool = False,
-        one_uuid: bool = False,
         start_ms: int = 0,
     ) -> None:
         """Begin with `schema/schema-0` and nothing else.
@@ -63,14 +62,12 @@ class TableBuilder:
             options: Table options; `bucket` is -1 for an append table and 1 for a primary-key table unless given.
             externals: Root location -> store of files outside the table; declared in the options as such.
             real_rows: Data files are Parquet files with rows in them.
-            one_uuid: The metadata files of a commit share a UUID. The engine gives each kind its own.
             start_ms: The commit time of snapshot 1.
         """
         self.store = store
         self.branch_name = "main"
         self.externals = dict(externals or {})
         self._start_ms = start_ms
-        self._one_uuid = one_uuid
         self._files = TableFiles(store, self.externals, real_rows)
         self._numbers = itertools.count(1)
         self._branches = {"main": BranchModel()}
@@ -139,7 +136,7 @@ class TableBuilder:
         kind = kind or _guess_kind(groups, index is not None, statistics is not None)
         details = Details(kind, time_ms, partition, bucket, extra, external, file_source, rows, size)
 
-        names = _Names(next(self._numbers), self._one_uuid)
+        names = _Names(next(self._numbers))
         live = before.live if before else ()
         delta = self._manifests(names, [[self._entry(text, details, before) for text in group] for group in groups])
         changes = [[self._entry(text, details, None, "changelog-") for text in group] for group in _groups(changelog)]
@@ -188,7 +185,7 @@ class TableBuilder:
         before, target = self._branch.head, self._branch.find(to)
         if before is None:
             raise ValueError("there is nothing to roll back")
-        names = _Names(next(self._numbers), self._one_uuid)
+        names = _Names(next(self._numbers))
         if isinstance(to, int):
             self.tag(f"rollback-to-as-latest-{to}-{stable_uuid(f'rollback {names.number}')}", snapshot=to)
         now = {file.identity: file for file in before.live}
@@ -533,16 +530,14 @@ class TableBuilder:
 
 
 class _Names:
-    """Names that one committer gives: each kind of file has a UUID, or all have one, and a count."""
+    """Names that one committer gives: each kind of file has a UUID and a count."""
 
-    def __init__(self, number: int, one_uuid: bool) -> None:
+    def __init__(self, number: int) -> None:
         self.number = number
-        self._one_uuid = one_uuid
         self._counts = {kind: itertools.count() for kind in ("manifest", "manifest-list", "index-manifest")}
 
     def next(self, kind: str) -> str:
-        uuid = stable_uuid(f"commit {self.number}" if self._one_uuid else f"commit {self.number} {kind}")
-        return f"{kind}-{uuid}-{next(self._counts[kind])}"
+        return f"{kind}-{stable_uuid(f'commit {self.number} {kind}')}-{next(self._counts[kind])}"
 
 
 def _groups(entries: Sequence[str] | Sequence[Sequence[str]]) -> list[Sequence[str]]:

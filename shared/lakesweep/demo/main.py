@@ -38,15 +38,11 @@ def run(commits: int = 40, json_output: bool = False, *, before_reading: BeforeR
         json_output: Print one JSON document instead of lines.
         before_reading: Called between the last maintenance and the proof, so that a test can damage the table and see
             the proof fail.
+
+    Raises:
+        UsageError: Too few commits to show anything.
+        MaintenanceError: A package of the extra is missing, or something failed on the way.
     """
-    try:
-        return _run(commits, json_output, before_reading)
-    except MaintenanceError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
-
-
-def _run(commits: int, json_output: bool, before_reading: BeforeReading) -> int:
     if commits < MIN_COMMITS:
         raise UsageError(f"the demo makes {commits} commits; expected at least {MIN_COMMITS}, so that files are freed")
     if missing := [package for package in PACKAGES if find_spec(package) is None]:

@@ -99,16 +99,16 @@ class Looker:
 
 
 def hint_lags(store: Store, branch: BranchListing) -> bool:
-    """Tell whether LATEST names an existing snapshot below the newest, as at the beginning of a rollback.
+    """Tell whether LATEST names a snapshot below the newest, as at the beginning of a rollback.
 
-    A hint that nobody touched for `SETTLE_MS` is merely behind (and is not even read).
+    Its target may even be one that this run has just removed. A hint that nobody touched for `SETTLE_MS` is merely
+    behind (and is not even read).
     """
     document = branch.hints.get("snapshot/LATEST")
     if document is None or store.now_ms() - document.modified_ms >= SETTLE_MS:
         return False
     hint = read_hint(store, document.path)
-    ids = [ref.id for ref in branch.snapshots]
-    return hint is not None and hint in ids and hint != ids[-1]
+    return hint is not None and hint < branch.snapshots[-1].id
 
 
 def references_of(store: Store, refs: Sequence[RootRef], pending: Sequence[Delete], branch: str) -> References:

@@ -20,7 +20,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import Lease, acquire
 from lakesweep.control.ledger import Ledger, intended_beyond_documents, settled
 from lakesweep.control.plans import PlanEnd, end_plan
-from lakesweep.errors import LeaseLostError, MaintenanceError, PreconditionFailedError, StalePlanError
+from lakesweep.errors import MaintenanceError, PreconditionFailedError, StalePlanError
 from lakesweep.execute.look import Looker, references_of
 from lakesweep.format.names import snapshot_id_of
 from lakesweep.model.facts import References, base_name
@@ -36,6 +36,8 @@ BATCH_KEYS = 1000
 """Deletes that share one look and one ledger entry, as many as one DeleteObjects request takes."""
 _GONE = ("deleted", "already_gone")
 DOCUMENT_PHASE = "documents"
+HEAD_PHASES = ("latest", DOCUMENT_PHASE, "hints")
+"""What happens before the first file goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +145,16 @@ class _Execution:
 
     def _carry_out(self, pending: Sequence[Action]) -> None:
         total = sum(isinstance(action, Delete) for action in pending)
+        grace_ms = self._grace_ms
         for batch in batches(pending):
+            if not _is_head(batch[0]):
+                self._wait(grace_ms)
+                grace_ms = 0
             self._lease.check()
             references = self._looker.look([a for a in pending if isinstance(a, Delete)])
             self._keep(pending, references)
             self._batch(batch)
             self._env.progress(self._outcome.deleted + self._outcome.already_gone, total)
-            if self._grace_ms and batch[0].phase == DOCUMENT_PHASE:
-                self._wait(self._grace_ms)
 
     def _wait(self, grace_ms: int) -> None:
         """Wait for readers, holding the lease."""
@@ -283,7 +287,7 @@ def batches(actions: Sequence[Action]) -> Iterator[tuple[Action, ...]]:
 
 
 def _is_head(action: Action) -> bool:
-    return action.phase in (DOCUMENT_PHASE, "hints")
+    return action.phase in HEAD_PHASES
 
 
 def outcome_of(deletes: Sequence[Delete], results: dict[str, DeleteResult], kept_count: int) -> Outcome:

@@ -27,7 +27,7 @@ _DELETE_PATHS = {
     "manifest_list": (re.compile(r"manifest/[^/]+", _ANY),),
     "statistics": (re.compile(r"statistics/[^/]+", _ANY),),
 }
-_PUT_PATHS = {"hint": re.compile(_BRANCH + r"snapshot/EARLIEST", _ANY)}
+_PUT_PATHS = {"hint": re.compile(_BRANCH + r"snapshot/(?:EARLIEST|LATEST)", _ANY)}
 _EXTERNAL_KINDS = frozenset({"data", "extra", "changelog", "index"})
 _EXTERNAL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/)?/.+", _ANY)
 

@@ -6,6 +6,7 @@ nothing to expire costs its listings, the schema and the documents of the oldest
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from lakesweep import __version__
 from lakesweep.control.plans import PLAN_LIFETIME_MS
@@ -19,11 +20,11 @@ from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.context import Table
 from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.retention_options import ExpireArguments, check_stated, check_supported, snapshot_retention
-from lakesweep.plan.expire_snapshots import earliest_hint, plan_expiry
+from lakesweep.plan.expire_snapshots import earliest_hint, latest_hint, plan_expiry
 from lakesweep.plan.snapshot_range import RangeBounds, SnapshotRange, bounds, select_range
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
-from lakesweep.table.documents import read_all_schemas, read_consumers, read_roots, read_schema
+from lakesweep.table.documents import read_all_schemas, read_consumers, read_hint, read_roots, read_schema
 from lakesweep.table.freed import find_freed
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.paths import TablePaths
@@ -136,7 +137,7 @@ def _oldest_documents(
     store: Store, snapshots: Sequence[RootRef], limits: RangeBounds, cutoff_ms: int
 ) -> tuple[Root, ...]:
     """Read documents from the oldest that age decides on, up to the first young one."""
-    asked = [ref for ref in snapshots if limits.age_from_id < ref.id <= limits.hard_end_id]
+    asked = [successor for ref, successor in pairwise(snapshots) if limits.age_from_id <= ref.id < limits.hard_end_id]
     roots: list[Root] = []
     for chunk in _chunks(asked):
         found = _read_all(store, chunk)
@@ -196,11 +197,12 @@ def _plan_range(
     planned = plan_expiry(
         own.name,
         expiring,
-        chosen.end_id,
+        end.root.snapshot.id,
         {snapshot_id: _why_expired(snapshot_id, limits, draft) for snapshot_id in chosen.expired},
         freed.files,
         references,
         lambda path: stores.root_of(path) is not None,
+        latest_hint(own.name, _hint(store, own), end.root.snapshot.id, chosen.latest_id),
     )
     vanished = tuple(f"{ref} vanished while the plan was made" for ref in documents.vanished)
     return draft.plan(
@@ -210,6 +212,11 @@ def _plan_range(
         (*freed.warnings, *references.problems(), *vanished),
         needs_confirmation=draft.arguments.overrides_table and _is_large(planned.actions, latest),
     )
+
+
+def _hint(store: Store, own: BranchListing) -> int | None:
+    document = own.hints.get("snapshot/LATEST")
+    return read_hint(store, document.path) if document is not None else None
 
 
 def _refuse_damaged_head(table: Table, latest: RootFiles, unreadable: frozenset[str], problems: list[str]) -> None:

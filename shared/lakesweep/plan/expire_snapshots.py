@@ -15,7 +15,7 @@ from lakesweep.model.plan import Action, Delete, Put
 from lakesweep.model.roots import Root
 from lakesweep.model.table_ref import branch_dir
 
-PHASES = ("documents", "hints", "data", "changelog", "index", "manifest", "manifest_list", "statistics")
+PHASES = ("latest", "documents", "hints", "data", "changelog", "index", "manifest", "manifest_list", "statistics")
 """Order of execution; a phase starts when the one before it is complete."""
 
 _PHASE_OF = {
@@ -46,6 +46,7 @@ def plan_expiry(
     freed: Iterable[Freed],
     references: References,
     is_declared: Callable[[str], bool],
+    latest: Sequence[Action] = (),
 ) -> ExpiryActions:
     """Plan the removal of `expired` and of what they alone hold.
 
@@ -57,6 +58,7 @@ def plan_expiry(
         freed: What the expiring snapshots hold by the engine's rules.
         references: What the roots that stay need.
         is_declared: Tells whether an external path lies below a declared root.
+        latest: What must be written before the first document goes.
     """
     kept: Counter[str] = Counter()
     deletes: list[Delete] = []
@@ -85,9 +87,21 @@ def plan_expiry(
         )
         for root in expired
     ]
-    actions: list[Action] = [*documents, earliest_hint(branch, end_id)]
+    actions: list[Action] = [*latest, *documents, earliest_hint(branch, end_id)]
     actions += sorted(deletes, key=lambda delete: (PHASES.index(delete.phase), delete.path))
     return ExpiryActions(tuple(actions), dict(sorted(kept.items())))
+
+
+def latest_hint(branch: str, hint: int | None, end_id: int, latest_id: int) -> tuple[Put, ...]:
+    """Return the action that moves LATEST up, when it would otherwise be left behind.
+
+    Readers take the hint for true when its successor does not exist. So a hint that lags must not come to lie below
+    the first snapshot that stays.
+    """
+    if hint is None or hint >= end_id - 1:
+        return ()
+    path = f"{branch_dir(branch)}snapshot/LATEST"
+    return (Put("latest", "hint", path, str(latest_id), f"it says {hint}, whose successor is about to go"),)
 
 
 def earliest_hint(branch: str, earliest_id: int) -> Put:

@@ -7,6 +7,7 @@ are present, as in the engine.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from lakesweep.model.policy import SnapshotRetention
 
@@ -72,7 +73,8 @@ def select_range(
 
     Args:
         ids: Ids of the snapshots that exist, ascending, at least one. What exists, not what a hint says.
-        time_ms: Commit times of (at least) the ids from `age_from_id + 1` to `hard_end_id`.
+        time_ms: Commit times of (at least) the successors of the ids from `age_from_id` up to `hard_end_id`. Where ids
+            are missing, the successor is the next one that exists.
         policy: Checked retention.
         consumer_next: The smallest id that a consumer still needs.
         now_ms: The time of the run; the cutoff is `now_ms - policy.time_retained_ms`.
@@ -82,9 +84,9 @@ def select_range(
     limits = bounds(ids, policy, consumer_next)
     cutoff_ms = now_ms - policy.time_retained_ms
     end = limits.hard_end_id
-    for successor in ids:
-        if limits.age_from_id < successor <= limits.hard_end_id and time_ms[successor] >= cutoff_ms:
-            end = successor - 1
+    for snapshot_id, successor in pairwise(ids):
+        if limits.age_from_id <= snapshot_id < limits.hard_end_id and time_ms[successor] >= cutoff_ms:
+            end = snapshot_id
             break
     end = max(end, limits.first_id)
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from lakesweep.errors import UsageError
 from lakesweep.storage.local import LocalStore
@@ -27,10 +29,16 @@ MEMORY_STORES: dict[str, Callable[[], Store]] = {}
 def open_store(
     location: str | Location, *, counter: RequestCounter | None = None, settings: StoreSettings = DEFAULT_SETTINGS
 ) -> Store:
-    """Open the store at `location`.
+    """Open the store at `location`. Asks nothing of it yet.
+
+    Args:
+        location: A path or URI as `parse_location` takes it, or its result.
+        counter: Counts the requests of this store and any others that share it.
+        settings: For S3. All stores of one process with equal settings share a client, its connections and the
+            credentials found when it was made.
 
     Raises:
-        UsageError: No such kind of location.
+        UsageError: No such kind of location, or settings that no client can be made of.
     """
     place = parse_location(location) if isinstance(location, str) else location
     counter = counter or RequestCounter()
@@ -38,10 +46,15 @@ def open_store(
         return LocalStore(place.path, counter)
     if place.scheme == "s3":
         from lakesweep.storage.s3 import S3Store
-        from lakesweep.storage.s3_client import make_client
 
-        client = make_client(counter, settings.endpoint_url, settings.region, settings.max_parallel)
-        return S3Store(place.bucket, place.path, client)
+        return S3Store(place.bucket, place.path, _client(settings), counter)
     if str(place) in MEMORY_STORES:
         return MEMORY_STORES[str(place)]()
     raise UsageError(f"no store at {place}; expected a local path or s3://bucket/prefix")
+
+
+@cache
+def _client(settings: StoreSettings) -> Any:
+    from lakesweep.storage.s3_client import make_client
+
+    return make_client(settings.endpoint_url, settings.region, settings.max_parallel)

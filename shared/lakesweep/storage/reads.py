@@ -13,8 +13,6 @@ PARALLEL = 32
 WINDOW_BYTES = 256 << 20
 """No read begins while so many bytes wait to be taken."""
 
-_Waiting = deque[tuple[str, Future[Body | StorageError]]]
-
 
 def read_many(
     store: Store,
@@ -47,24 +45,35 @@ def read_many(
         for key in ahead:
             yield key, _read(store, key, max_bytes)
         return
+    arrived: deque[int] = deque()
+
+    def read(key: str) -> Body | StorageError:
+        body = _read(store, key, max_bytes)
+        arrived.append(_size(body))
+        return body
+
     pool = ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="read")
-    waiting: _Waiting = deque((key, pool.submit(_read, store, key, max_bytes)) for key in ahead)
+    waiting: deque[tuple[str, Future[Body | StorageError]]] = deque((key, pool.submit(read, key)) for key in ahead)
+    waiting_bytes = 0
     try:
         while waiting:
-            while len(waiting) < 2 * parallel and _size(waiting) < window_bytes:
+            while len(waiting) < 2 * parallel and waiting_bytes < window_bytes:
                 next_key = next(upcoming, None)
                 if next_key is None:
                     break
-                waiting.append((next_key, pool.submit(_read, store, next_key, max_bytes)))
+                waiting.append((next_key, pool.submit(read, next_key)))
             key, future = waiting.popleft()
-            yield key, future.result()
+            body = future.result()
+            while arrived:
+                waiting_bytes += arrived.popleft()
+            waiting_bytes -= _size(body)
+            yield key, body
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _size(waiting: _Waiting) -> int:
-    bodies = (future.result() for _, future in waiting if future.done() and not future.exception())
-    return sum(len(body.data) for body in bodies if isinstance(body, Body))
+def _size(body: Body | StorageError) -> int:
+    return len(body.data) if isinstance(body, Body) else 0
 
 
 def _read(store: Store, key: str, max_bytes: int | None) -> Body | StorageError:

@@ -1,32 +1,50 @@
 """A store in an S3 bucket, or in anything that speaks S3 with conditional writes."""
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from lakesweep.errors import PreconditionFailedError, StorageError
-from lakesweep.storage.keys import check_key, check_prefix
+from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.storage.keys import check_deletes, check_key, check_prefix
 from lakesweep.storage.list_page import page_of
-from lakesweep.storage.s3_client import translated
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.s3_client import s3_request, was_repeated
 from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObject
 
-MAX_DELETE_KEYS = 1000
-MAX_SINGLE_DELETES = 16
-"""So many conditional deletes go one by one, with the If-Match header that most servers honour. More travel in one
-request with an ETag for each key, which AWS honours and some other servers ignore."""
-_FAILED_CODES = {"PreconditionFailed": "precondition_failed", "AccessDenied": "access_denied"}
+BODY_ATTEMPTS = 3
+"""How often a body is asked for again that broke off on the way; botocore repeats only until the headers came."""
+WINDOW_DELETES = 16
+"""Single deletes under way at once."""
+BEGIN_WITHIN_S = 8
+"""A call of `delete` sends no further request after this time, so it ends within `LONGEST_REQUEST_S` more."""
+_PAUSE_S = 1
+_PASSING = frozenset({"InternalError", "SlowDown", "ServiceUnavailable", "OperationAborted"})
+_CODES = {"PreconditionFailed": "precondition_failed", "AccessDenied": "access_denied", "NoSuchKey": "already_gone"}
+_SINGLE_CODES = {"not_found": "already_gone", "not_implemented": "unsupported_condition"}
+_NO_XML = re.compile("[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
+"""What XML cannot hold, or what parsers change: such keys do not travel in a DeleteObjects document."""
 
 
 class S3Store:
     """Objects below one prefix of one bucket."""
 
-    def __init__(self, bucket: str, prefix: str, client: Any) -> None:
+    def __init__(self, bucket: str, prefix: str, client: Any, counter: RequestCounter | None = None) -> None:
+        """Make a store; asks nothing of S3.
+
+        Args:
+            bucket: Its name.
+            prefix: The root's key, outer slashes do not matter; `""` for the whole bucket.
+            client: From `make_client`.
+            counter: Counts attempts, deleted keys and bytes read.
+        """
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self._client = client
-        self._clock: tuple[float, float] | None = None
+        self._counter = counter or RequestCounter()
+        self._clock: tuple[str, float] | None = None
 
     @property
     def location(self) -> str:
@@ -37,141 +55,168 @@ class S3Store:
         """Yield objects below a folder; see `Store.list`."""
         check_prefix(prefix, self.location)
         where = f"{self.location}/{prefix}"
-        token: dict[str, str] = {}
+        asked = {"Bucket": self._bucket, "Prefix": self._prefix + prefix}
+        cut = len(self._prefix)
+        last = ""
         while True:
-            with translated("list", where):
-                response = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix + prefix, **token)
+            with s3_request("list", where, self._counter):
+                response = self._client.list_objects_v2(**asked)
             self._note_time(response)
             page = page_of(response, where)
-            for found in page.objects:
-                if not found.key.startswith(self._prefix):
-                    raise StorageError(f"list {where}: expected keys below it, found {found.key!r}")
-                key = found.key[len(self._prefix) :]
-                if not key.endswith("/") and key:
-                    yield StoredObject(key, found.size_bytes, found.etag, found.modified_ms)
-            if not page.is_truncated:
+            for key, size_bytes, etag, modified_ms in page.entries:
+                if not key.startswith(asked["Prefix"]) or key <= last:
+                    raise StorageError(
+                        f"list {where}: expected keys below it in ascending order, found {key!r} after {last!r}",
+                        code="damaged_page",
+                    )
+                last = key
+                if not key.endswith("/"):
+                    yield StoredObject(key[cut:], size_bytes, etag, modified_ms)
+            if page.next_token is None:
                 return
-            assert page.next_token is not None
-            token = {"ContinuationToken": page.next_token}
+            if page.next_token == asked.get("ContinuationToken"):
+                raise StorageError(f"list {where}: expected another page, found the same again", code="damaged_page")
+            asked["ContinuationToken"] = page.next_token
 
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         """Return one object; see `Store.read`."""
         where = self._where(key)
-        with translated("read", where):
-            response = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
+        attempts = BODY_ATTEMPTS
+        while True:
+            attempts -= 1
+            with s3_request("read", where, self._counter):
+                response = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
             self._note_time(response)
-            length = response["ContentLength"]
+            stream, length = response["Body"], response["ContentLength"]
             if max_bytes is not None and length > max_bytes:
-                response["Body"].close()
+                stream.close()
                 raise StorageError(f"{where}: expected at most {max_bytes} bytes, found {length}", code="too_large")
-            data: bytes = response["Body"].read()
-        if len(data) != length:
-            raise StorageError(f"read {where}: expected {length} bytes, found {len(data)}")
-        return Body(data, response["ETag"].strip('"'))
+            try:
+                with s3_request("read", where, self._counter):
+                    data: bytes = stream.read()
+            except StorageError:
+                if attempts > 0:
+                    continue
+                raise
+            if len(data) != length:
+                raise StorageError(f"read {where}: expected {length} bytes, found {len(data)}", code="cut_short")
+            self._counter.add_read_bytes(length)
+            return Body(data, response["ETag"].strip('"'))
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Write one object; see `Store.put`.
 
-        The client repeats a request whose answer was lost, and then finds its own object in the way. So a failed
-        condition is checked against what is there: an equal body means that this put has won.
+        botocore repeats a request whose answer was lost, and the repetition then finds its own object in the way. So a
+        repeated conditional put that fails is checked against what is there: an equal body means that this put won.
+        Bodies of conditional puts must therefore name their writer.
         """
         where = self._where(key)
-        conditions: dict[str, str] = {}
-        if if_absent:
-            conditions["IfNoneMatch"] = "*"
+        conditions = {"IfNoneMatch": "*"} if if_absent else {}
         if if_match is not None:
             conditions["IfMatch"] = f'"{if_match}"'
         try:
-            with translated("put", where):
+            with s3_request("put", where, self._counter):
                 response = self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=data, **conditions)
-        except PreconditionFailedError:
-            if conditions and (found := self._read_if_equal(key, data)) is not None:
-                return found
-            raise
+        except ObjectNotFoundError as error:
+            raise PreconditionFailedError(f"put {where}: expected ETag {if_match}, found nothing") from error
+        except PreconditionFailedError as error:
+            etag = self._etag_if_equal(key, data) if was_repeated(error) else None
+            if etag is None:
+                raise
+            return etag
         self._note_time(response)
-        etag: str = response["ETag"].strip('"')
-        return etag
+        return str(response["ETag"]).strip('"')
 
-    def _read_if_equal(self, key: str, data: bytes) -> str | None:
+    def _etag_if_equal(self, key: str, data: bytes) -> str | None:
+        """Return the ETag of an object with this body; any failed read but "not found" leaves the outcome unknown."""
         try:
             body = self.read(key)
-        except StorageError:
+        except ObjectNotFoundError:
             return None
         return body.etag if body.data == data else None
 
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
-        """Delete up to 1 000 keys; see `Store.delete`."""
-        if len(requests) > MAX_DELETE_KEYS:
-            raise StorageError(f"{self.location}: expected at most {MAX_DELETE_KEYS} keys, found {len(requests)}")
-        for request in requests:
-            check_key(request.key, self.location)
-        conditional = [request for request in requests if request.etag is not None]
-        if len(conditional) > MAX_SINGLE_DELETES:
-            conditional = []
-        together = [request for request in requests if request not in conditional]
-        results: dict[str, DeleteResult] = {}
-        if conditional:
-            with ThreadPoolExecutor(max_workers=len(conditional)) as pool:
-                results |= {result.key: result for result in pool.map(self._delete_one, conditional)}
-        if together:
-            results |= self._delete_together(together)
-        return [results[request.key] for request in requests]
+        """Delete up to 1 000 keys; see `Store.delete`.
 
-    def _delete_one(self, request: DeleteRequest) -> DeleteResult:
-        from botocore.exceptions import ClientError
+        Further codes: `unsupported_condition` (the server says that it has no If-Match for deletes; the object stays),
+        `not_tried` (earlier windows took too long), `not_in_answer` (S3 said nothing about this key), and the error
+        codes of S3 and botocore. All of them are failures.
+        """
+        check_deletes(requests, self.location)
+        started = time.monotonic()
+        single = [r for r in requests if r.etag is not None or _NO_XML.search(r.key)]
+        results = self._delete_together([r.key for r in requests if r.etag is None and not _NO_XML.search(r.key)])
+        again = [key for key, result in results.items() if result.code in _PASSING]
+        if again and time.monotonic() - started < BEGIN_WITHIN_S:
+            time.sleep(_PAUSE_S)
+            results |= self._delete_together(again)
+        singly = iter(self._delete_singly(single, started + BEGIN_WITHIN_S))
+        answers = [next(singly) if r.etag is not None or r.key not in results else results[r.key] for r in requests]
+        self._counter.add_deleted_keys(sum(answer.code == "deleted" for answer in answers))
+        return answers
 
-        where = self._where(request.key)
-        try:
-            with translated("delete", where):
-                response = self._client.delete_object(
-                    Bucket=self._bucket, Key=self._prefix + request.key, IfMatch=f'"{request.etag}"'
-                )
-        except StorageError as error:
-            if isinstance(error.__cause__, ClientError) and error.code != "no_such_bucket":
-                code = {"not_found": "already_gone"}.get(error.code, error.code)
-                return DeleteResult(request.key, code)
-            raise
-        self._note_time(response)
-        return DeleteResult(request.key, "deleted", response.get("VersionId"))
-
-    def _delete_together(self, requests: Sequence[DeleteRequest]) -> dict[str, DeleteResult]:
-        objects = [
-            {"Key": self._prefix + request.key} | ({"ETag": f'"{request.etag}"'} if request.etag is not None else {})
-            for request in requests
-        ]
-        with translated("delete", f"{len(objects)} objects of {self.location}"):
-            response = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects})
+    def _delete_together(self, keys: Sequence[str]) -> dict[str, DeleteResult]:
+        if not keys:
+            return {}
+        objects = [{"Key": self._prefix + key} for key in keys]
+        with s3_request("delete", f"{len(keys)} objects of {self.location}", self._counter):
+            # Not Quiet: only the long answer has the versions with which deletes can be undone.
+            response = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": False})
         self._note_time(response)
         cut = len(self._prefix)
-        found = {
-            entry["Key"][cut:]: DeleteResult(entry["Key"][cut:], "deleted", entry.get("DeleteMarkerVersionId"))
-            for entry in response.get("Deleted", ())
-        }
-        for entry in response.get("Errors", ()):
+        results = {key: DeleteResult(key, "not_in_answer") for key in keys}
+        for entry in response.get("Deleted", ()):
             key = entry["Key"][cut:]
-            code = str(entry.get("Code", "unknown"))
-            gone = code == "NoSuchKey"
-            found[key] = DeleteResult(key, "already_gone" if gone else _FAILED_CODES.get(code, code))
-        return {request.key: found.get(request.key, DeleteResult(request.key, "not_in_answer")) for request in requests}
+            results[key] = DeleteResult(key, "deleted", entry.get("DeleteMarkerVersionId"))
+        # After the deleted ones: a key in both has failed.
+        for entry in response.get("Errors", ()):
+            key, code = str(entry.get("Key", ""))[cut:], str(entry.get("Code", "unknown"))
+            results[key] = DeleteResult(key, _CODES.get(code, code))
+        return results
+
+    def _delete_singly(self, requests: Sequence[DeleteRequest], begin_before: float) -> list[DeleteResult]:
+        """Delete one by one, in windows: one begins when every request of the one before has its answer."""
+        results: list[DeleteResult] = []
+        if not requests:
+            return results
+        with ThreadPoolExecutor(max_workers=min(WINDOW_DELETES, len(requests)), thread_name_prefix="delete") as pool:
+            while len(results) < len(requests) and time.monotonic() < begin_before:
+                results += pool.map(self._delete_one, requests[len(results) : len(results) + WINDOW_DELETES])
+        return results + [DeleteResult(request.key, "not_tried") for request in requests[len(results) :]]
+
+    def _delete_one(self, request: DeleteRequest) -> DeleteResult:
+        condition = {} if request.etag is None else {"IfMatch": f'"{request.etag}"'}
+        try:
+            with s3_request("delete", self._where(request.key), self._counter):
+                response = self._client.delete_object(Bucket=self._bucket, Key=self._prefix + request.key, **condition)
+        except StorageError as error:
+            return DeleteResult(request.key, _SINGLE_CODES.get(error.code, error.code))
+        self._note_time(response)
+        return DeleteResult(request.key, "deleted", response.get("VersionId") if response.get("DeleteMarker") else None)
 
     def now_ms(self) -> int:
-        """Return S3's clock: the Date header of the latest answer and the time since then.
+        """Return S3's clock: the Date header of the latest answer and the time since it came.
 
-        The header has whole seconds, so this is up to a second behind: ages come out younger, never older.
+        Without an answer yet, asks for one. The header has whole seconds and travels a while, so this is up to about a
+        second behind S3, and never ahead: ages come out younger.
         """
         if self._clock is None:
-            with translated("look at", self.location):
-                self._note_time(self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1))
+            with s3_request("list", self.location, self._counter):
+                response = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1)
+            self._note_time(response)
         if self._clock is None:
-            raise StorageError(f"{self.location}: expected a Date header in the answers, found none")
+            raise StorageError(f"{self.location}: expected a Date header in the answers, found none", code="no_date")
         date, noted = self._clock
-        return int((date + time.monotonic() - noted) * 1000)
+        try:
+            seconds = parsedate_to_datetime(date).timestamp()
+        except ValueError as error:
+            raise StorageError(f"{self.location}: expected a date in the Date header, found {date!r}") from error
+        return int((seconds + time.monotonic() - noted) * 1000)
 
     def _note_time(self, response: Any) -> None:
-        date = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        date = response["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
         if date:
-            self._clock = (parsedate_to_datetime(date).timestamp(), time.monotonic())
+            self._clock = (date, time.monotonic())
 
     def _where(self, key: str) -> str:
-        check_key(key, self.location)
-        return f"{self.location}/{key}"
+        return f"{self.location}/{check_key(key, self.location)}"

@@ -3,21 +3,30 @@
 boto3 is imported when the first client is made, so that nothing else pays for it.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.storage.list_page import parse_list_response
+from lakesweep.errors import (
+    AccessDeniedError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageError,
+    UsageError,
+)
+from lakesweep.storage.list_page import parse_response
 from lakesweep.storage.requests import RequestCounter
 
-MAX_ATTEMPTS = 8
-"""Attempts of one request, with growing pauses in between: throttling is normal under load."""
-CONNECT_TIMEOUT_S = 5
+MAX_ATTEMPTS = 5
+"""Attempts of one request. Between them botocore waits a random part of 1, 2, 4 and 8 s, also when S3 throttles."""
+CONNECT_TIMEOUT_S = 4
 READ_TIMEOUT_S = 15
+LONGEST_REQUEST_S = MAX_ATTEMPTS * (CONNECT_TIMEOUT_S + READ_TIMEOUT_S) + 1 + 2 + 4 + 8
+"""When one request has failed for good, with all its attempts. A lease has to outlast a delete by this much, which is
+why the retry mode is "standard": "adaptive" also waits before a first attempt, and without bound."""
 
 _KIND_OF_OPERATION = {
-    "GetObject": "get",
     "HeadObject": "head",
     "HeadBucket": "head",
     "ListObjectsV2": "list",
@@ -25,71 +34,109 @@ _KIND_OF_OPERATION = {
     "DeleteObject": "delete",
     "DeleteObjects": "delete",
 }
-_DENIED = frozenset({"403", "AccessDenied", "Forbidden", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
-_PRECONDITION = frozenset({"412", "PreconditionFailed", "409", "ConditionalRequestConflict"})
+_NOT_FOUND = frozenset({"NoSuchKey", "NotFound", "404"})
+_PRECONDITION = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
+_CODES = {"NoSuchBucket": "no_such_bucket", "NotImplemented": "not_implemented"}
+
+_current = threading.local()
+"""Whose request this thread is making: a client is shared by stores that count apart, and botocore's events do not say
+for whom they are."""
 
 
 def make_client(
-    counter: RequestCounter, endpoint_url: str | None = None, region: str | None = None, max_parallel: int = 32
+    endpoint_url: str | None = None, region: str | None = None, max_parallel: int = 32, session: Any = None
 ) -> Any:
-    """Return an S3 client whose every attempt is counted.
+    """Return an S3 client, safe to share between threads and stores.
 
     Args:
-        counter: Counts by kind, retries included.
-        endpoint_url: Another S3 than AWS; path-style addressing then.
+        endpoint_url: Another S3 than AWS. It is addressed by path, and asked for no checksums beyond what S3 requires,
+            which some servers do not know.
         region: Where the usual configuration names none.
         max_parallel: Connections kept open.
+        session: A `boto3.Session` with other credentials than the usual ones.
+
+    Raises:
+        UsageError: An endpoint that is no URL, or a profile that does not exist.
     """
     import boto3
     from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
 
     config = Config(
-        retries={"mode": "standard", "max_attempts": MAX_ATTEMPTS},
+        retries={"mode": "standard", "total_max_attempts": MAX_ATTEMPTS},
         connect_timeout=CONNECT_TIMEOUT_S,
         read_timeout=READ_TIMEOUT_S,
         max_pool_connections=max_parallel,
-        s3={"addressing_style": "path"} if endpoint_url else {},
     )
-    client = boto3.session.Session().client("s3", endpoint_url=endpoint_url, region_name=region, config=config)
+    elsewhere = Config(
+        s3={"addressing_style": "path"},
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    try:
+        session = session or boto3.session.Session()
+        if endpoint_url is None:
+            client = session.client("s3", region_name=region, config=config)
+            # An endpoint may also come from the usual configuration.
+            if ".amazonaws.com" in client.meta.endpoint_url:
+                return _with_events(client)
+            endpoint_url = client.meta.endpoint_url
+        client = session.client("s3", endpoint_url=endpoint_url, region_name=region, config=config.merge(elsewhere))
+    except (BotoCoreError, ValueError) as error:
+        raise UsageError(f"S3 client for endpoint {endpoint_url}, region {region}: {error}") from error
+    return _with_events(client)
 
-    def count(event_name: str, **_: object) -> None:
-        counter.add(_KIND_OF_OPERATION.get(event_name.rsplit(".", 1)[-1], "get"))
 
-    client.meta.events.register("before-send.s3", count)
-    client.meta.events.register("before-parse.s3.ListObjectsV2", parse_list_response)
+def _with_events(client: Any) -> Any:
+    client.meta.events.register("before-send.s3", _count_attempt)
+    client.meta.events.register("before-parse.s3.ListObjectsV2", parse_response)
     return client
 
 
+def _count_attempt(event_name: str, **_: object) -> None:
+    counter: RequestCounter | None = getattr(_current, "counter", None)
+    if counter is not None:
+        counter.add(_KIND_OF_OPERATION.get(event_name.rsplit(".", 1)[-1], "get"))
+
+
 @contextmanager
-def translated(operation: str, where: str) -> Iterator[None]:
-    """Turn botocore's errors into ours, once.
+def s3_request(operation: str, where: str, counter: RequestCounter) -> Iterator[None]:
+    """Make one request in the block: every attempt is counted, and errors of botocore become ours.
 
     Args:
-        operation: What was asked, for the message.
-        where: Bucket and key, for the message.
+        operation: What is asked, for messages.
+        where: Bucket and key, for messages.
+        counter: Counts the attempts.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
+    _current.counter = counter
     try:
         yield
     except ClientError as error:
-        raise storage_error(operation, where, error.response) from error
+        raise _translated(operation, where, error.response) from error
     except BotoCoreError as error:
         raise StorageError(f"{operation} {where}: {error}", code=type(error).__name__) from error
+    finally:
+        _current.counter = None
 
 
-def storage_error(operation: str, where: str, response: Any) -> StorageError:
-    """Return the error for a response that reports one."""
+def was_repeated(error: StorageError) -> bool:
+    """Tell whether botocore had sent this request before, so that its own earlier attempt may have succeeded."""
+    response: Any = getattr(error.__cause__, "response", None) or {}
+    return bool(response.get("ResponseMetadata", {}).get("RetryAttempts"))
+
+
+def _translated(operation: str, where: str, response: Any) -> StorageError:
+    """Return our error for a response that reports one."""
     code = str(response.get("Error", {}).get("Code", "unknown"))
-    status = str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
-    found = response.get("Error", {}).get("Message") or code
-    message = f"{operation} {where}: {found}"
-    if code == "NoSuchBucket":
-        return StorageError(f"{operation} {where}: expected an existing bucket, found none", code="no_such_bucket")
-    if code in ("NoSuchKey", "404") or (code == "NotFound" and status == "404"):
-        return ObjectNotFoundError(f"{where} does not exist")
-    if code in _DENIED or status == "403":
-        return AccessDeniedError(f"{operation} {where}: permission denied ({code})")
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    message = f"{operation} {where}: {response.get('Error', {}).get('Message') or 'failed'} ({code})"
+    if code in _NOT_FOUND:
+        return ObjectNotFoundError(f"{operation} {where}: it does not exist ({code})")
     if code in _PRECONDITION:
         return PreconditionFailedError(message)
-    return StorageError(message, code=code)
+    # An archived object is no question of permissions, although its status is 403.
+    if status == 403 and code != "InvalidObjectState":
+        return AccessDeniedError(message)
+    return StorageError(message, code=_CODES.get(code, code))

@@ -5,14 +5,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from moto import mock_aws
 
 from lakesweep.errors import ObjectNotFoundError
 from lakesweep.storage.local import LocalStore
 from lakesweep.storage.memory import MemoryStore
-from lakesweep.storage.store import DeleteRequest
+from lakesweep.storage.s3 import S3Store
+from lakesweep.storage.store import DeleteRequest, Store
 from tests.support.reader import UnreadableRootError, all_roots, assert_all_readable, assert_root_readable, read_root
 from tests.support.table_builder import BATCH, TICK_MS, TableBuilder
 
@@ -473,15 +476,21 @@ def test_builder_and_reader_agree_on_every_history(data: st.DataObject) -> None:
     assert_all_readable(table)
 
 
-def test_the_same_history_has_the_same_bytes() -> None:
-    def build() -> dict[str, bytes]:
-        table = TableBuilder(MemoryStore("memory://tables/same"))
+def test_the_same_history_has_the_same_bytes_in_every_store(tmp_path: Path) -> None:
+    def build(store: Store) -> dict[str, bytes]:
+        table = TableBuilder(store)
         table.commit("+A", changelog=["+CL"])
         table.commit("-A", "+B", index={"i": {"B": [1]}}, statistics="s")
         table.tag("t", ttl=timedelta(days=1))
-        return {found.key: table.store.read(found.key).data for found in table.store.list("")}
+        assert_all_readable(table)
+        return {found.key: store.read(found.key).data for found in store.list("")}
 
-    assert build() == build()
+    in_memory = build(MemoryStore("memory://tables/same"))
+    assert build(LocalStore(str(tmp_path))) == in_memory
+    with mock_aws():
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="lake")
+        assert build(S3Store("lake", "db.db/t", client)) == in_memory
 
 
 # pypaimon.

@@ -1,0 +1,164 @@
+"""`docs/cli_json.md` names every word that can appear in a document."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lakesweep
+from lakesweep.model import allowed
+from lakesweep.plan.expire_snapshots import PHASES
+from lakesweep.storage.requests import RequestCounter
+from tests.conftest import REPOSITORY
+from tests.unit.cli.command_line import KEYS
+
+PACKAGE = Path(lakesweep.__file__).parent
+DOCUMENT = (REPOSITORY / "docs" / "cli_json.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    """Return the text below a heading, up to the next heading of any level."""
+    return re.split(r"^#+ ", DOCUMENT.split(f" {title}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def documented(text: str) -> set[str]:
+    """Return the words in the first column of tables."""
+    rows = re.findall(r"^\| (`[^|]+`) \|", text, flags=re.MULTILINE)
+    return {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)}
+
+
+def words(node: ast.expr) -> Iterator[str]:
+    """Yield the texts that an expression may be."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from words(node.body)
+        yield from words(node.orelse)
+    elif isinstance(node, ast.BoolOp):
+        for value in node.values:
+            yield from words(value)
+    elif isinstance(node, ast.Dict):
+        for value in node.values:
+            yield from words(value)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        yield from words(node.func.value)
+        for argument in node.args[1:]:
+            yield from words(argument)
+    elif isinstance(node, ast.Subscript):
+        yield from words(node.value)
+
+
+def trees(*folders: str) -> Iterator[ast.Module]:
+    for folder in folders or ("",):
+        place = PACKAGE / folder
+        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            yield ast.parse(path.read_text(encoding="utf-8"))
+
+
+def error_codes() -> set[str]:
+    """Return what the code passes as `code=`, or sets as an error class's `code`, and what the CLI makes up."""
+    found: set[str] = set()
+    for tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.keyword) and node.arg == "code":
+                found.update(words(node.value))
+            elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "code" for t in node.targets):
+                found.update(word for word in words(node.value) if re.fullmatch("[a-z_]+", word))
+    for tree in trees("cli/answer.py"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name == "explain":
+                for statement in ast.walk(node):
+                    if isinstance(statement, ast.Return) and isinstance(statement.value, ast.Tuple):
+                        found.update(words(statement.value.elts[0]))
+    return found
+
+
+def returned(folder: str, function: str) -> set[str]:
+    """Return the texts that a function of a module returns."""
+    return {
+        word
+        for tree in trees(folder)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == function
+        for statement in ast.walk(node)
+        if isinstance(statement, ast.Return) and statement.value is not None
+        for word in words(statement.value)
+    }
+
+
+def assigned(folder: str, name: str) -> set[str]:
+    """Return the texts that a module assigns to a name."""
+    return {
+        word
+        for tree in trees(folder)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+        for word in words(node.value)
+    }
+
+
+def test_every_code_is_documented() -> None:
+    """A refusal or error code that the code can raise has its row."""
+    found = error_codes()
+    assert {"no_such_branch", "not_a_table", "stale", "internal", "interrupted", "control_missing"} <= found
+    assert found - documented(section("Refusals and errors")) == set()
+
+
+def test_no_code_is_documented_that_is_gone() -> None:
+    """A row without a code in the package is out of date."""
+    assert documented(section("Refusals and errors")) - error_codes() == set()
+
+
+def test_every_kind_is_documented() -> None:
+    """Kinds that may be deleted or written, neither more nor less."""
+    assert documented(section("Kinds")) == set(allowed._DELETE_PATHS) | set(allowed._PUT_PATHS)
+    phases = re.findall(r"`([a-z_]+)`", section("Kinds").split("Phases")[1])
+    assert tuple(phases) == PHASES
+
+
+def test_every_reason_to_keep_is_documented() -> None:
+    """Reasons of snapshots and of files, neither more nor less."""
+    snapshots = returned("plan/snapshot_range.py", "why_kept")
+    files = (
+        returned("table/references.py", "_why")
+        | returned("model/facts.py", "reason_to_keep")
+        | assigned("plan/expire_snapshots.py", "why")
+    )
+    assert {"retain_min", "consumer", "limit", "too_young"} <= snapshots
+    assert {"live", "tagged", "branch", "changelog", "unreadable_root", "unknown_name"} <= files
+    assert documented(section("Reasons to keep")) == snapshots | files
+
+
+def test_every_key_is_documented() -> None:
+    """The keys of the maintenance document, in their order, in the example and in the table."""
+    text = section("Maintenance: `expire-snapshots`, `maintain`, `execute`")
+    rows = re.findall(r"^\| `([a-z_]+)` \|", text, flags=re.MULTILINE)
+    assert tuple(rows) == KEYS
+    for kind in RequestCounter().snapshot():
+        assert f"`{kind}`" in text
+
+
+def test_every_status_is_documented() -> None:
+    """Statuses of a report, neither more nor less."""
+    from typing import get_args
+
+    from lakesweep.model.report import Status
+
+    assert documented(section("Status")) == set(get_args(Status))
+
+
+@pytest.mark.parametrize("code", ["precondition_failed", "access_denied", "is_link", "is_directory", "not_in_answer"])
+def test_results_of_deletes_are_documented(code: str) -> None:
+    """What a store may answer about one object."""
+    assert code in documented(section("What became of an object"))
+
+
+def test_examples_are_json() -> None:
+    """Every example parses."""
+    import json
+
+    examples = re.findall(r"```json\n(.*?)```", DOCUMENT, flags=re.DOTALL)
+    assert len(examples) == 5
+    assert tuple(json.loads(examples[0])) == KEYS

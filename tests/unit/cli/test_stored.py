@@ -1,0 +1,177 @@
+"""`plans`, `execute`, `runs` and `report`: what is kept about a table."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lakesweep.storage.local import LocalStore
+from tests.support.table_builder import TableBuilder
+from tests.unit.cli.command_line import KEYS, Answer, call, contents, write_table
+
+RULES = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3"}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableBuilder:
+    return write_table(tmp_path / "orders", options=RULES)
+
+
+@pytest.fixture
+def folder(table: TableBuilder, tmp_path: Path) -> Path:
+    return tmp_path / "orders"
+
+
+@pytest.fixture
+def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LAKESWEEP_CONTROL", str(tmp_path / "control"))
+    return tmp_path / "control"
+
+
+def plan(folder: Path, *argv: object) -> str:
+    return str(call("expire-snapshots", folder, "--json", *argv).document["plan_id"])
+
+
+def execute(folder: Path, plan_id: str, *argv: object) -> Answer:
+    return call("execute", folder, plan_id, "--json", *argv)
+
+
+def test_a_stored_plan_is_executed(folder: Path, control: Path) -> None:
+    """What was planned is what goes, in any later process."""
+    before = contents(folder)
+    planned = call("expire-snapshots", folder, "--json").document
+    done = execute(folder, planned["plan_id"])
+    assert done.exit_code == 0
+    assert tuple(done.document) == KEYS
+    assert (done.document["operation"], done.document["plan_id"]) == ("expire_snapshots", planned["plan_id"])
+    assert done.document["actions"] == planned["actions"]
+    assert set(before) - set(contents(folder)) == {action["path"] for action in planned["actions"]}
+
+
+def test_twice_is_harmless(folder: Path, control: Path) -> None:
+    """The second execution of a plan finds nothing to do."""
+    plan_id = plan(folder)
+    execute(folder, plan_id)
+    after = contents(folder)
+    again = execute(folder, plan_id)
+    assert (again.exit_code, again.document["status"]) == (0, "nothing_to_do")
+    assert contents(folder) == after
+
+
+def test_plans_are_listed_newest_first(folder: Path, control: Path) -> None:
+    """Each with what it would do, and how it ended."""
+    first, second = plan(folder, "--max-deletes", 1), plan(folder, "--max-deletes", 2)
+    execute(folder, first)
+    document = call("plans", folder, "--json").document
+    assert tuple(document) == ("table", "plans")
+    assert document["table"] == str(folder)
+    by_id = {row["plan_id"]: row for row in document["plans"]}
+    assert list(by_id) == sorted([first, second], reverse=True)
+    assert tuple(by_id[first]) == (
+        "plan_id", "operation", "branch", "created_ms", "expires_ms", "status", "run_id", "needs_confirmation",
+        "action_count", "expired_snapshot_count",
+    )  # fmt: skip
+    assert (by_id[first]["status"], by_id[second]["status"]) == ("done", "waiting")
+    assert by_id[first]["run_id"] is not None
+    assert by_id[second]["run_id"] is None
+    assert (by_id[first]["expired_snapshot_count"], by_id[second]["expired_snapshot_count"]) == (1, 2)
+    assert len(call("plans", folder, "--json", "--limit", 1).document["plans"]) == 1
+    text = call("plans", folder).printed
+    assert first in text
+    assert "waiting" in text
+
+
+def test_plans_are_listed_from_their_headers(folder: Path, control: Path) -> None:
+    """The actions, which may be many, are not read."""
+    plan(folder)
+    for actions in control.rglob("actions-*"):
+        actions.unlink()
+    assert call("plans", folder, "--json").document["plans"][0]["status"] == "waiting"
+
+
+def test_runs_and_reports(folder: Path, control: Path) -> None:
+    """A run is listed, and its report is the document that it printed."""
+    done = call("expire-snapshots", folder, "--json", "--execute").document
+    document = call("runs", folder, "--json").document
+    assert tuple(document) == ("table", "runs")
+    (run,) = document["runs"]
+    assert tuple(run) == (
+        "run_id", "operation", "branch", "plan_id", "started_ms", "finished_ms", "status", "deleted", "failed_count",
+        "bytes",
+    )  # fmt: skip
+    assert (run["run_id"], run["plan_id"], run["status"]) == (done["run_id"], done["plan_id"], "done")
+    assert (run["deleted"], run["bytes"]) == (done["outcome"]["deleted"], done["outcome"]["bytes"])
+    report = call("report", folder, run["run_id"], "--json")
+    assert sorted(report.document) == ["finished_ms", "format_version", "report", "started_ms", "warnings"]
+    assert report.document["report"] == done
+    (stored,) = control.rglob("reports/*.json")
+    assert report.document == json.loads(stored.read_text())
+    text = call("report", folder, run["run_id"]).printed
+    assert text.startswith(f"expire_snapshots of {folder}, branch main: done\n")
+    assert run["run_id"] in text
+    assert run["run_id"] in call("runs", folder).printed
+
+
+def test_nothing_stored_is_said(folder: Path, control: Path) -> None:
+    """Empty lists are no errors."""
+    assert call("plans", folder, "--json").document["plans"] == []
+    assert call("runs", folder, "--json").document["runs"] == []
+    assert "no stored plan" in call("plans", folder).printed
+    assert "no run" in call("runs", folder).printed
+
+
+def test_a_table_that_moved_makes_the_plan_stale(table: TableBuilder, folder: Path, control: Path) -> None:
+    """A consumer that now needs an expiring snapshot: exit code 3, nothing deleted."""
+    plan_id = plan(folder)
+    table.consumer("reader", 2)
+    before = contents(folder)
+    answer = execute(folder, plan_id)
+    assert (answer.exit_code, answer.document["status"]) == (3, "stale")
+    assert answer.document["refusal"]["code"] == "stale"
+    assert answer.sentences == [f"lakesweep: {answer.document['refusal']['message']}"]
+    assert contents(folder) == before
+    assert call("plans", folder, "--json").document["plans"][0]["status"] == "stale"
+    again = execute(folder, plan_id)
+    assert (again.exit_code, again.document["refusal"]["code"]) == (3, "plan_stale")
+
+
+def test_a_tag_that_appeared_keeps_its_files(table: TableBuilder, folder: Path, control: Path) -> None:
+    """The look keeps what the new tag needs, and the answer counts it."""
+    plan_id = plan(folder)
+    table.tag("late", snapshot=2)
+    answer = execute(folder, plan_id)
+    assert answer.exit_code == 0
+    assert answer.document["outcome"]["kept_by_look"] > 0
+    assert table.exists("F2")
+
+
+def test_a_plan_that_asks_for_confirmation(tmp_path: Path, control: Path) -> None:
+    """A large plan that overrides the table's rules is executed only by its name."""
+    table = TableBuilder(LocalStore(str(tmp_path / "big")))
+    names = [f"F{number}" for number in range(1100)]
+    table.commit(*[f"+{name}" for name in names])
+    table.commit(*[f"-{name}" for name in names], "+last")
+    before = contents(tmp_path / "big")
+    refused = call("expire-snapshots", tmp_path / "big", "--json", "--retain-max", 1, "--retain-min", 1, "--execute")
+    assert (refused.exit_code, refused.document["refusal"]["code"]) == (3, "confirmation_needed")
+    plan_id = refused.document["plan_id"]
+    assert execute(tmp_path / "big", plan_id).document["refusal"]["code"] == "confirmation_needed"
+    assert execute(tmp_path / "big", plan_id, "--confirm", "yes").exit_code == 3
+    assert contents(tmp_path / "big") == before
+    printed = call("expire-snapshots", tmp_path / "big", "--retain-max", 1, "--retain-min", 1).printed
+    assert " --confirm " in printed
+    assert "--confirm" in call("plans", tmp_path / "big").printed
+    assert execute(tmp_path / "big", plan_id, "--confirm", plan_id).exit_code == 0
+
+
+def test_a_plan_is_executed_on_its_own_branch(table: TableBuilder, folder: Path, control: Path) -> None:
+    """The plan says which branch it is of; the command need not."""
+    table.tag("t", snapshot=2)
+    branch = table.branch("rt", from_tag="t")
+    for number in range(3):
+        branch.commit(f"+B{number}")
+    plan_id = plan(folder, "--branch", "rt")
+    done = execute(folder, plan_id)
+    assert (done.exit_code, done.document["branch"]) == (0, "rt")
+    assert not (folder / "branch" / "branch-rt" / "snapshot" / "snapshot-2").exists()
+    assert (folder / "snapshot" / "snapshot-2").exists()

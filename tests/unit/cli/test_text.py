@@ -1,0 +1,45 @@
+"""Numbers as people read them."""
+
+import pytest
+
+from lakesweep.cli.output import printable
+from lakesweep.cli.text import human_bytes, human_duration, human_time
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1536, "1.5 KiB"),
+        (1024**2, "1.0 MiB"),
+        (5 * 1024**4, "5.0 TiB"),
+        (3 * 1024**6, "3072.0 PiB"),
+    ],
+)
+def test_bytes(size: int, text: str) -> None:
+    """Powers of 1024, with the unit said."""
+    assert human_bytes(size) == text
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "text"), [(0, "0 ms"), (500, "500 ms"), (90_000, "90 s"), (3_600_000, "1 h"), (86_400_000, "1 d")]
+)
+def test_durations(span_ms: int, text: str) -> None:
+    """As Paimon writes them, so that they can be copied into an option."""
+    assert human_duration(span_ms) == text
+
+
+def test_times() -> None:
+    """In UTC; what no calendar has stays a number."""
+    assert human_time(0) == "1970-01-01 00:00:00Z"
+    assert human_time(None) == "-"
+    assert human_time(10**18) == f"{10**18} ms"
+
+
+def test_printable() -> None:
+    """Letters of any script stay; what a terminal acts on does not."""
+    assert printable("dt=\u6f22/a b") == "dt=\u6f22/a b"
+    assert printable("a\nb\x1b\u202e") == "a\\nb\\x1b\\u202e"
+    assert printable("\ud800") == "\\ud800"
