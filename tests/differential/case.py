@@ -30,6 +30,7 @@ Maintainer = Callable[[Path, Call, Path], Answer]
 class Verdict:
     """What a case showed."""
 
+    space: str
     seed: int
     call: Call
     steps: tuple[Step, ...]
@@ -45,7 +46,7 @@ class Verdict:
             shown.append(f"  and {len(self.problems) - 20} more")
         return "\n".join(
             [
-                f"seed {self.seed}: {len(self.problems)} problems after {self.call}",
+                f"seed {self.seed} ({self.space}): {len(self.problems)} problems after {self.call}",
                 *shown,
                 "the table's history:",
                 *(f"  {number:3} {step}" for number, step in enumerate(self.steps)),
@@ -60,7 +61,7 @@ def run_case(engine: Engine, work: Path, history: History, maintainer: Maintaine
     What ours left of a table with problems stays for inspection, and beside it the copy from before.
     """
     seconds: dict[str, float] = {}
-    table = f"d.h{history.seed}"
+    table = f"d.{history.space}{history.seed}"
     location = engine.location(table)
     saved = work / "saved" / location.name
     with _clock(seconds, "history"):
@@ -100,6 +101,7 @@ def run_case(engine: Engine, work: Path, history: History, maintainer: Maintaine
             reads=engine("scan_all", table=table),
         )
         verdict = Verdict(
+            space=history.space,
             seed=history.seed,
             call=call,
             steps=applied.steps,

@@ -43,5 +43,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     )
     for rule, count in sorted(explained.items()):
         terminalreporter.write_line(f"  {count} differences by {rule}: {RULES[rule].sentence}")
-    features = (f"{name} {count}" for name, count in sorted(facts.items()) if count <= facts["histories"])
+    features = (
+        f"{name} {count}"
+        for name, count in sorted(facts.items())
+        if count <= facts["histories"] and name != "histories"
+    )
     terminalreporter.write_line("  histories with " + ", ".join(features))

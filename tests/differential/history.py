@@ -22,6 +22,7 @@ from tests.differential.engine import RETAIN_EVERYTHING
 class Space:
     """What a history may contain."""
 
+    name: str = "base"
     append_tables: bool = True
     primary_key_tables: bool = True
     dynamic_buckets: bool = True
@@ -49,6 +50,7 @@ class Space:
 
 BASE = Space()
 FULL = Space(
+    name="full",
     changelog_producers=True,
     deletion_vectors=True,
     branches=True,
@@ -95,6 +97,8 @@ class ExpireArguments:
 class History:
     """Steps that make a table, and the expiry to try on it."""
 
+    space: str
+    """The name of what it was drawn from."""
     seed: int
     steps: tuple[Step, ...]
     expire: ExpireArguments
@@ -147,7 +151,7 @@ def make_history(seed: int, space: Space = BASE) -> History:
     if space.wrong_hints and random.random() < 0.2:
         # Never too high: then the engine deletes data of snapshots that it keeps.
         steps.append(Step("hint", {"name": "LATEST", "id": random.choice([None, Pick("snapshot", 0.99)])}))
-    return History(seed, tuple(steps), _expire_arguments(random, commits))
+    return History(space.name, seed, tuple(steps), _expire_arguments(random, commits))
 
 
 def _shape(random: Random, space: Space) -> tuple[_Shape, dict[str, str]]:

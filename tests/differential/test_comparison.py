@@ -24,7 +24,7 @@ Harm = Callable[[Path, Mapping[Path, bytes]], object]
 """Does something to a table that was expired well; told what the expiry deleted."""
 
 
-def table(name: int, *more: Step, expire: ExpireArguments | None = None) -> History:
+def table(number: int, *more: Step, expire: ExpireArguments | None = None) -> History:
     """Five overwriting commits of one partition with a tag on the second, of which the last two stay."""
     create = Step(
         "create",
@@ -42,7 +42,7 @@ def table(name: int, *more: Step, expire: ExpireArguments | None = None) -> Hist
     retime = Step("retime", {"seed": 1, "skew": False})
     policy = Step("alter", {"unset": list(RETAIN_EVERYTHING)})
     arguments = expire or ExpireArguments(retain_max=2, retain_min=2, older_than_ticks=0)
-    return History(name, (create, *commits, retime, policy, *more), arguments)
+    return History("made", number, (create, *commits, retime, policy, *more), arguments)
 
 
 def judge(engine: Engine, work: Path, history: History, harm: Harm) -> Verdict:
@@ -107,7 +107,7 @@ def test_harm_is_noticed(engine: Engine, tmp_path: Path, name: str) -> None:
     harm, words = HARMS[name]
     verdict = judge(engine, tmp_path, table(2), harm)
     assert any(words in problem for problem in verdict.problems), str(verdict)
-    shutil.rmtree(engine.location("d.h2"))
+    shutil.rmtree(engine.location("d.made2"))
 
 
 def test_a_reader_notices_other_content_under_the_same_name(engine: Engine, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_reader_notices_other_content_under_the_same_name(engine: Engine, tmp_
 
     verdict = judge(engine, tmp_path, table(3), swap)
     assert any(problem.startswith("READS DIFFERENTLY") for problem in verdict.problems), str(verdict)
-    shutil.rmtree(engine.location("d.h3"))
+    shutil.rmtree(engine.location("d.made3"))
 
 
 def test_both_may_refuse(engine: Engine, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_both_may_refuse(engine: Engine, tmp_path: Path) -> None:
 def test_a_refusal_of_one_is_noticed(engine: Engine, tmp_path: Path) -> None:
     verdict = run_case(engine, tmp_path, table(5), lambda location, call, control: Answer(3, {}, "no"))
     assert any("the engine did its work" in problem for problem in verdict.problems), str(verdict)
-    shutil.rmtree(engine.location("d.h5"))
+    shutil.rmtree(engine.location("d.made5"))
 
 
 def test_a_document_must_say_what_happened(engine: Engine, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_document_must_say_what_happened(engine: Engine, tmp_path: Path) -> No
     assert any("counts 1 deleted files" in problem for problem in verdict.problems), str(verdict)
     assert any("gone without an action" in problem for problem in verdict.problems)
     assert any("expired, and others are gone" in problem for problem in verdict.problems)
-    shutil.rmtree(engine.location("d.h6"))
+    shutil.rmtree(engine.location("d.made6"))
 
 
 def test_more_than_the_engine_deletes_is_fine_where_a_hint_misled_it(engine: Engine, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_what_another_branch_needs_may_stay_if_that_is_reported(
     )
 
     def spare_the_branch(location: Path, call: Call, control: Path) -> Answer:
-        needed = {path for root in read_roots(engine, "d.h8") if root.branch == "b" for path in root.files}
+        needed = {path for root in read_roots(engine, "d.made8") if root.branch == "b" for path in root.files}
         shutil.copytree(location, control)
         before = listing(location).paths
         engine_as_maintainer(engine)(location, call, control)
@@ -197,7 +197,7 @@ def test_what_another_branch_needs_may_stay_if_that_is_reported(
         assert not verdict.problems, str(verdict)
     else:
         assert verdict.problems == ["files stay by branch-root, and the document gives only ['too_young'] as reasons"]
-        shutil.rmtree(engine.location("d.h8"))
+        shutil.rmtree(engine.location("d.made8"))
 
 
 def test_the_same_seed_draws_the_same_history() -> None:

@@ -1,6 +1,7 @@
 """Random tables, expired by the engine and by Lakesweep.
 
-`LAKESWEEP_DIFFERENTIAL_COUNT` says how many, `LAKESWEEP_DIFFERENTIAL_SEED` which one is first (`random` draws it).
+`LAKESWEEP_DIFFERENTIAL_COUNT` says how many, `LAKESWEEP_DIFFERENTIAL_SEED` which one is first (`random` draws it). To
+them come a quarter as many with everything that a table can have: branches, changelogs, external paths, wrong hints.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pytest
 from tests.differential import ours
 from tests.differential.case import Verdict, run_case
 from tests.differential.engine import Engine
-from tests.differential.history import BASE, make_history
+from tests.differential.history import BASE, FULL, Space, make_history
 
 pytestmark = pytest.mark.differential
 
@@ -32,8 +33,15 @@ def expire(location: Path, call: ours.Call, control: Path) -> ours.Answer:
     return ours.expire_snapshots(location, call, control=control)
 
 
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + COUNT))
-def test_the_same_files_survive(engine: Engine, verdicts: list[Verdict], work: Path, seed: int) -> None:
-    verdict = run_case(engine, work, make_history(seed, BASE), expire)
+CASES = [
+    pytest.param(space, seed, id=f"{space.name}-{seed}")
+    for space, count in ((BASE, COUNT), (FULL, -(-COUNT // 4)))
+    for seed in range(FIRST_SEED, FIRST_SEED + count)
+]
+
+
+@pytest.mark.parametrize(("space", "seed"), CASES)
+def test_the_same_files_survive(engine: Engine, verdicts: list[Verdict], work: Path, space: Space, seed: int) -> None:
+    verdict = run_case(engine, work, make_history(seed, space), expire)
     verdicts.append(verdict)
     assert not verdict.problems, str(verdict)

@@ -43,6 +43,8 @@ def main(argv: list[str] | None = None) -> int:
         else:
             print(error.format_message(), file=sys.stderr)
         return 2
+    except SystemExit as leave:  # the parser's answer to a closed pipe
+        return leave.code if isinstance(leave.code, int) else 1
     except typer.Abort:
         say("interrupted")
         return 130

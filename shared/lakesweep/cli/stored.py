@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from lakesweep.cli.opening import require_control
 from lakesweep.control.area import ControlArea
+from lakesweep.control.intent import current
 from lakesweep.control.plans import load_header, plan_end, plan_ids
 from lakesweep.control.reports import load_report, run_ids
 from lakesweep.errors import RefusedError, UsageError
@@ -38,15 +39,19 @@ def list_plans(table: Table, limit: int) -> Document:
     """Return the newest plans of a table, newest first."""
     area = require_control(table)
     now_ms = table.store.now_ms()
+    intent = current(area)
+    begun = None if intent is None else intent.plan_id
     return {
         "table": table.ref.location,
-        "plans": _newest(plan_ids(area), limit, lambda plan_id: _plan_row(area, plan_id, now_ms)),
+        "plans": _newest(plan_ids(area), limit, lambda plan_id: _plan_row(area, plan_id, begun, now_ms)),
     }
 
 
-def _plan_row(area: ControlArea, plan_id: str, now_ms: int) -> Document:
+def _plan_row(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Document:
     header, end = load_header(area, plan_id), plan_end(area, plan_id)
-    if end is not None:
+    if plan_id == begun:
+        status = "partial"
+    elif end is not None:
         status = end.status
     else:
         status = "expired" if now_ms >= header.expires_ms else "waiting"

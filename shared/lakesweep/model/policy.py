@@ -25,6 +25,15 @@ class SnapshotRetention:
     limit: int = 50
     """One run advances by at most so many ids."""
 
+    def to_json(self) -> dict[str, object]:
+        """Return the rules as plans and `show` print them."""
+        return {
+            "retain_min": self.retain_min,
+            "retain_max": self.retain_max,
+            "time_retained_ms": self.time_retained_ms,
+            "max_deletes": self.limit,
+        }
+
     def check(self) -> None:
         """Refuse numbers that could empty a table or mean nothing.
 

@@ -22,7 +22,7 @@ from lakesweep.table.discover import discover
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_consumers, read_hint, read_schema
 from lakesweep.table.live_files import live_files
 
-_RETENTION_PREFIXES = ("snapshot.", "changelog.", "tag.", "consumer.", "partition.expiration", "write-only", "branch")
+_RETENTION_PREFIXES = ("snapshot.", "changelog.", "tag.", "consumer.", "partition.expiration", "write-only")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,25 @@ MAX_DELETE_KEYS = 1000
 """Keys in one call of `Store.delete`."""
 
 
+def is_key(key: str) -> bool:
+    """Tell whether `key` names one object below the root: no part is empty, `.` or `..`, no NUL, and it is text.
+
+    A local file name that is no UTF-8 reaches Python as lone surrogates, which no plan or ledger could hold.
+    """
+    if "\0" in key or any(part in ("", ".", "..") for part in key.split("/")):
+        return False
+    return key.isascii() or not any("\ud800" <= character <= "\udfff" for character in key)
+
+
 def check_key(key: str, location: str) -> str:
-    """Return `key` when it names one object below the root.
+    """Return `key` when it names one object below the root; see `is_key`.
 
     Raises:
-        StorageError: With code `bad_key`: empty, absolute, with an empty, `.` or `..` part, a NUL, or no UTF-8.
+        StorageError: With code `bad_key`.
     """
-    if "\0" in key or any(part in ("", ".", "..") for part in key.split("/")) or not _is_text(key):
+    if not is_key(key):
         raise StorageError(
-            f"{location}: expected a relative key without empty or dot parts, found {key!r}", code="bad_key"
+            f"{location}: expected a relative key in UTF-8 without empty or dot parts, found {key!r}", code="bad_key"
         )
     return key
 
@@ -37,22 +47,15 @@ def check_prefix(prefix: str, location: str) -> str:
     return prefix
 
 
-def check_deletes(requests: Sequence[DeleteRequest], location: str) -> int:
-    """Return how many requests to a store these deletes are.
+def count_deletes(requests: Sequence[DeleteRequest], location: str) -> int:
+    """Return how many requests to a store these deletes are: one for all without an ETag, one for each with it.
 
     Raises:
-        StorageError: A bad key, or more keys than a call may hold. Nothing was deleted then.
+        StorageError: More keys than a call may hold.
     """
     if len(requests) > MAX_DELETE_KEYS:
         raise StorageError(
             f"{location}: expected at most {MAX_DELETE_KEYS} keys to delete, found {len(requests)}", code="too_many"
         )
-    for request in requests:
-        check_key(request.key, location)
     conditional = sum(request.etag is not None for request in requests)
     return conditional + (conditional < len(requests))
-
-
-def _is_text(key: str) -> bool:
-    # A file name that is no UTF-8 reaches Python as lone surrogates, which no plan or ledger could hold.
-    return key.isascii() or not any("\ud800" <= character <= "\udfff" for character in key)

@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from lakesweep.errors import UsageError
 
@@ -88,15 +89,15 @@ def _absolute(path: str) -> str:
     if ".." in parts:
         # `link/..` is the folder above what the link points at, which only the file system knows.
         end = len(parts) - parts[::-1].index("..")
-        path = os.path.join(os.path.realpath("/".join(parts[:end])), *parts[end:])
-    return _SLASHES.sub("/", os.path.abspath(path))
+        path = str(Path(os.path.realpath("/".join(parts[:end])), *parts[end:]))
+    return str(Path(_SLASHES.sub("/", path)).absolute())
 
 
 def _spellings(path: str) -> list[str]:
     """Return every path that is passed on the way to `path`: links in its first part resolved, in its first two, ..."""
     parts = path.split("/")
-    ends = range(len(parts) + 1)
-    return list(dict.fromkeys(os.path.join(os.path.realpath("/".join(parts[:i]) or "/"), *parts[i:]) for i in ends))
+    found = (Path(os.path.realpath("/".join(parts[:end]) or "/"), *parts[end:]) for end in range(len(parts) + 1))
+    return list(dict.fromkeys(str(each) for each in found))
 
 
 def _below(root: str, path: str) -> str | None:

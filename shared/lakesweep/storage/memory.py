@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.storage.keys import PAGE_KEYS, check_deletes, check_key, check_prefix
+from lakesweep.storage.keys import PAGE_KEYS, check_key, check_prefix, count_deletes, is_key
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObject
 
@@ -83,13 +83,15 @@ class MemoryStore:
 
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
         """Delete up to 1 000 keys; see `Store.delete`."""
-        self._counter.add("delete", check_deletes(requests, self._location))
+        self._counter.add("delete", count_deletes(requests, self._location))
         with self._lock:
             results = [DeleteResult(request.key, self._delete(request)) for request in requests]
         self._counter.add_deleted_keys(sum(result.code == "deleted" for result in results))
         return results
 
     def _delete(self, request: DeleteRequest) -> str:
+        if not is_key(request.key):
+            return "bad_key"
         entry = self._objects.get(request.key)
         if entry is None:
             return "already_gone"

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.storage.keys import check_deletes, check_key, check_prefix
+from lakesweep.storage.keys import check_key, check_prefix, count_deletes, is_key
 from lakesweep.storage.list_page import page_of
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3_client import s3_request, was_repeated
@@ -142,16 +142,24 @@ class S3Store:
         `not_tried` (earlier windows took too long), `not_in_answer` (S3 said nothing about this key), and the error
         codes of S3 and botocore. All of them are failures.
         """
-        check_deletes(requests, self.location)
+        count_deletes(requests, self.location)
         started = time.monotonic()
-        single = [r for r in requests if r.etag is not None or _NO_XML.search(r.key)]
-        results = self._delete_together([r.key for r in requests if r.etag is None and not _NO_XML.search(r.key)])
+        together = [r.key for r in requests if r.etag is None and is_key(r.key) and not _NO_XML.search(r.key)]
+        results = self._delete_together(together)
         again = [key for key, result in results.items() if result.code in _PASSING]
         if again and time.monotonic() - started < BEGIN_WITHIN_S:
             time.sleep(_PAUSE_S)
             results |= self._delete_together(again)
+        single = [r for r in requests if is_key(r.key) and (r.etag is not None or r.key not in results)]
         singly = iter(self._delete_singly(single, started + BEGIN_WITHIN_S))
-        answers = [next(singly) if r.etag is not None or r.key not in results else results[r.key] for r in requests]
+        answers: list[DeleteResult] = []
+        for request in requests:
+            if not is_key(request.key):
+                answers.append(DeleteResult(request.key, "bad_key"))
+            elif request.etag is None and request.key in results:
+                answers.append(results[request.key])
+            else:
+                answers.append(next(singly))
         self._counter.add_deleted_keys(sum(answer.code == "deleted" for answer in answers))
         return answers
 
@@ -174,7 +182,7 @@ class S3Store:
             results[key] = DeleteResult(key, _CODES.get(code, code))
         return results
 
-    def _delete_singly(self, requests: Sequence[DeleteRequest], begin_before: float) -> list[DeleteResult]:
+    def _delete_singly(self, requests: Sequence[DeleteRequest], begin_before: float) -> Sequence[DeleteResult]:
         """Delete one by one, in windows: one begins when every request of the one before has its answer."""
         results: list[DeleteResult] = []
         if not requests:

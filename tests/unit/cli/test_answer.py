@@ -108,6 +108,7 @@ def test_an_execution_that_dies_is_no_refusal(
     assert (answer.document["status"], answer.document["executed"]) == ("partial", True)
     assert len(answer.sentences) == 1
     assert not (folder / "snapshot" / "snapshot-1").exists()
+    assert call("plans", folder, "--json").document["plans"][0]["status"] == "partial"
     assert call("expire-snapshots", folder, "--json", "--execute").exit_code == 0
     assert len(list((folder / "bucket-0").iterdir())) == 2
 
@@ -137,6 +138,12 @@ def test_a_reader_that_has_seen_enough(folder: Path) -> None:
         assert (done.returncode, done.stdout) == (0, "")
         assert "BrokenPipe" not in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_help_into_a_closed_pipe() -> None:
+    """Nobody listens, nobody complains."""
+    script = f"{sys.executable} -m lakesweep --help | true"
+    assert subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stderr == ""
 
 
 def test_a_closed_pipe_keeps_the_exit_code() -> None:

@@ -281,17 +281,18 @@ class TestS3:
     @pytest.fixture
     def bucket(self) -> Iterator[Any]:
         with mock_aws():
-            boto3.client("s3").create_bucket(Bucket="lake")
-            yield boto3.resource("s3").Bucket("lake")
+            client = boto3.client("s3")
+            client.create_bucket(Bucket="lake")
+            yield client
 
     @pytest.fixture
     def table(self, bucket: Any, folder: Path) -> str:
         for path, body in contents(folder).items():
-            bucket.put_object(Key=f"sales/orders/{path}", Body=body)
+            bucket.put_object(Bucket="lake", Key=f"sales/orders/{path}", Body=body)
         return "s3://lake/sales/orders"
 
     def objects(self, bucket: Any) -> dict[str, str]:
-        return {entry.key: entry.e_tag for entry in bucket.objects.all()}
+        return {entry["Key"]: entry["ETag"] for entry in bucket.list_objects_v2(Bucket="lake")["Contents"]}
 
     def test_without_a_control_location_a_dry_run_is_not_stored(self, bucket: Any, table: str) -> None:
         """The plan is printed, a warning says that it is not kept."""
@@ -321,7 +322,7 @@ class TestS3:
 
     def test_plan_and_execute(self, bucket: Any, table: str) -> None:
         """With a control location in another bucket a plan is stored, listed, executed and reported."""
-        boto3.client("s3").create_bucket(Bucket="ops")
+        bucket.create_bucket(Bucket="ops")
         control = ["--control", "s3://ops/lakesweep"]
         planned = call("expire-snapshots", table, *control, "--json").document
         done = call("execute", table, planned["plan_id"], *control, "--json")
@@ -347,4 +348,3 @@ class TestS3:
         denied = set_initial_no_auth_action_count(0)(lambda: call("expire-snapshots", *with_control))()
         check_refused(denied, "access_denied")
         assert self.objects(bucket) == before
-

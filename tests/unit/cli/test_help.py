@@ -5,11 +5,12 @@ import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from lakesweep import __version__
-from tests.unit.cli.command_line import call
+from tests.unit.cli.command_line import call, write_table
 
 COMMANDS = ("show", "files", "maintain", "expire-snapshots", "plans", "execute", "runs", "report", "demo")
 HEAVY = ("boto3", "botocore", "fastavro", "pyarrow", "pypaimon", "pyspark", "rich")
@@ -53,6 +54,18 @@ import lakesweep.operations.registry
 print(json.dumps([name for name in ("boto3", "pyarrow", "pyspark", "rich", "typer") if name in sys.modules]))
 """
     assert json.loads(run_python(code)) == []
+
+
+def test_a_local_table_needs_no_cloud(tmp_path: Path) -> None:
+    """Maintaining a local table imports the metadata reader, and nothing for S3, ORC or terminals."""
+    write_table(tmp_path / "orders")
+    code = f"""
+import json, sys
+from lakesweep.cli.main import main
+main(["expire-snapshots", {str(tmp_path / "orders")!r}, "--retain-min", "1", "--retain-max", "2", "--execute"])
+print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
+"""
+    assert json.loads(run_python(code).splitlines()[-1]) == ["fastavro"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -112,7 +125,10 @@ def test_wrong_words_are_one_sentence(argv: list[str]) -> None:
 def test_the_module_is_the_command() -> None:
     """`python -m lakesweep` exits with the exit code of `main`."""
     done = subprocess.run(
-        [sys.executable, "-m", "lakesweep", "show", os.devnull + "/none", "--json"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "lakesweep", "show", os.devnull + "/none", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 3
     assert json.loads(done.stdout)["error"]["code"] == "not_a_table"

@@ -1,0 +1,111 @@
+"""What an operation knows of a table before it has chosen anything, and how that becomes a plan."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakesweep import __version__
+from lakesweep.control.plans import PLAN_LIFETIME_MS
+from lakesweep.errors import StalePlanError
+from lakesweep.format.schema import TableSchema
+from lakesweep.model.allowed import is_external
+from lakesweep.model.facts import Freed
+from lakesweep.model.plan import Action, Plan, PlanHeader, content_hash
+from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.operations.context import Table
+from lakesweep.operations.identifiers import new_id
+from lakesweep.table.discover import discover
+from lakesweep.table.documents import Documents, read_all_schemas, read_roots, read_schema
+from lakesweep.table.stores import declared_roots
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What every plan of an operation says about itself, as JSON values."""
+
+    arguments: Mapping[str, object]
+    """What the caller asked for."""
+    policy: Mapping[str, object]
+    """The rules in force."""
+    snapshots: Mapping[str, object]
+    """`earliest`, `latest` and `expired`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One branch of a table at one moment."""
+
+    table: Table
+    operation: str
+    listing: TableListing
+    own: BranchListing
+    schema: TableSchema
+    now_ms: int
+
+    def plan(
+        self,
+        actions: Sequence[Action],
+        frame: Frame,
+        *,
+        end_id: int | None = None,
+        kept: Mapping[str, int] | None = None,
+        warnings: Sequence[str] = (),
+        needs_confirmation: bool = False,
+    ) -> Plan:
+        """Return the plan of `actions`; without any there is nothing to do."""
+        header = PlanHeader(
+            plan_id=new_id(self.now_ms),
+            operation=self.operation,
+            table=self.table.ref.location,
+            branch=self.table.ref.branch,
+            created_ms=self.now_ms,
+            expires_ms=self.now_ms + PLAN_LIFETIME_MS,
+            code_version=__version__,
+            arguments=dict(frame.arguments),
+            policy=dict(frame.policy),
+            roots_seen=self.listing.etags(),
+            end_id=end_id,
+            snapshots=dict(frame.snapshots),
+            kept=dict(kept or {}),
+            warnings=tuple(warnings),
+            needs_confirmation=needs_confirmation,
+            content_hash=content_hash(actions),
+            action_count=len(actions),
+        )
+        return Plan(header, tuple(actions))
+
+    def own_documents(self, refs: Sequence[RootRef]) -> tuple[Root, ...]:
+        """Read documents of this branch, all of which must still be there.
+
+        Raises:
+            StalePlanError: One vanished since it was listed.
+        """
+        documents = read_roots(self.table.store, refs)
+        if documents.vanished:
+            raise StalePlanError(
+                f"table {self.table.store.location}: {documents.vanished[0].path} vanished while the plan was made"
+            )
+        return documents.roots
+
+    def other_documents(self, known: Iterable[str]) -> Documents:
+        """Read every root of every branch that is not known by path yet."""
+        known = frozenset(known)
+        return read_roots(self.table.store, [ref for ref in self.listing.roots() if ref.path not in known])
+
+    def external_roots(self, freed: Sequence[Freed]) -> tuple[str, ...]:
+        """Return the external roots of every schema of every branch, when any file is external at all."""
+        if not any(is_external(file.path) for file in freed):
+            return ()
+        return declared_roots(read_all_schemas(self.table.store, self.listing))
+
+
+def begin(table: Table, operation: str) -> Draft:
+    """List a table's roots and read the branch's schema.
+
+    Raises:
+        RefusedError: Not a table, no such branch, or a table without snapshots of its own.
+        StorageError: A request failed.
+    """
+    listing = discover(table.store)
+    own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
+    schema = read_schema(table.store, own)
+    return Draft(table, operation, listing, own, schema, table.store.now_ms())

@@ -1,0 +1,93 @@
+"""S3 for tests: moto, served to this process alone, and any other S3 that the environment names."""
+
+import functools
+import itertools
+import logging
+import os
+import threading
+from collections.abc import Iterable
+from typing import Any
+from uuid import uuid4
+
+import boto3
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.moto_server.werkzeug_app import MotoRequestHandler
+from moto.s3.models import s3_backends
+from moto.server import ThreadedMotoServer
+
+from lakesweep.storage.open import StoreSettings, open_store
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.s3 import S3Store
+from lakesweep.storage.s3_client import make_client
+
+OTHER_ENDPOINT = os.environ.get("LAKESWEEP_TEST_S3_ENDPOINT", "")
+"""Another S3 to hold to the same guarantees, with LAKESWEEP_TEST_S3_ACCESS_KEY, ..._SECRET_KEY and ..._REGION."""
+
+_numbers = itertools.count()
+
+
+@functools.cache
+def moto_endpoint() -> str:
+    """Return the URL of moto, started once per process. It ends with the process."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line per request otherwise
+    # Answers go out in two pieces; with Nagle's algorithm each waits 40 ms for the acknowledgement of the first.
+    MotoRequestHandler.disable_nagle_algorithm = True
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    _one_at_a_time(server)
+    host, port = server.get_host_and_port()
+    return f"http://{host}:{port}"
+
+
+def moto_settings() -> StoreSettings:
+    """Return the settings that open stores in moto."""
+    return StoreSettings(endpoint_url=moto_endpoint(), region="us-east-1")
+
+
+def moto_client() -> Any:
+    """Return a plain boto3 client of moto, to look behind the stores' backs."""
+    return boto3.client("s3", endpoint_url=moto_endpoint(), region_name="us-east-1")
+
+
+def fresh_bucket(client: Any = None) -> str:
+    """Make a bucket that nobody used before and return its name."""
+    name = f"lakesweep-test-{os.getpid()}-{next(_numbers)}-{uuid4().hex[:8]}"
+    (client or moto_client()).create_bucket(Bucket=name)
+    return name
+
+
+def moto_store(prefix: str = "root", counter: RequestCounter | None = None, bucket: str | None = None) -> S3Store:
+    """Return a store in moto, in a bucket of its own unless one is given."""
+    store = open_store(f"s3://{bucket or fresh_bucket()}/{prefix}", counter=counter, settings=moto_settings())
+    assert isinstance(store, S3Store)
+    return store
+
+
+def seed_moto(bucket: str, keys: Iterable[str], data: bytes = b"x") -> None:
+    """Put objects past HTTP: thousands in a second."""
+    backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+    for key in keys:
+        backend.put_object(bucket, key, data)
+
+
+def other_store(prefix: str = "root") -> S3Store:
+    """Return a store in a new bucket of the S3 that the environment names."""
+    session = boto3.Session(
+        os.environ.get("LAKESWEEP_TEST_S3_ACCESS_KEY", "testing"),
+        os.environ.get("LAKESWEEP_TEST_S3_SECRET_KEY", "testing"),
+        region_name=os.environ.get("LAKESWEEP_TEST_S3_REGION", "us-east-1"),
+    )
+    client = make_client(endpoint_url=OTHER_ENDPOINT, session=session)
+    return S3Store(fresh_bucket(client), prefix, client)
+
+
+def _one_at_a_time(server: ThreadedMotoServer) -> None:
+    # moto looks whether a condition holds and writes in two steps. Real S3 does it in one, so requests queue up here.
+    assert server._server is not None
+    app, lock = server._server.app, threading.Lock()
+
+    def locked(environ: Any, start_response: Any) -> Any:
+        with lock:
+            return app(environ, start_response)
+
+    server._server.app = locked

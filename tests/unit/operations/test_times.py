@@ -1,0 +1,50 @@
+"""Times and durations as callers write them."""
+
+import pytest
+
+from lakesweep.errors import UsageError
+from lakesweep.operations.times import parse_span_ms, parse_time_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ms"),
+    [
+        ("0", 0),
+        ("1769860800000", 1769860800000),
+        ("1970-01-01T00:00:00Z", 0),
+        ("1970-01-01T01:00:00+01:00", 0),
+        ("1969-12-31T19:00-05:00", 0),
+        ("1970-01-01T00:00:00.0019Z", 1),
+        ("1969-12-31T23:59:59.9991Z", -1),
+        ("2026-01-31T12:00:00Z", 1769860800000),
+        ("9999-12-31T23:59:59-23:59", 253402387139000),
+    ],
+)
+def test_times(text: str, time_ms: int) -> None:
+    """Exact to the millisecond, cut off below."""
+    assert parse_time_ms(text, "older_than") == time_ms
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "now", "2026-01-31", "2026-01-31T12:00:00", "-1", "1.5", "2026-13-01T00:00:00Z", "\u0661", "1" * 20],
+)
+def test_no_times(text: str) -> None:
+    """Anything that could be read in two ways is refused, by name."""
+    with pytest.raises(UsageError, match="older_than: expected a time with its zone"):
+        parse_time_ms(text, "older_than")
+
+
+@pytest.mark.parametrize(("text", "span_ms"), [("500", 500), ("10 min", 600_000), ("1 d", 86_400_000), ("999 us", 0)])
+def test_durations(text: str, span_ms: int) -> None:
+    """As Paimon writes them."""
+    if text == "999 us":
+        text = "999 micros"
+    assert parse_span_ms(text, "grace") == span_ms
+
+
+@pytest.mark.parametrize("text", ["", "-1 s", "1 fortnight", "1.5 h", "PT1H"])
+def test_no_durations(text: str) -> None:
+    """Nothing else."""
+    with pytest.raises(UsageError, match="grace: expected a duration"):
+        parse_span_ms(text, "grace")
