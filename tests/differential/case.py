@@ -50,7 +50,7 @@ class Verdict:
                 *shown,
                 "the table's history:",
                 *(f"  {number:3} {step}" for number, step in enumerate(self.steps)),
-                f"run it again with: make differential SEED={self.seed} COUNT=1",
+                f"run it again with: LAKESWEEP_DIFFERENTIAL_SEED={self.seed} make differential COUNT=1",
             ]
         )
 

@@ -40,7 +40,10 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "partitions", ", ".join(document["partition_keys"]) or "none"
     for key, value in document["options"].items():
         yield "option", f"{key} = {value}"
-    yield "retention", _retention(document["retention"], document["retention_stated"], human_duration)
+    stated = "stated by the schema" if document["retention_stated"] else "defaults"
+    yield "retention", f"{_retention(document['retention'], 'snapshots', human_duration)} ({stated})"
+    if document["changelog_retention"] is not None:
+        yield "retention", _retention(document["changelog_retention"], "changelogs", human_duration)
     yield "snapshots", _range(document["snapshots"])
     yield "changelogs", _range(document["changelogs"])
     for tag in document["tags"]:
@@ -57,14 +60,12 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
 
 
-def _retention(rules: Mapping[str, int] | None, stated: bool, duration: Any) -> str:
+def _retention(rules: Mapping[str, Any] | None, what: str, duration: Any) -> str:
     if rules is None:
         return "none that can be read"
     most = "no limit" if rules["retain_max"] >= 2_147_483_647 else f"at most {rules['retain_max']}"
-    return (
-        f"at least {rules['retain_min']} snapshots, {most}, for {duration(rules['time_retained_ms'])}, "
-        f"{rules['max_deletes']} a run ({'stated by the schema' if stated else 'defaults'})"
-    )
+    life = "of any age" if rules["time_retained_ms"] is None else f"for {duration(rules['time_retained_ms'])}"
+    return f"at least {rules['retain_min']} {what}, {most}, {life}, {rules['max_deletes']} a run"
 
 
 def _range(found: Mapping[str, Any]) -> str:

@@ -22,8 +22,10 @@ def report_lines(document: Document) -> Iterator[str]:
     if snapshots["earliest"] is not None:
         yield _field("snapshots", f"{snapshots['earliest']} to {snapshots['latest']}, {_going(snapshots['expired'])}")
     yield from _deletes(document)
-    for created in document["created"]:
+    for created in document["created"][:FIRST_ACTIONS]:
         yield _field("write", created["path"])
+    if len(document["created"]) > FIRST_ACTIONS:
+        yield _field("write", f"and {len(document['created']) - FIRST_ACTIONS} more")
     if document["kept"]:
         yield _field("keep", ", ".join(_kept(why, count) for why, count in document["kept"].items()))
     yield from _outcome(document)

@@ -44,6 +44,10 @@ class Looker:
     def __post_init__(self) -> None:
         self.seen = dict(self.header.roots_seen)
 
+    def account_for(self, path: str, etag: str) -> None:
+        """Take a root that this run has written itself as known."""
+        self.seen[path] = etag
+
     def look(self, pending: Sequence[Delete]) -> References:
         """Return what roots that appeared since the last look need of `pending`.
 
@@ -77,7 +81,7 @@ class Looker:
     def _check_snapshots(self, own: BranchListing) -> None:
         end_id = self.header.end_id
         for ref in (*own.snapshots, *own.changelogs):
-            if ref.path in self.header.roots_seen and self.header.roots_seen[ref.path] != ref.etag:
+            if self.seen.get(ref.path, ref.etag) != ref.etag:
                 raise self._stale(f"{ref.path} is another document than when the plan was made")
         latest_seen = self.header.snapshots.get("latest")
         present = {ref.id for ref in own.snapshots}

@@ -36,7 +36,7 @@ BATCH_KEYS = 1000
 """Deletes that share one look and one ledger entry, as many as one DeleteObjects request takes."""
 _GONE = ("deleted", "already_gone")
 DOCUMENT_PHASE = "documents"
-HEAD_PHASES = ("latest", DOCUMENT_PHASE, "hints")
+HEAD_PHASES = ("latest", "changelog_documents", DOCUMENT_PHASE, "hints")
 """What happens before the first file goes."""
 
 
@@ -190,7 +190,8 @@ class _Execution:
                 for action in batch:
                     if isinstance(action, Put) and action.phase == phase:
                         store, key = self._env.stores.resolve(action.path)
-                        store.put(key, action.body.encode())
+                        etag = store.put(key, action.body.encode("utf-8", "surrogateescape"))
+                        self._looker.account_for(action.path, etag)
                 found = self._delete([delete for delete in deletes if delete.phase == phase])
                 results.update(found)
                 self._check_documents(phase, found)
@@ -247,7 +248,7 @@ class _Execution:
         restored = []
         for delete in documents:
             snapshot_id = snapshot_id_of(base_name(delete.path))
-            if delete.body and snapshot_id is not None and (newest is None or snapshot_id <= newest):
+            if delete.body and (snapshot_id is None or newest is None or snapshot_id <= newest):
                 try:
                     table.put(delete.path, delete.body.encode("utf-8", "surrogateescape"), if_absent=True)
                 except PreconditionFailedError:
@@ -255,7 +256,8 @@ class _Execution:
                 restored.append(delete)
         if restored:
             earliest = snapshot_id_of(base_name(restored[0].path))
-            table.put(f"{branch_dir(header.branch)}snapshot/EARLIEST", str(earliest).encode())
+            if earliest is not None:
+                table.put(f"{branch_dir(header.branch)}snapshot/EARLIEST", str(earliest).encode())
             self._ledger.record_restored(restored)
 
     def _salvage(self, deletes: Sequence[Delete]) -> None:

@@ -18,6 +18,8 @@ _BUCKET = re.compile(
 )
 _DELETE_PATHS = {
     "snapshot": (re.compile(_BRANCH + r"snapshot/snapshot-[0-9]+", _ANY),),
+    "changelog_document": (re.compile(_BRANCH + r"changelog/changelog-[0-9]+", _ANY),),
+    "hint": (re.compile(_BRANCH + r"changelog/(?:EARLIEST|LATEST)", _ANY),),
     "data": (_BUCKET,),
     "extra": (_BUCKET,),
     "changelog": (_BUCKET,),
@@ -27,7 +29,10 @@ _DELETE_PATHS = {
     "manifest_list": (re.compile(r"manifest/[^/]+", _ANY),),
     "statistics": (re.compile(r"statistics/[^/]+", _ANY),),
 }
-_PUT_PATHS = {"hint": re.compile(_BRANCH + r"snapshot/(?:EARLIEST|LATEST)", _ANY)}
+_PUT_PATHS = {
+    "hint": re.compile(_BRANCH + r"(?:snapshot|changelog)/(?:EARLIEST|LATEST)", _ANY),
+    "changelog_document": re.compile(_BRANCH + r"changelog/changelog-[0-9]+", _ANY),
+}
 _EXTERNAL_KINDS = frozenset({"data", "extra", "changelog", "index"})
 _EXTERNAL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/)?/.+", _ANY)
 

@@ -102,7 +102,7 @@ def content_hash(actions: Sequence[Action]) -> str:
                 action.phase,
                 action.kind,
                 action.path,
-                action.body if isinstance(action, Put) else "",
+                action.body or "",
             )
         )
         total = (total + int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), "big")) % (

@@ -40,20 +40,56 @@ class SnapshotRetention:
         Raises:
             RefusedError: With a `code` that names the rule.
         """
-        if self.retain_min < 1:
-            raise RefusedError(
-                f"retain_min is {self.retain_min}; at least 1 snapshot must stay, or the table loses its state",
-                code="retain_min_below_one",
-            )
-        if self.retain_max < self.retain_min:
-            raise RefusedError(
-                f"retain_max is {self.retain_max}, retain_min is {self.retain_min}; expected retain_max >= retain_min",
-                code="retain_max_below_min",
-            )
-        if self.limit < 1:
-            raise RefusedError(f"max_deletes is {self.limit}; expected at least 1", code="limit_below_one")
-        if self.time_retained_ms < 0:
-            raise RefusedError(
-                f"the cutoff lies {-self.time_retained_ms} ms in the future; expected a time that has passed",
-                code="cutoff_in_future",
-            )
+        _check(self.retain_min, self.retain_max, self.limit, self.time_retained_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogRetention:
+    """The retention of one branch's long-lived changelogs. Counts include the snapshots.
+
+    Source: Paimon `CoreOptions` (`changelog.num-retained.min`, `.max`, `changelog.time-retained`) and `ExpireConfig`,
+    whose own defaults apply to a call that does not start from table options.
+    """
+
+    retain_min: int = 1
+    retain_max: int = INT_MAX
+    time_retained_ms: int | None = None
+    """A changelog is old when it was committed longer ago than this; `None`: age alone never drops one."""
+    limit: int = INT_MAX
+
+    def to_json(self) -> dict[str, object]:
+        """Return the rules as plans and `show` print them."""
+        return {
+            "retain_min": self.retain_min,
+            "retain_max": self.retain_max,
+            "time_retained_ms": self.time_retained_ms,
+            "max_deletes": self.limit,
+        }
+
+    def check(self) -> None:
+        """Refuse numbers that mean nothing.
+
+        Raises:
+            RefusedError: With a `code` that names the rule.
+        """
+        _check(self.retain_min, self.retain_max, self.limit, self.time_retained_ms or 0)
+
+
+def _check(retain_min: int, retain_max: int, limit: int, time_retained_ms: int) -> None:
+    if retain_min < 1:
+        raise RefusedError(
+            f"retain_min is {retain_min}; at least 1 must stay, or the table loses its state",
+            code="retain_min_below_one",
+        )
+    if retain_max < retain_min:
+        raise RefusedError(
+            f"retain_max is {retain_max}, retain_min is {retain_min}; expected retain_max >= retain_min",
+            code="retain_max_below_min",
+        )
+    if limit < 1:
+        raise RefusedError(f"max_deletes is {limit}; expected at least 1", code="limit_below_one")
+    if time_retained_ms < 0:
+        raise RefusedError(
+            f"the cutoff lies {-time_retained_ms} ms in the future; expected a time that has passed",
+            code="cutoff_in_future",
+        )

@@ -4,7 +4,7 @@ Choose a range, load facts, plan. Nothing is changed here. Documents are read no
 nothing to expire costs its listings, the schema and the documents of the oldest snapshots.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -14,11 +14,18 @@ from lakesweep.model.policy import SnapshotRetention
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame, begin
-from lakesweep.operations.retention_options import ExpireArguments, check_stated, check_supported, snapshot_retention
-from lakesweep.plan.expire_snapshots import earliest_hint, latest_hint, plan_expiry
+from lakesweep.operations.retention_options import (
+    ExpireArguments,
+    changelog_producer,
+    check_stated,
+    consumers_bind_changelogs_only,
+    has_decoupled_changelog,
+    snapshot_retention,
+)
+from lakesweep.plan.expire_snapshots import changelog_documents, earliest_hint, latest_hint, plan_expiry
 from lakesweep.plan.snapshot_range import RangeBounds, SnapshotRange, bounds, select_range
 from lakesweep.table.documents import read_consumers, read_hint
-from lakesweep.table.freed import find_freed
+from lakesweep.table.freed import Lifecycle, find_freed
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.references import find_references
@@ -45,8 +52,8 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments) -> Plan:
     snapshots = draft.own.snapshots
     if not snapshots:
         return draft.plan((), _frame(arguments, policy, None))
-    consumers = read_consumers(table.store, draft.own.consumers)
-    consumer_next = min(consumers.values(), default=None)
+    options = {**draft.schema.options, **arguments.options}
+    consumer_next = _consumer_next(draft, options)
     ids = [ref.id for ref in snapshots]
     limits = bounds(ids, policy, consumer_next)
     oldest = _oldest_documents(draft, limits, draft.now_ms - policy.time_retained_ms)
@@ -55,7 +62,7 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments) -> Plan:
     if not chosen.expired:
         hints = () if "snapshot/EARLIEST" in draft.own.hints else (earliest_hint(draft.own.name, ids[0]),)
         return draft.plan(hints, _frame(arguments, policy, chosen), kept=chosen.kept)
-    return _plan_range(draft, arguments, policy, chosen, limits, oldest)
+    return _plan_range(draft, arguments, policy, chosen, limits, oldest, lifecycle_of(options))
 
 
 def _policy(draft: Draft, arguments: ExpireArguments) -> SnapshotRetention:
@@ -63,10 +70,28 @@ def _policy(draft: Draft, arguments: ExpireArguments) -> SnapshotRetention:
     try:
         if arguments.unattended:
             check_stated(options)
-        check_supported(options)
         return snapshot_retention(options, arguments, draft.now_ms, draft.table.clock_ms())
     except RefusedError as error:
         raise RefusedError(f"table {draft.table.ref}: {error}", code=error.code) from error
+
+
+def lifecycle_of(options: Mapping[str, str]) -> Lifecycle:
+    """Return how long the changes of a snapshot stay readable by a table's options.
+
+    A call's own numbers do not change that: readers look for changelogs by the table's options.
+
+    Raises:
+        RefusedError: A value that does not parse.
+    """
+    if not has_decoupled_changelog(options):
+        return Lifecycle.COUPLED
+    return Lifecycle.BY_DELTA if changelog_producer(options) == "none" else Lifecycle.BY_CHANGELOG
+
+
+def _consumer_next(draft: Draft, options: Mapping[str, str]) -> int | None:
+    if consumers_bind_changelogs_only(options):
+        return None
+    return min(read_consumers(draft.table.store, draft.own.consumers).values(), default=None)
 
 
 def _frame(arguments: ExpireArguments, policy: SnapshotRetention, chosen: SnapshotRange | None) -> Frame:
@@ -114,6 +139,7 @@ def _plan_range(
     chosen: SnapshotRange,
     limits: RangeBounds,
     oldest: tuple[Root, ...],
+    lifecycle: Lifecycle,
 ) -> Plan:
     """Load what the chosen range frees and what all other roots need, and plan."""
     store, own = draft.table.store, draft.own
@@ -123,18 +149,19 @@ def _plan_range(
     going = frozenset(chosen.expired)
     expiring = [known[ref.path] for ref in own.snapshots if ref.id in going]
     staying = [known[ref.path] for ref in own.snapshots if ref.id not in going] + list(others.roots)
-    expired_changelog = any(root.snapshot.changelog_manifest_list for root in expiring)
+    coupled = lifecycle is Lifecycle.COUPLED
+    expired_changelog = coupled and any(root.snapshot.changelog_manifest_list for root in expiring)
 
     reader = MetadataReader(store)
     files = read_root_files(
         reader,
         [*expiring, *staying],
-        with_changelog=lambda root: expired_changelog and root.ref.kind != "tag",
+        with_changelog=lambda root: (expired_changelog or root.ref.kind == "changelog") and root.ref.kind != "tag",
         going=frozenset(root.ref.path for root in expiring),
     )
     end = files[next(ref.path for ref in own.snapshots if ref.id not in going)]
     end_id = end.root.snapshot.id
-    freed = find_freed(reader, TablePaths(draft.schema), [files[root.ref.path] for root in expiring], end)
+    freed = find_freed(reader, TablePaths(draft.schema), [files[root.ref.path] for root in expiring], end, lifecycle)
     references = find_references(reader, [files[root.ref.path] for root in staying], freed.files, own.name)
     latest = files[own.snapshots[-1].path]
     _refuse_damaged_head(draft, latest, references.unreadable_roots, list(references.problems()))
@@ -148,7 +175,10 @@ def _plan_range(
         freed.files,
         references,
         lambda path: stores.root_of(path) is not None,
-        latest_hint(own.name, _latest(draft), end_id, chosen.latest_id),
+        (
+            *latest_hint(own.name, _latest(draft), end_id, chosen.latest_id),
+            *(() if coupled else changelog_documents(own.name, expiring)),
+        ),
     )
     vanished = tuple(f"{ref} vanished while the plan was made" for ref in others.vanished)
     return draft.plan(

@@ -25,6 +25,7 @@ RETENTION_OPTIONS = frozenset(
         "changelog.num-retained.min",
         "changelog.num-retained.max",
         "changelog.time-retained",
+        "consumer.changelog-only",
     }
 )
 """Table options that decide which snapshots go. No other one may be given for a call: it would silently do nothing."""

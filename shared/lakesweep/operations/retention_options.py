@@ -1,14 +1,17 @@
 """From table options and arguments to retention rules."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lakesweep.errors import FormatError, RefusedError
-from lakesweep.format.options import parse_duration_ms, parse_int
-from lakesweep.model.policy import INT_MAX, SnapshotRetention
+from lakesweep.format.options import parse_bool, parse_duration_ms, parse_int
+from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 
 STATED_RETENTION = ("snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained")
 """Options of which a table must state one before anything is deleted unattended."""
+
+CHANGELOG_PRODUCERS = ("none", "input", "lookup", "full-compaction")
 
 _DEFAULTS = SnapshotRetention()
 
@@ -63,28 +66,33 @@ def snapshot_retention(
     Raises:
         RefusedError: A value that does not parse, or rules that could empty the table.
     """
-    try:
-        time_retained_ms = _duration(options, "snapshot.time-retained", _DEFAULTS.time_retained_ms)
-        retain_min = _int(options, "snapshot.num-retained.min", _DEFAULTS.retain_min)
-        retain_max = _int(options, "snapshot.num-retained.max", _DEFAULTS.retain_max)
-        limit = _int(options, "snapshot.expire.limit", _DEFAULTS.limit)
-    except FormatError as error:
-        raise RefusedError(str(error), code="bad_option") from error
+    with _options():
+        stated = _snapshot_options(options)
+    time_retained_ms = stated.time_retained_ms
     if arguments.older_than_ms is not None:
-        if arguments.older_than_ms > max(now_ms, clock_ms):
-            ahead_ms = arguments.older_than_ms - max(now_ms, clock_ms)
-            raise RefusedError(
-                f"older_than lies {ahead_ms} ms in the future; expected a time that has passed", code="cutoff_in_future"
-            )
-        time_retained_ms = max(0, now_ms - arguments.older_than_ms)
+        time_retained_ms = time_retained(arguments.older_than_ms, now_ms, clock_ms)
     retention = SnapshotRetention(
-        retain_min=retain_min if arguments.retain_min is None else arguments.retain_min,
-        retain_max=retain_max if arguments.retain_max is None else arguments.retain_max,
+        retain_min=stated.retain_min if arguments.retain_min is None else arguments.retain_min,
+        retain_max=stated.retain_max if arguments.retain_max is None else arguments.retain_max,
         time_retained_ms=time_retained_ms,
-        limit=limit if arguments.max_deletes is None else arguments.max_deletes,
+        limit=stated.limit if arguments.max_deletes is None else arguments.max_deletes,
     )
     retention.check()
     return retention
+
+
+def time_retained(older_than_ms: int, now_ms: int, clock_ms: int) -> int:
+    """Return `older_than` as a duration before now.
+
+    Raises:
+        RefusedError: It lies beyond both clocks.
+    """
+    ahead_ms = older_than_ms - max(now_ms, clock_ms)
+    if ahead_ms > 0:
+        raise RefusedError(
+            f"older_than lies {ahead_ms} ms in the future; expected a time that has passed", code="cutoff_in_future"
+        )
+    return max(0, now_ms - older_than_ms)
 
 
 def check_stated(options: Mapping[str, str]) -> None:
@@ -104,31 +112,88 @@ def check_stated(options: Mapping[str, str]) -> None:
         )
 
 
-def check_supported(options: Mapping[str, str]) -> None:
-    """Refuse tables whose changelogs outlive their snapshots.
+def has_decoupled_changelog(options: Mapping[str, str]) -> bool:
+    """Tell whether changelogs outlive snapshots by the table's options, which is what readers go by.
 
     Raises:
-        RefusedError: Such a table, or a value that does not parse.
+        RefusedError: A value that does not parse.
 
-    Source: Paimon `ExpireConfig` (decoupled changelog lifecycle).
+    Source: Paimon `CoreOptions#changelogLifecycleDecoupled`, `ExpireConfig`.
     """
-    try:
-        snapshot_ms = _duration(options, "snapshot.time-retained", _DEFAULTS.time_retained_ms)
-        snapshot_min = _int(options, "snapshot.num-retained.min", _DEFAULTS.retain_min)
-        snapshot_max = _int(options, "snapshot.num-retained.max", INT_MAX)
-        decoupled = (
-            _duration(options, "changelog.time-retained", snapshot_ms) > snapshot_ms
-            or _int(options, "changelog.num-retained.min", snapshot_min) > snapshot_min
-            or _int(options, "changelog.num-retained.max", snapshot_max) > snapshot_max
+    with _options():
+        snapshots = _snapshot_options(options)
+        changelogs = _changelog_options(options)
+    return (
+        (changelogs.time_retained_ms or 0) > snapshots.time_retained_ms
+        or changelogs.retain_min > snapshots.retain_min
+        or changelogs.retain_max > snapshots.retain_max
+    )
+
+
+def changelog_retention(options: Mapping[str, str]) -> ChangelogRetention:
+    """Return the retention of changelogs that a table states, checked.
+
+    Raises:
+        RefusedError: A value that does not parse, or rules that mean nothing.
+    """
+    with _options():
+        retention = _changelog_options(options)
+    retention.check()
+    return retention
+
+
+def consumers_bind_changelogs_only(options: Mapping[str, str]) -> bool:
+    """Tell whether consumers hold back the expiry of changelogs and not that of snapshots.
+
+    Raises:
+        RefusedError: A value that does not parse.
+    """
+    with _options():
+        key = "consumer.changelog-only"
+        return key in options and parse_bool(options[key], key) and has_decoupled_changelog(options)
+
+
+def changelog_producer(options: Mapping[str, str]) -> str:
+    """Return the changelog producer: `none`, `input`, `lookup` or `full-compaction`.
+
+    Raises:
+        RefusedError: Another word.
+    """
+    producer = options.get("changelog-producer", "none").lower()
+    if producer not in CHANGELOG_PRODUCERS:
+        raise RefusedError(
+            f"option changelog-producer: expected one of {', '.join(CHANGELOG_PRODUCERS)}, found {producer!r}",
+            code="bad_option",
         )
+    return producer
+
+
+def _snapshot_options(options: Mapping[str, str]) -> SnapshotRetention:
+    return SnapshotRetention(
+        retain_min=_int(options, "snapshot.num-retained.min", _DEFAULTS.retain_min),
+        retain_max=_int(options, "snapshot.num-retained.max", _DEFAULTS.retain_max),
+        time_retained_ms=_duration(options, "snapshot.time-retained", _DEFAULTS.time_retained_ms),
+        limit=_int(options, "snapshot.expire.limit", _DEFAULTS.limit),
+    )
+
+
+def _changelog_options(options: Mapping[str, str]) -> ChangelogRetention:
+    snapshots = _snapshot_options(options)
+    return ChangelogRetention(
+        retain_min=_int(options, "changelog.num-retained.min", snapshots.retain_min),
+        retain_max=_int(options, "changelog.num-retained.max", snapshots.retain_max),
+        time_retained_ms=_duration(options, "changelog.time-retained", snapshots.time_retained_ms),
+        limit=snapshots.limit,
+    )
+
+
+@contextmanager
+def _options() -> Iterator[None]:
+    """Turn a value that does not parse into a refusal."""
+    try:
+        yield
     except FormatError as error:
         raise RefusedError(str(error), code="bad_option") from error
-    if decoupled:
-        raise RefusedError(
-            "its changelog options retain more than its snapshot options, so changelogs outlive snapshots; "
-            "expected a table without that, which is all this version expires",
-            code="decoupled_changelog",
-        )
 
 
 def _int(options: Mapping[str, str], key: str, default: int) -> int:

@@ -1,20 +1,27 @@
 """`show`: what a table is, what it retains, and what is odd about it. Reads, changes nothing."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 
 from lakesweep.errors import FormatError, RefusedError, StorageError
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.tag import Tag, parse_tag
-from lakesweep.model.policy import SnapshotRetention
+from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.context import Table
 from lakesweep.operations.files import read_all
 from lakesweep.operations.retention_options import (
     STATED_RETENTION,
     ExpireArguments,
-    check_supported,
+    has_decoupled_changelog,
     snapshot_retention,
+)
+from lakesweep.operations.table_summary import (
+    ShownHint,
+    ShownLive,
+    ShownRange,
+    ShownSnapshot,
+    ShownTag,
+    TableSummary,
 )
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
@@ -23,116 +30,6 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_consumers, read_h
 from lakesweep.table.live_files import live_files
 
 _RETENTION_PREFIXES = ("snapshot.", "changelog.", "tag.", "consumer.", "partition.expiration", "write-only")
-
-
-@dataclass(frozen=True, slots=True)
-class ShownSnapshot:
-    """A snapshot or changelog document by id."""
-
-    id: int
-    time_ms: int
-    """When it was committed."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShownRange:
-    """Snapshots or changelogs from the earliest to the latest."""
-
-    count: int
-    earliest: ShownSnapshot | None = None
-    latest: ShownSnapshot | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShownTag:
-    """A tag."""
-
-    name: str
-    snapshot_id: int
-    time_ms: int
-    """When its snapshot was committed."""
-    created: str | None
-    """ISO-8601 by the clock of who made it, without a zone; only tags with a time to live say it."""
-    time_retained_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ShownHint:
-    """A hint file and what it should say."""
-
-    path: str
-    value: int | None
-    """`None`: not a snapshot id."""
-    expected: int | None
-    """`None`: there is nothing that it could name."""
-    off: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ShownLive:
-    """What the latest snapshot consists of."""
-
-    files: int
-    bytes: int
-    rows: int
-    manifests: int
-
-
-@dataclass(frozen=True, slots=True)
-class TableSummary:
-    """Everything that `show` says."""
-
-    table: str
-    branch: str
-    type: str
-    schema_id: int
-    partition_keys: tuple[str, ...]
-    primary_keys: tuple[str, ...]
-    options: Mapping[str, str]
-    """Those that matter for retention, as the schema states them."""
-    retention: SnapshotRetention | None
-    """The rules in force; `None` when an option does not parse or refuses."""
-    retention_stated: bool
-    """The schema states a retention, so unattended maintenance may delete."""
-    branches: tuple[str, ...]
-    snapshots: ShownRange
-    changelogs: ShownRange
-    tags: tuple[ShownTag, ...]
-    consumers: Mapping[str, int]
-    """Consumer -> smallest snapshot id that it still needs."""
-    hints: tuple[ShownHint, ...]
-    live: ShownLive | None
-    """`None`: there is no snapshot."""
-    warnings: tuple[str, ...]
-
-    def to_json(self) -> dict[str, object]:
-        """Return the document described in `docs/cli_json.md`."""
-        rules = self.retention
-        return {
-            "table": self.table,
-            "branch": self.branch,
-            "type": self.type,
-            "schema_id": self.schema_id,
-            "partition_keys": list(self.partition_keys),
-            "primary_keys": list(self.primary_keys),
-            "options": dict(self.options),
-            "retention": rules
-            and {
-                "retain_min": rules.retain_min,
-                "retain_max": rules.retain_max,
-                "time_retained_ms": rules.time_retained_ms,
-                "max_deletes": rules.limit,
-            },
-            "retention_stated": self.retention_stated,
-            "branches": list(self.branches),
-            "snapshots": asdict(self.snapshots),
-            "changelogs": asdict(self.changelogs),
-            "tags": [asdict(tag) for tag in self.tags],
-            "consumers": [{"id": name, "next_snapshot": next_id} for name, next_id in self.consumers.items()],
-            "hints": [asdict(hint) for hint in self.hints],
-            "live": self.live and asdict(self.live),
-            "warnings": list(self.warnings),
-        }
 
 
 def summarise(table: Table) -> TableSummary:
@@ -146,7 +43,7 @@ def summarise(table: Table) -> TableSummary:
     listing = discover(store)
     own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
     schema = read_schema(store, own)
-    retention, problems = _retention(table, schema)
+    retention, changelog_rules, problems = _retention(table, schema)
     ends = {ref.path: root for ref, root in _ends(store, own)}
     tags = tuple(_tags(store, own.tags))
     hints = tuple(_hints(store, own))
@@ -160,6 +57,7 @@ def summarise(table: Table) -> TableSummary:
         primary_keys=schema.primary_keys,
         options={key: value for key, value in sorted(schema.options.items()) if key.startswith(_RETENTION_PREFIXES)},
         retention=retention,
+        changelog_retention=changelog_rules,
         retention_stated=stated,
         branches=_branches(listing),
         snapshots=_range(own.snapshots, ends),
@@ -175,7 +73,7 @@ def summarise(table: Table) -> TableSummary:
 def _retention(table: Table, schema: TableSchema) -> tuple[SnapshotRetention | None, list[str]]:
     problems = []
     try:
-        check_supported(schema.options)
+        has_decoupled_changelog(schema.options)
     except RefusedError as error:
         problems.append(str(error))
     try:

@@ -15,7 +15,18 @@ from lakesweep.model.plan import Action, Delete, Put
 from lakesweep.model.roots import Root
 from lakesweep.model.table_ref import branch_dir
 
-PHASES = ("latest", "documents", "hints", "data", "changelog", "index", "manifest", "manifest_list", "statistics")
+PHASES = (
+    "latest",
+    "changelog_documents",
+    "documents",
+    "hints",
+    "data",
+    "changelog",
+    "index",
+    "manifest",
+    "manifest_list",
+    "statistics",
+)
 """Order of execution; a phase starts when the one before it is complete."""
 
 _PHASE_OF = {
@@ -46,7 +57,7 @@ def plan_expiry(
     freed: Iterable[Freed],
     references: References,
     is_declared: Callable[[str], bool],
-    latest: Sequence[Action] = (),
+    before: Sequence[Action] = (),
 ) -> ExpiryActions:
     """Plan the removal of `expired` and of what they alone hold.
 
@@ -58,8 +69,29 @@ def plan_expiry(
         freed: What the expiring snapshots hold by the engine's rules.
         references: What the roots that stay need.
         is_declared: Tells whether an external path lies below a declared root.
-        latest: What must be written before the first document goes.
+        before: What must be written before the first document goes.
     """
+    documents = [
+        Delete(
+            "documents",
+            "snapshot",
+            root.ref.path,
+            root.ref.size_bytes,
+            why_expired[root.ref.id],
+            etag=root.ref.etag,
+            body=root.body.decode("utf-8", "surrogateescape"),
+        )
+        for root in expired
+    ]
+    files, kept = plan_files(freed, references, is_declared)
+    actions: list[Action] = [*before, *documents, earliest_hint(branch, end_id), *files]
+    return ExpiryActions(tuple(actions), kept)
+
+
+def plan_files(
+    freed: Iterable[Freed], references: References, is_declared: Callable[[str], bool]
+) -> tuple[tuple[Delete, ...], Mapping[str, int]]:
+    """Return the deletions of freed files that nothing needs, in order, and how many stay for which reason."""
     kept: Counter[str] = Counter()
     deletes: list[Delete] = []
     for file in freed:
@@ -75,21 +107,26 @@ def plan_expiry(
             )
         else:
             kept[why] += 1
-    documents = [
-        Delete(
-            "documents",
-            "snapshot",
-            root.ref.path,
-            root.ref.size_bytes,
-            why_expired[root.ref.id],
-            etag=root.ref.etag,
-            body=root.body.decode("utf-8", "surrogateescape"),
+    deletes.sort(key=lambda delete: (PHASES.index(delete.phase), delete.path))
+    return tuple(deletes), dict(sorted(kept.items()))
+
+
+def changelog_documents(branch: str, expired: Sequence[Root]) -> tuple[Put, ...]:
+    """Return the actions that turn expiring snapshots into changelogs, and point changelog/LATEST at the last one."""
+    folder = f"{branch_dir(branch)}changelog/"
+    puts = [
+        Put(
+            "changelog_documents",
+            "changelog_document",
+            f"{folder}changelog-{root.snapshot.id}",
+            root.body.decode("utf-8", "surrogateescape"),
+            f"changelogs outlive snapshots, and snapshot {root.snapshot.id} expires",
         )
         for root in expired
     ]
-    actions: list[Action] = [*latest, *documents, earliest_hint(branch, end_id)]
-    actions += sorted(deletes, key=lambda delete: (PHASES.index(delete.phase), delete.path))
-    return ExpiryActions(tuple(actions), dict(sorted(kept.items())))
+    last = expired[-1].snapshot.id
+    hint = Put("changelog_documents", "hint", f"{folder}LATEST", str(last), f"changelog {last} is the newest")
+    return (*puts, hint)
 
 
 def latest_hint(branch: str, hint: int | None, end_id: int, latest_id: int) -> tuple[Put, ...]:

@@ -24,12 +24,12 @@ def read_many(
 ) -> Iterator[tuple[str, Body | StorageError]]:
     """Yield each key with its object, or with the error that its read raised, in the order of `keys`.
 
-    Reads go at most twice `parallel` keys ahead of the caller, and pause while `window_bytes` wait. So memory is
-    bounded by that plus `parallel` objects. A caller that stops early leaves no thread behind.
+    Reads go at most twice `parallel` keys ahead of the caller, and none is added while `window_bytes` wait. So memory
+    is bounded by that plus twice `parallel` objects. A caller that stops early leaves no thread behind.
 
     Args:
         store: Where to read. A store whose reads take no waiting (its `reads_wait` is false) is read one by one:
-            threads made local files four times slower.
+            threads made local files two and a half times slower.
         keys: Which objects; consumed as reading goes on.
         parallel: How many reads at once.
         max_bytes: As in `Store.read`.
@@ -56,12 +56,14 @@ def read_many(
     waiting: deque[tuple[str, Future[Body | StorageError]]] = deque((key, pool.submit(read, key)) for key in ahead)
     waiting_bytes = 0
     try:
-        while waiting:
-            while len(waiting) < 2 * parallel and waiting_bytes < window_bytes:
+        while True:
+            while not waiting or (len(waiting) < 2 * parallel and waiting_bytes < window_bytes):
                 next_key = next(upcoming, None)
                 if next_key is None:
                     break
                 waiting.append((next_key, pool.submit(read, next_key)))
+            if not waiting:
+                return
             key, future = waiting.popleft()
             body = future.result()
             while arrived:

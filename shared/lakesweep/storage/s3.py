@@ -1,5 +1,6 @@
 """A store in an S3 bucket, or in anything that speaks S3 with conditional writes."""
 
+import os
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,8 @@ WINDOW_DELETES = 16
 BEGIN_WITHIN_S = 8
 """A call of `delete` sends no further request after this time, so it ends within `LONGEST_REQUEST_S` more."""
 _PAUSE_S = 1
+_TOKEN = "lakesweep-put"
+"""Metadata by which a conditional put knows its own object."""
 _PASSING = frozenset({"InternalError", "SlowDown", "ServiceUnavailable", "OperationAborted"})
 _CODES = {"PreconditionFailed": "precondition_failed", "AccessDenied": "access_denied", "NoSuchKey": "already_gone"}
 _SINGLE_CODES = {"not_found": "already_gone", "not_implemented": "unsupported_condition"}
@@ -87,7 +90,9 @@ class S3Store:
             with s3_request("read", where, self._counter):
                 response = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
             self._note_time(response)
-            stream, length = response["Body"], response["ContentLength"]
+            stream, length, etag = response["Body"], response.get("ContentLength"), _etag(response, where)
+            if length is None:
+                raise StorageError(f"read {where}: expected an answer with its length, found none", code="no_length")
             if max_bytes is not None and length > max_bytes:
                 stream.close()
                 raise StorageError(f"{where}: expected at most {max_bytes} bytes, found {length}", code="too_large")
@@ -101,39 +106,45 @@ class S3Store:
             if len(data) != length:
                 raise StorageError(f"read {where}: expected {length} bytes, found {len(data)}", code="cut_short")
             self._counter.add_read_bytes(length)
-            return Body(data, response["ETag"].strip('"'))
+            return Body(data, etag)
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Write one object; see `Store.put`.
 
-        botocore repeats a request whose answer was lost, and the repetition then finds its own object in the way. So a
-        repeated conditional put that fails is checked against what is there: an equal body means that this put won.
-        Bodies of conditional puts must therefore name their writer.
+        botocore repeats a request whose answer was lost, and the repetition then finds its own object in the way. So
+        conditional puts carry a random word as metadata, and when a repeated one fails, the word of what is there says
+        whose it is. Equal bodies would not do: two writers may put the same.
         """
         where = self._where(key)
-        conditions = {"IfNoneMatch": "*"} if if_absent else {}
+        token = os.urandom(16).hex()
+        conditions: dict[str, Any] = {"Metadata": {_TOKEN: token}} if if_absent or if_match is not None else {}
+        if if_absent:
+            conditions["IfNoneMatch"] = "*"
         if if_match is not None:
             conditions["IfMatch"] = f'"{if_match}"'
         try:
             with s3_request("put", where, self._counter):
                 response = self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=data, **conditions)
-        except ObjectNotFoundError as error:
+        except ObjectNotFoundError as error:  # so S3 says that nothing is there whose ETag could match
             raise PreconditionFailedError(f"put {where}: expected ETag {if_match}, found nothing") from error
         except PreconditionFailedError as error:
-            etag = self._etag_if_equal(key, data) if was_repeated(error) else None
+            etag = self._etag_if_ours(key, token) if was_repeated(error) else None
             if etag is None:
                 raise
             return etag
         self._note_time(response)
-        return str(response["ETag"]).strip('"')
+        return _etag(response, where)
 
-    def _etag_if_equal(self, key: str, data: bytes) -> str | None:
-        """Return the ETag of an object with this body; any failed read but "not found" leaves the outcome unknown."""
+    def _etag_if_ours(self, key: str, token: str) -> str | None:
+        """Return the ETag of an object that carries `token`; any failure but "not found" leaves the outcome unknown."""
+        where = self._where(key)
         try:
-            body = self.read(key)
+            with s3_request("read", where, self._counter):
+                response = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
         except ObjectNotFoundError:
             return None
-        return body.etag if body.data == data else None
+        response["Body"].close()
+        return _etag(response, where) if response.get("Metadata", {}).get(_TOKEN) == token else None
 
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
         """Delete up to 1 000 keys; see `Store.delete`.
@@ -171,16 +182,9 @@ class S3Store:
             # Not Quiet: only the long answer has the versions with which deletes can be undone.
             response = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": False})
         self._note_time(response)
-        cut = len(self._prefix)
-        results = {key: DeleteResult(key, "not_in_answer") for key in keys}
-        for entry in response.get("Deleted", ()):
-            key = entry["Key"][cut:]
-            results[key] = DeleteResult(key, "deleted", entry.get("DeleteMarkerVersionId"))
-        # After the deleted ones: a key in both has failed.
-        for entry in response.get("Errors", ()):
-            key, code = str(entry.get("Key", ""))[cut:], str(entry.get("Code", "unknown"))
-            results[key] = DeleteResult(key, _CODES.get(code, code))
-        return results
+        deleted = {entry.get("Key"): entry for entry in response.get("Deleted", ())}
+        failed = {entry.get("Key"): str(entry.get("Code", "unknown")) for entry in response.get("Errors", ())}
+        return {key: _result(key, deleted.get(self._prefix + key), failed.get(self._prefix + key)) for key in keys}
 
     def _delete_singly(self, requests: Sequence[DeleteRequest], begin_before: float) -> Sequence[DeleteResult]:
         """Delete one by one, in windows: one begins when every request of the one before has its answer."""
@@ -228,3 +232,18 @@ class S3Store:
 
     def _where(self, key: str) -> str:
         return f"{self.location}/{check_key(key, self.location)}"
+
+
+def _result(key: str, deleted: Any, failed: str | None) -> DeleteResult:
+    if failed is not None:  # first: a key in both lists has failed
+        return DeleteResult(key, _CODES.get(failed, failed))
+    if deleted is None:
+        return DeleteResult(key, "not_in_answer")
+    return DeleteResult(key, "deleted", deleted.get("DeleteMarkerVersionId"))
+
+
+def _etag(response: Any, where: str) -> str:
+    etag = response.get("ETag")
+    if not etag:
+        raise StorageError(f"{where}: expected an answer with an ETag, found none", code="no_etag")
+    return str(etag).strip('"')

@@ -34,7 +34,6 @@ _KIND_OF_OPERATION = {
     "DeleteObject": "delete",
     "DeleteObjects": "delete",
 }
-_NOT_FOUND = frozenset({"NoSuchKey", "NotFound", "404"})
 _PRECONDITION = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 _CODES = {"NoSuchBucket": "no_such_bucket", "NotImplemented": "not_implemented"}
 
@@ -109,13 +108,15 @@ def s3_request(operation: str, where: str, counter: RequestCounter) -> Iterator[
         counter: Counts the attempts.
     """
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
+    from urllib3.exceptions import HTTPError
 
     _current.counter = counter
     try:
         yield
     except ClientError as error:
         raise _translated(operation, where, error.response) from error
-    except BotoCoreError as error:
+    except (BotoCoreError, ResponseParserError, HTTPError) as error:
         raise StorageError(f"{operation} {where}: {error}", code=type(error).__name__) from error
     finally:
         _current.counter = None
@@ -132,7 +133,8 @@ def _translated(operation: str, where: str, response: Any) -> StorageError:
     code = str(response.get("Error", {}).get("Code", "unknown"))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     message = f"{operation} {where}: {response.get('Error', {}).get('Message') or 'failed'} ({code})"
-    if code in _NOT_FOUND:
+    # A bare 404 may come from anything on the way; only S3 itself knows keys.
+    if code == "NoSuchKey":
         return ObjectNotFoundError(f"{operation} {where}: it does not exist ({code})")
     if code in _PRECONDITION:
         return PreconditionFailedError(message)

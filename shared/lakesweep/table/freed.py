@@ -11,11 +11,15 @@ The rules are the engine's:
 - *Changelog files* of a dropped snapshot go with it, without their extra files.
 - *Manifests, lists, index files, statistics* that a dropped snapshot names go.
 
-Source: Paimon `FileDeletionBase`, `SnapshotDeletion`, `ExpireSnapshotsImpl`.
+Where changelogs outlive snapshots (`Lifecycle`), a dropped snapshot becomes a changelog document, which keeps what a
+reader of changes needs, and frees it when it expires itself.
+
+Source: Paimon `FileDeletionBase`, `SnapshotDeletion`, `ChangelogDeletion`, `ExpireSnapshotsImpl`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from lakesweep.errors import FormatError
 from lakesweep.format.manifest import ManifestEntry
@@ -27,6 +31,21 @@ from lakesweep.table.paths import TablePaths
 from lakesweep.table.root_files import RootFiles
 
 
+class Lifecycle(Enum):
+    """How long the changes of a snapshot can be read."""
+
+    COUPLED = "coupled"
+    """As long as the snapshot."""
+    BY_CHANGELOG = "by_changelog"
+    """Longer; the writer produces changelog files, and they are the changes."""
+    BY_DELTA = "by_delta"
+    """Longer; no changelog files, so the files that a commit appended are the changes."""
+
+
+APPEND = 0
+"""The file source of what a commit wrote, in contrast to what a compaction rewrote. An unknown source counts as it."""
+
+
 @dataclass(frozen=True, slots=True)
 class FreedFiles:
     """Candidates, and sentences about metadata that frees nothing because it could not be read."""
@@ -35,7 +54,13 @@ class FreedFiles:
     warnings: tuple[str, ...]
 
 
-def find_freed(reader: MetadataReader, paths: TablePaths, expiring: Sequence[RootFiles], end: RootFiles) -> FreedFiles:
+def find_freed(
+    reader: MetadataReader,
+    paths: TablePaths,
+    expiring: Sequence[RootFiles],
+    end: RootFiles,
+    lifecycle: Lifecycle = Lifecycle.COUPLED,
+) -> FreedFiles:
     """Find what dropping `expiring` frees.
 
     Args:
@@ -43,18 +68,34 @@ def find_freed(reader: MetadataReader, paths: TablePaths, expiring: Sequence[Roo
         paths: The branch's path rules.
         expiring: Snapshots that go, ascending by id, with changelog lists.
         end: The first snapshot that stays.
+        lifecycle: What their changelog documents go on to need.
     """
     collector = _Collector(reader, paths)
-    files: dict[str, Freed] = {}
-    for found in (
-        collector.data_files([*expiring[1:], end]),
-        collector.changelog_files(expiring),
+    coupled, by_delta = lifecycle is Lifecycle.COUPLED, lifecycle is Lifecycle.BY_DELTA
+    return collector.collect(
+        collector.data_files([*expiring[1:], end], keep_appended=by_delta),
+        collector.changelog_files(expiring) if coupled else (),
         collector.index_files([files.root for files in expiring]),
-        collector.metadata_files(expiring),
-    ):
-        for freed in found:
-            files.setdefault(freed.path, freed)
-    return FreedFiles(tuple(files.values()), tuple(collector.warnings))
+        () if by_delta else collector.lists(expiring, base_and_delta=True, changelog=coupled),
+        collector.statistics([files.root for files in expiring]),
+    )
+
+
+def find_freed_changelogs(reader: MetadataReader, paths: TablePaths, expiring: Sequence[RootFiles]) -> FreedFiles:
+    """Find what dropping changelog documents frees.
+
+    A changelog with a list of its own frees its files and that list. One without frees what its own delta deletes:
+    such a file was added, hence needed as a change, no later than here.
+    """
+    collector = _Collector(reader, paths)
+    own = [files for files in expiring if files.root.snapshot.changelog_manifest_list is not None]
+    by_delta = [files for files in expiring if files.root.snapshot.changelog_manifest_list is None]
+    return collector.collect(
+        collector.data_files(by_delta, keep_appended=False),
+        collector.changelog_files(own),
+        collector.lists(own, base_and_delta=False, changelog=True),
+        collector.lists(by_delta, base_and_delta=True, changelog=False),
+    )
 
 
 class _Collector:
@@ -63,14 +104,27 @@ class _Collector:
         self._paths = paths
         self.warnings: list[str] = []
 
-    def data_files(self, roots: Sequence[RootFiles]) -> Iterator[Freed]:
-        """Yield what the deltas of `roots` delete."""
+    def collect(self, *found: Iterable[Freed]) -> FreedFiles:
+        """Return all that was found, each path once."""
+        files: dict[str, Freed] = {}
+        for part in found:
+            for freed in part:
+                files.setdefault(freed.path, freed)
+        return FreedFiles(tuple(files.values()), tuple(self.warnings))
+
+    def data_files(self, roots: Sequence[RootFiles], *, keep_appended: bool) -> Iterator[Freed]:
+        """Yield what the deltas of `roots` delete.
+
+        Args:
+            roots: Snapshots or changelogs, ascending by id.
+            keep_appended: Leave out files that a commit wrote; they are changes that can still be read.
+        """
         wanted = [meta for files in roots for meta in _metas(files.delta)]
         scanned = dict(self._reader.scan_manifests(wanted, tuple, again=True))
         for files in roots:
             entries = self._entries_of(files, scanned)
             if entries is not None:
-                yield from self._whole(files.root, self._deleted_by(files.root, entries))
+                yield from self._whole(files.root, self._deleted_by(files.root, entries, keep_appended))
 
     def _entries_of(
         self, files: RootFiles, scanned: dict[str, tuple[ManifestEntry, ...] | Unreadable]
@@ -87,7 +141,7 @@ class _Collector:
             entries.extend(content)
         return entries
 
-    def _deleted_by(self, root: Root, entries: Iterable[ManifestEntry]) -> Iterator[Freed]:
+    def _deleted_by(self, root: Root, entries: Iterable[ManifestEntry], keep_appended: bool) -> Iterator[Freed]:
         deleted: dict[str, ManifestEntry] = {}
         for entry in entries:
             path = self._paths.data_file(entry)
@@ -97,6 +151,8 @@ class _Collector:
                 deleted[path] = entry
         reason = f"left the table at snapshot {root.snapshot.id}"
         for path, entry in deleted.items():
+            if keep_appended and entry.file_source in (APPEND, None):
+                continue
             yield Freed("data", path, entry.file_size, reason, entry.file_name)
             for extra in self._paths.extra_files(entry):
                 yield Freed("extra", extra, None, f"belongs to {entry.file_name}, which {reason}", entry.file_name)
@@ -142,8 +198,8 @@ class _Collector:
                 )
             yield Freed("index_manifest", self._paths.index_manifest(name), None, reason, name)
 
-    def metadata_files(self, roots: Sequence[RootFiles]) -> Iterator[Freed]:
-        """Yield manifests, lists and statistics that `roots` name.
+    def lists(self, roots: Sequence[RootFiles], *, base_and_delta: bool, changelog: bool) -> Iterator[Freed]:
+        """Yield manifest lists that `roots` name, and the manifests in them.
 
         A damaged list stays where it is: nobody knows what it named. A missing one is named again, which is harmless
         and lets a run that died half-way be finished.
@@ -151,12 +207,12 @@ class _Collector:
         for files in roots:
             snapshot = files.root.snapshot
             reason = f"named by snapshot {snapshot.id}, which expires"
-            for name, size, content in (
-                (snapshot.base_manifest_list, snapshot.base_manifest_list_size, files.base),
-                (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, files.delta),
-                (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, files.changelog),
+            for wanted, name, size, content in (
+                (base_and_delta, snapshot.base_manifest_list, snapshot.base_manifest_list_size, files.base),
+                (base_and_delta, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, files.delta),
+                (changelog, snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, files.changelog),
             ):
-                if name is None or content is None:
+                if not wanted or name is None or content is None:
                     continue
                 if isinstance(content, Unreadable):
                     self._warn(files.root, content)
@@ -169,9 +225,14 @@ class _Collector:
                     for extra in meta.extra_files:
                         yield Freed("manifest", self._paths.manifest(extra), None, reason, meta.file_name)
                 yield Freed("manifest_list", self._paths.manifest_list(name), size, reason, name)
-            if snapshot.statistics is not None:
-                path = self._paths.statistics(snapshot.statistics)
-                yield Freed("statistics", path, None, reason, snapshot.statistics)
+
+    def statistics(self, roots: Sequence[Root]) -> Iterator[Freed]:
+        """Yield the statistics files that `roots` name."""
+        for root in roots:
+            name = root.snapshot.statistics
+            if name is not None:
+                reason = f"statistics of snapshot {root.snapshot.id}, which expires"
+                yield Freed("statistics", self._paths.statistics(name), None, reason, name)
 
     def _whole(self, root: Root, found: Iterator[Freed]) -> tuple[Freed, ...]:
         """Return all of `found`, or nothing when one of its files cannot be located."""

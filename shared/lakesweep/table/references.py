@@ -4,10 +4,13 @@ This is the one check that stands between a plan and a lost file. It asks every 
 is used twice: when a plan is made, for all roots that stay, and before every batch of deletions, for the roots that
 appeared meanwhile.
 
+A changelog document needs what a reader of changes opens: its changelog list with manifests and files, or, where the
+writer produces none, the lists and manifests of its snapshot and the files that its delta added. Index files and
+statistics it does not need, and expiry does not keep them for it.
+
 What it cannot read it reports as unknown, by kind of file: an unreadable manifest hides data files, an unreadable list
-hides manifests as well, an unreadable index manifest hides index files. Two things are no damage: the changelog list of
-a tag (expiry removes it, the tag keeps naming it), and the base and delta lists of a changelog document that has a
-changelog list (they went when its snapshot became a changelog).
+hides manifests as well, an unreadable index manifest hides index files. One thing is no damage: the missing changelog
+list of a tag or of a copy of its snapshot (expiry removes it, they keep naming it).
 """
 
 from collections import defaultdict
@@ -95,15 +98,18 @@ class _Search:
     def _documents_and_lists(self, roots: tuple[RootFiles, ...]) -> None:
         for files in roots:
             snapshot = files.root.snapshot
-            named = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
-            if files.root.ref.kind != "tag" and snapshot.changelog_manifest_list is not None:
+            is_changelog = files.root.ref.kind == "changelog"
+            named: list[str | None] = []
+            if not (is_changelog and snapshot.changelog_manifest_list is not None):
+                named += [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+            if files.root.ref.kind != "tag":
                 named.append(snapshot.changelog_manifest_list)
-            named += [name for name in (snapshot.index_manifest, snapshot.statistics) if name is not None]
-            self._keep(files.root, named, self._other_names)
+            if not is_changelog:
+                named += [snapshot.index_manifest, snapshot.statistics]
+            self._keep(files.root, [name for name in named if name is not None], self._other_names)
             for content in (files.base, files.delta):
                 if isinstance(content, Unreadable):
-                    # A snapshot's base and delta lists go when it becomes a changelog with a list of its own.
-                    if not (content.missing and files.root.ref.kind == "changelog"):
+                    if not (content.missing and is_changelog):
                         self._hidden(files.root, content, "manifest", "data", "extra", "changelog")
                 else:
                     self._manifests(files.root, content)
@@ -127,13 +133,13 @@ class _Search:
     def _index_files(self, roots: tuple[RootFiles, ...]) -> None:
         named: dict[str, list[Root]] = defaultdict(list)
         for files in roots:
-            if files.root.snapshot.index_manifest is not None:
+            if files.root.snapshot.index_manifest is not None and files.root.ref.kind != "changelog":
                 named[files.root.snapshot.index_manifest].append(files.root)
         for name, content in self._reader.index_manifests(named).items():
             for root in named[name]:
                 if not isinstance(content, Unreadable):
                     self._keep(root, (entry.file_name for entry in content), self._index_names)
-                elif not (content.missing and root.ref.kind == "changelog"):
+                else:
                     self._hidden(root, content, "index")
 
     def _data_files(self, roots: tuple[RootFiles, ...]) -> None:
@@ -157,7 +163,7 @@ class _Search:
         root = files.root
         added: list[ManifestEntry] = []
         gone: set[object] = set()
-        for meta in files.manifests():
+        for meta in _state_manifests(files):
             content = found[meta.file_name]
             if isinstance(content, Unreadable):
                 if not (content.missing and root.ref.kind == "changelog"):
@@ -168,10 +174,8 @@ class _Search:
                     added.append(entry)
                 else:
                     gone.add(entry.identity)
-        live = [entry for entry in added if entry.identity not in gone]
-        if root.ref.kind == "changelog":
-            # Its reader replays the delta, so what the delta added counts even where the delta deleted it again.
-            live += [entry for entry in self._entries(files.delta, found) if entry.is_add]
+        # A reader of changes replays a changelog's delta, so what it added counts even where it deleted that again.
+        live = [entry for entry in added if root.ref.kind == "changelog" or entry.identity not in gone]
         if root.ref.kind != "tag":
             live += self._changelog_entries(files, found)
         for entry in live:
@@ -185,17 +189,15 @@ class _Search:
             else:
                 yield from (entry for entry in content if entry.is_add)
 
-    @staticmethod
-    def _entries(
-        content: tuple[ManifestMeta, ...] | Unreadable, found: dict[str, Entries | Unreadable]
-    ) -> Iterator[ManifestEntry]:
-        for meta in content if isinstance(content, tuple) else ():
-            entries = found[meta.file_name]
-            if not isinstance(entries, Unreadable):
-                yield from entries
+
+def _state_manifests(files: RootFiles) -> tuple[ManifestMeta, ...]:
+    """Return the manifests whose entries make up a root's data files; of a changelog, those of its delta alone."""
+    if files.root.ref.kind != "changelog":
+        return files.manifests()
+    return files.delta if isinstance(files.delta, tuple) else ()
 
 
 def _manifests_of(files: RootFiles) -> Iterator[ManifestMeta]:
-    yield from files.manifests()
+    yield from _state_manifests(files)
     if files.root.ref.kind != "tag" and isinstance(files.changelog, tuple):
         yield from files.changelog

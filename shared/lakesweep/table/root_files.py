@@ -55,29 +55,42 @@ def read_root_files(
     """
     roots = tuple(roots)
     bases = reader.manifest_lists(
-        {root.snapshot.base_manifest_list: root.snapshot.base_manifest_list_size for root in roots}
+        {root.snapshot.base_manifest_list: root.snapshot.base_manifest_list_size for root in roots if _has_state(root)}
     )
     implied = _implied_deltas(roots, bases, going)
     wanted: dict[str, int | None] = {}
     for root in roots:
         snapshot = root.snapshot
-        if root.ref.path not in implied:
+        if _has_state(root) and root.ref.path not in implied:
             wanted[snapshot.delta_manifest_list] = snapshot.delta_manifest_list_size
         if snapshot.changelog_manifest_list is not None and with_changelog(root):
             wanted[snapshot.changelog_manifest_list] = snapshot.changelog_manifest_list_size
     lists = reader.manifest_lists(wanted)
+
+    def _delta(root: Root) -> ListContent:
+        if not _has_state(root):
+            return ()
+        return implied[root.ref.path] if root.ref.path in implied else lists[root.snapshot.delta_manifest_list]
 
     def files_of(root: Root) -> RootFiles:
         snapshot = root.snapshot
         changelog = snapshot.changelog_manifest_list
         return RootFiles(
             root=root,
-            base=bases[snapshot.base_manifest_list],
-            delta=implied[root.ref.path] if root.ref.path in implied else lists[snapshot.delta_manifest_list],
+            base=bases[snapshot.base_manifest_list] if _has_state(root) else (),
+            delta=_delta(root),
             changelog=lists[changelog] if changelog is not None and with_changelog(root) else None,
         )
 
     return {root.ref.path: files_of(root) for root in roots}
+
+
+def _has_state(root: Root) -> bool:
+    """Tell whether a root has base and delta lists.
+
+    A changelog with a list of its own has not: they went when its snapshot became a changelog.
+    """
+    return root.ref.kind != "changelog" or root.snapshot.changelog_manifest_list is None
 
 
 def _implied_deltas(

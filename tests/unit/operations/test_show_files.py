@@ -11,7 +11,8 @@ from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.files import Version, list_files
-from lakesweep.operations.show import ShownSnapshot, ShownTag, summarise
+from lakesweep.operations.show import summarise
+from lakesweep.operations.table_summary import ShownSnapshot, ShownTag
 from lakesweep.storage.local import LocalStore
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store
@@ -242,7 +243,7 @@ def test_retention_in_force(builder: TableBuilder) -> None:
         ({}, "states no retention", True),
         ({"snapshot.num-retained.min": "many"}, "snapshot.num-retained.min", False),
         ({"snapshot.num-retained.min": "5", "snapshot.num-retained.max": "4"}, "retain_max is 4", False),
-        ({"snapshot.time-retained": "1 h", "changelog.time-retained": "9 d"}, "changelogs outlive", True),
+        ({"snapshot.time-retained": "1 h", "changelog.num-retained.min": "some"}, "changelog.num-retained.min", True),
     ],
 )
 def test_odd_retention_is_a_warning(options: dict[str, str], words: str, readable: bool) -> None:
@@ -253,6 +254,16 @@ def test_odd_retention_is_a_warning(options: dict[str, str], words: str, readabl
     (warning,) = shown.warnings
     assert words in warning
     assert (shown.retention is not None) == readable
+
+
+def test_changelogs_that_outlive_snapshots() -> None:
+    """Their rules are shown beside those of the snapshots; else there are none."""
+    table = TableBuilder(MemoryStore(), options={"snapshot.time-retained": "1 h", "changelog.time-retained": "9 d"})
+    shown = summarise(table_at(table.store))
+    assert shown.changelog_retention is not None
+    assert shown.changelog_retention.time_retained_ms == 9 * 86_400_000
+    table.alter(options={"changelog.time-retained": "1 h"})
+    assert summarise(table_at(table.store)).changelog_retention is None
 
 
 def test_hints_that_are_off(builder: TableBuilder) -> None:
@@ -279,7 +290,7 @@ def test_summary_document(builder: TableBuilder) -> None:
     document: Any = summarise(table_at(builder.store)).to_json()
     assert tuple(document) == (
         "table", "branch", "type", "schema_id", "partition_keys", "primary_keys", "options", "retention",
-        "retention_stated", "branches", "snapshots", "changelogs", "tags", "consumers", "hints", "live", "warnings",
+        "changelog_retention", "retention_stated", "branches", "snapshots", "changelogs", "tags", "consumers", "hints", "live", "warnings",
     )  # fmt: skip
     assert tuple(document["retention"]) == ("retain_min", "retain_max", "time_retained_ms", "max_deletes")
     assert document["snapshots"]["latest"] == {"id": 3, "time_ms": 2 * TICK_MS}

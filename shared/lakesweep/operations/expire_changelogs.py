@@ -1,0 +1,189 @@
+"""`expire_changelogs`: drop long-lived changelogs that the retention no longer wants, and the files only they held."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lakesweep.errors import RefusedError
+from lakesweep.model.plan import Action, Delete, Plan, Put
+from lakesweep.model.policy import INT_MAX, ChangelogRetention
+from lakesweep.model.roots import Root, RootRef
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.operations.context import Table
+from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.operations.retention_options import (
+    ExpireArguments,
+    changelog_retention,
+    check_stated,
+    has_decoupled_changelog,
+    time_retained,
+)
+from lakesweep.plan.changelog_range import changelog_bounds, select_changelogs
+from lakesweep.plan.expire_snapshots import plan_files
+from lakesweep.table.documents import read_consumers
+from lakesweep.table.freed import find_freed_changelogs
+from lakesweep.table.metadata import MetadataReader
+from lakesweep.table.paths import TablePaths
+from lakesweep.table.references import find_references
+from lakesweep.table.root_files import read_root_files
+from lakesweep.table.stores import TableStores
+
+OPERATION = "expire_changelogs"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireChangelogsArguments:
+    """What a caller may ask for.
+
+    A call by hand keeps everything that it does not speak of, as the engine's does: table options play no part. The
+    pass after a commit goes by the table's options instead (`by_options`).
+    """
+
+    limits: ExpireArguments = field(default_factory=ExpireArguments)
+    delete_all: bool = False
+    """Every changelog, once all are older than the oldest snapshot."""
+    by_options: bool = False
+
+    def to_json(self) -> dict[str, object]:
+        """Return the arguments that were given."""
+        return {**self.limits.to_json(), **({"delete_all": True} if self.delete_all else {})}
+
+
+def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments) -> Plan:
+    """Plan the expiry of one branch's long-lived changelogs. A plan without actions means: nothing to do.
+
+    Raises:
+        RefusedError: Not such a table, rules that mean nothing, or a root that cannot be read.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+
+    Source: Paimon `ExpireChangelogImpl`.
+    """
+    draft = begin(table, OPERATION)
+    policy = _policy(draft, arguments)
+    snapshots, changelogs = draft.own.snapshots, draft.own.changelogs
+    if not snapshots or not changelogs:
+        return draft.plan((), _frame(draft, arguments, policy, ()))
+    if arguments.delete_all:
+        if changelogs[-1].id >= snapshots[0].id:
+            raise RefusedError(
+                f"table {table.ref}: changelog {changelogs[-1].id} is not older than the oldest snapshot "
+                f"{snapshots[0].id}; expected all changelogs to be older before all are deleted",
+                code="changelogs_not_separate",
+            )
+        return _plan(draft, arguments, policy, changelogs, end=None)
+    ids = [ref.id for ref in changelogs]
+    consumer_next = min(read_consumers(table.store, draft.own.consumers).values(), default=None)
+    limits = changelog_bounds(ids, snapshots[-1].id, policy, consumer_next)
+    asked = [ref for ref in changelogs if limits.age_from_id <= ref.id <= limits.hard_end_id]
+    times = {}
+    if policy.time_retained_ms is not None:
+        times = {root.ref.id: root.snapshot.time_ms for root in draft.own_documents(asked)}
+    chosen = select_changelogs(ids, snapshots[-1].id, times, policy, consumer_next, draft.now_ms)
+    if chosen is None:
+        return draft.plan((), _frame(draft, arguments, policy, ()))
+    going = [ref for ref in changelogs if ref.id in frozenset(chosen.expired)]
+    return _plan(draft, arguments, policy, going, end=chosen.end_id)
+
+
+def _policy(draft: Draft, arguments: ExpireChangelogsArguments) -> ChangelogRetention:
+    limits = arguments.limits
+    options = {**draft.schema.options, **limits.options}
+    try:
+        if limits.unattended:
+            check_stated(options)
+        has_decoupled_changelog(options)  # values that do not parse are refused even where they play no part
+        if arguments.by_options:
+            return changelog_retention(options)
+        retention = ChangelogRetention(
+            retain_min=1 if limits.retain_min is None else limits.retain_min,
+            retain_max=INT_MAX if limits.retain_max is None else limits.retain_max,
+            time_retained_ms=None
+            if limits.older_than_ms is None
+            else time_retained(limits.older_than_ms, draft.now_ms, draft.table.clock_ms()),
+            limit=INT_MAX if limits.max_deletes is None else limits.max_deletes,
+        )
+        retention.check()
+    except RefusedError as error:
+        raise RefusedError(f"table {draft.table.ref}: {error}", code=error.code) from error
+    return retention
+
+
+def _frame(
+    draft: Draft, arguments: ExpireChangelogsArguments, policy: ChangelogRetention, going: Sequence[RootRef]
+) -> Frame:
+    snapshots = draft.own.snapshots
+    return Frame(
+        arguments=arguments.to_json(),
+        policy=policy.to_json(),
+        snapshots={
+            "earliest": snapshots[0].id if snapshots else None,
+            "latest": snapshots[-1].id if snapshots else None,
+            "expired": [ref.id for ref in going],
+        },
+    )
+
+
+def _plan(
+    draft: Draft,
+    arguments: ExpireChangelogsArguments,
+    policy: ChangelogRetention,
+    going: Sequence[RootRef],
+    end: int | None,
+) -> Plan:
+    """Plan the removal of `going`; `end` is the first changelog that stays, `None` when none does."""
+    store, own = draft.table.store, draft.own
+    expiring = draft.own_documents(going)
+    others = draft.other_documents(ref.path for ref in going)
+    reader = MetadataReader(store)
+    files = read_root_files(reader, [*expiring, *others.roots], with_changelog=lambda root: root.ref.kind != "tag")
+    freed = find_freed_changelogs(reader, TablePaths(draft.schema), [files[root.ref.path] for root in expiring])
+    references = find_references(reader, [files[root.ref.path] for root in others.roots], freed.files, own.name)
+    latest = own.snapshots[-1].path
+    if latest in references.unreadable_roots:
+        problem = next(iter(references.problems()))
+        raise RefusedError(
+            f"table {draft.table.ref}: the newest snapshot cannot be read ({problem}); expected a readable one before "
+            "changelogs go",
+            code="unreadable_root",
+        )
+    stores = TableStores(store, draft.external_roots(freed.files))
+    deletes, kept = plan_files(freed.files, references, lambda path: stores.root_of(path) is not None)
+    vanished = tuple(f"{ref} vanished while the plan was made" for ref in others.vanished)
+    return draft.plan(
+        (*_documents(draft, expiring), *_hints(draft, end), *deletes),
+        _frame(draft, arguments, policy, going),
+        end_id=end,
+        kept={**_kept(own.changelogs, going), **kept},
+        warnings=(*freed.warnings, *references.problems(), *vanished),
+    )
+
+
+def _documents(draft: Draft, expiring: Sequence[Root]) -> tuple[Delete, ...]:
+    return tuple(
+        Delete(
+            "documents",
+            "changelog_document",
+            root.ref.path,
+            root.ref.size_bytes,
+            f"changelog {root.ref.id} is past the retention of changelogs",
+            etag=root.ref.etag,
+            body=root.body.decode("utf-8", "surrogateescape"),
+        )
+        for root in expiring
+    )
+
+
+def _hints(draft: Draft, end: int | None) -> tuple[Action, ...]:
+    folder = f"{branch_dir(draft.own.name)}changelog/"
+    if end is not None:
+        return (Put("hints", "hint", f"{folder}EARLIEST", str(end), f"changelog {end} is the first that stays"),)
+    return tuple(
+        Delete("hints", "hint", hint.path, hint.size_bytes, "no changelog stays")
+        for path, hint in sorted(draft.own.hints.items())
+        if path.startswith("changelog/")
+    )
+
+
+def _kept(changelogs: Sequence[RootRef], going: Sequence[RootRef]) -> dict[str, int]:
+    staying = len(changelogs) - len(going)
+    return {"changelog_retention": staying} if staying else {}

@@ -1,0 +1,112 @@
+"""The summary of a table: the values that `show` finds."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSnapshot:
+    """A snapshot or changelog document by id."""
+
+    id: int
+    time_ms: int
+    """When it was committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRange:
+    """Snapshots or changelogs from the earliest to the latest."""
+
+    count: int
+    earliest: ShownSnapshot | None = None
+    latest: ShownSnapshot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTag:
+    """A tag."""
+
+    name: str
+    snapshot_id: int
+    time_ms: int
+    """When its snapshot was committed."""
+    created: str | None
+    """ISO-8601 by the clock of who made it, without a zone; only tags with a time to live say it."""
+    time_retained_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHint:
+    """A hint file and what it should say."""
+
+    path: str
+    value: int | None
+    """`None`: not a snapshot id."""
+    expected: int | None
+    """`None`: there is nothing that it could name."""
+    off: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLive:
+    """What the latest snapshot consists of."""
+
+    files: int
+    bytes: int
+    rows: int
+    manifests: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """Everything that `show` says."""
+
+    table: str
+    branch: str
+    type: str
+    schema_id: int
+    partition_keys: tuple[str, ...]
+    primary_keys: tuple[str, ...]
+    options: Mapping[str, str]
+    """Those that matter for retention, as the schema states them."""
+    retention: SnapshotRetention | None
+    """The rules in force; `None` when an option does not parse or refuses."""
+    changelog_retention: ChangelogRetention | None
+    """The rules for long-lived changelogs; `None` when changelogs go with their snapshots."""
+    retention_stated: bool
+    """The schema states a retention, so unattended maintenance may delete."""
+    branches: tuple[str, ...]
+    snapshots: ShownRange
+    changelogs: ShownRange
+    tags: tuple[ShownTag, ...]
+    consumers: Mapping[str, int]
+    """Consumer -> smallest snapshot id that it still needs."""
+    hints: tuple[ShownHint, ...]
+    live: ShownLive | None
+    """`None`: there is no snapshot."""
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the document described in `docs/cli_json.md`."""
+        return {
+            "table": self.table,
+            "branch": self.branch,
+            "type": self.type,
+            "schema_id": self.schema_id,
+            "partition_keys": list(self.partition_keys),
+            "primary_keys": list(self.primary_keys),
+            "options": dict(self.options),
+            "retention": self.retention and self.retention.to_json(),
+            "changelog_retention": self.changelog_retention and self.changelog_retention.to_json(),
+            "retention_stated": self.retention_stated,
+            "branches": list(self.branches),
+            "snapshots": asdict(self.snapshots),
+            "changelogs": asdict(self.changelogs),
+            "tags": [asdict(tag) for tag in self.tags],
+            "consumers": [{"id": name, "next_snapshot": next_id} for name, next_id in self.consumers.items()],
+            "hints": [asdict(hint) for hint in self.hints],
+            "live": self.live and asdict(self.live),
+            "warnings": list(self.warnings),
+        }
