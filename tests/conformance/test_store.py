@@ -45,9 +45,9 @@ def race(count: int, run: Callable[[int], object]) -> list[object]:
         return list(pool.map(start, range(count)))
 
 
-def wins(put: Callable[[], str]) -> bool:
+def wins(store: Store, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> bool:
     try:
-        put()
+        store.put(key, data, if_absent=if_absent, if_match=if_match)
     except PreconditionFailedError:
         return False
     return True
@@ -269,7 +269,7 @@ def test_if_absent_has_one_winner(store: Store) -> None:
 
         def run(writer: int, body: str = body, names: list[str] = names) -> list[str]:
             data = body.format(writer).encode()
-            return [name for name in names if wins(lambda: store.put(name, data, if_absent=True))]
+            return [name for name in names if wins(store, name, data, if_absent=True)]
 
         won = [name for found in race(THREADS, run) for name in found]  # type: ignore[attr-defined]
         assert sorted(won) == names
@@ -280,7 +280,7 @@ def test_if_match_has_one_winner(store: Store) -> None:
     etags = {name: store.put(name, b"start") for name in names}
 
     def run(writer: int) -> list[str]:
-        return [name for name in names if wins(lambda: store.put(name, b"by %d" % writer, if_match=etags[name]))]
+        return [name for name in names if wins(store, name, b"by %d" % writer, if_match=etags[name])]
 
     won = [(writer, name) for writer, found in enumerate(race(THREADS, run)) for name in found]  # type: ignore[arg-type]
     assert sorted(name for _, name in won) == names
@@ -296,7 +296,7 @@ def test_counter_loses_nothing(store: Store) -> None:
         for _ in range(5):
             while True:
                 body = store.read("counter")
-                if wins(lambda body=body: store.put("counter", b"%d" % (int(body.data) + 1), if_match=body.etag)):  # type: ignore[misc]
+                if wins(store, "counter", b"%d" % (int(body.data) + 1), if_match=body.etag):
                     break
 
     race(4, run)
@@ -363,7 +363,7 @@ def test_one_deleter_wins(store: Store) -> None:
         def run(who: int, key: str = key, etag: str = etag) -> bool:
             if who == 0:
                 return store.delete([DeleteRequest(key, etag)])[0].code == "deleted"
-            return wins(lambda: store.put(key, b"taken over", if_match=etag))
+            return wins(store, key, b"taken over", if_match=etag)
 
         deleted, replaced = race(2, run)
         assert deleted != replaced

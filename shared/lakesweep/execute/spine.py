@@ -45,10 +45,13 @@ class Executed:
     """How an execution ended."""
 
     status: str
-    """`done`, `partial` (some objects are still there) or `stale` (the table moved)."""
+    """`done`, `partial` (some objects are still there), `stale` (the table moved) or `interrupted` (an error came after
+    the first deletion; the next run finishes the plan)."""
     outcome: Outcome
     message: str = ""
-    """Why it is stale."""
+    """Why it is stale or interrupted."""
+    code: str = ""
+    """The word for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,13 @@ def execute(
     Raises:
         LeaseHeldError: Another run maintains this table.
         LeaseLostError: The lease went to another run; this one stopped.
-        StorageError: A request failed; the intent stays, and the next run finishes the plan.
+        StorageError: A request failed before anything was deleted; the intent stays, and the next run goes on.
     """
     lease = acquire(env.area, run_id)
     try:
         executed = _Execution(env, plan, run_id, lease, grace_ms, earlier_runs).run()
+        if executed.status == "interrupted":
+            return executed
         lease.check()
         runs = (*earlier_runs, run_id)
         end_plan(env.area, plan.header.plan_id, PlanEnd(executed.status, run_id, env.area.store.now_ms(), runs))
@@ -141,6 +146,10 @@ class _Execution:
             self._carry_out(pending)
         except StalePlanError as error:
             return self._after_stale(pending, error)
+        except MaintenanceError as error:
+            if not self._outcome.deleted:
+                raise
+            return Executed("interrupted", self._outcome, str(error), error.code)
         return Executed("partial" if self._outcome.failed else "done", self._outcome)
 
     def _carry_out(self, pending: Sequence[Action]) -> None:
@@ -234,7 +243,7 @@ class _Execution:
             self._salvage([a for a in pending if isinstance(a, Delete) and a.phase != DOCUMENT_PHASE])
         elif self._documents_gone:
             self._restore_documents()
-        return Executed("stale", self._outcome, str(error))
+        return Executed("stale", self._outcome, str(error), error.code)
 
     def _restore_documents(self) -> None:
         """Put documents back, as far as the table has not left them behind.

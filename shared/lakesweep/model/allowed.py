@@ -19,6 +19,7 @@ _BUCKET = re.compile(
 _DELETE_PATHS = {
     "snapshot": (re.compile(_BRANCH + r"snapshot/snapshot-[0-9]+", _ANY),),
     "changelog_document": (re.compile(_BRANCH + r"changelog/changelog-[0-9]+", _ANY),),
+    "consumer": (re.compile(_BRANCH + r"consumer/consumer-[^/]+", _ANY),),
     "hint": (re.compile(_BRANCH + r"changelog/(?:EARLIEST|LATEST)", _ANY),),
     "data": (_BUCKET,),
     "extra": (_BUCKET,),
@@ -32,6 +33,7 @@ _DELETE_PATHS = {
 _PUT_PATHS = {
     "hint": re.compile(_BRANCH + r"(?:snapshot|changelog)/(?:EARLIEST|LATEST)", _ANY),
     "changelog_document": re.compile(_BRANCH + r"changelog/changelog-[0-9]+", _ANY),
+    "consumer": re.compile(_BRANCH + r"consumer/consumer-[^/]+", _ANY),
 }
 _EXTERNAL_KINDS = frozenset({"data", "extra", "changelog", "index"})
 _EXTERNAL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/)?/.+", _ANY)

@@ -41,8 +41,9 @@ class RunReport:
 
     def all_warnings(self) -> tuple[str, ...]:
         """Return what people should know: of the plan, of the run, of its steps."""
-        own = (self.plan.header.warnings if self.plan else ()) + self.warnings
-        return own + tuple(warning for step in self.steps or () for warning in step.all_warnings())
+        if self.steps is not None:
+            return self.warnings + tuple(warning for step in self.steps for warning in step.all_warnings())
+        return (self.plan.header.warnings if self.plan else ()) + self.warnings
 
     def to_json(self) -> dict[str, object]:
         """Return the document described in `docs/cli_json.md`."""

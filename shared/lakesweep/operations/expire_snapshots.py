@@ -14,6 +14,7 @@ from lakesweep.model.policy import SnapshotRetention
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.operations.expire_consumers import forgotten_consumers
 from lakesweep.operations.retention_options import (
     ExpireArguments,
     changelog_producer,
@@ -53,7 +54,7 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments) -> Plan:
     if not snapshots:
         return draft.plan((), _frame(arguments, policy, None))
     options = {**draft.schema.options, **arguments.options}
-    consumer_next = _consumer_next(draft, options)
+    consumer_next = _consumer_next(draft, options, arguments.unattended)
     ids = [ref.id for ref in snapshots]
     limits = bounds(ids, policy, consumer_next)
     oldest = _oldest_documents(draft, limits, draft.now_ms - policy.time_retained_ms)
@@ -88,10 +89,13 @@ def lifecycle_of(options: Mapping[str, str]) -> Lifecycle:
     return Lifecycle.BY_DELTA if changelog_producer(options) == "none" else Lifecycle.BY_CHANGELOG
 
 
-def _consumer_next(draft: Draft, options: Mapping[str, str]) -> int | None:
+def _consumer_next(draft: Draft, options: Mapping[str, str], unattended: bool) -> int | None:
     if consumers_bind_changelogs_only(options):
         return None
-    return min(read_consumers(draft.table.store, draft.own.consumers).values(), default=None)
+    # The pass after a commit removes forgotten consumers first, so its plan does not wait for them.
+    forgotten = forgotten_consumers(draft, options) if unattended else ()
+    consumers = [ref for ref in draft.own.consumers if ref not in forgotten]
+    return min(read_consumers(draft.table.store, consumers).values(), default=None)
 
 
 def _frame(arguments: ExpireArguments, policy: SnapshotRetention, chosen: SnapshotRange | None) -> Frame:
@@ -108,11 +112,8 @@ def _frame(arguments: ExpireArguments, policy: SnapshotRetention, chosen: Snapsh
 
 def _oldest_documents(draft: Draft, limits: RangeBounds, cutoff_ms: int) -> tuple[Root, ...]:
     """Read documents from the oldest that age decides on, up to the first young one."""
-    asked = [
-        successor
-        for ref, successor in pairwise(draft.own.snapshots)
-        if limits.age_from_id <= ref.id < limits.hard_end_id
-    ]
+    pairs = [pair for pair in pairwise(draft.own.snapshots) if limits.age_from_id <= pair[0].id < limits.hard_end_id]
+    asked = [ref for ref, _ in pairs[:1]] + [successor for _, successor in pairs]
     roots: list[Root] = []
     for chunk in _chunks(asked):
         found = draft.own_documents(chunk)

@@ -1,21 +1,27 @@
 """`maintain`: the pass that follows a commit.
 
-It applies the table's own options and nothing else. Steps run in the engine's order; a step that refuses does not keep
-the next from running.
+It applies the table's own options and nothing else, in the engine's order: consumers, snapshots, changelogs. A step
+that refuses does not keep the next from running, except that nothing runs where no retention is stated.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from lakesweep.errors import RefusedError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport, Status
+from lakesweep.operations import expire_changelogs, expire_consumers, expire_snapshots
 from lakesweep.operations.context import Table
-from lakesweep.operations.expire_snapshots import OPERATION as EXPIRE_SNAPSHOTS
+from lakesweep.operations.draft import begin
+from lakesweep.operations.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
+from lakesweep.operations.expire_consumers import EXPIRATION_TIME, ConsumerArguments, plan_expire_consumers
 from lakesweep.operations.expire_snapshots import plan_expire_snapshots
-from lakesweep.operations.retention_options import ExpireArguments
-from lakesweep.operations.run import plan_and_execute, plan_only
+from lakesweep.operations.retention_options import ExpireArguments, has_decoupled_changelog
+from lakesweep.operations.run import plan_and_execute, plan_only, refused
 
 OPERATION = "maintain"
+
+Step = tuple[str, Callable[[Table], Plan]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,30 +33,49 @@ class MaintainArguments:
 
 def maintain(table: Table, arguments: MaintainArguments, *, execute: bool) -> RunReport:
     """Run the maintenance that the table's stated options ask for."""
-
-    def planner(target: Table) -> Plan:
-        return plan_expire_snapshots(target, ExpireArguments(options=arguments.options, unattended=True))
-
     run = plan_and_execute if execute else plan_only
-    return fold(table, (run(table, EXPIRE_SNAPSHOTS, planner),))
+    try:
+        steps = tuple(run(table, name, planner) for name, planner in _steps(table, arguments.options))
+    except RefusedError as error:
+        steps = (refused(table, expire_snapshots.OPERATION, error),)
+    return fold(table, steps)
+
+
+def _steps(table: Table, options: Mapping[str, str]) -> Iterator[Step]:
+    """Yield the steps that the table's options ask for.
+
+    The first step finds out about the table; only options that ask for more cost a further look at it.
+    """
+    limits = ExpireArguments(options=options, unattended=True)
+    stated = {**begin(table, OPERATION).schema.options, **options}
+    if EXPIRATION_TIME in stated:
+        yield (
+            expire_consumers.EXPIRE,
+            lambda target: plan_expire_consumers(target, ConsumerArguments(options=options)),
+        )
+    yield expire_snapshots.OPERATION, lambda target: plan_expire_snapshots(target, limits)
+    if has_decoupled_changelog(stated):
+        by_options = ExpireChangelogsArguments(limits=limits, by_options=True)
+        yield expire_changelogs.OPERATION, lambda target: plan_expire_changelogs(target, by_options)
 
 
 def fold(table: Table, steps: tuple[RunReport, ...]) -> RunReport:
-    """Fold the reports of the steps into one."""
+    """Fold the reports of the steps into one; plan and outcome are those of the snapshots' step."""
     statuses = [step.status for step in steps]
     status: Status = next(
         (worst for worst in ("stale", "partial", "refused", "done", "planned") if worst in statuses), "nothing_to_do"
     )
+    main = next((step for step in steps if step.operation == expire_snapshots.OPERATION), steps[0])
     return RunReport(
         operation=OPERATION,
         table=table.ref.location,
         branch=table.ref.branch,
         status=status,
-        plan=steps[0].plan,
-        run_id=next((step.run_id for step in steps if step.run_id), None),
+        plan=main.plan,
+        run_id=main.run_id or next((step.run_id for step in steps if step.run_id), None),
         executed=any(step.executed for step in steps),
         refusal=next((step.refusal for step in steps if step.refusal), None),
-        outcome=steps[0].outcome,
+        outcome=main.outcome,
         requests=table.counter.snapshot(),
         steps=steps,
     )

@@ -3,7 +3,7 @@
 A dry run is the same plan that nobody executes. A run that finds nothing to do writes nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from lakesweep.control import intent as intents
 from lakesweep.control.area import ControlArea
@@ -55,16 +55,16 @@ def plan_and_execute(table: Table, operation: str, planner: Planner, *, grace_ms
     """Plan and carry the plan out; a plan that an earlier run began is finished first."""
     area = require_area(table)
     try:
-        finish_begun(table)
+        finished = finish_begun(table)
         plan = _plan(table, planner)
     except RefusedError as error:
         return refused(table, operation, error)
     if not plan.actions:
-        return _report(table, operation, "nothing_to_do", plan)
+        return finished or _report(table, operation, "nothing_to_do", plan)
     store_plan(area, plan)
     if plan.header.needs_confirmation:
         return refused(table, operation, _unconfirmed(plan), plan)
-    return _execute(table, plan, grace_ms=grace_ms)
+    return _execute(table, plan, grace_ms=grace_ms, warnings=_finished_first(finished))
 
 
 def execute_stored(table: Table, plan_id: str, *, confirm: str | None = None, grace_ms: int = 0) -> RunReport:
@@ -130,7 +130,24 @@ def _plan(table: Table, planner: Planner) -> Plan:
     return planner(table)
 
 
-def _execute(table: Table, plan: Plan, *, grace_ms: int = 0, earlier_runs: tuple[str, ...] = ()) -> RunReport:
+def _finished_first(finished: RunReport | None) -> tuple[str, ...]:
+    if finished is None or finished.plan is None:
+        return ()
+    outcome = finished.outcome.deleted if finished.outcome else 0
+    return (
+        f"run {finished.run_id} first finished plan {finished.plan.header.plan_id}, which an earlier run had begun: "
+        f"{finished.status}, {outcome} deleted",
+    )
+
+
+def _execute(
+    table: Table,
+    plan: Plan,
+    *,
+    grace_ms: int = 0,
+    earlier_runs: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
+) -> RunReport:
     area = require_area(table)
     started_ms = table.store.now_ms()
     run_id = new_id(started_ms)
@@ -139,22 +156,26 @@ def _execute(table: Table, plan: Plan, *, grace_ms: int = 0, earlier_runs: tuple
         executed = execute(env, plan, run_id, grace_ms=grace_ms, earlier_runs=earlier_runs)
     except RefusedError as error:
         return refused(table, plan.header.operation, error, plan)
-    report = _executed_report(table, plan, run_id, executed)
+    report = _executed_report(table, plan, run_id, executed, warnings)
     store_report(area, run_id, report.to_json(), report.all_warnings(), started_ms, table.store.now_ms())
     return report
 
 
-def _executed_report(table: Table, plan: Plan, run_id: str, executed: Executed) -> RunReport:
-    status: Status = {"done": "done", "partial": "partial"}.get(executed.status, "stale")  # type: ignore[assignment]
+_STATUS: Mapping[str, Status] = {"done": "done", "partial": "partial", "stale": "stale", "interrupted": "partial"}
+
+
+def _executed_report(table: Table, plan: Plan, run_id: str, executed: Executed, warnings: tuple[str, ...]) -> RunReport:
+    after = f"; the next run finishes plan {plan.header.plan_id}" if executed.status == "interrupted" else ""
     return RunReport(
         operation=plan.header.operation,
         table=table.ref.location,
         branch=plan.header.branch,
-        status=status,
+        status=_STATUS[executed.status],
         plan=plan,
         run_id=run_id,
         executed=True,
-        refusal=Refusal("stale", executed.message) if status == "stale" else None,
+        warnings=warnings,
+        refusal=Refusal(executed.code, executed.message + after) if executed.message else None,
         outcome=executed.outcome,
         requests=table.counter.snapshot(),
     )

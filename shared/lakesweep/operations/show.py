@@ -12,6 +12,7 @@ from lakesweep.operations.files import read_all
 from lakesweep.operations.retention_options import (
     STATED_RETENTION,
     ExpireArguments,
+    changelog_retention,
     has_decoupled_changelog,
     snapshot_retention,
 )
@@ -70,17 +71,18 @@ def summarise(table: Table) -> TableSummary:
     )
 
 
-def _retention(table: Table, schema: TableSchema) -> tuple[SnapshotRetention | None, list[str]]:
+def _retention(
+    table: Table, schema: TableSchema
+) -> tuple[SnapshotRetention | None, ChangelogRetention | None, list[str]]:
+    """Return the rules for snapshots and for long-lived changelogs, as far as the options make sense."""
+    rules = changelog_rules = None
     problems = []
     try:
-        has_decoupled_changelog(schema.options)
+        rules = snapshot_retention(schema.options, ExpireArguments(), table.store.now_ms(), table.clock_ms())
+        changelog_rules = changelog_retention(schema.options) if has_decoupled_changelog(schema.options) else None
     except RefusedError as error:
         problems.append(str(error))
-    try:
-        rules = snapshot_retention(schema.options, ExpireArguments(), table.store.now_ms(), table.clock_ms())
-    except RefusedError as error:
-        return None, list(dict.fromkeys([*problems, str(error)]))
-    return rules, problems
+    return rules, changelog_rules, problems
 
 
 def _branches(listing: TableListing) -> tuple[str, ...]:

@@ -68,13 +68,14 @@ def select_range(
 ) -> SnapshotRange:
     """Choose the snapshots to drop.
 
-    A snapshot is old enough only when its *successor* was committed strictly before the cutoff; its own time is never
-    asked. The first young successor shields everything after it.
+    A snapshot is old enough only when its *successor* was committed strictly before the cutoff, as in the engine from
+    2.0 on. Earlier ones ask its own time, which matters only where clocks run backwards; there both must be old, so
+    that no engine keeps more. The first young snapshot shields everything after it.
 
     Args:
         ids: Ids of the snapshots that exist, ascending, at least one. What exists, not what a hint says.
-        time_ms: Commit times of (at least) the successors of the ids from `age_from_id` up to `hard_end_id`. Where ids
-            are missing, the successor is the next one that exists.
+        time_ms: Commit times of (at least) the ids from `age_from_id` up to `hard_end_id` and of the successor of each.
+            Where ids are missing, the successor is the next one that exists.
         policy: Checked retention.
         consumer_next: The smallest id that a consumer still needs.
         now_ms: The time of the run; the cutoff is `now_ms - policy.time_retained_ms`.
@@ -85,7 +86,9 @@ def select_range(
     cutoff_ms = now_ms - policy.time_retained_ms
     end = limits.hard_end_id
     for snapshot_id, successor in pairwise(ids):
-        if limits.age_from_id <= snapshot_id < limits.hard_end_id and time_ms[successor] >= cutoff_ms:
+        if not limits.age_from_id <= snapshot_id < limits.hard_end_id:
+            continue
+        if max(time_ms[snapshot_id], time_ms[successor]) >= cutoff_ms:
             end = snapshot_id
             break
     end = max(end, limits.first_id)

@@ -152,6 +152,10 @@ class S3Store:
         Further codes: `unsupported_condition` (the server says that it has no If-Match for deletes; the object stays),
         `not_tried` (earlier windows took too long), `not_in_answer` (S3 said nothing about this key), and the error
         codes of S3 and botocore. All of them are failures.
+
+        AWS checks the ETag of a single delete; there are servers that ignore it, and nothing in their answer says so.
+        In a versioned bucket a request whose answer was lost, and which was repeated, leaves two markers; the result
+        names the second.
         """
         count_deletes(requests, self.location)
         started = time.monotonic()

@@ -53,8 +53,8 @@ class DeleteResult:
 
     key: str
     code: str
-    """`deleted`, `already_gone`, or why it failed: `precondition_failed`, `access_denied`, `is_link`, `is_directory`,
-    or another word of the store."""
+    """`deleted`, `already_gone`, or why it failed: `precondition_failed`, `access_denied`, `bad_key`, `is_link`,
+    `is_directory`, or another word of the store."""
     version_id: str | None = None
     """The delete marker that a versioned bucket made; deleting that marker brings the object back."""
 
@@ -76,7 +76,8 @@ class Store(Protocol):
 
         Args:
             prefix: `""` for everything, or a folder with its closing slash (`snapshot/`). Directory markers
-                (keys that end in `/`) are not yielded. A folder that does not exist yields nothing.
+                (keys that end in `/`) are not yielded. A folder that does not exist yields nothing. One that is reached
+                through a symbolic link yields that link alone, so that it never looks empty.
 
         Raises:
             StorageError: Any page failed; what was yielded before is not the whole.
@@ -105,9 +106,10 @@ class Store(Protocol):
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
         """Delete up to 1 000 keys and say for each what became of it, in the order of `requests`.
 
-        Requests without an ETag travel together (one request of the store); those with one go singly, in ascending
-        windows, where the store checks them. A missing object is `already_gone` where the store can tell, else
-        `deleted`.
+        Requests without an ETag travel together (one request of the store) and first; those with one go singly, in the
+        order of `requests`, some at a time: where a failure of one must keep the next from going, ask for them in
+        separate calls. A missing object is `already_gone` where the store can tell, else `deleted`. A key that is no
+        key fails alone (`bad_key`).
 
         Raises:
             StorageError: The request as a whole failed; any of the keys may be gone.

@@ -111,7 +111,6 @@ def test_a_link_where_roots_live(folder: Path, control: Path) -> None:
         (["--older-than", "9999999999999999999"], "cutoff_in_future"),
         (["--option", "snapshot.num-retained.min=many"], "bad_option"),
         (["--option", "snapshot.time-retained=1 fortnight"], "bad_option"),
-        (["--option", "changelog.time-retained=900 d"], "decoupled_changelog"),
         (["--branch", "no-such"], "no_such_branch"),
         (["--branch", ""], "no_such_branch"),
         (["--branch", "../.."], "no_such_branch"),

@@ -135,9 +135,10 @@ def test_below_the_ceiling_only_the_old_go(case: Case) -> None:
 def test_times_outside_the_bounds_are_not_asked_for(case: Case) -> None:
     limits = bounds(case.ids, case.policy, case.consumer)
     asked = {
-        successor: case.time_ms[successor]
-        for i, successor in pairwise(case.ids)
-        if limits.age_from_id <= i < limits.hard_end_id
+        snapshot_id: case.time_ms[snapshot_id]
+        for pair in pairwise(case.ids)
+        for snapshot_id in pair
+        if limits.age_from_id <= pair[0] < limits.hard_end_id
     }
     assert case.select() == select_range(case.ids, asked, case.policy, case.consumer, case.now_ms)
 

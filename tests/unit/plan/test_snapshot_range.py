@@ -130,8 +130,16 @@ def test_s11_the_run_counts_documents_and_reads_every_delta() -> None:
 
 def test_s16_snapshots_after_the_first_young_one_are_not_asked_for() -> None:
     row = ROWS["S16-the-first-young-successor-decides"]
-    known = {i: row.time_ms[i] for i in (2, 3, 4)}
+    known = {i: row.time_ms[i] for i in (1, 2, 3, 4)}
     assert select_range(range(1, 7), known, row.policy, None, row.now).expired == (1, 2)
+
+
+def test_a_first_snapshot_that_is_young_by_its_own_time_stays() -> None:
+    """Clocks ran backwards. Engines before 2.0 ask its own time, so that counts as well; equality protects."""
+    policy = SnapshotRetention(retain_min=1, time_retained_ms=1_000)
+    times = {1: 5_000, 2: 100, 3: 200, 4: 9_000}
+    assert select_range(range(1, 5), times, policy, None, 6_000).expired == ()
+    assert select_range(range(1, 5), times, policy, None, 6_001).expired == (1, 2)
 
 
 def test_s17_a_missing_earliest_hint_is_written() -> None:

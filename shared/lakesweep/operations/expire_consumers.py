@@ -1,0 +1,147 @@
+"""Consumers: the marks that streaming readers leave, and how to be rid of the forgotten ones.
+
+A consumer holds back the expiry of everything from its next snapshot on. One that nobody moves any more holds it back
+for ever, unless the table says how long (`consumer.expiration-time`).
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lakesweep.errors import FormatError, RefusedError, UsageError
+from lakesweep.format.options import parse_duration_ms
+from lakesweep.model.plan import Delete, Plan, Put
+from lakesweep.model.roots import DocumentRef
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.operations.context import Table
+from lakesweep.operations.draft import Draft, Frame, begin
+
+EXPIRE = "expire_consumers"
+CLEAR = "clear_consumers"
+RESET = "reset_consumer"
+EXPIRATION_TIME = "consumer.expiration-time"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerArguments:
+    """What a caller of one of the consumer operations may ask for."""
+
+    consumer: str | None = None
+    """The consumer to reset."""
+    next_snapshot: int | None = None
+    """Where it goes on; `None` removes it."""
+    including: str | None = None
+    """Pattern of consumers to clear; it must match a whole name."""
+    excluding: str | None = None
+    """Pattern of consumers to spare."""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the arguments that were given."""
+        given = {
+            "consumer": self.consumer,
+            "next_snapshot": self.next_snapshot,
+            "including": self.including,
+            "excluding": self.excluding,
+            "options": dict(self.options) or None,
+        }
+        return {key: value for key, value in given.items() if value is not None}
+
+
+def plan_expire_consumers(table: Table, arguments: ConsumerArguments) -> Plan:
+    """Plan the removal of consumers that nobody moved for longer than the table allows.
+
+    Source: Paimon `ConsumerManager#expire`.
+    """
+    draft = begin(table, EXPIRE)
+    options = {**draft.schema.options, **arguments.options}
+    forgotten = forgotten_consumers(draft, options)
+    return _plan(
+        draft, arguments, [_delete(ref, f"nobody moved it for {options[EXPIRATION_TIME]}") for ref in forgotten]
+    )
+
+
+def plan_clear_consumers(table: Table, arguments: ConsumerArguments) -> Plan:
+    """Plan the removal of consumers by name.
+
+    Raises:
+        UsageError: A pattern that does not compile.
+
+    Source: Paimon `ConsumerManager#clearConsumers`.
+    """
+    draft = begin(table, CLEAR)
+    wanted, spared = _matcher(arguments.including, True), _matcher(arguments.excluding, False)
+    going = [ref for ref in draft.own.consumers if wanted(ref.name) and not spared(ref.name)]
+    return _plan(draft, arguments, [_delete(ref, "cleared by hand") for ref in going])
+
+
+def plan_reset_consumer(table: Table, arguments: ConsumerArguments) -> Plan:
+    """Plan to move a consumer to another snapshot, or to remove it.
+
+    Raises:
+        RefusedError: No such consumer to remove, or no such snapshot to go on at.
+
+    Source: Paimon `ResetConsumerProcedure`.
+    """
+    draft = begin(table, RESET)
+    name = arguments.consumer or ""
+    if not name or "/" in name or "\0" in name or name in (".", ".."):
+        raise UsageError(f"consumer: expected a name without slashes, found {name!r}", code="bad_argument")
+    if arguments.next_snapshot is None:
+        going = [ref for ref in draft.own.consumers if ref.name == name]
+        if not going:
+            raise RefusedError(f"table {table.ref}: no consumer {name!r} to remove", code="no_such_consumer")
+        return _plan(draft, arguments, [_delete(ref, "removed by hand") for ref in going])
+    if all(ref.id != arguments.next_snapshot for ref in draft.own.snapshots):
+        raise RefusedError(
+            f"table {table.ref}: no snapshot {arguments.next_snapshot} for consumer {name!r} to go on at",
+            code="no_such_snapshot",
+        )
+    path = f"{branch_dir(draft.own.name)}consumer/consumer-{name}"
+    body = f'{{\n  "nextSnapshot" : {arguments.next_snapshot}\n}}'
+    return _plan(draft, arguments, [Put("consumers", "consumer", path, body, "reset by hand")])
+
+
+def forgotten_consumers(draft: Draft, options: Mapping[str, str]) -> tuple[DocumentRef, ...]:
+    """Return the consumers that nobody moved for longer than `consumer.expiration-time`; none without that option.
+
+    Raises:
+        RefusedError: The option does not parse.
+    """
+    if EXPIRATION_TIME not in options:
+        return ()
+    try:
+        cutoff_ms = draft.now_ms - parse_duration_ms(options[EXPIRATION_TIME], EXPIRATION_TIME)
+    except FormatError as error:
+        raise RefusedError(f"table {draft.table.ref}: {error}", code="bad_option") from error
+    return tuple(ref for ref in draft.own.consumers if ref.modified_ms < cutoff_ms)
+
+
+def _delete(ref: DocumentRef, reason: str) -> Delete:
+    return Delete("consumers", "consumer", ref.path, ref.size_bytes, reason, etag=ref.etag)
+
+
+def _plan(draft: Draft, arguments: ConsumerArguments, actions: list[Delete] | list[Put]) -> Plan:
+    snapshots = draft.own.snapshots
+    frame = Frame(
+        arguments=arguments.to_json(),
+        policy={},
+        snapshots={
+            "earliest": snapshots[0].id if snapshots else None,
+            "latest": snapshots[-1].id if snapshots else None,
+            "expired": [],
+        },
+    )
+    gone = {action.path for action in actions if isinstance(action, Delete)}
+    staying = sum(ref.path not in gone for ref in draft.own.consumers)
+    return draft.plan(actions, frame, kept={"consumer": staying} if staying else {})
+
+
+def _matcher(pattern: str | None, without: bool) -> Callable[[str], bool]:
+    if pattern is None:
+        return lambda _name: without
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"expected a regular expression, found {pattern!r}: {error}", code="bad_argument") from error
+    return lambda name: compiled.fullmatch(name) is not None
