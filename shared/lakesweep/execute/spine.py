@@ -20,7 +20,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import Lease, acquire
 from lakesweep.control.ledger import Ledger, intended_beyond_documents, settled
 from lakesweep.control.plans import PlanEnd, end_plan
-from lakesweep.errors import MaintenanceError, PreconditionFailedError, StalePlanError
+from lakesweep.errors import MaintenanceError, ObjectNotFoundError, PreconditionFailedError, StalePlanError
 from lakesweep.execute.look import Looker, references_of
 from lakesweep.format.names import snapshot_id_of
 from lakesweep.model.facts import References, base_name
@@ -202,6 +202,9 @@ class _Execution:
                         etag = store.put(key, action.body.encode("utf-8", "surrogateescape"))
                         self._looker.account_for(action.path, etag)
                 found = self._delete([delete for delete in deletes if delete.phase == phase])
+                for path, result in found.items():
+                    if result.code == "precondition_failed" and self._is_gone(path):
+                        found[path] = DeleteResult(result.key, "already_gone")
                 results.update(found)
                 self._check_documents(phase, found)
         finally:
@@ -224,6 +227,15 @@ class _Execution:
                     "it refers to stay; expected permission to delete snapshot documents",
                     code=result.code,
                 )
+
+    def _is_gone(self, path: str) -> bool:
+        """Tell whether a condition failed only because an earlier, interrupted run has deleted the object."""
+        store, key = self._env.stores.resolve(path)
+        try:
+            store.read(key)
+        except ObjectNotFoundError:
+            return True
+        return False
 
     def _delete(self, deletes: Sequence[Delete]) -> dict[str, DeleteResult]:
         results: dict[str, DeleteResult] = {}

@@ -106,10 +106,10 @@ class Store(Protocol):
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
         """Delete up to 1 000 keys and say for each what became of it, in the order of `requests`.
 
-        Requests without an ETag travel together (one request of the store) and first; those with one go singly, in the
-        order of `requests`, some at a time: where a failure of one must keep the next from going, ask for them in
-        separate calls. A missing object is `already_gone` where the store can tell, else `deleted`. A key that is no
-        key fails alone (`bad_key`).
+        Requests without an ETag travel together (one request of the store). Those with one go singly, in the order of
+        `requests`, some at a time, or together with an ETag for each key. One that fails stops no other: where it must,
+        ask in separate calls. A missing object is `already_gone` where the store can tell, else `deleted`. A key that
+        is no key fails alone (`bad_key`).
 
         Raises:
             StorageError: The request as a whole failed; any of the keys may be gone.

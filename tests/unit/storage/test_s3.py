@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable
+from urllib.parse import unquote
 
 import pytest
 
@@ -311,25 +312,37 @@ def test_unclear_conditional_delete_is_a_failure(answer: Answer, pauses: list[fl
         assert not stub.store.delete([DeleteRequest("k", "e")])[0].ok
 
 
-def test_conditional_deletes_go_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In ascending order by window; when time is up, the rest is not tried."""
+def test_single_deletes_go_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of keys that do not travel together; in ascending order by window; when time is up, the rest is not tried."""
     monkeypatch.setattr(s3, "BEGIN_WITHIN_S", 0.15)
-    names = [f"k{number:02}" for number in range(48)]
+    names = [f"k{number:02}\x01" for number in range(48)]
     asked: list[str] = []
 
     def answer(request: Request) -> Answer:
-        asked.append(request.path.rpartition("/")[2])
+        asked.append(unquote(request.path.rpartition("/")[2]))
         time.sleep(0.1)
         return Answer(204)
 
     with stub_s3(answer) as stub:
-        results = stub.store.delete([DeleteRequest(name, "e") for name in names])
+        results = stub.store.delete(delete_all(names))
     tried = [result.key for result in results if result.code == "deleted"]
     assert tried == names[: len(tried)]
     assert {result.code for result in results[len(tried) :]} == {"not_tried"}
     assert 0 < len(tried) < 48
     for begin in range(0, len(tried), s3.WINDOW_DELETES):
         assert sorted(asked[begin : begin + s3.WINDOW_DELETES]) == tried[begin : begin + s3.WINDOW_DELETES]
+
+
+def test_many_conditional_deletes_travel_together_with_their_etags() -> None:
+    """One that S3 refuses is a failure of its own."""
+    names = [f"k{number:02}" for number in range(17)]
+    answer = delete_result("".join(map(deleted, names[1:])) + failed(names[0], "PreconditionFailed"))
+    with stub_s3(lambda _: answer) as stub:
+        results = stub.store.delete([DeleteRequest(name, f"etag-{name}") for name in names])
+    assert [result.code for result in results] == ["precondition_failed"] + ["deleted"] * 16
+    (request,) = stub.requests
+    for name in names:
+        assert f'<ETag>"etag-{name}"</ETag>'.encode() in request.body.replace(b"&quot;", b'"')
 
 
 def test_lease_outlasts_a_delete() -> None:
