@@ -5,6 +5,7 @@ Orphan cleaners of other engines remove what they do not know, so nothing of our
 
 import hashlib
 import json
+import os
 import re
 from dataclasses import dataclass
 
@@ -18,8 +19,10 @@ MAX_CONTROL_BYTES = 256 << 20
 def table_key(location: str) -> str:
     """Return a readable name for a table that no other table shares.
 
-    The last two parts of its path, and a hash of the whole normalised location.
+    The last two parts of its path, and a hash of the whole normalised location. A local table has one name however
+    links spell its path, so that two maintainers meet at one lease.
     """
+    location = os.path.realpath(location) if location.startswith("/") else location
     parts = [re.sub(r"[^A-Za-z0-9_.-]", "_", part)[:60] for part in location.split("/")[-2:] if part]
     return "-".join([*parts, hashlib.sha256(location.encode("utf-8", "surrogatepass")).hexdigest()[:12]])
 

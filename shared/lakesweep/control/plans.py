@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
+from lakesweep.control.area import ControlArea, from_json_bytes, table_key, to_json_bytes
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError, RefusedError
 from lakesweep.model.allowed import check_action
@@ -74,7 +74,7 @@ def load_header(area: ControlArea, plan_id: str) -> PlanHeader:
         header = PlanHeader(**{**document, "warnings": tuple(document.get("warnings", ()))})  # type: ignore[arg-type]
     except TypeError as error:
         raise FormatError(f"{area.path(name)}: expected the fields of a plan header: {error}") from error
-    if header.table != area.table:
+    if table_key(header.table) != table_key(area.table):
         raise RefusedError(
             f"plan {plan_id} is of table {header.table}; expected {area.table}", code="plan_of_another_table"
         )

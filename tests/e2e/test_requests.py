@@ -1,0 +1,102 @@
+"""How many requests an expiry takes, counted on a real S3 protocol. Counts are exact, so they are asserted."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from lakesweep.control.area import ControlArea
+from lakesweep.model.report import RunReport
+from lakesweep.model.table_ref import TableRef
+from lakesweep.operations.context import Table
+from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.open import open_store
+from lakesweep.storage.requests import RequestCounter
+from tests.differential.engine import Engine
+from tests.support.reader import read_all
+from tests.support.s3_server import fresh_bucket, moto_settings, seed_moto
+from tests.support.table_builder import TableBuilder
+
+COLD_REQUESTS = 420
+"""50 of 100 snapshots, 20 dead files each: table, control location, looks and ledger together."""
+KEEP_50 = {
+    "snapshot.num-retained.min": "50",
+    "snapshot.num-retained.max": "50",
+    "snapshot.time-retained": "1 ms",
+}
+PARTITIONS = [f"2024-01-{day:02}" for day in range(1, 21)]
+
+
+def test_expire_50_of_100_snapshots_with_20_dead_files_each() -> None:
+    """The same shape without the engine: manifests merge every 30 commits, as the engine's do."""
+    memory = MemoryStore("memory://bucket/p1")
+    table = TableBuilder(memory, partition_keys=("dt",), options=KEEP_50)
+    for number in range(1, 101):
+        gone = [f"-F{number - 1}x{index}" for index in range(20)] if number > 1 else []
+        new = [f"F{number}x{index}" for index in range(20)]
+        table.commit(
+            *gone,
+            *[f"+{name}" for name in new],
+            partition={name: (PARTITIONS[index],) for index, name in enumerate(new)},
+            kind="OVERWRITE",
+            merge_base=number % 30 == 0,
+        )
+    objects = [(entry.key, memory.read(entry.key).data) for entry in memory.list("")]
+    report, counter = expire_on_s3(objects)
+    assert_p1(report, counter, manifests=range(25, 55))
+
+
+@pytest.mark.differential
+def test_expire_50_of_100_snapshots_that_the_engine_wrote(engine_classpath: str, tmp_path: Path) -> None:
+    with Engine(tmp_path / "engine", engine_classpath) as engine:
+        warehouse = tmp_path / "warehouse"
+        engine("open", warehouse=str(warehouse))
+        keep = {"snapshot.num-retained.min": "1000", "snapshot.num-retained.max": "1000"}
+        engine(
+            "create",
+            table="db.p1",
+            columns=[["dt", "STRING"], ["id", "INT"], ["v", "STRING"]],
+            partition_keys=["dt"],
+            options={**keep, "file.format": "avro", "write-only": "true", "bucket": "-1"},
+        )
+        engine("write", table="db.p1", n=200, commits=100, seed=1, parts=[[day] for day in PARTITIONS], overwrite={})
+        engine("alter", table="db.p1", set=KEEP_50)
+    root = warehouse / "db.db" / "p1"
+    objects = [(str(path.relative_to(root)), path.read_bytes()) for path in root.rglob("*") if path.is_file()]
+    report, counter = expire_on_s3(objects)
+    assert_p1(report, counter, manifests=range(30, 31))
+
+
+def expire_on_s3(objects: Iterable[tuple[str, bytes]]) -> tuple[RunReport, RequestCounter]:
+    """Put a table into S3 and run its retention once, with nothing known about it."""
+    bucket, control = fresh_bucket(), fresh_bucket()
+    for key, data in objects:
+        seed_moto(bucket, [f"db.db/p1/{key}"], data)
+    counter = RequestCounter()
+    settings = moto_settings()
+    store = open_store(f"s3://{bucket}/db.db/p1", counter=counter, settings=settings)
+    area = ControlArea(open_store(f"s3://{control}/lakesweep", counter=counter, settings=settings), store.location)
+    table = Table(
+        ref=TableRef(store.location),
+        store=store,
+        area=area,
+        open_store=lambda location: open_store(location, counter=counter, settings=settings),
+        counter=counter,
+    )
+    report = maintain(table, MaintainArguments(), execute=True)
+    assert len(read_all(open_store(store.location, settings=settings))) == 50
+    return report, counter
+
+
+def assert_p1(report: RunReport, counter: RequestCounter, manifests: range) -> None:
+    document = report.to_json()
+    assert report.status == "done", document["refusal"]
+    by_kind = document["delete"]["by_kind"]  # type: ignore[index]
+    assert (by_kind["data"], by_kind["manifest_list"], by_kind["snapshot"]) == (1000, 100, 50)
+    assert by_kind["manifest"] in manifests
+    requests = counter.snapshot()
+    print(f"requests: {sum(requests.values())} {requests}")
+    assert sum(requests.values()) <= COLD_REQUESTS, requests
+    assert requests["delete"] <= 4
+    assert requests == document["requests"] or sum(requests.values()) - sum(document["requests"].values()) <= 3  # type: ignore[attr-defined]
