@@ -74,6 +74,8 @@ class PlanHeader:
     warnings: tuple[str, ...] = ()
     needs_confirmation: bool = False
     """So large and so unlike the table's own rules that a person must name the plan to have it executed."""
+    next_pass: Mapping[str, int] = field(default_factory=dict)
+    """What the next pass may go by once this plan is done (`control/state.py`); empty where it must look anew."""
     content_hash: str = ""
     action_count: int = 0
     format_version: int = PLAN_FORMAT_VERSION

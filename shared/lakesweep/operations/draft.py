@@ -50,6 +50,7 @@ class Draft:
         kept: Mapping[str, int] | None = None,
         warnings: Sequence[str] = (),
         needs_confirmation: bool = False,
+        next_pass: Mapping[str, int] | None = None,
     ) -> Plan:
         """Return the plan of `actions`; without any there is nothing to do."""
         header = PlanHeader(
@@ -68,6 +69,7 @@ class Draft:
             kept=dict(kept or {}),
             warnings=tuple(warnings),
             needs_confirmation=needs_confirmation,
+            next_pass=dict(next_pass or {}),
             content_hash=content_hash(actions),
             action_count=len(actions),
         )

@@ -62,7 +62,12 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments) -> Plan:
     chosen = select_range(ids, times, policy, consumer_next, draft.now_ms)
     if not chosen.expired:
         hints = () if "snapshot/EARLIEST" in draft.own.hints else (earliest_hint(draft.own.name, ids[0]),)
-        return draft.plan(hints, _frame(arguments, policy, chosen), kept=chosen.kept)
+        return draft.plan(
+            hints,
+            _frame(arguments, policy, chosen),
+            kept=chosen.kept,
+            next_pass=_next_pass(draft, policy, [ref.id for ref in snapshots[:2]], times),
+        )
     return _plan_range(draft, arguments, policy, chosen, limits, oldest, lifecycle_of(options))
 
 
@@ -189,7 +194,37 @@ def _plan_range(
         kept={**chosen.kept, **planned.kept},
         warnings=(*freed.warnings, *references.problems(), *vanished),
         needs_confirmation=arguments.overrides_table and _is_large(planned.actions, latest),
+        next_pass=_next_pass(
+            draft,
+            policy,
+            [ref.id for ref in own.snapshots if ref.id not in going][:2],
+            {root.ref.id: root.snapshot.time_ms for root in known.values() if root.ref.kind == "snapshot"},
+        ),
     )
+
+
+def _next_pass(
+    draft: Draft, policy: SnapshotRetention, oldest: Sequence[int], time_ms: Mapping[int, int]
+) -> dict[str, int]:
+    """Return what the next pass may go by (`control/state.py`).
+
+    Args:
+        draft: The table.
+        policy: The rules in force.
+        oldest: The oldest snapshots that stay, two at most.
+        time_ms: The commit times that are known.
+    """
+    known = all(snapshot_id in time_ms for snapshot_id in oldest)
+    return {
+        "latest_id": draft.own.snapshots[-1].id,
+        "schema_id": draft.schema.id,
+        "first_id": oldest[0],
+        "first_old_from_ms": max(time_ms[i] for i in oldest) + policy.time_retained_ms if known else 0,
+        "retain_min": policy.retain_min,
+        "retain_max": policy.retain_max,
+        "limit": policy.limit,
+        "checked_ms": draft.now_ms,
+    }
 
 
 def _latest(draft: Draft) -> int | None:

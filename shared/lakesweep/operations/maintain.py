@@ -18,6 +18,7 @@ from lakesweep.operations.expire_consumers import EXPIRATION_TIME, ConsumerArgum
 from lakesweep.operations.expire_snapshots import plan_expire_snapshots
 from lakesweep.operations.retention_options import ExpireArguments, has_decoupled_changelog
 from lakesweep.operations.run import plan_and_execute, plan_only, refused
+from lakesweep.operations.shortcut import needs_nothing, remember
 
 OPERATION = "maintain"
 
@@ -29,16 +30,39 @@ class MaintainArguments:
     """Table options for this call, on top of the table's own."""
 
     options: Mapping[str, str] = field(default_factory=dict)
+    min_interval_ms: int = 0
+    """Do nothing when the last pass is not longer ago than this."""
+    committed_id: int | None = None
+    """The snapshot that an event told of; saves a look at LATEST."""
 
 
 def maintain(table: Table, arguments: MaintainArguments, *, execute: bool) -> RunReport:
-    """Run the maintenance that the table's stated options ask for."""
+    """Run the maintenance that the table's stated options ask for.
+
+    A commit that needs nothing costs four requests at most and writes nothing: the state of the last pass answers it.
+    """
+    quick = execute and not arguments.options
+    if quick and needs_nothing(table, arguments.min_interval_ms, arguments.committed_id):
+        return _nothing(table)
     run = plan_and_execute if execute else plan_only
     try:
         steps = tuple(run(table, name, planner) for name, planner in _steps(table, arguments.options))
     except RefusedError as error:
         steps = (refused(table, expire_snapshots.OPERATION, error),)
+    if quick and len(steps) == 1:
+        remember(table, steps[0])
     return fold(table, steps)
+
+
+def _nothing(table: Table) -> RunReport:
+    return RunReport(
+        operation=OPERATION,
+        table=table.ref.location,
+        branch=table.ref.branch,
+        status="nothing_to_do",
+        requests=table.counter.snapshot(),
+        steps=(),
+    )
 
 
 def _steps(table: Table, options: Mapping[str, str]) -> Iterator[Step]:

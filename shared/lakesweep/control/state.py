@@ -1,0 +1,74 @@
+"""What the last pass over a table found, so that the next commit can be answered in a few requests.
+
+The state never decides that something may go; it can only say that nothing has to. When it is wrong, because another
+engine expired, rolled back or altered the table, a pass is skipped or made in vain, and a later one catches up.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+
+from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
+from lakesweep.errors import FormatError, ObjectNotFoundError
+
+STATE_FORMAT_VERSION = 1
+_NAME = "state.json"
+
+
+@dataclass(frozen=True, slots=True)
+class BranchState:
+    """One branch after a pass that left nothing to do."""
+
+    latest_id: int
+    schema_id: int
+    first_id: int
+    """The oldest snapshot that stayed."""
+    first_old_from_ms: int
+    """When age alone lets it go: its own time or its successor's, the later of the two, and the time retained."""
+    retain_min: int
+    retain_max: int
+    limit: int
+    checked_ms: int
+    """When the pass was made."""
+
+    def wants_nothing(self, latest_id: int, now_ms: int) -> bool:
+        """Tell whether retention has nothing to do now that `latest_id` is the newest snapshot.
+
+        The same arithmetic as the planner's; consumers could only hold back more.
+        """
+        hard_end_id = min(latest_id - self.retain_min + 1, self.first_id + self.limit)
+        if hard_end_id <= self.first_id:
+            return True
+        return latest_id - self.retain_max + 1 <= self.first_id and now_ms <= self.first_old_from_ms
+
+
+def read_states(area: ControlArea) -> dict[str, BranchState]:
+    """Return the state of each branch; none where there is no state or one of another format."""
+    try:
+        body = area.read(_NAME)
+    except ObjectNotFoundError:
+        return {}
+    document = from_json_bytes(body.data, area.path(_NAME))
+    branches = document.get("branches")
+    if document.get("format_version") != STATE_FORMAT_VERSION or not isinstance(branches, dict):
+        return {}
+    return {str(name): _state(value, area.path(_NAME)) for name, value in branches.items()}
+
+
+def write_state(area: ControlArea, states: dict[str, BranchState]) -> None:
+    """Write the state of every branch. Two writers may overwrite each other: what is lost is only a shortcut."""
+    area.put(
+        _NAME,
+        to_json_bytes(
+            {
+                "format_version": STATE_FORMAT_VERSION,
+                "branches": {name: dataclasses.asdict(state) for name, state in states.items()},
+            }
+        ),
+    )
+
+
+def _state(value: object, path: str) -> BranchState:
+    names = [field.name for field in dataclasses.fields(BranchState)]
+    if not isinstance(value, dict) or not all(type(value.get(name)) is int for name in names):
+        raise FormatError(f"{path}: expected the numbers {', '.join(names)} of each branch")
+    return BranchState(**{name: value[name] for name in names})

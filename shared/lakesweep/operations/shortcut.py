@@ -1,0 +1,72 @@
+"""The shortcut of the pass after a commit: when the last pass already tells that this commit needs nothing.
+
+It is a shortcut to doing nothing, never to doing something. Events come for every commit, and most commits need
+nothing; so the question is answered from the state of the last pass, the newest snapshot and the newest schema.
+"""
+
+from dataclasses import replace
+
+from lakesweep.control.state import BranchState, read_states, write_state
+from lakesweep.errors import FormatError, ObjectNotFoundError
+from lakesweep.model.report import RunReport
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.operations.context import Table
+from lakesweep.table.documents import read_hint
+
+MAX_PROBES = 4
+"""So many commits beyond the newest known one are followed one by one; after more, a whole pass is due anyway."""
+
+
+def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) -> bool:
+    """Tell whether the last pass answers this one.
+
+    Args:
+        table: One branch of a table, with its control location.
+        min_interval_ms: A pass not longer ago than this is enough.
+        committed_id: The snapshot that an event told of, if any.
+    """
+    if table.area is None:
+        return False
+    try:
+        state = read_states(table.area).get(table.ref.branch)
+    except FormatError:
+        return False
+    if state is None:
+        return False
+    now_ms = table.store.now_ms()
+    if 0 <= now_ms - state.checked_ms < min_interval_ms:
+        return True
+    folder = branch_dir(table.ref.branch)
+    newest = committed_id if committed_id is not None else read_hint(table.store, f"{folder}snapshot/LATEST")
+    if newest is None or newest < state.latest_id:
+        return False  # nothing known, or a rollback: look anew
+    for _ in range(MAX_PROBES):
+        if not _exists(table, f"{folder}snapshot/snapshot-{newest + 1}"):
+            unaltered = not _exists(table, f"{folder}schema/schema-{state.schema_id + 1}")
+            return unaltered and state.wants_nothing(newest, now_ms)
+        newest += 1
+    return False
+
+
+def remember(table: Table, report: RunReport) -> None:
+    """Keep what a pass found for the next one, where it differs from what is kept already."""
+    if table.area is None or report.plan is None or report.status not in ("done", "nothing_to_do"):
+        return
+    if not report.plan.header.next_pass:
+        return
+    state = BranchState(**report.plan.header.next_pass)
+    try:
+        states = read_states(table.area)
+    except FormatError:
+        states = {}
+    known = states.get(table.ref.branch)
+    if known is None or replace(known, checked_ms=0) != replace(state, checked_ms=0):
+        write_state(table.area, {**states, table.ref.branch: state})
+
+
+def _exists(table: Table, key: str) -> bool:
+    try:
+        table.store.read(key)
+    except ObjectNotFoundError:
+        return False
+    return True
