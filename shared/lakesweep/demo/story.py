@@ -79,6 +79,6 @@ def maintainer(aws: LocalAws, counter: RequestCounter) -> Maintain:
             open_store=open_counted,
             counter=counter,
         )
-        return maintain(table, MaintainArguments(), execute=True)
+        return maintain(table, MaintainArguments(committed_id=hint.snapshot_id), execute=True)
 
     return run

@@ -5,6 +5,7 @@ nothing to expire costs its listings, the schema and the documents of the oldest
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -40,15 +41,20 @@ _CHUNKS = (2, 16, 10_000)
 """How many snapshot documents are read at a time while the first young one is sought."""
 
 
-def plan_expire_snapshots(table: Table, arguments: ExpireArguments) -> Plan:
+def plan_expire_snapshots(table: Table, arguments: ExpireArguments, draft: Draft | None = None) -> Plan:
     """Plan the expiry of one branch's snapshots. A plan without actions means that there is nothing to do.
+
+    Args:
+        table: One branch of a table.
+        arguments: What the caller asked for.
+        draft: The table as it was just listed, when it was.
 
     Raises:
         RefusedError: Not such a table, rules that could empty it, or a root that cannot be read.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
-    draft = begin(table, OPERATION)
+    draft = begin(table, OPERATION) if draft is None else replace(draft, operation=OPERATION)
     policy = _policy(draft, arguments)
     snapshots = draft.own.snapshots
     if not snapshots:

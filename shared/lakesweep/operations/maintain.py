@@ -66,18 +66,22 @@ def _nothing(table: Table) -> RunReport:
 
 
 def _steps(table: Table, options: Mapping[str, str]) -> Iterator[Step]:
-    """Yield the steps that the table's options ask for.
-
-    The first step finds out about the table; only options that ask for more cost a further look at it.
-    """
+    """Yield the steps that the table's options ask for."""
     limits = ExpireArguments(options=options, unattended=True)
-    stated = {**begin(table, OPERATION).schema.options, **options}
+    drafts = [begin(table, OPERATION)]
+    stated = {**drafts[0].schema.options, **options}
     if EXPIRATION_TIME in stated:
+        drafts.clear()  # the step changes what it shows
         yield (
             expire_consumers.EXPIRE,
             lambda target: plan_expire_consumers(target, ConsumerArguments(options=options)),
         )
-    yield expire_snapshots.OPERATION, lambda target: plan_expire_snapshots(target, limits)
+
+    def snapshots(target: Table) -> Plan:
+        # What was listed serves the first attempt; one that finds the table changed lists it again.
+        return plan_expire_snapshots(target, limits, drafts.pop() if drafts else None)
+
+    yield expire_snapshots.OPERATION, snapshots
     if has_decoupled_changelog(stated):
         by_options = ExpireChangelogsArguments(limits=limits, by_options=True)
         yield expire_changelogs.OPERATION, lambda target: plan_expire_changelogs(target, by_options)

@@ -116,6 +116,7 @@ public class EngineDriver {
         COMMANDS.put("tag", EngineDriver::tag);
         COMMANDS.put("branch", EngineDriver::branch);
         COMMANDS.put("rollback", EngineDriver::rollback);
+        COMMANDS.put("rollback_as_latest", EngineDriver::rollbackAsLatest);
         COMMANDS.put("consumer", EngineDriver::consumer);
         COMMANDS.put("expire", EngineDriver::expire);
         COMMANDS.put("expire_changelogs", EngineDriver::expireChangelogs);
@@ -498,6 +499,38 @@ public class EngineDriver {
         if (c.hasNonNull("tag")) table.rollbackTo(c.get("tag").asText());
         else table.rollbackTo(c.get("snapshot").asLong());
         return table.snapshotManager().latestSnapshotId();
+    }
+
+    /**
+     * Commit the data files of snapshot `to` as the newest snapshot. 1.4.2 has no procedure for that; later versions have
+     * (`rollback_to_as_latest`). Of such a commit this one sees what it makes here: a delta that adds files again which
+     * an earlier delta deleted. Without index files and changelogs.
+     */
+    static Object rollbackAsLatest(JsonNode c) throws Exception {
+        FileStoreTable table = table(c);
+        Map<Object, ManifestEntry> now = filesOf(table, table.snapshotManager().latestSnapshot());
+        Map<Object, ManifestEntry> then = filesOf(table, table.snapshotManager().snapshot(c.get("to").asLong()));
+        List<CommitMessage> messages = new ArrayList<>();
+        now.forEach((key, e) -> { if (!then.containsKey(key)) messages.add(change(e, false)); });
+        then.forEach((key, e) -> { if (!now.containsKey(key)) messages.add(change(e, true)); });
+        try (BatchTableCommit commit = table.newBatchWriteBuilder().newCommit()) {
+            commit.commit(messages);
+        }
+        return table.snapshotManager().latestSnapshotId();
+    }
+
+    static Map<Object, ManifestEntry> filesOf(FileStoreTable table, Snapshot snapshot) {
+        Map<Object, ManifestEntry> files = new LinkedHashMap<>();
+        for (ManifestEntry e : table.store().newScan().withSnapshot(snapshot).plan().files())
+            files.put(e.identifier(), e);
+        return files;
+    }
+
+    static CommitMessage change(ManifestEntry e, boolean add) {
+        List<DataFileMeta> file = Collections.singletonList(e.file()), none = Collections.emptyList();
+        DataIncrement increment = new DataIncrement(add ? file : none, add ? none : file, Collections.emptyList());
+        return new CommitMessageImpl(
+                e.partition(), e.bucket(), e.totalBuckets(), increment, CompactIncrement.emptyIncrement());
     }
 
     /** id, next: the snapshot that the reader still needs. */
