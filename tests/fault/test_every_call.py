@@ -19,8 +19,11 @@ class World:
         self.now_ms = 1_800_000_000_000
         self.store = MemoryStore("memory://bucket/t", clock=lambda: self.now_ms)
         self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = history(self.store)
+        self.table = self.build(self.store)
         self.now_ms += 3_600_000
+
+    def build(self, store: MemoryStore) -> TableBuilder:
+        return history(store)
 
     def maintainer(self, switch: Switch) -> Maintainer:
         return Maintainer(

@@ -4,7 +4,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from lakesweep.errors import StorageError
-from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, Store, StoredObject
+from lakesweep.storage.store import (
+    Body,
+    DeleteRequest,
+    DeleteResult,
+    Store,
+    StoredObject,
+    UndeleteRequest,
+    UndeleteResult,
+)
 
 
 class ProcessDeathError(BaseException):
@@ -78,6 +86,15 @@ class FaultyStore:
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
         return self._switch.run(  # type: ignore[return-value]
             f"{self._name} delete {len(requests)}", lambda: self._store.delete(requests)
+        )
+
+    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
+        name = f"{self._name} {'check' if only_check else 'undelete'} {len(requests)}"
+        return self._switch.run(name, lambda: self._store.undelete(requests, only_check=only_check))  # type: ignore[return-value]
+
+    def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
+        return self._switch.run(  # type: ignore[return-value]
+            f"{self._name} read deleted {request.key}", lambda: self._store.read_deleted(request, max_bytes)
         )
 
     def now_ms(self) -> int:

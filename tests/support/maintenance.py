@@ -10,6 +10,7 @@ from lakesweep.model.report import RunReport
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.expire_snapshots import plan_expire_snapshots
+from lakesweep.operations.registry import run_operation
 from lakesweep.operations.retention_options import ExpireArguments
 from lakesweep.operations.run import execute_stored, plan_and_execute, plan_only
 from lakesweep.storage.memory import MemoryStore
@@ -28,9 +29,9 @@ class Maintainer:
     store: Store
     branch: str = "main"
     control: Store = field(default_factory=lambda: MemoryStore(f"memory://control-{next(_controls)}"))
-    open_store: Callable[[str], Store] = lambda location: MemoryStore(location)  # noqa: E731
+    open_store: Callable[[str], Store] = lambda location: MemoryStore(location)
     counter: RequestCounter = field(default_factory=RequestCounter)
-    sleep: Callable[[float], None] = lambda seconds: None  # noqa: E731
+    sleep: Callable[[float], None] = lambda seconds: None
 
     @property
     def table(self) -> Table:
@@ -56,6 +57,14 @@ class Maintainer:
     def execute(self, plan_id: str, **arguments: object) -> RunReport:
         """Execute a stored plan."""
         return execute_stored(self.table, plan_id, **arguments)  # type: ignore[arg-type]
+
+    def run(self, operation: str, *, execute: bool = True, **arguments: object) -> RunReport:
+        """Run an operation of the registry by its name."""
+        return run_operation(self.table, operation, arguments, execute=execute)
+
+    def maintain(self, *, execute: bool = True, **options: str) -> RunReport:
+        """Run the pass after a commit."""
+        return self.run("maintain", execute=execute, options=options or None)
 
     @staticmethod
     def planner(retain_max: int | None, retain_min: int | None, **arguments: object) -> Callable[[Table], Plan]:

@@ -204,7 +204,7 @@ class _RootReading:
         if self._kind == "changelog":
             if document.get("changelogManifestList"):
                 self._changelog()
-            else:
+            elif self._options.get("changelog-producer", "none") == "none":
                 self._added()
             return RootNeeds(self._root, document, frozenset(self._paths), frozenset())
 

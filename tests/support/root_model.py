@@ -29,17 +29,20 @@ class RootModel:
         """Return the data files of the table at this root."""
         return live_files((*self.base, *self.delta))
 
-    def needs(self, kind: RootKind) -> frozenset[str]:
+    def needs(self, kind: RootKind, *, has_producer: bool = False) -> frozenset[str]:
         """Return the paths that a reader of this root needs, its own document not included.
 
         A reader of a snapshot reads the table and its changelog, one of a tag the table (expiry takes a tagged
-        snapshot's changelog away), one of a changelog document what changed.
+        snapshot's changelog away), one of a changelog document what changed: where the table's writers produce changelog
+        files (`has_producer`), a commit without any changed nothing.
         """
         if kind == "tag":
             return self._table()
         if kind == "snapshot":
             return self._table() | self._changelog()
-        return self._changelog() if self.document.get("changelogManifestList") else self._added()
+        if has_producer or self.document.get("changelogManifestList"):
+            return self._changelog()
+        return self._added()
 
     def _table(self) -> frozenset[str]:
         found = _listed(self.document["baseManifestList"], self.base)

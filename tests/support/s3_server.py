@@ -56,6 +56,13 @@ def fresh_bucket(client: Any = None) -> str:
     return name
 
 
+def versioned_bucket() -> str:
+    """Make a bucket that keeps versions and return its name."""
+    name = fresh_bucket()
+    moto_client().put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    return name
+
+
 def moto_store(prefix: str = "root", counter: RequestCounter | None = None, bucket: str | None = None) -> S3Store:
     """Return a store in moto, in a bucket of its own unless one is given."""
     store = open_store(f"s3://{bucket or fresh_bucket()}/{prefix}", counter=counter, settings=moto_settings())

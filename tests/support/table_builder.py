@@ -300,6 +300,30 @@ class TableBuilder:
             target._put_root("snapshot", model.id, model.without_retention())
         return target
 
+    def fast_forward(self, name: str) -> None:
+        """Go on from a branch's first snapshot as the branch did: its documents are copied, and its files are shared.
+
+        As the engine does it. The branch stays; hints that it has are copied too, EARLIEST with them.
+        """
+        source, target = self._branches[name], self._branch
+        first = min(source.roots["snapshot"].values(), key=lambda model: model.id)
+        gone = [self.root(i) for i in target.ids("snapshot") if i >= first.id]
+        gone += [self.root(str(tag)) for tag, model in target.roots["tag"].items() if model.id >= first.id]
+        for path in gone:
+            self.remove(path)
+        target.schemas[:] = [schema for schema in target.schemas if schema["id"] < first.document["schemaId"]]
+        known = {schema["id"] for schema in target.schemas}
+        for schema in source.schemas:
+            if schema["id"] not in known:
+                self._put_schema(schema)
+        kinds: tuple[RootKind, ...] = ("snapshot", "tag")
+        for kind in kinds:
+            for root, model in source.roots[kind].items():
+                self._put_root(kind, root, model)
+        for found in list(self.store.list(f"branch/branch-{name}/snapshot/")):
+            if (hint := found.key.rpartition("/")[2]) in ("EARLIEST", "LATEST"):
+                self.hint(hint, int(self.store.read(found.key).data))
+
     def on_branch(self, name: str) -> "TableBuilder":
         """Return the builder of a branch that exists; files and names are shared with this one."""
         if name not in self._branches:
@@ -364,7 +388,9 @@ class TableBuilder:
             with_changelog: A snapshot's reader reads its changelog too. Expiry takes that of a tagged snapshot away.
         """
         kind, model = self._root_at(root)
-        return model.needs(kind if with_changelog or kind == "changelog" else "tag") | {root}
+        has_producer = self._schema["options"].get("changelog-producer", "none") != "none"
+        needs = model.needs(kind if with_changelog or kind == "changelog" else "tag", has_producer=has_producer)
+        return needs | {root}
 
     def model(self, root: str) -> RootModel:
         """Return what a root, given by its path, was built of: its document, manifests with entries, index files."""
@@ -413,6 +439,8 @@ class TableBuilder:
         for root_path, state, kind, name in self._all_roots():
             if root_path == path:
                 return kind, state.roots[kind][name]
+            if kind == "snapshot" and root_path.replace("snapshot", "changelog") == path:
+                return "changelog", state.roots[kind][name]  # expiry made it of the snapshot
         raise KeyError(f"no root {path}")
 
     def _entry(self, text: str, details: Details, before: RootModel | None, prefix: str = "data-") -> Entry:

@@ -57,8 +57,8 @@ def answer_operation(place: Place, operation: str, run: Callable[[Table], RunRep
         print_document(report.to_json())
     else:
         print_lines(report_lines(report.to_json()))
-        if table.area is not None and report.status == "planned" and report.plan is not None:
-            print_lines([next_line(_execute_command(place, report.plan.header))])
+        if table.area is not None and report.status == "planned":
+            print_lines([next_line(_next(place, report))])
     return exit_code_of(report)
 
 
@@ -81,6 +81,15 @@ def answer_document(place: Place, read: Callable[[Table], Document], lines: Call
     else:
         print_lines(lines(document))
     return 0
+
+
+def _next(place: Place, report: RunReport) -> str:
+    """Say how the plan is carried out; where several steps have one, the later ones are made when their turn comes."""
+    planned = [step for step in report.steps or (report,) if step.status == "planned" and step.plan is not None]
+    # An undo has no plan of its own: it follows from the run that it takes back.
+    if len(planned) == 1 and planned[0].plan is not None and report.operation != "undo":
+        return _execute_command(place, planned[0].plan.header)
+    return "the same command with --execute"
 
 
 def _execute_command(place: Place, plan: PlanHeader) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lakesweep.cli.options import Control, EndpointUrl, Json, Place, Region, TablePath
+from lakesweep.cli.options import Control, EndpointUrl, Json, Place, Policy, Region, TablePath
 
 EXAMPLES = (
     "lakesweep execute /data/orders 20260131T120000Z-1f2e3d4c",
@@ -26,6 +26,7 @@ def execute(
     branch: Annotated[
         str | None, typer.Option("--branch", metavar="NAME", help="Refuse a plan of another branch.")
     ] = None,
+    policy: Policy = None,
     control: Control = None,
     endpoint_url: EndpointUrl = None,
     region: Region = None,
@@ -39,7 +40,7 @@ def execute(
     from lakesweep.cli.stored import execute_plan
 
     return answer_operation(
-        Place(table, branch or "main", control, endpoint_url, region, as_json),
+        Place(table, branch or "main", control, endpoint_url, region, as_json, policy),
         "execute",
         lambda opened: execute_plan(opened, plan_id, branch=branch, confirm=confirm, grace=grace),
     )

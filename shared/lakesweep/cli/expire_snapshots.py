@@ -4,7 +4,19 @@ from typing import Annotated
 
 import typer
 
-from lakesweep.cli.options import Branch, Control, EndpointUrl, Execute, Json, Place, Region, TableOptions, TablePath
+from lakesweep.cli.options import (
+    Branch,
+    Control,
+    EndpointUrl,
+    Execute,
+    Json,
+    Place,
+    Policy,
+    ProtectCommitUser,
+    Region,
+    TableOptions,
+    TablePath,
+)
 
 EXAMPLES = (
     "lakesweep expire-snapshots s3://lake/sales.db/orders",
@@ -42,7 +54,9 @@ def expire_snapshots(
             help="Wait for readers between documents and files, such as '10 min'.",
         ),
     ] = None,
+    protect_commit_user: ProtectCommitUser = None,
     option: TableOptions = None,
+    policy: Policy = None,
     execute: Execute = False,
     control: Control = None,
     endpoint_url: EndpointUrl = None,
@@ -51,19 +65,20 @@ def expire_snapshots(
 ) -> int:
     """Drop old snapshots, and the files that only they hold.
 
-    The table's own options are the rules; arguments override them for this call. Prints the plan, and changes nothing
-    without --execute.
+    The table's own options are the rules; arguments override them for this call. Of a fleet policy only `pause` counts
+    here. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 
     return run_named(
-        Place(table, branch, control, endpoint_url, region, as_json),
+        Place(table, branch, control, endpoint_url, region, as_json, policy),
         "expire_snapshots",
         {
             "retain_max": retain_max,
             "retain_min": retain_min,
             "older_than": older_than,
             "max_deletes": max_deletes,
+            "protect_commit_user": protect_commit_user,
             "grace": grace,
         },
         option,

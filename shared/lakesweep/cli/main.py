@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 
 from lakesweep import __version__
-from lakesweep.cli import demo, execute, expire_snapshots, files, maintain, plans, report, runs, show
+from lakesweep.cli import (
+    consumers,
+    demo,
+    execute,
+    expire_changelogs,
+    expire_snapshots,
+    files,
+    maintain,
+    plans,
+    report,
+    runs,
+    show,
+    undo,
+)
 from lakesweep.cli.output import print_lines, say
 
 _COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (
@@ -18,10 +31,14 @@ _COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (
     ("files", files.files, files.EXAMPLES),
     ("maintain", maintain.maintain, maintain.EXAMPLES),
     ("expire-snapshots", expire_snapshots.expire_snapshots, expire_snapshots.EXAMPLES),
+    ("expire-changelogs", expire_changelogs.expire_changelogs, expire_changelogs.EXAMPLES),
+    ("clear-consumers", consumers.clear_consumers, consumers.CLEAR_EXAMPLES),
+    ("reset-consumer", consumers.reset_consumer, consumers.RESET_EXAMPLES),
     ("plans", plans.plans, plans.EXAMPLES),
     ("execute", execute.execute, execute.EXAMPLES),
     ("runs", runs.runs, runs.EXAMPLES),
     ("report", report.report, report.EXAMPLES),
+    ("undo", undo.undo, undo.EXAMPLES),
     ("demo", demo.demo, demo.EXAMPLES),
 )
 

@@ -39,6 +39,7 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
         open_store=opened,
         counter=counter,
         progress=progress,
+        policy=policy_location(place),
     )
 
 
@@ -52,6 +53,13 @@ def control_location(place: Place, table: Location) -> str | None:
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
     home = state if state.is_absolute() else Path("~/.local/state").expanduser()
     return str(parse_location(str(home / "lakesweep")))
+
+
+def policy_location(place: Place) -> str | None:
+    """Return where the fleet policy lies, `None` when nothing says so."""
+    if place.policy is not None:
+        return _given(place.policy, "--policy")
+    return os.environ.get("LAKESWEEP_POLICY") or None
 
 
 def require_control(table: Table) -> ControlArea:

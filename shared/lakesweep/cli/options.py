@@ -29,6 +29,20 @@ TableOptions = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="KEY=VALUE", help="A table option for this call; repeatable."),
 ]
+Policy = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="LOCATION",
+        help="Fleet policy (JSON): a local path or s3://bucket/key. Else $LAKESWEEP_POLICY.",
+    ),
+]
+ProtectCommitUser = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--protect-commit-user", metavar="USER", help="Keep the last snapshot of this commit user; repeatable."
+    ),
+]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", help="List the newest N.")]
 
 
@@ -42,3 +56,4 @@ class Place:
     endpoint_url: str | None = None
     region: str | None = None
     as_json: bool = False
+    policy: str | None = None

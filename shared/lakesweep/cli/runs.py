@@ -31,7 +31,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"no run of {document['table']}"
         return
     yield from columns(
-        ("RUN", "OPERATION", "BRANCH", "FINISHED", "STATUS", "DELETED", "BYTES"),
+        ("RUN", "OPERATION", "BRANCH", "FINISHED", "STATUS", "DELETED", "BYTES", "UNDO"),
         (
             (
                 run["run_id"],
@@ -41,7 +41,16 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
                 str(run["status"]),
                 str(run["deleted"]),
                 human_bytes(run["bytes"]),
+                _undo(run),
             )
             for run in document["runs"]
         ),
     )
+
+
+def _undo(run: Mapping[str, Any]) -> str:
+    from lakesweep.cli.text import human_time
+
+    if not run["undoable"]:
+        return str(run["undoable_reason"]).replace("_", " ")
+    return "yes" if run["undoable_until_ms"] is None else f"until {human_time(run['undoable_until_ms'])}"

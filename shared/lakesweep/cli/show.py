@@ -1,16 +1,21 @@
 """`lakesweep show`."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from lakesweep.cli.options import Branch, EndpointUrl, Json, Place, Region, TablePath
 
-EXAMPLES = ("lakesweep show /data/orders", "lakesweep show s3://lake/sales.db/orders --branch rt --json")
+EXAMPLES = ("lakesweep show /data/orders", "lakesweep show s3://lake/sales.db/orders --branch rt --pinned --json")
 
 
 def show(
     table: TablePath,
     branch: Branch = "main",
+    pinned: Annotated[
+        bool, typer.Option("--pinned", help="Measure what old consumers, branches and tags keep; reads more.")
+    ] = False,
     endpoint_url: EndpointUrl = None,
     region: Region = None,
     as_json: Json = False,
@@ -20,7 +25,7 @@ def show(
     from lakesweep.operations.show import summarise
 
     place = Place(table, branch, None, endpoint_url, region, as_json)
-    return answer_document(place, lambda opened: summarise(opened).to_json(), _lines)
+    return answer_document(place, lambda opened: summarise(opened, pinned=pinned).to_json(), _lines)
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -50,6 +55,8 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "tag", _tag(tag, human_duration)
     for consumer in document["consumers"]:
         yield "consumer", f"{consumer['id']}: needs snapshot {consumer['next_snapshot']} and later"
+    for pin in document["pins"]:
+        yield "pinned by", _pin(pin, human_bytes)
     for hint in document["hints"]:
         yield "hint", f"{hint['path']}: {hint['value']}{' (off)' if hint['off'] else ''}"
     live = document["live"]
@@ -82,3 +89,11 @@ def _tag(tag: Mapping[str, Any], duration: Any) -> str:
     if tag["time_retained_ms"] is not None:
         life = f"made {tag['created'] or '?'}, lives {duration(tag['time_retained_ms'])}"
     return f"{tag['name']}: snapshot {tag['snapshot_id']}, {life}"
+
+
+def _pin(pin: Mapping[str, Any], size: Any) -> str:
+    where = f"at snapshot {pin['snapshot_id']}" if pin["kind"] == "tag" else f"from snapshot {pin['snapshot_id']} on"
+    amount = ""
+    if pin["bytes"] is not None:
+        amount = f", {pin['files']} file{'' if pin['files'] == 1 else 's'}, {size(pin['bytes'])} that would go with it"
+    return f"{pin['kind']} {pin['name']} {where}{amount}"

@@ -11,16 +11,19 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import current
 from lakesweep.control.plans import load_header, plan_end, plan_ids
 from lakesweep.control.reports import load_report, run_ids
-from lakesweep.errors import RefusedError, UsageError
+from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.context import Table
 from lakesweep.operations.run import execute_stored
 from lakesweep.operations.times import parse_span_ms
+from lakesweep.operations.undo import load_record
+from lakesweep.storage.lifecycle import noncurrent_days
 
 T = TypeVar("T")
 Document = dict[str, Any]
 
 _PARALLEL = 16
+_DAY_MS = 86_400_000
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -73,13 +76,30 @@ def _plan_row(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -
 def list_runs(table: Table, limit: int) -> Document:
     """Return the newest runs of a table, newest first."""
     area = require_control(table)
+    days, now_ms = noncurrent_days(table.store), table.store.now_ms()
     return {
         "table": table.ref.location,
-        "runs": _newest(run_ids(area), limit, lambda run_id: _run_row(area, run_id)),
+        "runs": _newest(run_ids(area), limit, lambda run_id: _run_row(area, run_id, days, now_ms)),
     }
 
 
-def _run_row(area: ControlArea, run_id: str) -> Document:
+def _undoable(area: ControlArea, run_id: str, started_ms: int, days: int | None, now_ms: int) -> Document:
+    """Say whether a run can be undone, as far as the control location and the bucket's rules tell."""
+    until_ms = None if days is None else started_ms + days * _DAY_MS
+    reason = None if until_ms is None or now_ms < until_ms else "expired"
+    try:
+        if load_record(area, run_id).undone_by is not None:
+            reason = "undone"
+    except (FormatError, RefusedError) as error:
+        reason = error.code
+    return {
+        "undoable": reason is None,
+        "undoable_reason": reason,
+        "undoable_until_ms": until_ms if reason is None else None,
+    }
+
+
+def _run_row(area: ControlArea, run_id: str, days: int | None, now_ms: int) -> Document:
     stored: Document = load_report(area, run_id)
     report: Document = stored["report"]
     outcome: Document = report.get("outcome") or {}
@@ -94,6 +114,7 @@ def _run_row(area: ControlArea, run_id: str) -> Document:
         "deleted": outcome.get("deleted", 0),
         "failed_count": len(outcome.get("failed", ())),
         "bytes": outcome.get("bytes", 0),
+        **_undoable(area, run_id, stored["started_ms"], days, now_ms),
     }
 
 

@@ -1,5 +1,6 @@
 """Reports as text. What `--json` prints is also what is rendered here, so the two cannot disagree."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,17 +12,25 @@ FIRST_ACTIONS = 3
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
-_SNAPSHOT_REASONS = ("retain_min", "consumer", "limit", "too_young")
-"""Why snapshots stay; every other reason is about files."""
+_SNAPSHOT_REASONS = ("retain_min", "consumer", "limit", "too_young", "commit_user", "fleet_policy")
+"""Why snapshots stay; every other reason is about files, or in `_KEPT`."""
+_KEPT = {"changelog_retention": "changelog", "consumer_stays": "consumer"}
+"""Reason -> what stays."""
 
 
 def report_lines(document: Document) -> Iterator[str]:
-    """Render the report of an operation, as `RunReport.to_json` returns it."""
+    """Render the report of an operation, as `RunReport.to_json` returns it; of several steps, each of them."""
     yield f"{document['operation']} of {document['table']}, branch {document['branch']}: {_status(document)}"
-    snapshots = document["snapshots"]
-    if snapshots["earliest"] is not None:
-        yield _field("snapshots", f"{snapshots['earliest']} to {snapshots['latest']}, {_going(snapshots['expired'])}")
+    steps = document["steps"] or ()
+    if len(steps) > 1:
+        for step in steps:
+            yield from report_lines(step)
+        return
+    yield from _roots(document)
     yield from _deletes(document)
+    if document["operation"] == "undo" and document["created"]:
+        counts = Counter(created["kind"].replace("_", " ") for created in document["created"])
+        yield _field("restore", ", ".join(f"{count} {kind}" for kind, count in counts.items()))
     for created in document["created"][:FIRST_ACTIONS]:
         yield _field("write", created["path"])
     if len(document["created"]) > FIRST_ACTIONS:
@@ -31,12 +40,26 @@ def report_lines(document: Document) -> Iterator[str]:
     yield from _outcome(document)
 
 
+def _roots(document: Document) -> Iterator[str]:
+    snapshots, going = document["snapshots"], _going(document["snapshots"]["expired"])
+    if snapshots["earliest"] is None:
+        return
+    there = f"{snapshots['earliest']} to {snapshots['latest']}"
+    if document["operation"] == "expire_changelogs":
+        yield _field("snapshots", there)
+        yield _field("changelogs", going)
+    elif document["operation"] in ("expire_consumers", "clear_consumers", "reset_consumer", "undo"):
+        yield _field("snapshots", there)
+    else:
+        yield _field("snapshots", f"{there}, {going}")
+
+
 def _status(document: Document) -> str:
     return str(document["status"]).replace("_", " ")
 
 
 def _kept(why: str, count: int) -> str:
-    what = "snapshot" if why in _SNAPSHOT_REASONS else "file"
+    what = "snapshot" if why in _SNAPSHOT_REASONS else _KEPT.get(why, "file")
     return f"{count} {what}{'' if count == 1 else 's'} ({why.replace('_', ' ')})"
 
 
@@ -78,6 +101,8 @@ def _outcome(document: Document) -> Iterator[str]:
     counts = {"already gone": outcome["already_gone"], "kept by a look": outcome["kept_by_look"]}
     rest = "".join(f", {count} {what}" for what, count in counts.items() if count)
     yield _field("deleted", f"{outcome['deleted']} objects, {human_bytes(outcome['bytes'])}{rest}")
+    if "restored" in outcome:
+        yield _field("restored", f"{outcome['restored']} objects")
     for failed in outcome["failed"][:FIRST_ACTIONS]:
         yield _field("failed", f"{failed['path']}: {failed['code']}")
     if len(outcome["failed"]) > FIRST_ACTIONS:

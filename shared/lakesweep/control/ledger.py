@@ -4,13 +4,16 @@
 after it. An intent without a result means that the batch was sent and its answer is not known.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ndjson import pack, unpack
-from lakesweep.model.plan import Delete
+from lakesweep.model.plan import Delete, Restore
 from lakesweep.storage.store import DeleteResult
+
+_DOCUMENTS = ("snapshot", "changelog_document", "hint")
 
 
 def day_of(run_id: str) -> str:
@@ -59,6 +62,28 @@ class Ledger:
         self._batch += 1
         self._put("result", [{**self._row(delete), "result": "restored"} for delete in deletes])
 
+    def record_undeleted(self, restores: Sequence[Restore], codes: Mapping[str, str]) -> None:
+        """Record what came back, or why not.
+
+        Args:
+            restores: What was to come back.
+            codes: By path.
+        """
+        self._batch += 1
+        rows: list[dict[str, object]] = [
+            {
+                "plan_id": self._plan_id,
+                "kind": restore.kind,
+                "key": restore.path,
+                "size_bytes": restore.size_bytes,
+                "reason": restore.reason,
+                "version_id": restore.version_id,
+                "result": codes[restore.path],
+            }
+            for restore in restores
+        ]
+        self._put("result", rows)
+
     def _row(self, delete: Delete) -> dict[str, object]:
         return {
             "plan_id": self._plan_id,
@@ -89,14 +114,72 @@ def settled(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, s
 
 
 def intended_beyond_documents(area: ControlArea, plan_id: str, runs: Iterable[str]) -> bool:
-    """Tell whether any earlier run of a plan may have deleted something else than snapshot documents."""
-    return any(
-        row.get("plan_id") == plan_id and row.get("kind") != "snapshot"
+    """Tell whether any earlier run of a plan may have deleted something else than documents and hints."""
+    return any(kind not in _DOCUMENTS for kind in _intended_kinds(area, plan_id, runs))
+
+
+def intended_documents(area: ControlArea, plan_id: str, runs: Iterable[str]) -> bool:
+    """Tell whether any earlier run of a plan may have deleted a snapshot or changelog document."""
+    return any(kind in ("snapshot", "changelog_document") for kind in _intended_kinds(area, plan_id, runs))
+
+
+def _intended_kinds(area: ControlArea, plan_id: str, runs: Iterable[str]) -> Iterator[object]:
+    yield from (
+        row.get("kind")
         for run_id in runs
         for name in area.names(_folder(run_id))
         if name.endswith("-intent.ndjson.gz")
         for row in unpack(area.read(name).data, area.path(name))
+        if row.get("plan_id") == plan_id
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What the runs of a plan did to one object, as far as the ledger knows."""
+
+    result: str
+    """As in the ledger, or `unknown`: a deletion was sent whose answer nobody knows."""
+    version_id: str | None = None
+
+
+def fates(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, Fate]:
+    """Return path -> fate of every object that runs of a plan were about to delete.
+
+    Args:
+        area: Where the ledger is.
+        plan_id: Rows of other plans do not count.
+        runs: First to last.
+    """
+    found: dict[str, Fate] = {}
+    unanswered: dict[str, set[str]] = {}
+    for run_id in runs:
+        for name in area.names(_folder(run_id)):  # a batch's intent comes before its result
+            batch, is_result = name.rsplit("-", 1)[0], name.endswith("-result.ndjson.gz")
+            for row in unpack(area.read(name).data, area.path(name)):
+                if row.get("plan_id") != plan_id:
+                    continue
+                path = str(row["key"])
+                if not is_result:
+                    unanswered.setdefault(path, set()).add(batch)
+                    continue
+                unanswered.get(path, set()).discard(batch)
+                before = found.get(path)
+                if before is None or before.result != "deleted":
+                    version_id = row.get("version_id")
+                    found[path] = Fate(str(row.get("result")), str(version_id) if version_id else None)
+    for path, batches in unanswered.items():
+        if batches and (path not in found or found[path].result != "deleted"):
+            found[path] = Fate("unknown")
+    return found
+
+
+def plan_of_run(area: ControlArea, run_id: str) -> str | None:
+    """Return the plan that a run worked on, `None` when the ledger has no row of the run."""
+    for name in area.names(_folder(run_id)):
+        for row in unpack(area.read(name).data, area.path(name)):
+            return str(row.get("plan_id"))
+    return None
 
 
 def _folder(run_id: str) -> str:

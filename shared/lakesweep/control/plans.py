@@ -1,14 +1,16 @@
 """Stored plans.
 
 `plans/<plan_id>/actions-<n>.ndjson.gz` are written first, `header.json` last: a plan without a header does not exist.
-`plans/<plan_id>/end.json` says how its execution ended. A loaded plan is held against its content hash, and every
-action against what may be touched at all (`check_action`), so a damaged or forged plan deletes nothing.
+`plans/<plan_id>/end.json` says how its execution ended, `undone.json` which run took it back. A loaded plan is held
+against its content hash, and every action against what may be touched at all (`check_action`), so a damaged or forged
+plan deletes nothing.
 """
 
 import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import UnionType
 
 from lakesweep.control.area import ControlArea, from_json_bytes, table_key, to_json_bytes
 from lakesweep.control.ndjson import pack, unpack
@@ -74,6 +76,7 @@ def load_header(area: ControlArea, plan_id: str) -> PlanHeader:
         header = PlanHeader(**{**document, "warnings": tuple(document.get("warnings", ()))})  # type: ignore[arg-type]
     except TypeError as error:
         raise FormatError(f"{area.path(name)}: expected the fields of a plan header: {error}") from error
+    _check_header(header, area.path(name))
     if table_key(header.table) != table_key(area.table):
         raise RefusedError(
             f"plan {plan_id} is of table {header.table}; expected {area.table}", code="plan_of_another_table"
@@ -136,6 +139,40 @@ def plan_end(area: ControlArea, plan_id: str) -> PlanEnd | None:
     return PlanEnd(status, run_id, finished_ms, tuple(map(str, runs)))
 
 
+def record_undone(area: ControlArea, plan_id: str, run_id: str) -> None:
+    """Record which run took back all that a plan removed."""
+    area.put(f"plans/{plan_id}/undone.json", to_json_bytes({"run_id": run_id}))
+
+
+def undone_by(area: ControlArea, plan_id: str) -> str | None:
+    """Return the run that took back all that a plan removed, `None` when none did."""
+    name = f"plans/{plan_id}/undone.json"
+    try:
+        document = from_json_bytes(area.read(name).data, area.path(name))
+    except ObjectNotFoundError:
+        return None
+    return str(document.get("run_id"))
+
+
+_HEADER_TYPES: tuple[tuple[tuple[str, ...], type | UnionType], ...] = (
+    (("plan_id", "operation", "table", "branch", "code_version", "content_hash"), str),
+    (("created_ms", "expires_ms", "action_count"), int),
+    (("arguments", "policy", "roots_seen", "snapshots", "kept", "next_pass"), dict),
+    (("needs_confirmation", "waits_for_consumers"), bool),
+    (("end_id",), int | None),
+)
+
+
+def _check_header(header: PlanHeader, path: str) -> None:
+    for names, expected in _HEADER_TYPES:
+        for name in names:
+            if not isinstance(getattr(header, name), expected):
+                raise FormatError(f"{path}: expected {name} of another type, found {getattr(header, name)!r}")
+    texts = (*header.roots_seen.values(), *header.warnings)
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(n, int) for n in header.kept.values()):
+        raise FormatError(f"{path}: expected ETags and warnings as text, and kept files as numbers")
+
+
 def _action_row(action: Action) -> dict[str, object]:
     return {"action": "put" if isinstance(action, Put) else "delete", **dataclasses.asdict(action)}
 
@@ -148,4 +185,10 @@ def _action_of(row: dict[str, object], path: str) -> Action:
         raise FormatError(f"{path}: expected a plan's action: {error}") from error
     if not all(isinstance(fields[key], str) for key in ("phase", "kind", "path", "reason")):
         raise FormatError(f"{path}: expected text for phase, kind, path and reason of an action")
+    if not all(isinstance(fields.get(key), str | None) for key in ("etag", "owner", "body")) or not isinstance(
+        fields.get("size_bytes"), int | None
+    ):
+        raise FormatError(f"{path}: expected text for ETag, owner and body of an action, and a number for its size")
+    if isinstance(action, Put) and action.body is None:
+        raise FormatError(f"{path}: expected a body for what an action writes")
     return action

@@ -8,8 +8,9 @@ Roots that vanish below the plan's end are normal: this run removes them.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 from lakesweep.errors import StalePlanError
 from lakesweep.model.facts import FileKind, Freed, References, base_name
@@ -39,14 +40,17 @@ class Looker:
     sleep: Callable[[float], None] = time.sleep
     seen: dict[str, str] = field(default_factory=dict)
     """Path -> ETag of every root that is accounted for."""
+    written: frozenset[str] = frozenset()
+    """Paths of the changelogs that the plan writes. What they need is not among what it deletes."""
     _consumers: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.seen = dict(self.header.roots_seen)
+        self.seen = {path: etag for path, etag in self.header.roots_seen.items() if path not in self.written}
 
-    def account_for(self, path: str, etag: str) -> None:
-        """Take a root that this run has written itself as known."""
-        self.seen[path] = etag
+    def forget(self, paths: Iterable[str]) -> None:
+        """Take roots that this plan has removed as never seen: one that comes back needs its files again."""
+        for path in paths:
+            self.seen.pop(path, None)
 
     def look(self, pending: Sequence[Delete]) -> References:
         """Return what roots that appeared since the last look need of `pending`.
@@ -57,10 +61,10 @@ class Looker:
             RefusedError: A new root cannot be read.
         """
         listing = self._settled_listing()
-        own = listing.branches[self.header.branch]
+        own = listing.branches.get(self.header.branch) or BranchListing(self.header.branch)
         self._check_snapshots(own)
         self._check_consumers(own)
-        new = [ref for ref in listing.roots() if self.seen.get(ref.path) != ref.etag]
+        new = [ref for ref in listing.roots() if self.seen.get(ref.path) != ref.etag and ref.path not in self.written]
         if not new:
             return NO_REFERENCES
         references = references_of(self.store, new, pending, self.header.branch)
@@ -68,12 +72,20 @@ class Looker:
         return references
 
     def _settled_listing(self) -> TableListing:
+        still, hint = 0, ""
         for _ in range(_MAX_POLLS):
             listing = discover(self.store, ROOT_FOLDERS)
             own = listing.branches.get(self.header.branch)
             if own is None or not own.snapshots:
+                if self.header.snapshots.get("latest") is None:
+                    return listing  # it had none before
                 raise self._stale("all its snapshots vanished")
             if not hint_lags(self.store, own):
+                return listing
+            # Its time may lie in the future, by another clock; then only our own waiting tells.
+            etag = own.hints["snapshot/LATEST"].etag
+            still, hint = (still + 1 if etag == hint else 0), etag
+            if still > SETTLE_MS // _POLL_MS:
                 return listing
             self.sleep(_POLL_MS / 1000)
         raise self._stale("LATEST keeps changing and never names the newest snapshot")
@@ -89,9 +101,11 @@ class Looker:
             raise self._stale(f"snapshot {latest_seen}, the newest when the plan was made, vanished")
 
     def _check_consumers(self, own: BranchListing) -> None:
+        if self.header.end_id is None or not self.header.waits_for_consumers:
+            return
         changed = [ref for ref in own.consumers if self._consumers.get(ref.path) != ref.etag]
         for name, next_id in read_consumers(self.store, changed).items():
-            if self.header.end_id is not None and next_id < self.header.end_id:
+            if next_id < self.header.end_id:
                 raise self._stale(f"consumer {name} needs snapshot {next_id}; the plan ends at {self.header.end_id}")
         self._consumers.update({ref.path: ref.etag for ref in changed})
 
@@ -127,9 +141,10 @@ def references_of(store: Store, refs: Sequence[RootRef], pending: Sequence[Delet
     for ref in documents.vanished:
         if ref.kind == "snapshot" and ref.branch == branch:
             raise StalePlanError(f"table {store.location}: {ref.path} vanished while it was read; expected it to stay")
-    freed = [_as_freed(delete) for delete in pending if delete.kind != "snapshot"]
+    freed = [_as_freed(delete) for delete in pending if delete.kind in get_args(FileKind)]
     reader = MetadataReader(store)
-    wants_changelog = any(file.kind == "changelog" for file in freed)
+    # Manifests and lists that go may be those of changelogs, whether or not a changelog file goes as well.
+    wants_changelog = any(file.kind in ("changelog", "manifest", "manifest_list") for file in freed)
     files = read_root_files(reader, documents.roots, lambda root: wants_changelog and root.ref.kind != "tag")
     return find_references(reader, files.values(), freed, branch)
 

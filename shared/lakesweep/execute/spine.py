@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from lakesweep.control import intent as intents
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import Lease, acquire
-from lakesweep.control.ledger import Ledger, intended_beyond_documents, settled
+from lakesweep.control.ledger import Ledger, intended_beyond_documents, intended_documents, settled
 from lakesweep.control.plans import PlanEnd, end_plan
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError, PreconditionFailedError, StalePlanError
 from lakesweep.execute.look import Looker, references_of
-from lakesweep.format.names import snapshot_id_of
 from lakesweep.model.facts import References, base_name
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import Action, Delete, Plan, Put
@@ -36,6 +35,7 @@ BATCH_KEYS = 1000
 """Deletes that share one look and one ledger entry, as many as one DeleteObjects request takes."""
 _GONE = ("deleted", "already_gone")
 DOCUMENT_PHASE = "documents"
+CONSUMER_PHASE = "consumers"
 HEAD_PHASES = ("latest", "changelog_documents", DOCUMENT_PHASE, "hints")
 """What happens before the first file goes."""
 
@@ -120,11 +120,20 @@ class _Execution:
         self._grace_ms = grace_ms
         self._earlier_runs = earlier_runs
         self._ledger = Ledger(env.area, run_id, plan.header.plan_id)
-        self._looker = Looker(env.stores.table, plan.header, env.sleep)
+        self._changelogs = {
+            action.path: action
+            for action in plan.actions
+            if isinstance(action, Put) and action.kind == "changelog_document"
+        }
+        self._looker = Looker(env.stores.table, plan.header, env.sleep, written=frozenset(self._changelogs))
         self._kept: dict[str, str] = {}
         self._outcome = Outcome()
         self._documents_gone = False
         self._data_begun = False
+        self._others_had_time = bool(earlier_runs)
+        """So long ago did the first document go that others may have removed what it needs."""
+        self._written: dict[str, str] = {}
+        """Path -> ETag of what this run wrote."""
 
     def run(self) -> Executed:
         header = self._plan.header
@@ -136,10 +145,14 @@ class _Execution:
             intents.Intent(header.plan_id, header.branch, header.end_id, runs, self._env.area.store.now_ms()),
         )
         done = settled(self._env.area, header.plan_id, self._earlier_runs)
-        self._documents_gone = any(
-            delete.phase == DOCUMENT_PHASE and done.get(delete.path) in _GONE for delete in self._plan.deletes
-        )
+        # What an earlier run intended may have happened, whether or not it lived to write that down.
+        self._documents_gone = intended_documents(self._env.area, header.plan_id, self._earlier_runs)
         self._data_begun = intended_beyond_documents(self._env.area, header.plan_id, self._earlier_runs)
+        self._looker.forget(
+            delete.path
+            for delete in self._plan.deletes
+            if delete.phase == DOCUMENT_PHASE and done.get(delete.path) in _GONE
+        )
         self._kept = {path: "an earlier run kept it" for path, result in done.items() if result == "kept_by_look"}
         pending = [action for action in self._plan.actions if done.get(action.path) not in _GONE]
         try:
@@ -155,6 +168,7 @@ class _Execution:
     def _carry_out(self, pending: Sequence[Action]) -> None:
         total = sum(isinstance(action, Delete) for action in pending)
         grace_ms = self._grace_ms
+        batch: tuple[Action, ...] = ()
         for batch in batches(pending):
             if not _is_head(batch[0]):
                 self._wait(grace_ms)
@@ -164,10 +178,14 @@ class _Execution:
             self._keep(pending, references)
             self._batch(batch)
             self._env.progress(self._outcome.deleted + self._outcome.already_gone, total)
+        if batch and _is_head(batch[-1]) and self._documents_gone:
+            # No file goes, so nothing has looked since the documents went; one of them may be a rollback's target.
+            self._looker.look(())
 
     def _wait(self, grace_ms: int) -> None:
         """Wait for readers, holding the lease."""
         step_ms = 60_000
+        self._others_had_time = self._others_had_time or grace_ms > 0
         while grace_ms > 0:
             self._env.sleep(min(step_ms, grace_ms) / 1000)
             grace_ms -= step_ms
@@ -200,7 +218,7 @@ class _Execution:
                     if isinstance(action, Put) and action.phase == phase:
                         store, key = self._env.stores.resolve(action.path)
                         etag = store.put(key, action.body.encode("utf-8", "surrogateescape"))
-                        self._looker.account_for(action.path, etag)
+                        self._written[action.path] = etag
                 found = self._delete([delete for delete in deletes if delete.phase == phase])
                 for path, result in found.items():
                     if result.code == "precondition_failed" and self._is_gone(path):
@@ -213,15 +231,18 @@ class _Execution:
             self._ledger.record(answered, results, kept)
 
     def _check_documents(self, phase: str, found: dict[str, DeleteResult]) -> None:
-        if phase != DOCUMENT_PHASE:
+        if phase not in (DOCUMENT_PHASE, CONSUMER_PHASE):
             return
-        self._documents_gone = self._documents_gone or any(result.ok for result in found.values())
+        if phase == DOCUMENT_PHASE:
+            gone = [path for path, result in found.items() if result.ok]
+            self._documents_gone = self._documents_gone or bool(gone)
+            self._looker.forget(gone)
         for path, result in found.items():
             if result.code == "precondition_failed":
                 raise StalePlanError(
                     f"table {self._plan.header.table}: {path} is another document than when the plan was made"
                 )
-            if not result.ok:
+            if not result.ok and phase == DOCUMENT_PHASE:
                 raise MaintenanceError(
                     f"table {self._plan.header.table}: {path} could not be deleted ({result.code}), so the files that "
                     "it refers to stay; expected permission to delete snapshot documents",
@@ -251,11 +272,29 @@ class _Execution:
         return results
 
     def _after_stale(self, pending: Sequence[Action], error: StalePlanError) -> Executed:
-        if self._documents_gone and self._data_begun:
-            self._salvage([a for a in pending if isinstance(a, Delete) and a.phase != DOCUMENT_PHASE])
-        elif self._documents_gone:
+        if not self._documents_gone:
+            self._take_back_changelogs()
+        elif self._may_restore():
             self._restore_documents()
+            self._take_back_changelogs()
+        else:
+            self._salvage([a for a in pending if isinstance(a, Delete) and a.phase != DOCUMENT_PHASE])
         return Executed("stale", self._outcome, str(error), error.code)
+
+    def _may_restore(self) -> bool:
+        """Tell whether documents that went still have all their files.
+
+        That is certain as long as no file went and no time passed. Once others had time, another engine may have
+        expired on and taken files that only its own snapshots and these shared; then documents return only for a
+        rollback that has left nothing else, or is about to.
+        """
+        if self._data_begun or not self._others_had_time:
+            return not self._data_begun
+        own = discover(self._env.stores.table, ROOT_FOLDERS).branches.get(self._plan.header.branch)
+        if own is None or not own.snapshots:
+            return True
+        newest = self._newest()
+        return newest is not None and newest < own.snapshots[0].id
 
     def _restore_documents(self) -> None:
         """Put documents back, as far as the table has not left them behind.
@@ -263,23 +302,45 @@ class _Execution:
         A rollback may have begun between the look and the deletion of its target. It has written LATEST first, so
         documents up to there are put back and later ones are not.
         """
-        table, header = self._env.stores.table, self._plan.header
-        newest = read_hint(table, f"{branch_dir(header.branch)}snapshot/LATEST")
+        table = self._env.stores.table
+        newest = self._newest()
         documents = [delete for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE and delete.body]
         restored = []
         for delete in documents:
-            snapshot_id = snapshot_id_of(base_name(delete.path))
-            if delete.body and (snapshot_id is None or newest is None or snapshot_id <= newest):
+            if delete.body and (newest is None or _id_of(delete.path) <= newest):
                 try:
                     table.put(delete.path, delete.body.encode("utf-8", "surrogateescape"), if_absent=True)
                 except PreconditionFailedError:
                     continue  # it never went, or another one took its id
                 restored.append(delete)
         if restored:
-            earliest = snapshot_id_of(base_name(restored[0].path))
-            if earliest is not None:
-                table.put(f"{branch_dir(header.branch)}snapshot/EARLIEST", str(earliest).encode())
+            first = restored[0].path
+            table.put(f"{first.removesuffix(base_name(first))}EARLIEST", str(_id_of(first)).encode())
             self._ledger.record_restored(restored)
+
+    def _take_back_changelogs(self) -> None:
+        """Remove the changelogs that this run wrote of snapshots that are still there, or that a rollback left behind.
+
+        Those that were there before it stay, and so do those that somebody else has written since.
+        """
+        mine = [path for path in self._written if path in self._changelogs and path not in self._plan.header.roots_seen]
+        if not mine:
+            return
+        table, newest = self._env.stores.table, self._newest()
+        own = discover(table, ROOT_FOLDERS).branches[self._plan.header.branch]
+        there = {ref.id for ref in own.snapshots}
+        going = [path for path in mine if _id_of(path) in there or (newest is not None and _id_of(path) > newest)]
+        results = table.delete([DeleteRequest(path, self._written[path]) for path in going])
+        gone = {result.key for result in results if result.ok}
+        hint = f"{branch_dir(own.name)}changelog/LATEST"
+        staying = [ref.id for ref in own.changelogs if ref.path not in gone]
+        if staying:
+            table.put(hint, str(staying[-1]).encode())
+        else:
+            table.delete([DeleteRequest(hint)])
+
+    def _newest(self) -> int | None:
+        return read_hint(self._env.stores.table, f"{branch_dir(self._plan.header.branch)}snapshot/LATEST")
 
     def _salvage(self, deletes: Sequence[Delete]) -> None:
         """Remove what no root that exists now needs. See the module's docstring."""
@@ -311,6 +372,11 @@ def batches(actions: Sequence[Action]) -> Iterator[tuple[Action, ...]]:
 
 def _is_head(action: Action) -> bool:
     return action.phase in HEAD_PHASES
+
+
+def _id_of(path: str) -> int:
+    """Return the id in the path of a snapshot or changelog document."""
+    return int(path.rpartition("-")[2])
 
 
 def outcome_of(deletes: Sequence[Delete], results: dict[str, DeleteResult], kept_count: int) -> Outcome:

@@ -16,6 +16,9 @@ VERSION = 2
 ADD = 0
 DELETE = 1
 
+COMPACT = 1
+"""The file source of what a compaction rewrote. Everything else, an unknown source too, is what a commit wrote."""
+
 POSTPONE_BUCKET = -2
 """Files whose bucket is not decided yet. Nothing lies below it."""
 

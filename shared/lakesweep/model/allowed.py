@@ -16,6 +16,8 @@ _BUCKET = re.compile(
     r"(?:.+/)?bucket-(?:0|[1-9][0-9]*|postpone)/[^/]+",
     _ANY,
 )
+_INDEX_NAME = re.compile(r"index-.+|.+-global-index-.+", _ANY)
+"""Index files may lie among data files. No other file there has such a name, and an index file has no other."""
 _DELETE_PATHS = {
     "snapshot": (re.compile(_BRANCH + r"snapshot/snapshot-[0-9]+", _ANY),),
     "changelog_document": (re.compile(_BRANCH + r"changelog/changelog-[0-9]+", _ANY),),
@@ -49,6 +51,10 @@ def may_delete(kind: str, path: str) -> bool:
 
     Whether an external path lies below a declared root is for the caller to check.
     """
+    if kind in _EXTERNAL_KINDS and not path.startswith("index/"):
+        is_index = _INDEX_NAME.fullmatch(path.rpartition("/")[2]) is not None
+        if is_index != (kind == "index") and kind != "extra":
+            return False
     if is_external(path):
         return kind in _EXTERNAL_KINDS and _is_plain(path.split("://", 1)[-1].lstrip("/"))
     return _is_plain(path) and any(pattern.fullmatch(path) for pattern in _DELETE_PATHS.get(kind, ()))

@@ -22,6 +22,8 @@ class Outcome:
     """Objects that the plan would delete and that a root which appeared since needs."""
     deleted_bytes: int = 0
     """Of deleted objects whose size is known."""
+    restored: int = 0
+    """Objects that an undo brought back."""
 
     def __add__(self, other: "Outcome") -> "Outcome":
         return Outcome(
@@ -30,4 +32,5 @@ class Outcome:
             failed=self.failed + other.failed,
             kept_by_look=self.kept_by_look + other.kept_by_look,
             deleted_bytes=self.deleted_bytes + other.deleted_bytes,
+            restored=self.restored + other.restored,
         )

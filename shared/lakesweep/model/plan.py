@@ -49,6 +49,22 @@ Action = Delete | Put
 
 
 @dataclass(frozen=True, slots=True)
+class Restore:
+    """Bring back one object that a plan deleted. No plan holds it: an undo follows from the plan that it takes back."""
+
+    phase: str
+    """That of the deletion; phases run in the opposite order."""
+    kind: str
+    path: str
+    size_bytes: int | None
+    version_id: str
+    """The delete marker that goes."""
+    reason: str
+    etag: str | None = None
+    """Of the document that was deleted; another one may not come back."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanHeader:
     """What a plan was made from, and for how long it holds."""
 
@@ -74,6 +90,8 @@ class PlanHeader:
     warnings: tuple[str, ...] = ()
     needs_confirmation: bool = False
     """So large and so unlike the table's own rules that a person must name the plan to have it executed."""
+    waits_for_consumers: bool = True
+    """A consumer that needs an id below `end_id` ends the plan."""
     next_pass: Mapping[str, int] = field(default_factory=dict)
     """What the next pass may go by once this plan is done (`control/state.py`); empty where it must look anew."""
     content_hash: str = ""
@@ -105,6 +123,7 @@ def content_hash(actions: Sequence[Action]) -> str:
                 action.kind,
                 action.path,
                 action.body or "",
+                *((action.etag or "", action.owner or "") if isinstance(action, Delete) else ()),
             )
         )
         total = (total + int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), "big")) % (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lakesweep.model.outcome import Outcome
-from lakesweep.model.plan import Delete, Plan, Put, count_by_kind
+from lakesweep.model.plan import Delete, Plan, Restore, count_by_kind
 
 Status = Literal["planned", "done", "nothing_to_do", "refused", "partial", "stale"]
 
@@ -38,6 +38,8 @@ class RunReport:
     warnings: tuple[str, ...] = ()
     """Sentences for people; on standard error, and beside the document in a stored report."""
     steps: tuple["RunReport", ...] | None = None
+    restores: tuple[Restore, ...] | None = None
+    """What comes back; of an undo only."""
 
     def all_warnings(self) -> tuple[str, ...]:
         """Return what people should know: of the plan, of the run, of its steps."""
@@ -53,7 +55,7 @@ class RunReport:
             "operation": self.operation,
             "table": self.table,
             "branch": self.branch,
-            "plan_id": plan.header.plan_id if plan and plan.actions else None,
+            "plan_id": plan.header.plan_id if plan and (plan.actions or self.restores) else None,
             "run_id": self.run_id,
             "executed": self.executed,
             "status": self.status,
@@ -66,15 +68,21 @@ class RunReport:
             },
             "created": [
                 {"kind": action.kind, "path": action.path}
-                for action in (plan.actions if plan else ())
-                if isinstance(action, Put)
+                for action in (*(self.restores or ()), *(plan.actions if plan else ()))
+                if not isinstance(action, Delete)
             ],
             "kept": dict(plan.header.kept) if plan else {},
             "actions": [action_to_json(action) for action in deletes],
-            "outcome": outcome_to_json(self.outcome) if self.outcome else None,
+            "outcome": self._outcome(),
             "requests": dict(self.requests),
             "steps": [step.to_json() for step in self.steps] if self.steps is not None else None,
         }
+
+    def _outcome(self) -> dict[str, object] | None:
+        if self.outcome is None:
+            return None
+        restored = {} if self.restores is None else {"restored": self.outcome.restored}
+        return {**outcome_to_json(self.outcome), **restored}
 
 
 def action_to_json(delete: Delete) -> dict[str, object]:

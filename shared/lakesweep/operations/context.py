@@ -33,6 +33,8 @@ class Table:
     """The caller's own clock: only what a caller writes as "now" is held against it."""
     sleep: Callable[[float], None] = time.sleep
     progress: Callable[[int, int], None] = _no_progress
+    policy: str | None = None
+    """Location of the fleet policy that governs unattended maintenance."""
 
     def __post_init__(self) -> None:
         if self.area is not None:

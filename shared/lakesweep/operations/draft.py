@@ -7,7 +7,7 @@ from lakesweep import __version__
 from lakesweep.control.plans import PLAN_LIFETIME_MS
 from lakesweep.errors import StalePlanError
 from lakesweep.format.schema import TableSchema
-from lakesweep.model.allowed import is_external
+from lakesweep.model.allowed import check_action, is_external
 from lakesweep.model.facts import Freed
 from lakesweep.model.plan import Action, Plan, PlanHeader, content_hash
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
@@ -50,9 +50,16 @@ class Draft:
         kept: Mapping[str, int] | None = None,
         warnings: Sequence[str] = (),
         needs_confirmation: bool = False,
+        waits_for_consumers: bool = True,
         next_pass: Mapping[str, int] | None = None,
     ) -> Plan:
-        """Return the plan of `actions`; without any there is nothing to do."""
+        """Return the plan of `actions`; without any there is nothing to do.
+
+        Raises:
+            RefusedError: An action that no plan may hold, so that nobody could finish it either.
+        """
+        for action in actions:
+            check_action(action)
         header = PlanHeader(
             plan_id=new_id(self.now_ms),
             operation=self.operation,
@@ -69,6 +76,7 @@ class Draft:
             kept=dict(kept or {}),
             warnings=tuple(warnings),
             needs_confirmation=needs_confirmation,
+            waits_for_consumers=waits_for_consumers,
             next_pass=dict(next_pass or {}),
             content_hash=content_hash(actions),
             action_count=len(actions),

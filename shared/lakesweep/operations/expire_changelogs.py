@@ -28,6 +28,8 @@ from lakesweep.table.root_files import read_root_files
 from lakesweep.table.stores import TableStores
 
 OPERATION = "expire_changelogs"
+STAYS = "changelog_retention"
+"""Why changelogs are kept that nothing asks to remove."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def _policy(draft: Draft, arguments: ExpireChangelogsArguments) -> ChangelogRete
     options = {**draft.schema.options, **limits.options}
     try:
         if limits.unattended:
-            check_stated(options)
+            check_stated(options, limits)
         has_decoupled_changelog(options)  # values that do not parse are refused even where they play no part
         if arguments.by_options:
             return changelog_retention(options)
@@ -186,4 +188,4 @@ def _hints(draft: Draft, end: int | None) -> tuple[Action, ...]:
 
 def _kept(changelogs: Sequence[RootRef], going: Sequence[RootRef]) -> dict[str, int]:
     staying = len(changelogs) - len(going)
-    return {"changelog_retention": staying} if staying else {}
+    return {STAYS: staying} if staying else {}

@@ -15,11 +15,14 @@ from lakesweep.model.roots import DocumentRef
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.operations.retention_options import ExpireArguments, check_stated
 
 EXPIRE = "expire_consumers"
 CLEAR = "clear_consumers"
 RESET = "reset_consumer"
 EXPIRATION_TIME = "consumer.expiration-time"
+STAYS = "consumer_stays"
+"""Why consumers are kept that nothing asks to remove."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +51,28 @@ class ConsumerArguments:
         return {key: value for key, value in given.items() if value is not None}
 
 
-def plan_expire_consumers(table: Table, arguments: ConsumerArguments) -> Plan:
+def plan_expire_consumers(table: Table, arguments: ConsumerArguments, limits: ExpireArguments) -> Plan:
     """Plan the removal of consumers that nobody moved for longer than the table allows.
+
+    Nobody watches this, so it follows stated retention only.
+
+    Args:
+        table: One branch of a table.
+        arguments: Options of the call.
+        limits: What the pass asks for, which says where retention is stated.
+
+    Raises:
+        RefusedError: The table states no retention, or the option does not parse.
 
     Source: Paimon `ConsumerManager#expire`.
     """
     draft = begin(table, EXPIRE)
     options = {**draft.schema.options, **arguments.options}
-    forgotten = forgotten_consumers(draft, options)
+    try:
+        check_stated(options, limits)
+    except RefusedError as error:
+        raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
+    forgotten = _forgotten(draft, options)
     return _plan(
         draft, arguments, [_delete(ref, f"nobody moved it for {options[EXPIRATION_TIME]}") for ref in forgotten]
     )
@@ -102,7 +119,7 @@ def plan_reset_consumer(table: Table, arguments: ConsumerArguments) -> Plan:
     return _plan(draft, arguments, [Put("consumers", "consumer", path, body, "reset by hand")])
 
 
-def forgotten_consumers(draft: Draft, options: Mapping[str, str]) -> tuple[DocumentRef, ...]:
+def _forgotten(draft: Draft, options: Mapping[str, str]) -> tuple[DocumentRef, ...]:
     """Return the consumers that nobody moved for longer than `consumer.expiration-time`; none without that option.
 
     Raises:
@@ -134,7 +151,7 @@ def _plan(draft: Draft, arguments: ConsumerArguments, actions: list[Delete] | li
     )
     gone = {action.path for action in actions if isinstance(action, Delete)}
     staying = sum(ref.path not in gone for ref in draft.own.consumers)
-    return draft.plan(actions, frame, kept={"consumer": staying} if staying else {})
+    return draft.plan(actions, frame, kept={STAYS: staying} if staying else {})
 
 
 def _matcher(pattern: str | None, without: bool) -> Callable[[str], bool]:

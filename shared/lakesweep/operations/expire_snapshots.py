@@ -4,31 +4,33 @@ Choose a range, load facts, plan. Nothing is changed here. Documents are read no
 nothing to expire costs its listings, the schema and the documents of the oldest snapshots.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
 from lakesweep.errors import RefusedError
+from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.plan import Action, Plan
 from lakesweep.model.policy import SnapshotRetention
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame, begin
-from lakesweep.operations.expire_consumers import forgotten_consumers
 from lakesweep.operations.retention_options import (
     ExpireArguments,
     changelog_producer,
     check_stated,
     consumers_bind_changelogs_only,
+    falls_back,
     has_decoupled_changelog,
     snapshot_retention,
 )
 from lakesweep.plan.expire_snapshots import changelog_documents, earliest_hint, latest_hint, plan_expiry
+from lakesweep.plan.snapshot_cap import cap_by_floor, cap_by_users, forgotten_users, last_of_user, newest_by_user
 from lakesweep.plan.snapshot_range import RangeBounds, SnapshotRange, bounds, select_range
 from lakesweep.table.documents import read_consumers, read_hint
 from lakesweep.table.freed import Lifecycle, find_freed
-from lakesweep.table.metadata import MetadataReader
+from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.references import find_references
 from lakesweep.table.root_files import RootFiles, read_root_files
@@ -37,6 +39,7 @@ from lakesweep.table.stores import TableStores
 OPERATION = "expire_snapshots"
 CONFIRM_ABOVE_FILES = 1000
 """A call that overrides the table's options and takes more files than this, and more than it leaves, is confirmed."""
+_YEAR_2100_MS = 4_102_444_800_000
 _CHUNKS = (2, 16, 10_000)
 """How many snapshot documents are read at a time while the first young one is sought."""
 
@@ -60,28 +63,87 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, draft: Draft
     if not snapshots:
         return draft.plan((), _frame(arguments, policy, None))
     options = {**draft.schema.options, **arguments.options}
-    consumer_next = _consumer_next(draft, options, arguments.unattended)
-    ids = [ref.id for ref in snapshots]
-    limits = bounds(ids, policy, consumer_next)
-    oldest = _oldest_documents(draft, limits, draft.now_ms - policy.time_retained_ms)
+    consumer_next = _consumer_next(draft, options)
+    chosen, oldest = choose_range(draft, policy, consumer_next)
     times = {root.ref.id: root.snapshot.time_ms for root in oldest}
-    chosen = select_range(ids, times, policy, consumer_next, draft.now_ms)
+    warnings: tuple[str, ...] = ()
+    if chosen.expired:
+        oldest = own_snapshots(draft, oldest)
+        chosen, warnings = cap_range(chosen, oldest, arguments, draft.now_ms)
     if not chosen.expired:
-        hints = () if "snapshot/EARLIEST" in draft.own.hints else (earliest_hint(draft.own.name, ids[0]),)
+        hints = () if "snapshot/EARLIEST" in draft.own.hints else (earliest_hint(draft.own.name, snapshots[0].id),)
         return draft.plan(
             hints,
             _frame(arguments, policy, chosen),
             kept=chosen.kept,
-            next_pass=_next_pass(draft, policy, [ref.id for ref in snapshots[:2]], times),
+            warnings=warnings,
+            next_pass=_next_pass(draft, arguments, policy, [ref.id for ref in snapshots[:2]], times),
         )
-    return _plan_range(draft, arguments, policy, chosen, limits, oldest, lifecycle_of(options))
+    if falls_back(options, arguments):
+        warnings = (*warnings, f"the schema states no retention, so the fleet policy's holds: {_words(policy)}")
+    limits = bounds([ref.id for ref in snapshots], policy, consumer_next)
+    return _plan_range(draft, arguments, policy, chosen, limits, oldest, lifecycle_of(options), warnings)
+
+
+def choose_range(
+    draft: Draft, policy: SnapshotRetention, consumer_next: int | None
+) -> tuple[SnapshotRange, tuple[Root, ...]]:
+    """Choose what the rules let go, and return with it the documents that it took to know.
+
+    Args:
+        draft: A branch with at least one snapshot.
+        policy: Checked retention.
+        consumer_next: The smallest id that a consumer still needs.
+    """
+    ids = [ref.id for ref in draft.own.snapshots]
+    oldest = _oldest_documents(draft, bounds(ids, policy, consumer_next), draft.now_ms - policy.time_retained_ms)
+    times = {root.ref.id: root.snapshot.time_ms for root in oldest}
+    return select_range(ids, times, policy, consumer_next, draft.now_ms), oldest
+
+
+def own_snapshots(draft: Draft, known: Iterable[Root] = ()) -> tuple[Root, ...]:
+    """Return all snapshots of the branch, ascending, reading those that are not known yet.
+
+    Raises:
+        StalePlanError: One vanished since it was listed.
+    """
+    found = {root.ref.path: root for root in known}
+    missing = [ref for ref in draft.own.snapshots if ref.path not in found]
+    found |= {root.ref.path: root for root in draft.own_documents(missing)}
+    return tuple(found[ref.path] for ref in draft.own.snapshots)
+
+
+def cap_range(
+    chosen: SnapshotRange, snapshots: Sequence[Root], arguments: ExpireArguments, now_ms: int
+) -> tuple[SnapshotRange, tuple[str, ...]]:
+    """Stop a range at what a fleet policy and protected commit users keep, and warn of the users who lose their last.
+
+    Args:
+        chosen: What the table's rules and the call let go.
+        snapshots: All snapshots of the branch, ascending.
+        arguments: The call.
+        now_ms: The time of the run.
+    """
+    newest = newest_by_user(root.snapshot for root in snapshots)
+    if arguments.floor is not None:
+        times = {root.ref.id: root.snapshot.time_ms for root in snapshots}
+        chosen = cap_by_floor(chosen, tuple(times), times, arguments.floor, now_ms)
+    chosen, absent = cap_by_users(chosen, newest, arguments.protect_commit_users)
+    return chosen, (
+        *(f"no snapshot of the protected commit user {user} is left to keep" for user in absent),
+        *map(last_of_user, forgotten_users(chosen, newest)),
+    )
+
+
+def _words(policy: SnapshotRetention) -> str:
+    return ", ".join(f"{name} {value}" for name, value in policy.to_json().items())
 
 
 def _policy(draft: Draft, arguments: ExpireArguments) -> SnapshotRetention:
     options = {**draft.schema.options, **arguments.options}
     try:
         if arguments.unattended:
-            check_stated(options)
+            check_stated(options, arguments)
         return snapshot_retention(options, arguments, draft.now_ms, draft.table.clock_ms())
     except RefusedError as error:
         raise RefusedError(f"table {draft.table.ref}: {error}", code=error.code) from error
@@ -100,13 +162,10 @@ def lifecycle_of(options: Mapping[str, str]) -> Lifecycle:
     return Lifecycle.BY_DELTA if changelog_producer(options) == "none" else Lifecycle.BY_CHANGELOG
 
 
-def _consumer_next(draft: Draft, options: Mapping[str, str], unattended: bool) -> int | None:
+def _consumer_next(draft: Draft, options: Mapping[str, str]) -> int | None:
     if consumers_bind_changelogs_only(options):
         return None
-    # The pass after a commit removes forgotten consumers first, so its plan does not wait for them.
-    forgotten = forgotten_consumers(draft, options) if unattended else ()
-    consumers = [ref for ref in draft.own.consumers if ref not in forgotten]
-    return min(read_consumers(draft.table.store, consumers).values(), default=None)
+    return min(read_consumers(draft.table.store, draft.own.consumers).values(), default=None)
 
 
 def _frame(arguments: ExpireArguments, policy: SnapshotRetention, chosen: SnapshotRange | None) -> Frame:
@@ -150,13 +209,13 @@ def _plan_range(
     policy: SnapshotRetention,
     chosen: SnapshotRange,
     limits: RangeBounds,
-    oldest: tuple[Root, ...],
+    snapshots: tuple[Root, ...],
     lifecycle: Lifecycle,
+    warnings: tuple[str, ...],
 ) -> Plan:
     """Load what the chosen range frees and what all other roots need, and plan."""
     store, own = draft.table.store, draft.own
-    known = {root.ref.path: root for root in oldest}
-    known |= {root.ref.path: root for root in draft.own_documents([r for r in own.snapshots if r.path not in known])}
+    known = {root.ref.path: root for root in snapshots}
     others = draft.other_documents(known)
     going = frozenset(chosen.expired)
     expiring = [known[ref.path] for ref in own.snapshots if ref.id in going]
@@ -177,6 +236,8 @@ def _plan_range(
     references = find_references(reader, [files[root.ref.path] for root in staying], freed.files, own.name)
     latest = files[own.snapshots[-1].path]
     _refuse_damaged_head(draft, latest, references.unreadable_roots, list(references.problems()))
+    if not any(file.kind in DATA_KINDS for file in freed.files):
+        _refuse_damaged_manifests(draft, reader, latest, files[expiring[0].ref.path])
 
     stores = TableStores(store, draft.external_roots(freed.files))
     planned = plan_expiry(
@@ -198,10 +259,12 @@ def _plan_range(
         _frame(arguments, policy, chosen),
         end_id=chosen.end_id,
         kept={**chosen.kept, **planned.kept},
-        warnings=(*freed.warnings, *references.problems(), *vanished),
+        warnings=(*warnings, *freed.warnings, *references.problems(), *vanished),
         needs_confirmation=arguments.overrides_table and _is_large(planned.actions, latest),
+        waits_for_consumers=not consumers_bind_changelogs_only({**draft.schema.options, **arguments.options}),
         next_pass=_next_pass(
             draft,
+            arguments,
             policy,
             [ref.id for ref in own.snapshots if ref.id not in going][:2],
             {root.ref.id: root.snapshot.time_ms for root in known.values() if root.ref.kind == "snapshot"},
@@ -210,16 +273,23 @@ def _plan_range(
 
 
 def _next_pass(
-    draft: Draft, policy: SnapshotRetention, oldest: Sequence[int], time_ms: Mapping[int, int]
+    draft: Draft,
+    arguments: ExpireArguments,
+    policy: SnapshotRetention,
+    oldest: Sequence[int],
+    time_ms: Mapping[int, int],
 ) -> dict[str, int]:
-    """Return what the next pass may go by (`control/state.py`).
+    """Return what the next pass may go by (`control/state.py`): nothing, where a fleet policy states the rules.
 
     Args:
         draft: The table.
+        arguments: The call.
         policy: The rules in force.
         oldest: The oldest snapshots that stay, two at most.
         time_ms: The commit times that are known.
     """
+    if falls_back({**draft.schema.options, **arguments.options}, arguments):
+        return {}
     known = all(snapshot_id in time_ms for snapshot_id in oldest)
     return {
         "latest_id": draft.own.snapshots[-1].id,
@@ -252,11 +322,30 @@ def _refuse_damaged_head(draft: Draft, latest: RootFiles, unreadable: frozenset[
         )
 
 
+def _refuse_damaged_manifests(draft: Draft, reader: MetadataReader, latest: RootFiles, oldest: RootFiles) -> None:
+    """Refuse when a manifest cannot be read that the newest snapshot has and the oldest one that goes has not.
+
+    Only needed where no data file goes: otherwise the newest snapshot was asked about those, hence read.
+    """
+    known = {meta.file_name for meta in oldest.manifests()}
+    new = [meta for meta in latest.manifests() if meta.file_name not in known]
+    for _, content in reader.scan_manifests(new, lambda entries: sum(1 for _ in entries)):
+        if isinstance(content, Unreadable):
+            raise RefusedError(
+                f"table {draft.table.ref}: the newest snapshot {latest.root.snapshot.id} cannot be read "
+                f"({content.problem}); expected a readable one before older ones go",
+                code="unreadable_root",
+            )
+
+
 def _why_expired(snapshot_id: int, limits: RangeBounds, policy: SnapshotRetention, now_ms: int) -> str:
     if snapshot_id < limits.age_from_id:
         return f"snapshot {snapshot_id} is beyond the newest {policy.retain_max}"
-    cutoff = datetime.fromtimestamp((now_ms - policy.time_retained_ms) / 1000, UTC)
-    return f"the successor of snapshot {snapshot_id} was committed before {cutoff.isoformat(timespec='milliseconds')}"
+    cutoff_ms = now_ms - policy.time_retained_ms
+    cutoff = f"{cutoff_ms} ms after the epoch"
+    if 0 <= cutoff_ms < _YEAR_2100_MS:
+        cutoff = datetime.fromtimestamp(cutoff_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return f"the successor of snapshot {snapshot_id} was committed before {cutoff}"
 
 
 def _is_large(actions: Sequence[Action], latest: RootFiles) -> bool:

@@ -95,7 +95,7 @@ def _read(table: Table, ref: RootRef) -> Root:
 
 
 def _at(table: Table, own: BranchListing, timestamp_ms: int) -> Root:
-    for refs in _newest_first(own.snapshots):
+    for refs in newest_first(own.snapshots):
         for root in sorted(read_all(table.store, refs), key=lambda root: root.snapshot.id, reverse=True):
             if root.snapshot.time_ms <= timestamp_ms:
                 return root
@@ -107,7 +107,8 @@ def _at(table: Table, own: BranchListing, timestamp_ms: int) -> Root:
     )
 
 
-def _newest_first(refs: Sequence[RootRef]) -> Iterator[Sequence[RootRef]]:
+def newest_first(refs: Sequence[RootRef]) -> Iterator[Sequence[RootRef]]:
+    """Yield `refs`, which ascend, in chunks from the end, first small ones."""
     end, turn = len(refs), 0
     while end > 0:
         size = _CHUNKS[min(turn, len(_CHUNKS) - 1)]

@@ -2,13 +2,16 @@
 
 It applies the table's own options and nothing else, in the engine's order: consumers, snapshots, changelogs. A step
 that refuses does not keep the next from running, except that nothing runs where no retention is stated.
+
+In a dry run each step is planned on the table as the steps before it would leave it, so it shows what the pass would do
+as a whole. Such a plan is not stored: its turn comes when the others are done.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.plan import Plan
+from lakesweep.model.plan import Action, Delete, Plan
 from lakesweep.model.report import RunReport, Status
 from lakesweep.operations import expire_changelogs, expire_consumers, expire_snapshots
 from lakesweep.operations.context import Table
@@ -16,9 +19,11 @@ from lakesweep.operations.draft import begin
 from lakesweep.operations.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
 from lakesweep.operations.expire_consumers import EXPIRATION_TIME, ConsumerArguments, plan_expire_consumers
 from lakesweep.operations.expire_snapshots import plan_expire_snapshots
+from lakesweep.operations.fleet import Ruling, limited, may_delete, watched_ruling, why_observed
 from lakesweep.operations.retention_options import ExpireArguments, has_decoupled_changelog
 from lakesweep.operations.run import plan_and_execute, plan_only, refused
 from lakesweep.operations.shortcut import needs_nothing, remember
+from lakesweep.storage.planned import PlannedStore
 
 OPERATION = "maintain"
 
@@ -34,6 +39,8 @@ class MaintainArguments:
     """Do nothing when the last pass is not longer ago than this."""
     committed_id: int | None = None
     """The snapshot that an event told of; saves a look at LATEST."""
+    protect_commit_users: tuple[str, ...] = ()
+    """The last snapshot of each of these commit users stays, and every later one."""
 
 
 def maintain(table: Table, arguments: MaintainArguments, *, execute: bool) -> RunReport:
@@ -44,14 +51,16 @@ def maintain(table: Table, arguments: MaintainArguments, *, execute: bool) -> Ru
     quick = execute and not arguments.options
     if quick and needs_nothing(table, arguments.min_interval_ms, arguments.committed_id):
         return _nothing(table)
-    run = plan_and_execute if execute else plan_only
+    ruling = None
     try:
-        steps = tuple(run(table, name, planner) for name, planner in _steps(table, arguments.options))
+        ruling = watched_ruling(table)
+        asked = _steps(table, arguments, ruling)
+        steps = tuple(_executed(table, asked) if execute and may_delete(ruling) else _planned(table, asked))
     except RefusedError as error:
         steps = (refused(table, expire_snapshots.OPERATION, error),)
     if quick and len(steps) == 1:
         remember(table, steps[0])
-    return fold(table, steps)
+    return replace(fold(table, steps), warnings=why_observed(ruling))
 
 
 def _nothing(table: Table) -> RunReport:
@@ -65,16 +74,46 @@ def _nothing(table: Table) -> RunReport:
     )
 
 
-def _steps(table: Table, options: Mapping[str, str]) -> Iterator[Step]:
-    """Yield the steps that the table's options ask for."""
-    limits = ExpireArguments(options=options, unattended=True)
+def _executed(table: Table, steps: Iterator[Step]) -> Iterator[RunReport]:
+    for name, planner in steps:
+        yield plan_and_execute(table, name, planner)
+
+
+def _planned(table: Table, steps: Iterator[Step]) -> Iterator[RunReport]:
+    for name, planner in steps:
+        report = plan_only(table, name, planner)
+        yield report
+        if report.plan is not None and report.status == "planned":
+            table = replace(table, store=_after(table, report.plan.actions), area=None)
+
+
+def _after(table: Table, actions: tuple[Action, ...]) -> PlannedStore:
+    going = frozenset(action.path for action in actions if isinstance(action, Delete))
+    written = {
+        action.path: action.body.encode("utf-8", "surrogateescape")
+        for action in actions
+        if not isinstance(action, Delete)
+    }
+    return PlannedStore(table.store, going, written)
+
+
+def _steps(table: Table, arguments: MaintainArguments, ruling: Ruling | None) -> Iterator[Step]:
+    """Yield the steps that the table's options ask for, within what a fleet policy allows.
+
+    Raises:
+        RefusedError: Before the first step: not a table, or an option whose value does not parse.
+    """
+    options = arguments.options
+    users = arguments.protect_commit_users
+    limits = limited(ExpireArguments(options=options, unattended=True, protect_commit_users=users), ruling)
     drafts = [begin(table, OPERATION)]
     stated = {**drafts[0].schema.options, **options}
+    is_decoupled = has_decoupled_changelog(stated)
     if EXPIRATION_TIME in stated:
         drafts.clear()  # the step changes what it shows
         yield (
             expire_consumers.EXPIRE,
-            lambda target: plan_expire_consumers(target, ConsumerArguments(options=options)),
+            lambda target: plan_expire_consumers(target, ConsumerArguments(options=options), limits),
         )
 
     def snapshots(target: Table) -> Plan:
@@ -82,7 +121,7 @@ def _steps(table: Table, options: Mapping[str, str]) -> Iterator[Step]:
         return plan_expire_snapshots(target, limits, drafts.pop() if drafts else None)
 
     yield expire_snapshots.OPERATION, snapshots
-    if has_decoupled_changelog(stated):
+    if is_decoupled:
         by_options = ExpireChangelogsArguments(limits=limits, by_options=True)
         yield expire_changelogs.OPERATION, lambda target: plan_expire_changelogs(target, by_options)
 

@@ -7,13 +7,14 @@ and arguments are those of Paimon's Spark procedures.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from lakesweep.errors import UsageError
+from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
-from lakesweep.operations import expire_snapshots, maintain
+from lakesweep.operations import expire_changelogs, expire_consumers, expire_snapshots, maintain, undo
 from lakesweep.operations.context import Table
+from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.retention_options import ExpireArguments
-from lakesweep.operations.run import plan_and_execute, plan_only
+from lakesweep.operations.run import plan_and_execute, plan_only, refused
 from lakesweep.operations.times import parse_span_ms, parse_time_ms
 
 RETENTION_OPTIONS = frozenset(
@@ -25,10 +26,12 @@ RETENTION_OPTIONS = frozenset(
         "changelog.num-retained.min",
         "changelog.num-retained.max",
         "changelog.time-retained",
+        "changelog-producer",
         "consumer.changelog-only",
+        "consumer.expiration-time",
     }
 )
-"""Table options that decide which snapshots go. No other one may be given for a call: it would silently do nothing."""
+"""Table options that decide what goes. No other one may be given for a call: it would silently do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,14 @@ class Call:
     retain_min: int | None = None
     older_than_ms: int | None = None
     max_deletes: int | None = None
+    protect_commit_users: tuple[str, ...] = ()
     grace_ms: int = 0
+    delete_all: bool = False
+    consumer_id: str | None = None
+    next_snapshot_id: int | None = None
+    including_consumers: str | None = None
+    excluding_consumers: str | None = None
+    run_id: str | None = None
     options: Mapping[str, str] | None = None
 
 
@@ -51,6 +61,8 @@ class Operation:
     arguments: frozenset[str]
     run: Callable[[Table, Call, bool], RunReport]
     """Plans; with a true last argument executes, too."""
+    options: frozenset[str] = frozenset()
+    """Table options that a call may set."""
 
 
 def run_operation(table: Table, name: str, arguments: Mapping[str, object], *, execute: bool) -> RunReport:
@@ -60,7 +72,7 @@ def run_operation(table: Table, name: str, arguments: Mapping[str, object], *, e
         table: On what.
         name: Such as `expire_snapshots`.
         arguments: By name; `None` counts as not given. Numbers may be numbers or text, times and durations are text
-            (times also epoch milliseconds), `options` is an object of texts.
+            (times also epoch milliseconds), `delete_all` is true or false, `options` is an object of texts.
         execute: Otherwise nothing in the table changes.
 
     Raises:
@@ -73,7 +85,13 @@ def run_operation(table: Table, name: str, arguments: Mapping[str, object], *, e
             f"operation {name!r} is not known; expected one of {', '.join(sorted(OPERATIONS))}",
             code="unknown_operation",
         )
-    return operation.run(table, parse_call(operation, arguments), execute)
+    call = parse_call(operation, arguments)
+    if execute and name != maintain.OPERATION:
+        try:
+            watched_ruling(table)
+        except RefusedError as error:
+            return refused(table, name, error)
+    return operation.run(table, call, execute)
 
 
 def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
@@ -96,7 +114,14 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
         retain_min=_count(given.get("retain_min"), "retain_min"),
         older_than_ms=None if older_than is None else parse_time_ms(_text(older_than, "older_than"), "older_than"),
         max_deletes=_count(given.get("max_deletes"), "max_deletes"),
+        protect_commit_users=_texts(given.get("protect_commit_user", ()), "protect_commit_user"),
         grace_ms=0 if grace is None else parse_span_ms(_text(grace, "grace"), "grace"),
+        delete_all=_flag(given.get("delete_all", False), "delete_all"),
+        consumer_id=_words(given, "consumer_id"),
+        next_snapshot_id=_count(given.get("next_snapshot_id"), "next_snapshot_id"),
+        including_consumers=_words(given, "including_consumers"),
+        excluding_consumers=_words(given, "excluding_consumers"),
+        run_id=_words(given, "run_id"),
         options=_options(given.get("options"), operation),
     )
 
@@ -118,51 +143,117 @@ def _text(value: object, name: str) -> str:
     raise UsageError(f"{name}: expected text, found {value!r}", code="bad_argument")
 
 
+def _texts(value: object, name: str) -> tuple[str, ...]:
+    """Read one text or several."""
+    values = (value,) if isinstance(value, str) else value
+    if not isinstance(values, list | tuple) or not all(isinstance(text, str) and text.strip() for text in values):
+        raise UsageError(f"{name}: expected a text or an array of texts, found {value!r}", code="bad_argument")
+    return tuple(dict.fromkeys(values))
+
+
+def _words(given: Mapping[str, object], name: str) -> str | None:
+    return _text(given[name], name) if name in given else None
+
+
+def _flag(value: object, name: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise UsageError(f"{name}: expected true or false, found {value!r}", code="bad_argument")
+
+
 def _options(value: object, operation: Operation) -> Mapping[str, str] | None:
     if value is None:
         return None
     if not isinstance(value, Mapping) or not all(isinstance(text, str) for pair in value.items() for text in pair):
         raise UsageError(f"options: expected keys and values that are text, found {value!r}", code="bad_argument")
     for key in value:
-        if key not in RETENTION_OPTIONS:
+        if key not in operation.options:
             raise UsageError(
                 f"option {key!r} plays no part in {operation.name}; expected one of "
-                f"{', '.join(sorted(RETENTION_OPTIONS))}",
+                f"{', '.join(sorted(operation.options))}",
                 code="unknown_option",
             )
     return dict(value)
 
 
-def _expire_snapshots(table: Table, call: Call, execute: bool) -> RunReport:
-    arguments = ExpireArguments(
+def _limits(call: Call) -> ExpireArguments:
+    return ExpireArguments(
         retain_max=call.retain_max,
         retain_min=call.retain_min,
         older_than_ms=call.older_than_ms,
         max_deletes=call.max_deletes,
+        protect_commit_users=call.protect_commit_users,
         options=call.options or {},
     )
-    name = expire_snapshots.OPERATION
 
-    def planner(target: Table) -> Plan:
-        return expire_snapshots.plan_expire_snapshots(target, arguments)
 
+def _run(table: Table, name: str, planner: Callable[[Table], Plan], call: Call, execute: bool) -> RunReport:
     if execute:
         return plan_and_execute(table, name, planner, grace_ms=call.grace_ms)
     return plan_only(table, name, planner)
 
 
-def _maintain(table: Table, call: Call, execute: bool) -> RunReport:
-    return maintain.maintain(table, maintain.MaintainArguments(options=call.options or {}), execute=execute)
+def _expire_snapshots(table: Table, call: Call, execute: bool) -> RunReport:
+    arguments = _limits(call)
+    name = expire_snapshots.OPERATION
+    return _run(table, name, lambda target: expire_snapshots.plan_expire_snapshots(target, arguments), call, execute)
 
+
+def _expire_changelogs(table: Table, call: Call, execute: bool) -> RunReport:
+    arguments = expire_changelogs.ExpireChangelogsArguments(limits=_limits(call), delete_all=call.delete_all)
+    if call.delete_all and arguments.limits.overrides_table:
+        raise UsageError(
+            "delete_all takes every changelog; expected it without retain_max, retain_min, older_than and max_deletes",
+            code="bad_argument",
+        )
+    name = expire_changelogs.OPERATION
+    return _run(table, name, lambda target: expire_changelogs.plan_expire_changelogs(target, arguments), call, execute)
+
+
+def _clear_consumers(table: Table, call: Call, execute: bool) -> RunReport:
+    arguments = expire_consumers.ConsumerArguments(
+        including=call.including_consumers, excluding=call.excluding_consumers
+    )
+    name = expire_consumers.CLEAR
+    return _run(table, name, lambda target: expire_consumers.plan_clear_consumers(target, arguments), call, execute)
+
+
+def _reset_consumer(table: Table, call: Call, execute: bool) -> RunReport:
+    arguments = expire_consumers.ConsumerArguments(consumer=call.consumer_id, next_snapshot=call.next_snapshot_id)
+    name = expire_consumers.RESET
+    return _run(table, name, lambda target: expire_consumers.plan_reset_consumer(target, arguments), call, execute)
+
+
+def _maintain(table: Table, call: Call, execute: bool) -> RunReport:
+    arguments = maintain.MaintainArguments(options=call.options or {}, protect_commit_users=call.protect_commit_users)
+    return maintain.maintain(table, arguments, execute=execute)
+
+
+def _undo(table: Table, call: Call, execute: bool) -> RunReport:
+    if call.run_id is None:
+        raise UsageError("undo takes a run back; expected run_id", code="bad_argument")
+    return undo.undo(table, call.run_id, execute=execute)
+
+
+_LIMITS = frozenset({"retain_max", "retain_min", "older_than", "max_deletes", "grace"})
 
 OPERATIONS: Mapping[str, Operation] = {
     operation.name: operation
     for operation in (
         Operation(
             expire_snapshots.OPERATION,
-            frozenset({"retain_max", "retain_min", "older_than", "max_deletes", "grace", "options"}),
+            _LIMITS | {"protect_commit_user", "options"},
             _expire_snapshots,
+            RETENTION_OPTIONS - {"consumer.expiration-time"},
         ),
-        Operation(maintain.OPERATION, frozenset({"options"}), _maintain),
+        Operation(expire_changelogs.OPERATION, _LIMITS | {"delete_all"}, _expire_changelogs),
+        Operation(
+            expire_consumers.CLEAR, frozenset({"including_consumers", "excluding_consumers"}), _clear_consumers
+        ),
+        Operation(expire_consumers.RESET, frozenset({"consumer_id", "next_snapshot_id"}), _reset_consumer),
+        Operation(undo.OPERATION, frozenset({"run_id"}), _undo),
+        Operation(maintain.OPERATION, frozenset({"protect_commit_user", "options"}), _maintain, RETENTION_OPTIONS),
     )
 }

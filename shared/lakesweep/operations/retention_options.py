@@ -31,7 +31,13 @@ class ExpireArguments:
     options: Mapping[str, str] = field(default_factory=dict)
     """Table options for this call."""
     unattended: bool = False
-    """Nobody watches: only retention that the schema (or `options`) states may delete."""
+    """Nobody watches: only retention that the schema, `options` or a fleet policy (`otherwise`) states may delete."""
+    protect_commit_users: tuple[str, ...] = ()
+    """The last snapshot of each of these commit users stays, and every later one."""
+    floor: SnapshotRetention | None = None
+    """A fleet policy's rules, by which a snapshot must be allowed to go as well."""
+    otherwise: SnapshotRetention | None = None
+    """A fleet policy's rules for a table whose schema states none."""
 
     @property
     def overrides_table(self) -> bool:
@@ -47,9 +53,15 @@ class ExpireArguments:
             "retain_min": self.retain_min,
             "older_than_ms": self.older_than_ms,
             "max_deletes": self.max_deletes,
+            "protect_commit_user": list(self.protect_commit_users) or None,
+            "fleet_policy": self._fleet_policy() or None,
             "options": dict(self.options) or None,
         }
         return {key: value for key, value in given.items() if value is not None}
+
+    def _fleet_policy(self) -> dict[str, object]:
+        rules = {"floor": self.floor, "retention": self.otherwise}
+        return {name: rule.to_json() for name, rule in rules.items() if rule is not None}
 
 
 def snapshot_retention(
@@ -68,6 +80,8 @@ def snapshot_retention(
     """
     with _options():
         stated = _snapshot_options(options)
+    if arguments.otherwise is not None and not is_stated(options):
+        stated = arguments.otherwise
     time_retained_ms = stated.time_retained_ms
     if arguments.older_than_ms is not None:
         time_retained_ms = time_retained(arguments.older_than_ms, now_ms, clock_ms)
@@ -95,8 +109,18 @@ def time_retained(older_than_ms: int, now_ms: int, clock_ms: int) -> int:
     return max(0, now_ms - older_than_ms)
 
 
-def check_stated(options: Mapping[str, str]) -> None:
-    """Refuse a table whose schema states no retention.
+def falls_back(options: Mapping[str, str], arguments: ExpireArguments) -> bool:
+    """Tell whether a fleet policy's retention holds, since the schema states none."""
+    return arguments.otherwise is not None and not is_stated(options)
+
+
+def is_stated(options: Mapping[str, str]) -> bool:
+    """Tell whether table options state a retention."""
+    return any(key in options for key in STATED_RETENTION)
+
+
+def check_stated(options: Mapping[str, str], arguments: ExpireArguments) -> None:
+    """Refuse a table for which neither its schema nor a fleet policy states a retention.
 
     Options that a job sets at run time are not in the schema, and the engine's defaults may be shorter than what such
     a job relies on.
@@ -104,10 +128,10 @@ def check_stated(options: Mapping[str, str]) -> None:
     Raises:
         RefusedError: None of `STATED_RETENTION` is there.
     """
-    if not any(key in options for key in STATED_RETENTION):
+    if arguments.otherwise is None and not is_stated(options):
         raise RefusedError(
-            f"its schema states no retention; expected one of {', '.join(STATED_RETENTION)} there (or as --option), "
-            "since unattended deletion follows stated rules only",
+            f"its schema states no retention; expected one of {', '.join(STATED_RETENTION)} there (or as --option, or "
+            "in a fleet policy), since unattended deletion follows stated rules only",
             code="retention_not_stated",
         )
 

@@ -14,6 +14,7 @@ from lakesweep.execute.spine import Executed, execute, forget
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.operations.context import Table
+from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.table_environment import environment
 
@@ -71,6 +72,7 @@ def execute_stored(table: Table, plan_id: str, *, confirm: str | None = None, gr
     """Execute a plan that was stored earlier. Doing so twice is harmless."""
     area = require_area(table)
     try:
+        watched_ruling(table)  # a table that is paused keeps what it has
         plan = load_plan(area, plan_id)
         if plan.header.branch != table.ref.branch:
             raise RefusedError(

@@ -8,12 +8,17 @@ from lakesweep.format.tag import Tag, parse_tag
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.context import Table
-from lakesweep.operations.files import read_all
+from lakesweep.operations.draft import Draft, begin
+from lakesweep.operations.expire_snapshots import choose_range
+from lakesweep.operations.files import newest_first, read_all
+from lakesweep.operations.pins import find_pins, measure_pins
 from lakesweep.operations.retention_options import (
     STATED_RETENTION,
     ExpireArguments,
     changelog_retention,
+    consumers_bind_changelogs_only,
     has_decoupled_changelog,
+    is_stated,
     snapshot_retention,
 )
 from lakesweep.operations.table_summary import (
@@ -24,31 +29,39 @@ from lakesweep.operations.table_summary import (
     ShownTag,
     TableSummary,
 )
+from lakesweep.plan.snapshot_cap import forgotten_users, last_of_user, newest_by_user
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
-from lakesweep.table.discover import discover
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_consumers, read_hint, read_schema
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_consumers, read_hint
 from lakesweep.table.live_files import live_files
 
 _RETENTION_PREFIXES = ("snapshot.", "changelog.", "tag.", "consumer.", "partition.expiration", "write-only")
 
 
-def summarise(table: Table) -> TableSummary:
+def summarise(table: Table, *, pinned: bool = False) -> TableSummary:
     """Read a branch's roots, schema and hints, and the metadata of its latest snapshot.
+
+    Args:
+        table: One branch of a table.
+        pinned: Measure what each pin keeps, which takes the metadata of every root.
 
     Raises:
         RefusedError: Not a table, or something that cannot be read.
         StorageError: A request failed.
     """
     store = table.store
-    listing = discover(store)
-    own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
-    schema = read_schema(store, own)
+    draft = begin(table, "show")
+    listing, own, schema = draft.listing, draft.own, draft.schema
     retention, changelog_rules, problems = _retention(table, schema)
     ends = {ref.path: root for ref, root in _ends(store, own)}
     tags = tuple(_tags(store, own.tags))
     hints = tuple(_hints(store, own))
-    stated = any(key in schema.options for key in STATED_RETENTION)
+    stated = is_stated(schema.options)
+    consumers = dict(sorted(read_consumers(store, own.consumers).items()))
+    consumer_next = min(consumers.values(), default=None) if retention and not _changelogs_only(schema) else None
+    pins = find_pins(store, listing, own, consumers, tags)
+    if pinned:
+        pins = measure_pins(store, listing, own, pins, retention, consumer_next, draft.now_ms)
     return TableSummary(
         table=table.ref.location,
         branch=own.name,
@@ -64,10 +77,11 @@ def summarise(table: Table) -> TableSummary:
         snapshots=_range(own.snapshots, ends),
         changelogs=_range(own.changelogs, ends),
         tags=tags,
-        consumers=dict(sorted(read_consumers(store, own.consumers).items())),
+        consumers=consumers,
         hints=hints,
         live=_live(store, schema, ends[own.snapshots[-1].path]) if own.snapshots else None,
-        warnings=(*problems, *_warnings(stated, tags, hints)),
+        pins=pins,
+        warnings=(*problems, *_warnings(stated, tags, hints), *_forgotten_users(draft, retention, consumer_next)),
     )
 
 
@@ -143,11 +157,39 @@ def _live(store: Store, schema: TableSchema, latest: Root) -> ShownLive:
     )
 
 
+def _changelogs_only(schema: TableSchema) -> bool:
+    """Tell whether consumers hold back no snapshots, by options that may not parse."""
+    try:
+        return consumers_bind_changelogs_only(schema.options)
+    except RefusedError:
+        return False
+
+
+def _forgotten_users(draft: Draft, retention: SnapshotRetention | None, consumer_next: int | None) -> Iterator[str]:
+    """Warn of streaming writers whose last snapshot the next run takes.
+
+    Reads what the next run would choose, and then from the newest snapshot down until every writer has turned up.
+    """
+    snapshots = draft.own.snapshots
+    if retention is None or not snapshots:
+        return
+    chosen, _ = choose_range(draft, retention, consumer_next)
+    going = frozenset(chosen.expired)
+    expiring = read_all(draft.table.store, [ref for ref in snapshots if ref.id in going])
+    forgotten = forgotten_users(chosen, newest_by_user(root.snapshot for root in expiring))
+    missing = {last.commit_user for last in forgotten}
+    for refs in newest_first([ref for ref in snapshots if ref.id not in going]):
+        if not missing:
+            break
+        missing -= {root.snapshot.commit_user for root in read_all(draft.table.store, refs)}
+    yield from (last_of_user(last) for last in forgotten if last.commit_user in missing)
+
+
 def _warnings(stated: bool, tags: Sequence[ShownTag], hints: Sequence[ShownHint]) -> Iterator[str]:
     if not stated:
         yield (
-            "the schema states no retention, so unattended maintenance deletes nothing; expected one of "
-            + ", ".join(STATED_RETENTION)
+            "the schema states no retention, so unattended maintenance deletes nothing, unless a fleet policy states "
+            "it; expected one of " + ", ".join(STATED_RETENTION)
         )
     for hint in hints:
         if hint.off:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 
@@ -60,6 +61,19 @@ class ShownLive:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownPin:
+    """What keeps old files besides the retention."""
+
+    kind: Literal["consumer", "branch", "tag"]
+    name: str
+    snapshot_id: int
+    """The oldest snapshot that it keeps."""
+    files: int | None = None
+    """Data files that would go with it; `None`: not asked for."""
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TableSummary:
     """Everything that `show` says."""
 
@@ -86,6 +100,8 @@ class TableSummary:
     hints: tuple[ShownHint, ...]
     live: ShownLive | None
     """`None`: there is no snapshot."""
+    pins: tuple[ShownPin, ...]
+    """The oldest consumer, the oldest other branch, and tags without a time to live, oldest first."""
     warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, object]:
@@ -108,5 +124,6 @@ class TableSummary:
             "consumers": [{"id": name, "next_snapshot": next_id} for name, next_id in self.consumers.items()],
             "hints": [asdict(hint) for hint in self.hints],
             "live": self.live and asdict(self.live),
+            "pins": [asdict(pin) for pin in self.pins],
             "warnings": list(self.warnings),
         }

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lakesweep.errors import StorageError
-from lakesweep.storage.store import DeleteRequest
+from lakesweep.storage.store import DeleteRequest, UndeleteRequest
 
 PAGE_KEYS = 1000
 """Names in one page of a listing."""
@@ -53,9 +53,18 @@ def count_deletes(requests: Sequence[DeleteRequest], location: str) -> int:
     Raises:
         StorageError: More keys than a call may hold.
     """
+    check_count(requests, location)
+    conditional = sum(request.etag is not None for request in requests)
+    return conditional + (conditional < len(requests))
+
+
+def check_count(requests: Sequence[DeleteRequest] | Sequence[UndeleteRequest], location: str) -> None:
+    """Refuse more keys than a call may hold.
+
+    Raises:
+        StorageError: With code `too_many`.
+    """
     if len(requests) > MAX_DELETE_KEYS:
         raise StorageError(
             f"{location}: expected at most {MAX_DELETE_KEYS} keys to delete, found {len(requests)}", code="too_many"
         )
-    conditional = sum(request.etag is not None for request in requests)
-    return conditional + (conditional < len(requests))

@@ -21,7 +21,7 @@ from pathlib import Path
 from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.storage.keys import PAGE_KEYS, check_key, check_prefix, count_deletes, is_key
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObject
+from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObject, UndeleteRequest, UndeleteResult
 
 _LOCK_NAME = ".lakesweep.lock"
 _MISSING = (FileNotFoundError, NotADirectoryError)
@@ -59,20 +59,27 @@ class LocalStore:
             yield entry
 
     def _walk(self, prefix: str) -> Iterator[StoredObject]:
+        # Not recursive: folders may be nested more deeply than calls.
+        waiting = [prefix]
+        while waiting:
+            key = waiting.pop()
+            if key.endswith("/") or not key:
+                waiting += [key + name for name in reversed(self._names(key))]
+            else:
+                yield from self._entry(key)
+
+    def _names(self, prefix: str) -> Sequence[str]:
+        """Return what lies in a folder, in the order of keys; folders with a closing slash."""
         folder = self._below + prefix
         try:
             with os.scandir(folder) as scan:
                 # Keys below a folder compare as its name with a slash does: `a-b`, then `a/x`, then `a0`.
                 names = sorted(e.name + "/" if e.is_dir(follow_symlinks=False) else e.name for e in scan)
         except _MISSING:
-            return
+            return []
         except OSError as error:
             raise _storage_error("list", folder, error) from error
-        for name in names:
-            if name.endswith("/"):
-                yield from self._walk(prefix + name)
-            elif name != _LOCK_NAME:
-                yield from self._entry(prefix + name)
+        return [name for name in names if name != _LOCK_NAME]
 
     def _entry(self, key: str) -> Iterator[StoredObject]:
         path = self._below + key
@@ -157,6 +164,20 @@ class LocalStore:
             return "is_directory" if path.is_dir() else "access_denied"
         except OSError as error:
             return _word(error)
+
+    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
+        """Refuse: a deleted file is gone."""
+        raise self._not_versioned()
+
+    def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
+        """Refuse: a deleted file is gone."""
+        raise self._not_versioned()
+
+    def _not_versioned(self) -> StorageError:
+        return StorageError(
+            f"{self._root}: expected a versioned bucket, found a local folder, which keeps nothing of what is deleted",
+            code="not_versioned",
+        )
 
     def now_ms(self) -> int:
         """Return this machine's clock."""

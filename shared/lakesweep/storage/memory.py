@@ -5,9 +5,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.storage.keys import PAGE_KEYS, check_key, check_prefix, count_deletes, is_key
+from lakesweep.storage.keys import PAGE_KEYS, check_count, check_key, check_prefix, count_deletes, is_key
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObject
+from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObject, UndeleteRequest, UndeleteResult
+
+Entry = tuple[bytes, str, int]
+"""Body, ETag and time of an object."""
 
 
 def _wall_clock() -> int:
@@ -24,12 +27,18 @@ class MemoryStore:
         location: str = "memory://x",
         counter: RequestCounter | None = None,
         clock: Callable[[], int] = _wall_clock,
+        *,
+        versioned: bool = False,
     ) -> None:
+        """Make an empty store; a `versioned` one keeps what is deleted or replaced, as a versioned bucket does."""
         self._location = location.rstrip("/")
         self._counter = counter or RequestCounter()
         self._clock = clock
         self._lock = threading.Lock()
-        self._objects: dict[str, tuple[bytes, str, int]] = {}
+        self._objects: dict[str, Entry] = {}
+        self._versioned = versioned
+        self._versions: dict[str, list[tuple[str, Entry | None]]] = {}
+        """Key -> version id and object, oldest first; a delete marker has no object."""
         self._version = 0
 
     @property
@@ -76,29 +85,90 @@ class MemoryStore:
             if if_match is not None and (entry is None or entry[1] != if_match):
                 found = "nothing" if entry is None else entry[1]
                 raise PreconditionFailedError(f"{self._location}/{key}: expected ETag {if_match}, found {found}")
-            self._version += 1
-            etag = f"{self._version:016x}"
+            etag = self._next()
             self._objects[key] = (bytes(data), etag, self._clock())
+            self._note(key, etag, self._objects[key])
             return etag
+
+    def _next(self) -> str:
+        self._version += 1
+        return f"{self._version:016x}"
+
+    def _note(self, key: str, version_id: str, entry: Entry | None) -> None:
+        if self._versioned:
+            self._versions.setdefault(key, []).append((version_id, entry))
 
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
         """Delete up to 1 000 keys; see `Store.delete`."""
         self._counter.add("delete", count_deletes(requests, self._location))
         with self._lock:
-            results = [DeleteResult(request.key, self._delete(request)) for request in requests]
+            results = [self._delete(request) for request in requests]
         self._counter.add_deleted_keys(sum(result.code == "deleted" for result in results))
         return results
 
-    def _delete(self, request: DeleteRequest) -> str:
+    def _delete(self, request: DeleteRequest) -> DeleteResult:
         if not is_key(request.key):
-            return "bad_key"
+            return DeleteResult(request.key, "bad_key")
         entry = self._objects.get(request.key)
         if entry is None:
-            return "already_gone"
+            return DeleteResult(request.key, "already_gone")
         if request.etag is not None and entry[1] != request.etag:
-            return "precondition_failed"
+            return DeleteResult(request.key, "precondition_failed")
         del self._objects[request.key]
-        return "deleted"
+        marker = self._next()
+        self._note(request.key, marker, None)
+        return DeleteResult(request.key, "deleted", marker if self._versioned else None)
+
+    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
+        """Take deletions back; see `Store.undelete`. Counts as S3 would need: a list a key, and one delete."""
+        self._check_versioned()
+        check_count(requests, self._location)
+        self._counter.add("list", len(requests))
+        if not only_check:
+            self._counter.add("delete")
+        with self._lock:
+            return [self._undelete(request, only_check) for request in requests]
+
+    def _undelete(self, request: UndeleteRequest, only_check: bool) -> UndeleteResult:
+        if not is_key(request.key):
+            return UndeleteResult(request.key, "bad_key")
+        code, entry = self._below(request)
+        if code == "restorable" and not only_check and entry is not None:
+            self._versions[request.key].pop()
+            self._objects[request.key] = entry
+            code = "restored"
+        return UndeleteResult(request.key, code, entry[1] if entry is not None else None)
+
+    def _below(self, request: UndeleteRequest) -> tuple[str, Entry | None]:
+        versions = self._versions.get(request.key, [])
+        if (request.version_id, None) not in versions:
+            entry = self._objects.get(request.key)
+            return ("marker_gone" if entry is None else "already_there"), entry
+        if versions[-1] != (request.version_id, None):
+            return "marker_not_current", None
+        entry = versions[-2][1] if len(versions) > 1 else None
+        return ("nothing_below" if entry is None else "restorable"), entry
+
+    def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
+        """Return what `undelete` would bring back; see `Store.read_deleted`."""
+        self._check_versioned()
+        check_key(request.key, self._location)
+        self._counter.add("list")
+        self._counter.add("get")
+        with self._lock:
+            code, entry = self._below(request)
+        if code != "restorable" or entry is None:
+            raise ObjectNotFoundError(f"{self._location}/{request.key}: expected a deleted object ({code})")
+        if max_bytes is not None and len(entry[0]) > max_bytes:
+            raise StorageError(
+                f"{self._location}/{request.key}: expected at most {max_bytes} bytes, found {len(entry[0])}",
+                code="too_large",
+            )
+        return Body(entry[0], entry[1])
+
+    def _check_versioned(self) -> None:
+        if not self._versioned:
+            raise StorageError(f"{self._location}: expected a versioned store", code="not_versioned")
 
     def now_ms(self) -> int:
         """Return the clock."""
@@ -109,3 +179,5 @@ class MemoryStore:
         with self._lock:
             data, etag, _ = self._objects[key]
             self._objects[key] = (data, etag, modified_ms)
+            if self._versioned:
+                self._versions[key][-1] = (self._versions[key][-1][0], self._objects[key])

@@ -9,11 +9,12 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.storage.keys import check_key, check_prefix, count_deletes, is_key
+from lakesweep.storage.keys import check_count, check_key, check_prefix, count_deletes, is_key
 from lakesweep.storage.list_page import page_of
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3_client import s3_request, was_repeated
-from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObject
+from lakesweep.storage.s3_versions import KeyVersion, below_marker, noncurrent_days_of, versions_of
+from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObject, UndeleteRequest, UndeleteResult
 
 BODY_ATTEMPTS = 3
 """How often a body is asked for again that broke off on the way; botocore repeats only until the headers came."""
@@ -83,12 +84,15 @@ class S3Store:
 
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         """Return one object; see `Store.read`."""
+        return self._get(key, max_bytes)
+
+    def _get(self, key: str, max_bytes: int | None, **version: str) -> Body:
         where = self._where(key)
         attempts = BODY_ATTEMPTS
         while True:
             attempts -= 1
             with s3_request("read", where, self._counter):
-                response = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
+                response = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, **version)
             self._note_time(response)
             stream, length, etag = response["Body"], response.get("ContentLength"), _etag(response, where)
             if length is None:
@@ -215,6 +219,99 @@ class S3Store:
             return DeleteResult(request.key, _SINGLE_CODES.get(error.code, error.code))
         self._note_time(response)
         return DeleteResult(request.key, "deleted", response.get("VersionId") if response.get("DeleteMarker") else None)
+
+    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
+        """Take up to 1 000 deletions back; see `Store.undelete`.
+
+        Deleting a version of S3 is for ever, so each key's versions are listed first (a request a key), and only what
+        is listed as a delete marker is named. An object written after that lies above the marker and stays as it is.
+        """
+        check_count(requests, self.location)
+        found: list[UndeleteResult] = []
+        if requests:
+            workers = min(WINDOW_DELETES, len(requests))
+            with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="undelete") as pool:
+                found = list(pool.map(self._undeletable, requests))
+        going = [
+            request
+            for request, state in zip(requests, found, strict=True)
+            if state.code == "restorable" and not only_check
+        ]
+        failed = self._delete_markers([request for request in going if not _NO_XML.search(request.key)])
+        failed |= self._delete_markers_singly([request for request in going if _NO_XML.search(request.key)])
+        gone = {request.key for request in going}
+        return [
+            UndeleteResult(state.key, failed.get(state.key, "restored"), state.etag) if state.key in gone else state
+            for state in found
+        ]
+
+    def _undeletable(self, request: UndeleteRequest) -> UndeleteResult:
+        if not is_key(request.key):
+            return UndeleteResult(request.key, "bad_key")
+        code, version = below_marker(self._versions(request.key), request.version_id)
+        return UndeleteResult(request.key, code, version.etag if version else None)
+
+    def _versions(self, key: str) -> Sequence[KeyVersion]:
+        """Return the versions and delete markers of one key."""
+        where, full = self._where(key), self._prefix + key
+        asked = {"Bucket": self._bucket, "Prefix": full}
+        found: tuple[KeyVersion, ...] = ()
+        while True:
+            with s3_request("list versions of", where, self._counter):
+                page = self._client.list_object_versions(**asked)
+            self._note_time(page)
+            found += tuple(versions_of(page, full))
+            # Longer keys follow the key itself, so its own versions end with the first page that goes beyond it.
+            if not page.get("IsTruncated") or page.get("NextKeyMarker") != full:
+                return found
+            asked |= {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
+
+    def _delete_markers(self, requests: Sequence[UndeleteRequest]) -> dict[str, str]:
+        """Remove delete markers in one request, and return key -> code of those that failed."""
+        if not requests:
+            return {}
+        objects = [{"Key": self._prefix + request.key, "VersionId": request.version_id} for request in requests]
+        with s3_request("undelete", f"{len(objects)} objects of {self.location}", self._counter):
+            response = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": False})
+        self._note_time(response)
+        deleted = {entry.get("Key") for entry in response.get("Deleted", ())}
+        failed = {entry.get("Key"): str(entry.get("Code", "unknown")) for entry in response.get("Errors", ())}
+        return {
+            request.key: _CODES.get(failed[key], failed[key]) if key in failed else "not_in_answer"
+            for request in requests
+            if (key := self._prefix + request.key) in failed or key not in deleted
+        }
+
+    def _delete_markers_singly(self, requests: Sequence[UndeleteRequest]) -> dict[str, str]:
+        failed: dict[str, str] = {}
+        for request in requests:
+            try:
+                with s3_request("undelete", self._where(request.key), self._counter):
+                    self._client.delete_object(
+                        Bucket=self._bucket, Key=self._prefix + request.key, VersionId=request.version_id
+                    )
+            except StorageError as error:
+                failed[request.key] = error.code
+        return failed
+
+    def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
+        """Return what `undelete` would bring back; see `Store.read_deleted`."""
+        code, version = below_marker(self._versions(request.key), request.version_id)
+        if code != "restorable" or version is None:
+            raise ObjectNotFoundError(f"{self._where(request.key)}: expected a deleted object ({code})")
+        return self._get(request.key, max_bytes, VersionId=version.version_id)
+
+    def noncurrent_days(self) -> int | None:
+        """Return after how many days the bucket's lifecycle removes what was deleted here.
+
+        `None`: nobody can tell, or nothing does.
+        """
+        try:
+            with s3_request("lifecycle", self.location, self._counter):
+                response = self._client.get_bucket_lifecycle_configuration(Bucket=self._bucket)
+        except StorageError:
+            return None
+        return noncurrent_days_of(response, self._prefix)
 
     def now_ms(self) -> int:
         """Return S3's clock: the Date header of the latest answer and the time since it came.

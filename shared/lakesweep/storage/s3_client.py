@@ -30,6 +30,7 @@ _KIND_OF_OPERATION = {
     "HeadObject": "head",
     "HeadBucket": "head",
     "ListObjectsV2": "list",
+    "ListObjectVersions": "list",
     "PutObject": "put",
     "DeleteObject": "delete",
     "DeleteObjects": "delete",

@@ -64,6 +64,33 @@ class DeleteResult:
         return self.code in ("deleted", "already_gone")
 
 
+@dataclass(frozen=True, slots=True)
+class UndeleteRequest:
+    """One deletion to take back: the key, and the delete marker that `DeleteResult.version_id` named."""
+
+    key: str
+    version_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UndeleteResult:
+    """What became of one `UndeleteRequest`, or what would."""
+
+    key: str
+    code: str
+    """`restored`; `restorable` (only asked, and it would be); `already_there` (the marker is gone and an object is
+    there); or why not: `marker_gone` (neither is there), `marker_not_current` (something came after the marker),
+    `nothing_below` (it hides no object: there was none, or another deletion lies between), `access_denied`, `bad_key`,
+    or another word of the store."""
+    etag: str | None = None
+    """Of the object that is there now, or would be."""
+
+    @property
+    def ok(self) -> bool:
+        """The object is there, or would be."""
+        return self.code in ("restored", "restorable", "already_there")
+
+
 class Store(Protocol):
     """Objects below one root."""
 
@@ -113,6 +140,29 @@ class Store(Protocol):
 
         Raises:
             StorageError: The request as a whole failed; any of the keys may be gone.
+        """
+
+    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
+        """Take up to 1 000 deletions back and say for each what became of it, in the order of `requests`.
+
+        Removes the named delete markers, and nothing that is not the current version of its key and a delete marker
+        with an object right below: an object that was written since is never touched.
+
+        Args:
+            requests: Keys with their markers.
+            only_check: Change nothing; say what would be.
+
+        Raises:
+            StorageError: `not_versioned`: this store keeps nothing of what is deleted. Else the request as a whole
+                failed; any of the objects may be back.
+        """
+
+    def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
+        """Return the object that `undelete` would bring back.
+
+        Raises:
+            ObjectNotFoundError: It would bring nothing back.
+            StorageError: As `read`; `not_versioned` as `undelete`.
         """
 
     def now_ms(self) -> int:

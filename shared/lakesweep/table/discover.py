@@ -19,9 +19,17 @@ ROOT_FOLDERS = ("snapshot", "changelog", "tag", "consumer", "branch")
 """Folders that a look reads again."""
 ALL_FOLDERS = (*ROOT_FOLDERS, "schema")
 
-_BRANCH_PATH = re.compile(r"branch/branch-(.+?)/((?:snapshot|changelog|tag|consumer|schema)/.+)", re.DOTALL)
+_NUMBERED_OF_BRANCH = re.compile(
+    r"branch/branch-(.+)/((?:snapshot/(?:snapshot-[0-9]+|EARLIEST|LATEST)"
+    r"|changelog/(?:changelog-[0-9]+|EARLIEST|LATEST)|schema/schema-[0-9]+))",
+    re.DOTALL,
+)
+_NAMED_OF_BRANCH = re.compile(r"branch/branch-(.+?)/((?:tag|consumer)/(?:tag|consumer)-.+)", re.DOTALL)
+"""A tag may have slashes in its name, and so may a branch: a branch called `a/snapshot` has its snapshots below
+`branch/branch-a/snapshot/snapshot/`."""
 _HINTS = frozenset({"EARLIEST", "LATEST"})
-_SUCCESS_FOLDER = "tag-success-file/"
+_SUCCESS_FILE = re.compile(r"tag-success-file/.*_SUCCESS", re.DOTALL)
+"""What Java writes beside a tag. Anything else in that folder is a tag with a slash in its name."""
 
 
 def discover(store: Store, folders: Iterable[str] = ALL_FOLDERS) -> TableListing:
@@ -49,7 +57,13 @@ def sort_listing(location: str, entries: Iterable[StoredObject]) -> TableListing
                 "since roots behind a link cannot be protected",
                 code="symbolic_link",
             )
-        match = _BRANCH_PATH.fullmatch(entry.key)
+        match = _NUMBERED_OF_BRANCH.fullmatch(entry.key) or _NAMED_OF_BRANCH.fullmatch(entry.key)
+        if match and match[1] == MAIN:
+            raise RefusedError(
+                f"table {location}: {entry.key} lies in the folder of a branch called {MAIN}; expected the documents of "
+                "that branch below the table itself, since no other branch can have its name",
+                code="two_main_branches",
+            )
         if match:
             by_branch[match[1]].append((match[2], entry))
         elif not entry.key.startswith("branch/"):
@@ -71,7 +85,7 @@ def _branch(branch: str, found: Iterable[tuple[str, StoredObject]]) -> BranchLis
             roots["snapshot"].append(_root(branch, "snapshot", name.removeprefix("snapshot-"), entry))
         elif folder == "changelog" and changelog_id_of(name) is not None:
             roots["changelog"].append(_root(branch, "changelog", name.removeprefix("changelog-"), entry))
-        elif folder == "tag" and name.startswith("tag-") and not name.startswith(_SUCCESS_FOLDER):
+        elif folder == "tag" and name.startswith("tag-") and not _SUCCESS_FILE.fullmatch(name):
             roots["tag"].append(_root(branch, "tag", name.removeprefix("tag-"), entry))
         elif folder == "consumer" and name.startswith("consumer-"):
             consumers.append(_document(name.removeprefix("consumer-"), entry))

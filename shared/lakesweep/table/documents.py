@@ -72,7 +72,8 @@ def read_consumers(store: Store, consumers: Iterable[DocumentRef]) -> dict[str, 
     """
     refs = tuple(consumers)
     found: dict[str, int] = {}
-    for ref, (_, body) in zip(refs, read_many(store, [ref.path for ref in refs]), strict=True):
+    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
+    for ref, (_, body) in zip(refs, bodies, strict=True):
         if isinstance(body, ObjectNotFoundError):
             continue
         if isinstance(body, StorageError):

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakesweep.errors import FormatError
-from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.manifest import COMPACT, ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.facts import Freed, base_name
 from lakesweep.model.roots import Root
@@ -40,10 +40,6 @@ class Lifecycle(Enum):
     """Longer; the writer produces changelog files, and they are the changes."""
     BY_DELTA = "by_delta"
     """Longer; no changelog files, so the files that a commit appended are the changes."""
-
-
-APPEND = 0
-"""The file source of what a commit wrote, in contrast to what a compaction rewrote. An unknown source counts as it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +81,14 @@ def find_freed_changelogs(reader: MetadataReader, paths: TablePaths, expiring: S
     """Find what dropping changelog documents frees.
 
     A changelog with a list of its own frees its files and that list. One without frees what its own delta deletes:
-    such a file was added, hence needed as a change, no later than here.
+    such a file was added, hence needed as a change, no later than here. One whose lists went with its snapshot frees
+    nothing.
     """
     collector = _Collector(reader, paths)
     own = [files for files in expiring if files.root.snapshot.changelog_manifest_list is not None]
-    by_delta = [files for files in expiring if files.root.snapshot.changelog_manifest_list is None]
+    by_delta = [
+        files for files in expiring if files.root.snapshot.changelog_manifest_list is None and not files.is_bare
+    ]
     return collector.collect(
         collector.data_files(by_delta, keep_appended=False),
         collector.changelog_files(own),
@@ -151,7 +150,7 @@ class _Collector:
                 deleted[path] = entry
         reason = f"left the table at snapshot {root.snapshot.id}"
         for path, entry in deleted.items():
-            if keep_appended and entry.file_source in (APPEND, None):
+            if keep_appended and entry.file_source != COMPACT:
                 continue
             yield Freed("data", path, entry.file_size, reason, entry.file_name)
             for extra in self._paths.extra_files(entry):

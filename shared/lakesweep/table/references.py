@@ -5,18 +5,19 @@ is used twice: when a plan is made, for all roots that stay, and before every ba
 appeared meanwhile.
 
 A changelog document needs what a reader of changes opens: its changelog list with manifests and files, or, where the
-writer produces none, the lists and manifests of its snapshot and the files that its delta added. Index files and
-statistics it does not need, and expiry does not keep them for it.
+writer produces none, the lists and manifests of its snapshot and the files that its delta added, but for those that a
+compaction rewrote. Index files and statistics it does not need, and expiry does not keep them for it.
 
 What it cannot read it reports as unknown, by kind of file: an unreadable manifest hides data files, an unreadable list
-hides manifests as well, an unreadable index manifest hides index files. One thing is no damage: the missing changelog
-list of a tag or of a copy of its snapshot (expiry removes it, they keep naming it).
+hides manifests as well, an unreadable index manifest hides index files. Two things are no damage: the missing changelog
+list of a tag or of a copy of its snapshot (expiry removes it, they keep naming it), and the missing lists of a bare
+changelog (`RootFiles.is_bare`).
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.manifest import COMPACT, ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.facts import DATA_KINDS, FileKind, Freed, References
 from lakesweep.model.roots import Root
@@ -109,7 +110,7 @@ class _Search:
             self._keep(files.root, [name for name in named if name is not None], self._other_names)
             for content in (files.base, files.delta):
                 if isinstance(content, Unreadable):
-                    if not (content.missing and is_changelog):
+                    if not files.is_bare:
                         self._hidden(files.root, content, "manifest", "data", "extra", "changelog")
                 else:
                     self._manifests(files.root, content)
@@ -166,16 +167,18 @@ class _Search:
         for meta in _state_manifests(files):
             content = found[meta.file_name]
             if isinstance(content, Unreadable):
-                if not (content.missing and root.ref.kind == "changelog"):
-                    self._hidden(root, content, "data", "extra", "changelog")
+                self._hidden(root, content, "data", "extra", "changelog")
                 continue
             for entry in content:
                 if entry.is_add:
                     added.append(entry)
                 else:
                     gone.add(entry.identity)
-        # A reader of changes replays a changelog's delta, so what it added counts even where it deleted that again.
-        live = [entry for entry in added if root.ref.kind == "changelog" or entry.identity not in gone]
+        if root.ref.kind == "changelog":
+            # A reader of changes replays the delta, so what it added counts even where it deleted that again.
+            live = [entry for entry in added if entry.file_source != COMPACT]
+        else:
+            live = [entry for entry in added if entry.identity not in gone]
         if root.ref.kind != "tag":
             live += self._changelog_entries(files, found)
         for entry in live:

@@ -31,6 +31,17 @@ class RootFiles:
         """Return the base and delta lists that could not be read."""
         return tuple(content for content in (self.base, self.delta) if isinstance(content, Unreadable))
 
+    @property
+    def is_bare(self) -> bool:
+        """Tell whether this is a changelog whose lists went with its snapshot, as they are to.
+
+        That is one of a commit that made no changelog, where the writer produces changelog files. Lists go together, so
+        one that is missing alone is damage.
+        """
+        return self.root.ref.kind == "changelog" and all(
+            isinstance(content, Unreadable) and content.missing for content in (self.base, self.delta)
+        )
+
     def manifests(self) -> tuple[ManifestMeta, ...]:
         """Return what could be read of base and delta, in list order."""
         return (*_known(self.base), *_known(self.delta))

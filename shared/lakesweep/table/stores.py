@@ -8,10 +8,11 @@ point a deletion at somebody else's objects.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from lakesweep.errors import RefusedError
+from lakesweep.errors import RefusedError, UsageError
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.uri import normalise_uri
 from lakesweep.model.allowed import is_external
+from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Store
 
 _EXTERNAL_OPTIONS = ("data-file.external-paths", "global-index.external-path")
@@ -36,10 +37,31 @@ class TableStores:
     external_roots: tuple[str, ...] = ()
     open_store: Callable[[str], Store] | None = None
     _opened: dict[str, Store] = field(default_factory=dict)
+    _meets_table: dict[str, bool | None] = field(default_factory=dict)
 
     def root_of(self, path: str) -> str | None:
-        """Return the declared root that an external path lies below, `None` when there is none."""
-        return next((root for root in self.external_roots if path.startswith(f"{root}/")), None)
+        """Return the declared root that an external path lies below, `None` when there is none.
+
+        A root in a store that cannot be opened does not count. Neither does one that leads back into the table: what an
+        external path names there could be a snapshot or a schema.
+        """
+        root = next((root for root in self.external_roots if path.startswith(f"{root}/")), None)
+        if root is None:
+            return None
+        if root not in self._meets_table:
+            self._meets_table[root] = self._meets(root)
+        meets = self._meets_table[root]
+        if meets is None or (meets and parse_location(self.table.location).contains(parse_location(path))):
+            return None
+        return root
+
+    def _meets(self, root: str) -> bool | None:
+        """Tell whether a root and the table overlap, `None` when no store can be opened there."""
+        try:
+            place, table = parse_location(root), parse_location(self.table.location)
+        except UsageError:
+            return None
+        return place.contains(table) or table.contains(place)
 
     def resolve(self, path: str) -> tuple[Store, str]:
         """Return the store that holds `path` and its key there.

@@ -22,6 +22,7 @@ import java.time.ZoneId;
 import java.util.*;
 import org.apache.paimon.Changelog;
 import org.apache.paimon.CoreOptions;
+import org.apache.paimon.CoreOptions.ChangelogProducer;
 import org.apache.paimon.FileStore;
 import org.apache.paimon.Snapshot;
 import org.apache.paimon.append.AppendCompactCoordinator;
@@ -79,6 +80,7 @@ import org.apache.paimon.table.source.EndOfScanException;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.ScanMode;
 import org.apache.paimon.table.source.Split;
+import org.apache.paimon.table.source.StreamTableScan;
 import org.apache.paimon.tag.Tag;
 import org.apache.paimon.tag.TagTimeExpire;
 import org.apache.paimon.types.DataField;
@@ -126,6 +128,7 @@ public class EngineDriver {
         COMMANDS.put("scan", EngineDriver::scan);
         COMMANDS.put("scan_all", EngineDriver::scanAll);
         COMMANDS.put("changes", EngineDriver::changes);
+        COMMANDS.put("stream", EngineDriver::stream);
         COMMANDS.put("references", EngineDriver::references);
         COMMANDS.put("snapshots", EngineDriver::snapshots);
         COMMANDS.put("files", EngineDriver::files);
@@ -502,35 +505,43 @@ public class EngineDriver {
     }
 
     /**
-     * Commit the data files of snapshot `to` as the newest snapshot. 1.4.2 has no procedure for that; later versions have
-     * (`rollback_to_as_latest`). Of such a commit this one sees what it makes here: a delta that adds files again which
-     * an earlier delta deleted. Without index files and changelogs.
+     * Commit the data and index files of snapshot `to` as the newest snapshot. 1.4.2 has no procedure for that; later
+     * versions have (`rollback_to_as_latest`). Of such a commit this one sees what it makes here: a delta that adds files
+     * again which an earlier delta deleted, on top of a base that was written anew. Without changelogs.
      */
     static Object rollbackAsLatest(JsonNode c) throws Exception {
-        FileStoreTable table = table(c);
-        Map<Object, ManifestEntry> now = filesOf(table, table.snapshotManager().latestSnapshot());
-        Map<Object, ManifestEntry> then = filesOf(table, table.snapshotManager().snapshot(c.get("to").asLong()));
+        Map<String, String> newBase = new HashMap<>();
+        newBase.put("manifest.merge-min-count", "1");
+        newBase.put("manifest.full-compaction-threshold-size", "1 b");
+        FileStoreTable table = table(c).copy(newBase);
+        Map<Object, CommitMessage> now = contents(table, table.snapshotManager().latestSnapshot(), false);
+        Map<Object, CommitMessage> then = contents(table, table.snapshotManager().snapshot(c.get("to").asLong()), true);
         List<CommitMessage> messages = new ArrayList<>();
-        now.forEach((key, e) -> { if (!then.containsKey(key)) messages.add(change(e, false)); });
-        then.forEach((key, e) -> { if (!now.containsKey(key)) messages.add(change(e, true)); });
+        now.forEach((key, gone) -> { if (!then.containsKey(key)) messages.add(gone); });
+        then.forEach((key, back) -> { if (!now.containsKey(key)) messages.add(back); });
         try (BatchTableCommit commit = table.newBatchWriteBuilder().newCommit()) {
             commit.commit(messages);
         }
         return table.snapshotManager().latestSnapshotId();
     }
 
-    static Map<Object, ManifestEntry> filesOf(FileStoreTable table, Snapshot snapshot) {
-        Map<Object, ManifestEntry> files = new LinkedHashMap<>();
-        for (ManifestEntry e : table.store().newScan().withSnapshot(snapshot).plan().files())
-            files.put(e.identifier(), e);
-        return files;
-    }
-
-    static CommitMessage change(ManifestEntry e, boolean add) {
-        List<DataFileMeta> file = Collections.singletonList(e.file()), none = Collections.emptyList();
-        DataIncrement increment = new DataIncrement(add ? file : none, add ? none : file, Collections.emptyList());
-        return new CommitMessageImpl(
-                e.partition(), e.bucket(), e.totalBuckets(), increment, CompactIncrement.emptyIncrement());
+    /** Every file of a snapshot, with a message that adds it or deletes it. */
+    static Map<Object, CommitMessage> contents(FileStoreTable table, Snapshot snapshot, boolean add) {
+        Map<Object, CommitMessage> contents = new LinkedHashMap<>();
+        for (ManifestEntry e : table.store().newScan().withSnapshot(snapshot).plan().files()) {
+            List<DataFileMeta> file = Collections.singletonList(e.file()), none = Collections.emptyList();
+            DataIncrement change = new DataIncrement(add ? file : none, add ? none : file, none);
+            contents.put(e.identifier(), new CommitMessageImpl(
+                    e.partition(), e.bucket(), e.totalBuckets(), change, CompactIncrement.emptyIncrement()));
+        }
+        if (snapshot.indexManifest() == null) return contents;
+        for (IndexManifestEntry e : table.store().newIndexFileHandler().readManifest(snapshot.indexManifest())) {
+            List<IndexFileMeta> file = Collections.singletonList(e.indexFile());
+            DataIncrement change = add ? DataIncrement.indexIncrement(file) : DataIncrement.deleteIndexIncrement(file);
+            contents.put(e.indexFile().fileName(), new CommitMessageImpl(
+                    e.partition(), e.bucket(), table.coreOptions().bucket(), change, CompactIncrement.emptyIncrement()));
+        }
+        return contents;
     }
 
     /** id, next: the snapshot that the reader still needs. */
@@ -545,14 +556,16 @@ public class EngineDriver {
     /**
      * retain_max, retain_min, older_than_ms or time_retain_s, max_deletes. Defaults as in the `expire_snapshots`
      * procedure, which never decouples the changelog; via "commit" applies the table's own options as a writer does;
-     * via "successor" chooses the range as the versions after 1.4 do, and deletes as this one.
+     * with `successor` as a writer of a version after 1.4; via "successor" chooses the range as the versions after 1.4 do, and deletes as this one.
      */
     static Object expire(JsonNode c) throws Exception {
         FileStoreTable table = table(c);
         CoreOptions options = table.store().options();
         if (string(c, "via", "procedure").equals("commit")) {
             ExpireConfig config = options.expireConfig();
-            int snapshots = table.newExpireSnapshots().config(config).expire();
+            int snapshots = flag(c, "successor")
+                    ? expireBySuccessor(table, config)
+                    : table.newExpireSnapshots().config(config).expire();
             boolean decoupled = options.changelogLifecycleDecoupled();
             return Arrays.asList(snapshots, decoupled ? table.newExpireChangelog().config(config).expire() : 0);
         }
@@ -718,6 +731,14 @@ public class EngineDriver {
         return scan(table(c).copy(options), null);
     }
 
+    /** What a streaming reader that goes on at commit `next` reads of this one commit: a snapshot or a changelog. */
+    static Object stream(JsonNode c) throws Exception {
+        FileStoreTable table = table(c);
+        StreamTableScan scan = table.newReadBuilder().newStreamScan();
+        scan.restore(c.get("next").asLong());
+        return scan(table, scan.plan().splits());
+    }
+
     /**
      * What every root (snapshot, tag, changelog; all branches) refers to, read with the engine's own classes: the
      * independent truth for "may this file go". Paths are relative to the table, absolute outside of it.
@@ -757,7 +778,7 @@ public class EngineDriver {
             if (!kind.equals("changelog")) {
                 addState(table, snapshot, files);
                 root.putAll(deltaFacts(table, snapshot));
-            } else if (!withChangelog) {
+            } else if (!withChangelog && table.coreOptions().changelogProducer() == ChangelogProducer.NONE) {
                 addList(table, snapshot.deltaManifestList(), files);
                 for (ManifestEntry e : entries(table, snapshot.deltaManifestList()))
                     if (e.kind() == FileKind.ADD && e.file().fileSource().orElse(FileSource.APPEND) == FileSource.APPEND)

@@ -12,7 +12,20 @@ import pytest
 from lakesweep import __version__
 from tests.unit.cli.command_line import call, write_table
 
-COMMANDS = ("show", "files", "maintain", "expire-snapshots", "plans", "execute", "runs", "report", "demo")
+COMMANDS = (
+    "show",
+    "files",
+    "maintain",
+    "expire-snapshots",
+    "expire-changelogs",
+    "clear-consumers",
+    "reset-consumer",
+    "plans",
+    "execute",
+    "runs",
+    "report",
+    "demo",
+)
 HEAVY = ("boto3", "botocore", "fastavro", "pyarrow", "pypaimon", "pyspark", "rich")
 CPU_SECONDS = 0.3
 

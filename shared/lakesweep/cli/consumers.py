@@ -1,0 +1,76 @@
+"""`lakesweep clear-consumers` and `lakesweep reset-consumer`."""
+
+from typing import Annotated
+
+import typer
+
+from lakesweep.cli.options import Branch, Control, EndpointUrl, Execute, Json, Place, Region, TablePath
+
+CLEAR_EXAMPLES = (
+    "lakesweep clear-consumers s3://lake/sales.db/orders",
+    "lakesweep clear-consumers /data/orders --including 'test-.*' --excluding 'test-prod' --execute",
+)
+RESET_EXAMPLES = (
+    "lakesweep reset-consumer /data/orders search --next-snapshot 120 --execute",
+    "lakesweep reset-consumer /data/orders search --execute",
+)
+
+
+def clear_consumers(
+    table: TablePath,
+    branch: Branch = "main",
+    including: Annotated[
+        str | None,
+        typer.Option("--including", metavar="REGEX", help="Only consumers whose whole name matches; all without it."),
+    ] = None,
+    excluding: Annotated[
+        str | None, typer.Option("--excluding", metavar="REGEX", help="Spare consumers whose whole name matches.")
+    ] = None,
+    execute: Execute = False,
+    control: Control = None,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    as_json: Json = False,
+) -> int:
+    """Remove consumers, so that they hold back no expiry any more.
+
+    A reader that comes back under such a name begins anew. Prints the plan, and changes nothing without --execute.
+    """
+    from lakesweep.cli.operation import run_named
+
+    return run_named(
+        Place(table, branch, control, endpoint_url, region, as_json),
+        "clear_consumers",
+        {"including_consumers": including, "excluding_consumers": excluding},
+        None,
+        execute=execute,
+    )
+
+
+def reset_consumer(
+    table: TablePath,
+    consumer: Annotated[str, typer.Argument(metavar="ID", help="The consumer, as `show` lists it.")],
+    branch: Branch = "main",
+    next_snapshot: Annotated[
+        str | None,
+        typer.Option("--next-snapshot", metavar="N", help="Where it goes on; without this the consumer is removed."),
+    ] = None,
+    execute: Execute = False,
+    control: Control = None,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    as_json: Json = False,
+) -> int:
+    """Let a consumer go on at another snapshot, or remove it.
+
+    Prints the plan, and changes nothing without --execute.
+    """
+    from lakesweep.cli.operation import run_named
+
+    return run_named(
+        Place(table, branch, control, endpoint_url, region, as_json),
+        "reset_consumer",
+        {"consumer_id": consumer, "next_snapshot_id": next_snapshot},
+        None,
+        execute=execute,
+    )

@@ -1,0 +1,222 @@
+"""Take a plan back: bring its objects back by removing exactly the delete markers that the ledger names.
+
+The order is that of deletion, reversed, and any executed prefix of it is harmless to readers and writers:
+
+1. Files, from statistics to data. No root names them yet, so to everyone they are orphans: nobody opens them.
+2. Documents, from the highest id down, one at a time. Each comes back when all that it needs is there, so no reader
+   finds a hollow snapshot. Going down, the ids that exist have no hole at any moment: engines step from one id to the
+   next and search between the lowest and the highest, and a hole would stop them. Going up would leave one between
+   the restored ids and those that stayed.
+3. `EARLIEST`. Until then it names the lowest id of before, which is still there: a reader sees a shorter history, and
+   a true one. Written first, it would name a document that does not exist.
+4. Changelog documents that the plan wrote in place of snapshots go last, when those snapshots are back: a reader of
+   changes finds each id in one place or in both, and never in none.
+
+Nothing needs to be stored for a run that dies on the way. What came back is seen by its marker being gone, so the same
+undo, asked for again, does the rest.
+
+A rollback that removes the ids above would make a restored snapshot the newest. So the branch is looked at right before
+each document; what lies between the look and the request is the one window that is left, as with every deletion.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from lakesweep.control.lease import Lease
+from lakesweep.control.ledger import Ledger
+from lakesweep.errors import MaintenanceError, RefusedError, StalePlanError
+from lakesweep.execute.look import SETTLE_MS, hint_lags
+from lakesweep.execute.spine import BATCH_KEYS, DOCUMENT_PHASE, Environment, Executed, outcome_of
+from lakesweep.format.names import changelog_id_of, snapshot_id_of
+from lakesweep.model.facts import base_name
+from lakesweep.model.outcome import FailedDelete, Outcome
+from lakesweep.model.plan import Action, Delete, Plan, Restore
+from lakesweep.model.roots import BranchListing
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.storage.store import DeleteRequest, DeleteResult, Store, UndeleteRequest, UndeleteResult
+from lakesweep.table.discover import sort_listing
+from lakesweep.table.stores import TableStores
+
+_POLL_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """All that takes a plan back, in order."""
+
+    undone: Plan
+    """The plan that is taken back."""
+    restores: tuple[Restore, ...]
+    """Files, then documents from the highest id down, then hints."""
+    after: tuple[Action, ...]
+    """What follows: `EARLIEST`, and changelog documents that are not needed any more."""
+
+
+def restore(env: Environment, undo: Undo, run_id: str, lease: Lease) -> Executed:
+    """Carry an undo out under the table's lease.
+
+    Raises:
+        LeaseLostError: Another run took the lease; this one stopped.
+        RefusedError: The table moved, and nothing had come back.
+        StorageError: A request failed, and nothing had come back.
+    """
+    return _Restoring(env, undo, run_id, lease).run()
+
+
+class _Restoring:
+    def __init__(self, env: Environment, undo: Undo, run_id: str, lease: Lease) -> None:
+        self._env = env
+        self._undo = undo
+        self._lease = lease
+        self._ledger = Ledger(env.area, run_id, undo.undone.header.plan_id)
+        self._outcome = Outcome()
+
+    def run(self) -> Executed:
+        try:
+            self._carry_out()
+        except MaintenanceError as error:
+            if not self._outcome.restored:
+                raise
+            return Executed("interrupted", self._outcome, str(error), error.code)
+        return Executed("partial" if self._outcome.failed else "done", self._outcome)
+
+    def _carry_out(self) -> None:
+        documents = [each for each in self._undo.restores if each.phase == DOCUMENT_PHASE]
+        hints = [each for each in self._undo.restores if each.kind == "hint"]
+        files = [each for each in self._undo.restores if each.phase != DOCUMENT_PHASE and each.kind != "hint"]
+        for start in range(0, len(files), BATCH_KEYS):
+            self._lease.check()
+            self._restore(files[start : start + BATCH_KEYS])
+        if self._outcome.failed:
+            return  # a document that came back now could lack a file
+        for document in documents:
+            self._lease.check()
+            settled_ground(self._env.stores.table, self._undo.undone, self._env.sleep)
+            self._restore([document])
+            if self._outcome.failed:
+                return  # one below it would leave a hole
+        self._lease.check()
+        if hints:
+            self._restore(hints)
+        for action in self._undo.after:
+            self._follow(action)
+
+    def _restore(self, restores: Sequence[Restore]) -> None:
+        results: dict[str, UndeleteResult] = {}
+        try:
+            undelete(self._env.stores, restores, results)
+        finally:
+            done = [each for each in restores if each.path in results]
+            codes = {path: result.code for path, result in results.items()}
+            failed = [FailedDelete(each.path, codes[each.path]) for each in done if not results[each.path].ok]
+            self._outcome += Outcome(restored=sum(code == "restored" for code in codes.values()), failed=tuple(failed))
+            self._ledger.record_undeleted(done, codes)
+        self._env.progress(self._outcome.restored, len(self._undo.restores))
+
+    def _follow(self, action: Action) -> None:
+        store, key = self._env.stores.resolve(action.path)
+        if not isinstance(action, Delete):
+            store.put(key, action.body.encode("utf-8", "surrogateescape"))
+            return
+        self._ledger.intend([action])
+        results: dict[str, DeleteResult] = {}
+        try:
+            results[action.path] = store.delete([DeleteRequest(key, action.etag)])[0]
+        finally:
+            answered = [action] if results else []
+            self._outcome += outcome_of(answered, results, 0)
+            self._ledger.record(answered, results, ())
+
+
+def undelete(
+    stores: TableStores, restores: Sequence[Restore], results: dict[str, UndeleteResult], *, only_check: bool = False
+) -> None:
+    """Ask each store for up to 1 000 objects back, and put what it says into `results` by path."""
+    by_store: dict[str, list[tuple[Restore, str]]] = {}
+    for each in restores:
+        store, key = stores.resolve(each.path)
+        by_store.setdefault(store.location, []).append((each, key))
+    for entries in by_store.values():
+        store, _ = stores.resolve(entries[0][0].path)
+        requests = [UndeleteRequest(key, each.version_id) for each, key in entries]
+        answers = store.undelete(requests, only_check=only_check)
+        results |= {each.path: answer for (each, _), answer in zip(entries, answers, strict=True)}
+
+
+def settled_ground(store: Store, undone: Plan, sleep: Callable[[float], None]) -> BranchListing:
+    """Return the branch as it is, when its history still is the one that the plan shortened.
+
+    Raises:
+        RefusedError: It is not: `id_reused`, `later_run` or `rolled_back`.
+        StalePlanError: A rollback seems to be under way.
+    """
+    for _ in range(10 * SETTLE_MS // _POLL_MS):
+        own = _ground(store, undone)
+        if not own.snapshots or not hint_lags(store, own):
+            return own
+        sleep(_POLL_MS / 1000)
+    raise StalePlanError(f"table {undone.header.table}: LATEST keeps changing and never names the newest snapshot")
+
+
+def _ground(store: Store, undone: Plan) -> BranchListing:
+    header, folder = undone.header, branch_dir(undone.header.branch)
+    entries = chain(store.list(f"{folder}snapshot/"), store.list(f"{folder}changelog/"))
+    own = sort_listing(store.location, entries).branches.get(header.branch) or BranchListing(header.branch)
+    documents = {delete.path: delete for delete in undone.deletes if delete.phase == DOCUMENT_PHASE}
+    present = {ref.path: ref.etag for ref in (*own.snapshots, *own.changelogs)}
+    for path, delete in documents.items():
+        if path in present and delete.etag not in (None, present[path]):
+            raise _refusal(undone, "id_reused", f"{path} is another document than the one that was deleted")
+    if not documents:
+        return own
+    last = max(id_of(path) for path in documents)
+    newest = max((ref.id for ref in own.snapshots if ref.path not in documents), default=0)
+    if newest <= last:
+        raise _refusal(
+            undone, "rolled_back", f"snapshot {newest} is the newest that stayed; expected one above {last}, as it was"
+        )
+    _check_successor(undone, last, present, of_snapshots=any(each.kind == "snapshot" for each in documents.values()))
+    return own
+
+
+def _check_successor(undone: Plan, last: int, present: dict[str, str], *, of_snapshots: bool) -> None:
+    """Make sure that the first id that stayed is still there, so that no hole is left between it and what comes back.
+
+    A snapshot that stayed may have become a changelog since, which is as good to the changelogs before it.
+    """
+    header, folder = undone.header, re.escape(branch_dir(undone.header.branch))
+    kinds = "snapshot" if of_snapshots else "snapshot|changelog"
+    pattern = re.compile(rf"{folder}({kinds})/\1-[0-9]+")
+    stayed = {id_of(path): path for path in header.roots_seen if pattern.fullmatch(path) and id_of(path) > last}
+    if not stayed:
+        return
+    first = min(stayed)
+    path = stayed[first]
+    if path in present:
+        if present[path] != header.roots_seen[path]:
+            raise _refusal(undone, "id_reused", f"{path} is another document than the one that stayed then")
+        return
+    other = f"{branch_dir(header.branch)}changelog/changelog-{first}"
+    if of_snapshots or other not in present:
+        raise _refusal(
+            undone,
+            "later_run",
+            f"{path}, the first that stayed then, is gone now; expected it, or its run undone first",
+        )
+
+
+def id_of(path: str) -> int:
+    """Return the id in the path of a snapshot or changelog document."""
+    name = base_name(path)
+    found = snapshot_id_of(name)
+    found = changelog_id_of(name) if found is None else found
+    return -1 if found is None else found
+
+
+def _refusal(undone: Plan, code: str, what: str) -> RefusedError:
+    header = undone.header
+    return RefusedError(
+        f"table {header.table}, branch {header.branch}: plan {header.plan_id} cannot be undone: {what}", code=code
+    )

@@ -1,0 +1,122 @@
+"""What keeps old files in a table besides its retention: a consumer, a branch, tags that never expire.
+
+A *pin* is one of them. It pins the data files that would go with it: those that only the roots it stands for need, and
+neither the newest snapshot nor any other root that stays. Snapshots that retention lets go anyway do not count as
+staying, so what waits for the next run is not blamed on anybody, nor excused by it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from lakesweep.model.policy import INT_MAX, SnapshotRetention
+from lakesweep.model.roots import BranchListing, Root, TableListing
+from lakesweep.operations.files import read_all
+from lakesweep.operations.table_summary import ShownPin, ShownTag
+from lakesweep.plan.snapshot_range import select_range
+from lakesweep.storage.store import Store
+from lakesweep.table.live_names import LiveNames, live_names_beyond
+
+
+def find_pins(
+    store: Store, listing: TableListing, own: BranchListing, consumers: Mapping[str, int], tags: Sequence[ShownTag]
+) -> tuple[ShownPin, ...]:
+    """Return the oldest consumer, the oldest other branch, and the tags without a time to live, oldest first.
+
+    Their bytes are not known yet.
+    """
+    forever = sorted((tag for tag in tags if tag.time_retained_ms is None), key=lambda tag: (tag.snapshot_id, tag.name))
+    return (
+        *_oldest_consumer(consumers),
+        *_oldest_branch(store, listing, own),
+        *(ShownPin("tag", tag.name, tag.snapshot_id) for tag in forever),
+    )
+
+
+def _oldest_consumer(consumers: Mapping[str, int]) -> Iterator[ShownPin]:
+    for name in sorted(consumers, key=lambda name: (consumers[name], name))[:1]:
+        yield ShownPin("consumer", name, consumers[name])
+
+
+def _oldest_branch(store: Store, listing: TableListing, own: BranchListing) -> Iterator[ShownPin]:
+    firsts = [
+        next(branch.roots()) for branch in listing.branches.values() if branch.name != own.name and any(branch.roots())
+    ]
+    roots = sorted(read_all(store, firsts), key=lambda root: (root.snapshot.time_ms, root.ref.branch))
+    for root in roots[:1]:
+        yield ShownPin("branch", root.ref.branch, root.snapshot.id)
+
+
+def measure_pins(
+    store: Store,
+    listing: TableListing,
+    own: BranchListing,
+    pins: Sequence[ShownPin],
+    retention: SnapshotRetention | None,
+    consumer_next: int | None,
+    now_ms: int,
+) -> tuple[ShownPin, ...]:
+    """Return `pins` with the files and bytes that each pins. Reads the metadata of every root.
+
+    Args:
+        store: The table's store.
+        listing: All roots.
+        own: The branch in question.
+        pins: Of that branch.
+        retention: Its rules, `None` when they make no sense; then no snapshot would go.
+        consumer_next: The smallest id that a consumer holds back.
+        now_ms: The time of the run.
+
+    Raises:
+        RefusedError: Metadata of a root cannot be read.
+        StorageError: A read failed.
+    """
+    if not pins or not own.snapshots:
+        return tuple(pins)
+    roots = read_all(store, tuple(listing.roots()))
+    newest = next(root for root in roots if root.ref.path == own.snapshots[-1].path)
+    older = [root for root in roots if root is not newest]
+    live = live_names_beyond(store, newest, older)
+    snapshots = [root for root in roots if root.ref.kind == "snapshot" and root.ref.branch == own.name]
+    going = _going(snapshots, retention, consumer_next, now_ms)
+    going_without = _going(snapshots, retention and replace(retention, limit=INT_MAX), None, now_ms)
+    staying = _owners(older, live, going)
+    staying_without = _owners(older, live, going_without)
+
+    def measured(pin: ShownPin) -> ShownPin:
+        if pin.kind == "consumer":
+            held = [root for root in snapshots if root.ref.path in going_without and root.ref.id >= pin.snapshot_id]
+            return _measured(pin, held, live, staying_without, counted=False)
+        if pin.kind == "branch":
+            return _measured(pin, [root for root in older if root.ref.branch == pin.name], live, staying, counted=True)
+        held = [
+            root for root in older if (root.ref.branch, root.ref.kind, root.ref.name) == (own.name, "tag", pin.name)
+        ]
+        return _measured(pin, held, live, staying, counted=True)
+
+    return tuple(measured(pin) for pin in pins)
+
+
+def _going(
+    snapshots: Sequence[Root], retention: SnapshotRetention | None, consumer_next: int | None, now_ms: int
+) -> frozenset[str]:
+    """Return the paths of snapshots that the next run lets go."""
+    if retention is None:
+        return frozenset()
+    times = {root.ref.id: root.snapshot.time_ms for root in snapshots}
+    expired = frozenset(select_range(tuple(times), times, retention, consumer_next, now_ms).expired)
+    return frozenset(root.ref.path for root in snapshots if root.ref.id in expired)
+
+
+def _owners(roots: Iterable[Root], live: LiveNames, going: frozenset[str]) -> Counter[str]:
+    """Return how many of the roots that stay need each file."""
+    return Counter(name for root in roots if root.ref.path not in going for name in live.names[root.ref.path])
+
+
+def _measured(
+    pin: ShownPin, held: Sequence[Root], live: LiveNames, staying: Counter[str], *, counted: bool
+) -> ShownPin:
+    """Sum the files that only `held` need; `counted` says that `staying` counts those roots as well."""
+    needed = Counter(name for root in held for name in live.names[root.ref.path])
+    alone = [name for name, count in needed.items() if staying[name] == (count if counted else 0)]
+    return replace(pin, files=len(alone), bytes=sum(live.size_bytes[name] for name in alone))

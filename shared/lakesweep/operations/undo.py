@@ -1,0 +1,368 @@
+"""`undo`: take a run back, completely or not at all.
+
+A run's objects can come back where the bucket keeps versions: the ledger names the delete marker of each. What would
+come back is checked whole before anything does: each marker is the current version of its key and hides an object, the
+history is the one that the run shortened, and every snapshot and changelog would have all that it needs, read from the
+table as it will be. Otherwise the undo is refused and nothing changes.
+
+A plan may have taken several runs, when the first ones died. They are undone together.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from lakesweep.control import intent as intents
+from lakesweep.control.area import ControlArea
+from lakesweep.control.lease import acquire
+from lakesweep.control.ledger import fates, plan_of_run
+from lakesweep.control.plans import load_plan, plan_end, record_undone, undone_by
+from lakesweep.control.reports import load_report, store_report
+from lakesweep.errors import FormatError, RefusedError, StorageError
+from lakesweep.execute.spine import BATCH_KEYS, DOCUMENT_PHASE, Environment, Executed
+from lakesweep.execute.undo import Undo, id_of, restore, settled_ground, undelete
+from lakesweep.format.changelog import parse_changelog
+from lakesweep.format.snapshot import parse_snapshot
+from lakesweep.model.allowed import check_action, is_external
+from lakesweep.model.facts import base_name
+from lakesweep.model.plan import Action, Delete, Plan, Put, Restore
+from lakesweep.model.report import Refusal, RunReport, Status
+from lakesweep.model.roots import BranchListing, Root, RootRef
+from lakesweep.model.table_ref import MAIN, branch_dir
+from lakesweep.operations.context import Table
+from lakesweep.operations.identifiers import new_id
+from lakesweep.operations.retention_options import changelog_producer
+from lakesweep.operations.run import refused, require_area
+from lakesweep.operations.table_environment import environment
+from lakesweep.storage.returning import ReturningStore
+from lakesweep.storage.store import UndeleteResult
+from lakesweep.table.completeness import first_missing
+from lakesweep.table.discover import discover
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint, read_roots, read_schema
+from lakesweep.table.paths import TablePaths
+from lakesweep.table.stores import TableStores
+
+OPERATION = "undo"
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What the control location knows about a run's plan."""
+
+    plan: Plan
+    restores: tuple[Restore, ...]
+    """Everything that was deleted: files, then documents from the highest id down, then hints."""
+    undone_by: str | None
+
+
+def undo(table: Table, run_id: str, *, execute: bool) -> RunReport:
+    """Take a run back, or say what that would bring back."""
+    area = require_area(table)
+    try:
+        record = load_record(area, run_id)
+        table = dataclasses.replace(table, ref=dataclasses.replace(table.ref, branch=record.plan.header.branch))
+        if record.undone_by is not None:
+            return _report(table, "nothing_to_do", run_id, Undo(record.plan, (), ()))
+        if execute:
+            return _execute(table, area, run_id)
+        planned = plan_undo(_environment(table, area, record), record)
+        status: Status = "planned" if planned.restores or planned.after else "nothing_to_do"
+        return _report(table, status, run_id, planned)
+    except RefusedError as error:
+        return refused(table, OPERATION, error)
+
+
+def _execute(table: Table, area: ControlArea, run_id: str) -> RunReport:
+    started_ms = table.store.now_ms()
+    own_id = new_id(started_ms)
+    lease = acquire(area, own_id)
+    try:
+        record = load_record(area, run_id)  # again: from here on no other run changes what it says
+        env = _environment(table, area, record)
+        planned = plan_undo(env, record, lease.check)
+        executed = restore(env, planned, own_id, lease) if planned.restores or planned.after else None
+        if executed is None or executed.status == "done":
+            record_undone(area, record.plan.header.plan_id, own_id)
+    finally:
+        lease.release()
+    if executed is None:
+        return _report(table, "nothing_to_do", run_id, planned)
+    report = _report(table, "done" if executed.status == "done" else "partial", run_id, planned, own_id, executed)
+    store_report(area, own_id, report.to_json(), report.all_warnings(), started_ms, table.store.now_ms())
+    return report
+
+
+def load_record(area: ControlArea, run_id: str) -> RunRecord:
+    """Return what a run deleted, as far as its ledger lets all of it be taken back.
+
+    Raises:
+        RefusedError: `no_such_run`, `run_unfinished`, `plan_stale`, `not_undoable`, `nothing_to_undo`,
+            `not_versioned`, `unknown_result`, or as `load_plan`.
+    """
+    begun = intents.current(area)
+    if begun is not None:
+        raise _refusal(
+            area, run_id, "run_unfinished", f"plan {begun.plan_id}, which run {begun.runs[-1]} began, has not ended"
+        )
+    if not _RUN_ID.fullmatch(run_id):
+        raise RefusedError(f"table {area.table}: expected a run id, found {run_id!r}", code="no_such_run")
+    plan_id = plan_of_run(area, run_id)
+    if plan_id is None:
+        load_report(area, run_id)
+        raise _refusal(area, run_id, "nothing_to_undo", "it deleted nothing")
+    end = plan_end(area, plan_id)
+    if end is None:
+        raise _refusal(area, run_id, "run_unfinished", f"its plan {plan_id} has not ended")
+    if run_id not in end.runs:
+        raise _refusal(area, run_id, "not_undoable", f"it took plan {plan_id} back; expected a run that deleted")
+    if end.status == "stale":
+        raise _refusal(area, run_id, "plan_stale", f"its plan {plan_id} ended stale, and what it had begun was settled")
+    plan = load_plan(area, plan_id)
+    if any(isinstance(action, Put) and action.kind == "consumer" for action in plan.actions):
+        raise _refusal(area, run_id, "not_undoable", "it moved a consumer, and nobody knows where from")
+    restores = tuple(_restores(area, run_id, plan, end.runs))
+    if not restores:
+        raise _refusal(area, run_id, "nothing_to_undo", "it deleted nothing")
+    return RunRecord(plan, restores, undone_by(area, plan_id))
+
+
+def _restores(area: ControlArea, run_id: str, plan: Plan, runs: tuple[str, ...]) -> Iterator[Restore]:
+    known = fates(area, plan.header.plan_id, runs)
+    for delete in sorted(reversed(plan.deletes), key=_rank):
+        fate = known.get(delete.path)
+        if fate is None:
+            continue
+        lost = fate.result == "already_gone" and delete.phase == DOCUMENT_PHASE
+        if fate.result == "unknown" or lost:
+            raise _refusal(area, run_id, "unknown_result", f"nobody knows which request deleted {delete.path}")
+        if fate.result != "deleted":
+            continue
+        if fate.version_id is None:
+            raise _refusal(
+                area, run_id, "not_versioned", f"{delete.path} was deleted for good; expected a versioned bucket"
+            )
+        reason = f"run {run_id} is undone"
+        yield Restore(delete.phase, delete.kind, delete.path, delete.size_bytes, fate.version_id, reason, delete.etag)
+
+
+def _rank(delete: Delete) -> tuple[int, int]:
+    """Order what comes back: files, in the opposite order of the plan; documents, downwards; hints."""
+    if delete.phase == DOCUMENT_PHASE:
+        return 1, -id_of(delete.path)
+    return (2 if delete.kind == "hint" else 0), 0
+
+
+def plan_undo(env: Environment, record: RunRecord, still_ours: Callable[[], None] = lambda: None) -> Undo:
+    """Return what takes a run back, checked whole. Without restores and actions there is nothing to do.
+
+    Args:
+        env: Stores of the table.
+        record: What the run deleted.
+        still_ours: Called now and then; raises when the lease is lost.
+
+    Raises:
+        RefusedError: The undo would not be complete, or would not fit into the table as it is now.
+        StorageError: A request failed.
+    """
+    own = settled_ground(env.stores.table, record.plan, env.sleep)
+    returning = tuple(_returning(env, record, still_ours))
+    still_ours()
+    _check_complete(env, record, returning, own)
+    after = (*_earliest(env, record), *_written_changelogs(env, record, own))
+    for action in after:
+        check_action(action)
+    return Undo(record.plan, returning, after)
+
+
+def _returning(env: Environment, record: RunRecord, still_ours: Callable[[], None]) -> Iterator[Restore]:
+    """Yield what is not back already."""
+    for start in range(0, len(record.restores), BATCH_KEYS):
+        still_ours()
+        batch = record.restores[start : start + BATCH_KEYS]
+        found: dict[str, UndeleteResult] = {}
+        try:
+            undelete(env.stores, batch, found, only_check=True)
+        except StorageError as error:
+            if error.code != "not_versioned":
+                raise
+            raise RefusedError(f"table {env.area.table}: {error}", code="not_versioned") from error
+        for each in batch:
+            code = found[each.path].code
+            if code == "restorable":
+                yield each
+            elif code != "already_there" and each.kind != "hint":  # a hint decides nothing
+                raise RefusedError(
+                    f"table {env.area.table}: {each.path} would not come back ({code}); expected delete marker "
+                    f"{each.version_id} as its newest version, with an object below",
+                    code=code,
+                )
+
+
+def _check_complete(env: Environment, record: RunRecord, returning: tuple[Restore, ...], own: BranchListing) -> None:
+    """Refuse when a snapshot or changelog would come back without something that it needs."""
+    documents = [each for each in record.restores if each.phase == DOCUMENT_PHASE]
+    if not documents:
+        return
+    table, branch = env.stores.table, record.plan.header.branch
+    markers = {each.path: each.version_id for each in returning}
+    view = ReturningStore(table, {path: marker for path, marker in markers.items() if not is_external(path)})
+    listing = discover(table)
+    tagged = _tagged_ids(env, listing.branches.get(branch) or own)
+    schema = read_schema(table, listing.branches.get(branch) or own)
+    roots = [_root(view, branch, each) for each in documents]
+    keys = view.keys()
+    exists = _External(env.stores, frozenset(markers))
+    try:
+        missing = first_missing(
+            view,
+            TablePaths(schema),
+            roots,
+            lambda path: exists(path) if is_external(path) else path in keys,
+            lambda root: branch != MAIN or root.snapshot.id in tagged,
+            changelogs_need_delta=changelog_producer(schema.options) == "none",
+        )
+    except FormatError as error:
+        missing = str(error)
+    if missing is not None:
+        raise RefusedError(
+            f"table {env.area.table}: plan {record.plan.header.plan_id} cannot be undone completely: {missing}; "
+            "expected everything that its snapshots need",
+            code="would_stay_absent",
+        )
+
+
+class _External:
+    """Tells whether a file outside the table is there or comes back; each external root is listed once, if at all."""
+
+    def __init__(self, stores: TableStores, returning: frozenset[str]) -> None:
+        self._stores = stores
+        self._returning = returning
+        self._keys: dict[str, frozenset[str]] = {}
+
+    def __call__(self, path: str) -> bool:
+        if path in self._returning:
+            return True
+        store, key = self._stores.resolve(path)
+        if store.location not in self._keys:
+            self._keys[store.location] = frozenset(entry.key for entry in store.list(""))
+        return key in self._keys[store.location]
+
+
+def _tagged_ids(env: Environment, own: BranchListing) -> frozenset[int]:
+    return frozenset(root.snapshot.id for root in read_roots(env.stores.table, own.tags).roots)
+
+
+def _root(view: ReturningStore, branch: str, document: Restore) -> Root:
+    body = view.read(document.path, MAX_DOCUMENT_BYTES)
+    is_snapshot = document.kind == "snapshot"
+    try:
+        snapshot = (parse_snapshot if is_snapshot else parse_changelog)(body.data, document.path)
+    except FormatError as error:
+        raise RefusedError(f"table {view.location}: {error}", code="unreadable_root") from error
+    ref = RootRef(
+        branch,
+        "snapshot" if is_snapshot else "changelog",
+        str(id_of(document.path)),
+        document.path,
+        body.etag,
+        len(body.data),
+    )
+    return Root(ref, snapshot, body.data)
+
+
+def _earliest(env: Environment, record: RunRecord) -> Iterator[Put]:
+    """Yield hints that must come to name the lowest id that is back."""
+    ids = [id_of(each.path) for each in record.restores if each.phase == DOCUMENT_PHASE]
+    for action in record.plan.actions:
+        if ids and isinstance(action, Put) and base_name(action.path) == "EARLIEST":
+            lowest = min(ids)
+            if read_hint(env.stores.table, action.path) != lowest:
+                yield Put("hints", "hint", action.path, str(lowest), f"{lowest} is the lowest id again")
+
+
+def _written_changelogs(env: Environment, record: RunRecord, own: BranchListing) -> Iterator[Action]:
+    """Yield the removal of changelog documents that the plan wrote, as far as they are what it wrote.
+
+    Their snapshots are back then, and need all that they need. The hints beside them go first: they never name what
+    does not exist.
+    """
+    table = env.stores.table
+    bodies = {
+        action.path: action.body
+        for action in record.plan.actions
+        if isinstance(action, Put)
+        and action.kind == "changelog_document"
+        and action.path not in record.plan.header.roots_seen
+    }
+    going = [
+        ref
+        for ref in reversed(own.changelogs)
+        if ref.path in bodies
+        and table.read(ref.path, MAX_DOCUMENT_BYTES).data == bodies[ref.path].encode("utf-8", "surrogateescape")
+    ]
+    if not going:
+        return
+    gone = {ref.id for ref in going}
+    staying = [ref.id for ref in own.changelogs if ref.id not in gone]
+    for name, choose in (("LATEST", max), ("EARLIEST", min)):
+        document = own.hints.get(f"changelog/{name}")
+        path = f"{branch_dir(record.plan.header.branch)}changelog/{name}"
+        if document is None:
+            continue
+        if not staying:
+            yield Delete("hints", "hint", path, document.size_bytes, "no changelog stays", etag=document.etag)
+        elif read_hint(table, path) in gone:
+            kept = choose(staying)
+            yield Put("hints", "hint", path, str(kept), f"changelog {kept} is the one that it should name")
+    for ref in going:
+        reason = f"snapshot {ref.id} is back"
+        yield Delete("changelog_documents", "changelog_document", ref.path, ref.size_bytes, reason, etag=ref.etag)
+
+
+def _environment(table: Table, area: ControlArea, record: RunRecord) -> Environment:
+    return environment(table, area, record.plan)
+
+
+def _report(
+    table: Table,
+    status: Status,
+    run_id: str,
+    planned: Undo,
+    own_id: str | None = None,
+    executed: Executed | None = None,
+) -> RunReport:
+    undone = planned.undone.header
+    header = dataclasses.replace(
+        undone,
+        operation=OPERATION,
+        arguments={"run_id": run_id},
+        policy={},
+        kept={},
+        warnings=(),
+        needs_confirmation=False,
+        snapshots={
+            "earliest": undone.snapshots.get("earliest"),
+            "latest": undone.snapshots.get("latest"),
+            "expired": [],
+        },
+    )
+    message = executed.message if executed is not None else ""
+    return RunReport(
+        operation=OPERATION,
+        table=table.ref.location,
+        branch=undone.branch,
+        status=status,
+        plan=Plan(header, planned.after),
+        run_id=own_id,
+        executed=executed is not None,
+        refusal=Refusal(executed.code, f"{message}; ask again to restore the rest") if executed and message else None,
+        outcome=executed.outcome if executed is not None else None,
+        requests=table.counter.snapshot(),
+        restores=planned.restores,
+    )
+
+
+def _refusal(area: ControlArea, run_id: str, code: str, what: str) -> RefusedError:
+    return RefusedError(f"table {area.table}: run {run_id} cannot be undone: {what}", code=code)

@@ -1,0 +1,92 @@
+"""What a range of expiring snapshots must stop at besides the retention: commit users, and a floor of a fleet policy.
+
+A cap only shortens a range, so it can only keep more.
+
+A streaming writer that starts again looks for the newest snapshot of its commit user, from the newest snapshot down,
+and stops at the first id that is missing. What it finds tells which of its commits are in the table. Finding nothing,
+it commits them once more, and rows double. Batch writers use one identifier for every commit and never look.
+
+Source: Paimon `FileStoreCommitImpl#filterCommitted`, `SnapshotManager#latestSnapshotOfUser`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from lakesweep.format.snapshot import Snapshot
+from lakesweep.model.policy import SnapshotRetention
+from lakesweep.plan.snapshot_range import SnapshotRange, select_range
+
+BATCH_IDENTIFIER = (1 << 63) - 1
+"""The commit identifier of every batch commit."""
+
+
+def newest_by_user(snapshots: Iterable[Snapshot]) -> dict[str, Snapshot]:
+    """Return each commit user's newest snapshot.
+
+    Args:
+        snapshots: Those of one branch, ascending by id.
+    """
+    return {snapshot.commit_user: snapshot for snapshot in snapshots}
+
+
+def cap_at(chosen: SnapshotRange, end_id: int, reason: str) -> SnapshotRange:
+    """Return `chosen` without the snapshots from `end_id` on, which stay for `reason`."""
+    spared = sum(snapshot_id >= end_id for snapshot_id in chosen.expired)
+    if not spared:
+        return chosen
+    return replace(
+        chosen,
+        end_id=max(end_id, chosen.first_id),
+        expired=chosen.expired[:-spared],
+        kept={**chosen.kept, reason: spared},
+    )
+
+
+def cap_by_floor(
+    chosen: SnapshotRange, ids: Sequence[int], time_ms: Mapping[int, int], floor: SnapshotRetention, now_ms: int
+) -> SnapshotRange:
+    """Keep what the rules of `floor` keep as well, even beyond a maximum count of the table.
+
+    Args:
+        chosen: What the table's own rules let go.
+        ids: Ids of the snapshots that exist, ascending.
+        time_ms: Commit time of every one of them.
+        floor: Rules without a maximum count.
+        now_ms: The time of the run.
+    """
+    allowed = select_range(ids, time_ms, floor, None, now_ms)
+    return cap_at(chosen, allowed.end_id, "fleet_policy")
+
+
+def cap_by_users(
+    chosen: SnapshotRange, newest: Mapping[str, Snapshot], users: Iterable[str]
+) -> tuple[SnapshotRange, tuple[str, ...]]:
+    """Keep the newest snapshot of each of `users`, and everything after it.
+
+    Returns:
+        The range, and the users of whom no snapshot is there.
+    """
+    users = tuple(users)
+    ends = [newest[user].id for user in users if user in newest]
+    capped = cap_at(chosen, min(ends), "commit_user") if ends else chosen
+    return capped, tuple(user for user in users if user not in newest)
+
+
+def forgotten_users(chosen: SnapshotRange, newest: Mapping[str, Snapshot]) -> tuple[Snapshot, ...]:
+    """Return the last snapshots of streaming commit users that would go, ascending by id."""
+    going = frozenset(chosen.expired)
+    return tuple(
+        sorted(
+            (last for last in newest.values() if last.id in going and last.commit_identifier != BATCH_IDENTIFIER),
+            key=lambda snapshot: snapshot.id,
+        )
+    )
+
+
+def last_of_user(last: Snapshot) -> str:
+    """Return the sentence that warns of what becomes of a streaming writer without its last snapshot."""
+    user = last.commit_user
+    return (
+        f"snapshot {last.id}, the last one of the streaming commit user {user}, expires; a job that starts again as "
+        f"that user finds none of its commits and repeats those that it recovers; --protect-commit-user {user} keeps it"
+    )

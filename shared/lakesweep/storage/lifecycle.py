@@ -1,0 +1,12 @@
+"""How long a store keeps what is deleted from it."""
+
+from lakesweep.storage.store import Store
+
+
+def noncurrent_days(store: Store) -> int | None:
+    """Return after how many days a store removes deleted objects for good; `None` when nothing tells."""
+    if not store.location.startswith("s3://"):
+        return None
+    from lakesweep.storage.s3 import S3Store
+
+    return store.noncurrent_days() if isinstance(store, S3Store) else None

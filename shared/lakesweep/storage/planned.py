@@ -1,0 +1,86 @@
+"""A store as it will be once some actions are carried out, so that a dry run can plan what comes after them."""
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+
+from lakesweep.errors import ObjectNotFoundError, StorageError
+from lakesweep.storage.store import (
+    Body,
+    DeleteRequest,
+    DeleteResult,
+    Store,
+    StoredObject,
+    UndeleteRequest,
+    UndeleteResult,
+)
+
+
+class PlannedStore:
+    """Shows a store without the objects that will go, and with the documents that will be written.
+
+    Nothing can be written or deleted here. The ETag of a document that is not there yet is none that a store gives, so
+    a plan made from it would end stale if anybody executed it.
+    """
+
+    def __init__(self, store: Store, going: frozenset[str], written: dict[str, bytes]) -> None:
+        """Wrap a store.
+
+        Args:
+            store: As it is now.
+            going: Keys of objects that will be gone.
+            written: Key -> body of documents that will be there.
+        """
+        self._store = store
+        self._going = going
+        self._written = written
+        self.reads_wait: bool = getattr(store, "reads_wait", True)
+
+    @property
+    def location(self) -> str:
+        """Return the root."""
+        return self._store.location
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Yield objects below a folder; see `Store.list`."""
+        now_ms = self._store.now_ms()
+        coming = (
+            StoredObject(key, len(body), _etag(key), now_ms)
+            for key, body in sorted(self._written.items())
+            if key.startswith(prefix)
+        )
+        staying = (
+            found for found in self._store.list(prefix) if found.key not in self._going and found.key not in self._written
+        )
+        return merge(coming, staying, key=lambda found: found.key)
+
+    def read(self, key: str, max_bytes: int | None = None) -> Body:
+        """Return one object; see `Store.read`."""
+        if key in self._written:
+            return Body(self._written[key], _etag(key))
+        if key in self._going:
+            raise ObjectNotFoundError(f"{self.location}/{key} is going")
+        return self._store.read(key, max_bytes)
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        """Refuse."""
+        raise StorageError(f"{self.location}/{key}: expected nothing to be written in a dry run", code="planned")
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        """Refuse."""
+        raise StorageError(f"{self.location}: expected nothing to be deleted in a dry run", code="planned")
+
+    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
+        """Refuse."""
+        raise StorageError(f"{self.location}: expected nothing to be taken back in a dry run", code="planned")
+
+    def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
+        """Return what a deletion hides; see `Store.read_deleted`."""
+        return self._store.read_deleted(request, max_bytes)
+
+    def now_ms(self) -> int:
+        """Return the store's clock."""
+        return self._store.now_ms()
+
+
+def _etag(key: str) -> str:
+    return f"planned {key}"

@@ -1,0 +1,69 @@
+"""A store as it will be when some deleted objects are back."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from lakesweep.errors import ObjectNotFoundError, StorageError
+from lakesweep.storage.store import (
+    Body,
+    DeleteRequest,
+    DeleteResult,
+    Store,
+    StoredObject,
+    UndeleteRequest,
+    UndeleteResult,
+)
+
+
+class ReturningStore:
+    """Reads a store, and what will come back to it; changes nothing."""
+
+    def __init__(self, store: Store, returning: Mapping[str, str]) -> None:
+        """Look at `store` with `returning` (key -> delete marker) back in place."""
+        self._store = store
+        self._returning = returning
+
+    @property
+    def location(self) -> str:
+        """Return that of the store."""
+        return self._store.location
+
+    def keys(self) -> frozenset[str]:
+        """Return every key that is there or comes back."""
+        return frozenset(self._returning).union(entry.key for entry in self._store.list(""))
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Refuse: sizes and ETags of what comes back are not known."""
+        raise self._refusal("listed")
+
+    def read(self, key: str, max_bytes: int | None = None) -> Body:
+        """Return one object; see `Store.read`."""
+        version_id = self._returning.get(key)
+        if version_id is None:
+            return self._store.read(key, max_bytes)
+        try:
+            return self._store.read_deleted(UndeleteRequest(key, version_id), max_bytes)
+        except ObjectNotFoundError:
+            return self._store.read(key, max_bytes)  # it came back meanwhile
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        """Refuse: this only reads."""
+        raise self._refusal("written")
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        """Refuse: this only reads."""
+        raise self._refusal("deleted")
+
+    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
+        """Refuse: this only reads."""
+        raise self._refusal("restored")
+
+    def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
+        """Return what is deleted; see `Store.read_deleted`."""
+        return self._store.read_deleted(request, max_bytes)
+
+    def now_ms(self) -> int:
+        """Return the store's clock."""
+        return self._store.now_ms()
+
+    def _refusal(self, what: str) -> StorageError:
+        return StorageError(f"{self.location}: nothing is {what} in a table as it will be", code="unsupported")

@@ -1,0 +1,76 @@
+"""What a versioned bucket says about one key: its versions, its delete markers, and when they are removed.
+
+Deleting an object of such a bucket puts a *delete marker* on top; removing that marker brings the object back.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class KeyVersion:
+    """One version of a key."""
+
+    version_id: str
+    is_marker: bool
+    is_current: bool
+    modified: datetime
+    etag: str | None
+
+
+def versions_of(page: Mapping[str, Any], key: str) -> Iterator[KeyVersion]:
+    """Yield what a page of a version listing says about `key` alone; a listing by prefix shows longer keys too."""
+    for field, is_marker in (("Versions", False), ("DeleteMarkers", True)):
+        for entry in page.get(field, ()):
+            if entry["Key"] == key:
+                etag = str(entry["ETag"]).strip('"') if entry.get("ETag") else None
+                yield KeyVersion(entry["VersionId"], is_marker, bool(entry["IsLatest"]), entry["LastModified"], etag)
+
+
+def below_marker(versions: Sequence[KeyVersion], marker_id: str) -> tuple[str, KeyVersion | None]:
+    """Say what removing a delete marker would do, as a code of `UndeleteResult`, and which version would be current.
+
+    The listing gives versions and markers apart and times in whole seconds. So a marker as old as the newest version
+    counts as lying above it: then another deletion came before ours, and taking back ours alone restores nothing.
+    """
+    current = next((version for version in versions if version.is_current), None)
+    marker = next((version for version in versions if version.is_marker and version.version_id == marker_id), None)
+    objects = [version for version in versions if not version.is_marker]
+    if marker is None:
+        return ("already_there", current) if current is not None and not current.is_marker else ("marker_gone", None)
+    if not marker.is_current:
+        return "marker_not_current", None
+    if not objects:
+        return "nothing_below", None
+    newest = max(objects, key=lambda version: version.modified)  # of equally old ones the first listed, the newest
+    others = [version for version in versions if version.is_marker and version is not marker]
+    if any(other.modified >= newest.modified for other in others):
+        return "nothing_below", None
+    return "restorable", newest
+
+
+def noncurrent_days_of(response: Mapping[str, Any], prefix: str) -> int | None:
+    """Return the fewest days that any lifecycle rule leaves to replaced or deleted objects below `prefix`.
+
+    A rule that is limited to some objects (by tags, by size, to a folder of ours) counts as one for all of them, so
+    the answer may be too early and is never too late.
+    """
+    days = [
+        int(rule["NoncurrentVersionExpiration"]["NoncurrentDays"])
+        for rule in response.get("Rules", ())
+        if rule.get("Status") == "Enabled"
+        and "NoncurrentDays" in rule.get("NoncurrentVersionExpiration", {})
+        and _concerns(_prefix_of(rule), prefix)
+    ]
+    return min(days, default=None)
+
+
+def _prefix_of(rule: Mapping[str, Any]) -> str:
+    where = rule.get("Filter") or {}
+    return str(where.get("Prefix") or where.get("And", {}).get("Prefix") or rule.get("Prefix") or "")
+
+
+def _concerns(of_rule: str, prefix: str) -> bool:
+    return prefix.startswith(of_rule) or of_rule.startswith(prefix)

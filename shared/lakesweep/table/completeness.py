@@ -1,0 +1,139 @@
+"""Is everything there that some roots need?
+
+Asked before deleted roots come back, of the table as it will be then (`ReturningStore`). A root that would come back
+without one of its files is worse than none: readers would find it and fail.
+
+A manifest's entries are dropped as they are read, but for those about files that are not there. So memory grows with
+the number of objects in the table, not with its history.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from lakesweep.format.manifest import ManifestEntry
+from lakesweep.model.roots import Root
+from lakesweep.storage.store import Store
+from lakesweep.table.metadata import MetadataReader, Unreadable
+from lakesweep.table.paths import TablePaths
+from lakesweep.table.root_files import RootFiles, read_root_files
+
+Entries = tuple[ManifestEntry, ...]
+Exists = Callable[[str], bool]
+
+
+def first_missing(
+    store: Store,
+    paths: TablePaths,
+    roots: Iterable[Root],
+    exists: Exists,
+    may_lack_changelog: Callable[[Root], bool],
+    changelogs_need_delta: bool,
+) -> str | None:
+    """Return a sentence about the first thing that some of `roots` needs and that is missing or damaged.
+
+    Args:
+        store: Where metadata is read.
+        paths: Of the roots' branch.
+        roots: Snapshots and changelogs.
+        exists: Tells whether a path is there.
+        may_lack_changelog: Tells of a snapshot whether its missing changelog list is no damage.
+        changelogs_need_delta: The writer produces no changelog files, so a changelog document is read by its delta. Else
+            that may be missing: it went with the snapshot.
+
+    Returns:
+        `None` when each of them can be read completely.
+    """
+    reader = MetadataReader(store)
+    files = tuple(read_root_files(reader, roots, with_changelog=lambda _: True).values())
+    search = _Search(reader, paths, exists, may_lack_changelog, changelogs_need_delta)
+    return next(search.problems(files), None)
+
+
+class _Search:
+    def __init__(
+        self,
+        reader: MetadataReader,
+        paths: TablePaths,
+        exists: Exists,
+        may_lack_changelog: Callable[[Root], bool],
+        changelogs_need_delta: bool,
+    ) -> None:
+        self._reader = reader
+        self._paths = paths
+        self._exists = exists
+        self._may_lack_changelog = may_lack_changelog
+        self._changelogs_need_delta = changelogs_need_delta
+
+    def problems(self, files: tuple[RootFiles, ...]) -> Iterator[str]:
+        metas = {meta.file_name: meta for each in files for meta in (*each.manifests(), *_metas(each.changelog))}
+        absent = dict(self._reader.scan_manifests(metas.values(), self._about_absent))
+        for each in files:
+            for what in (*self._lists(each), *self._state(each, absent), *self._changelog(each, absent)):
+                yield f"{each.root.ref}: {what}"
+        yield from self._index(files)
+
+    def _lists(self, files: RootFiles) -> Iterator[str]:
+        for content in (files.base, files.delta):
+            if isinstance(content, Unreadable) and not (content.missing and self._may_lack(files, content)):
+                yield content.problem
+        statistics = files.root.snapshot.statistics
+        if files.root.ref.kind == "snapshot" and statistics is not None:
+            yield from self._absent([self._paths.statistics(statistics)])
+        for meta in (*files.manifests(), *_metas(files.changelog)):
+            yield from self._absent(self._paths.manifest(extra) for extra in meta.extra_files)
+
+    def _may_lack(self, files: RootFiles, content: Unreadable) -> bool:
+        is_changelog = files.root.ref.kind == "changelog"
+        return is_changelog and (content is files.base or not self._changelogs_need_delta)
+
+    def _state(self, files: RootFiles, absent: Mapping[str, Entries | Unreadable]) -> Iterator[str]:
+        """Yield what is missing of a snapshot's data files; of a changelog's, of those that its delta added."""
+        is_changelog = files.root.ref.kind == "changelog"
+        added: list[ManifestEntry] = []
+        gone: set[object] = set()
+        for meta in _metas(files.delta) if is_changelog else files.manifests():
+            content = absent[meta.file_name]
+            if isinstance(content, Unreadable):
+                yield content.problem
+                continue
+            added += [entry for entry in content if entry.is_add]
+            gone.update(entry.identity for entry in content if not entry.is_add)
+        for entry in added:
+            if is_changelog or entry.identity not in gone:
+                yield from self._absent(self._files_of(entry))
+
+    def _changelog(self, files: RootFiles, absent: Mapping[str, Entries | Unreadable]) -> Iterator[str]:
+        if isinstance(files.changelog, Unreadable):
+            if not (files.changelog.missing and self._may_lack_changelog(files.root)):
+                yield files.changelog.problem
+            return
+        for meta in _metas(files.changelog):
+            content = absent[meta.file_name]
+            if isinstance(content, Unreadable):
+                yield content.problem
+            else:
+                for entry in content:
+                    yield from self._absent([self._paths.data_file(entry)] if entry.is_add else ())
+
+    def _index(self, files: tuple[RootFiles, ...]) -> Iterator[str]:
+        """Yield what is missing of index files, which changelogs do not need."""
+        roots = [each.root for each in files if each.root.ref.kind == "snapshot"]
+        named = {root.snapshot.index_manifest: root for root in roots if root.snapshot.index_manifest is not None}
+        for name, content in self._reader.index_manifests(named).items():
+            if isinstance(content, Unreadable):
+                yield f"{named[name].ref}: {content.problem}"
+            else:
+                for path in self._absent(self._paths.index_file(entry) for entry in content):
+                    yield f"{named[name].ref}: {path}"
+
+    def _about_absent(self, entries: Iterator[ManifestEntry]) -> Entries:
+        return tuple(entry for entry in entries if not all(map(self._exists, self._files_of(entry))))
+
+    def _files_of(self, entry: ManifestEntry) -> tuple[str, ...]:
+        return (self._paths.data_file(entry), *self._paths.extra_files(entry))
+
+    def _absent(self, paths: Iterable[str]) -> Iterator[str]:
+        return (f"{path} does not exist" for path in paths if not self._exists(path))
+
+
+def _metas(content: object) -> tuple:  # type: ignore[type-arg]
+    return content if isinstance(content, tuple) else ()

@@ -1,0 +1,170 @@
+"""The fleet policy document: what it may say, and what makes all of it invalid."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from lakesweep.errors import UsageError
+from lakesweep.model.fleet_policy import FleetPolicy, FleetRule, parse_fleet_policy
+from lakesweep.model.policy import INT_MAX, SnapshotRetention
+from tests.conftest import REPOSITORY
+
+DAY_MS = 86_400_000
+
+
+def spell(text: str) -> str:
+    if "//nowhere" in text:
+        raise UsageError("no such place")
+    return text.replace("s3a://", "s3://").rstrip("/")
+
+
+def parse(document: object) -> FleetPolicy:
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return parse_fleet_policy(body, "s3://ops/policy.json", spell)
+
+
+def parse_rule(**rule: object) -> FleetRule:
+    (found,) = parse({"version": 1, "rules": [{"tables": "s3://lake/", **rule}]}).rules
+    return found
+
+
+def test_a_rule_without_words_observes() -> None:
+    """Nothing is deleted, raised or replaced by a rule that only names a folder."""
+    assert parse_rule() == FleetRule("s3://lake")
+    assert (parse_rule().mode, parse_rule().paused) == ("observe", False)
+
+
+def test_every_word() -> None:
+    """All keys of a rule at once."""
+    found = parse_rule(
+        mode="delete",
+        pause=True,
+        min_snapshots=20,
+        min_time_retained="3 d",
+        protect_commit_users=["flink-1", "flink-2"],
+        retention={"snapshot.num-retained.min": 5, "snapshot.num-retained.max": "50", "snapshot.expire.limit": 7},
+    )
+    assert found == FleetRule(
+        tables="s3://lake",
+        mode="delete",
+        paused=True,
+        floor=SnapshotRetention(20, INT_MAX, 3 * DAY_MS, INT_MAX),
+        protect_commit_users=("flink-1", "flink-2"),
+        retention=SnapshotRetention(5, 50, 3_600_000, 7),
+    )
+
+
+def test_half_a_floor() -> None:
+    """A count alone asks for no age, an age alone for one snapshot."""
+    assert parse_rule(min_snapshots=3).floor == SnapshotRetention(3, INT_MAX, 0, INT_MAX)
+    assert parse_rule(min_time_retained="90 min").floor == SnapshotRetention(1, INT_MAX, 5_400_000, INT_MAX)
+
+
+@pytest.mark.parametrize(
+    ("table", "holds"),
+    [
+        ("s3://lake/sales.db/orders", "s3://lake/sales.db/orders"),
+        ("s3://lake/sales.db/orders/deeper", "s3://lake/sales.db/orders"),
+        ("s3://lake/sales.db/orders2", "s3://lake/sales.db"),
+        ("s3://lake/sales.db", "s3://lake/sales.db"),
+        ("s3://lake/other.db/t", "s3://lake"),
+        ("s3://lakes/t", None),
+        ("s3://other/t", None),
+        ("/data/t", "/"),
+    ],
+)
+def test_the_longest_folder_holds(table: str, holds: str | None) -> None:
+    """Whole parts of a path count, not letters."""
+    folders = ("s3://lake/", "s3a://lake/sales.db/orders", "s3://lake/sales.db")
+    rules = [FleetRule("/"), *parse({"version": 1, "rules": [{"tables": folder} for folder in folders]}).rules]
+    found = FleetPolicy("p", tuple(rules)).rule_for(table)
+    assert (found and found.tables) == holds
+
+
+def test_the_documented_example_is_valid() -> None:
+    """`docs/operations.md` shows a policy that works."""
+    text = (REPOSITORY / "docs" / "operations.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```json\n(.*?)```", text, flags=re.DOTALL)
+    policy = parse(example.encode())
+    assert len(policy.rules) == 5
+    orders = policy.rule_for("s3://lake/sales.db/orders")
+    assert orders is not None
+    assert (orders.floor, orders.protect_commit_users) == (None, ("orders-ingest",))
+
+
+def _rules(*rules: object) -> dict[str, object]:
+    return {"version": 1, "rules": list(rules)}
+
+
+BAD: tuple[tuple[Any, str], ...] = (
+    ([], "expected a JSON object, found an array of 0 values"),
+    (b"{", "expected JSON in UTF-8"),
+    (b"\xff", "expected JSON in UTF-8"),
+    (b'{"version": 1, "rules": [{"tables": "/a", "pause": true, "pause": false}]}', "found 'pause' twice"),
+    ({}, "version: expected 1, found nothing"),
+    ({"version": "1", "rules": []}, "version: expected 1, found '1'"),
+    ({"version": True, "rules": []}, "version: expected 1, found True"),
+    ({"version": 2, "rules": []}, "version: expected 1, found 2"),
+    ({"version": 1}, "rules: expected an array of rules, found nothing"),
+    ({"version": 1, "rules": {}}, "rules: expected an array of rules, found an object"),
+    ({"version": 1, "rules": [], "rule": []}, "expected some of version, rules, found rule"),
+    (_rules("s3://lake"), "rules[0]: expected an object, found 's3://lake'"),
+    (_rules({}), "rules[0].tables: expected an absolute location"),
+    (_rules({"tables": "warehouse/"}), "rules[0].tables: expected an absolute location"),
+    (_rules({"tables": "s3://nowhere"}), "rules[0].tables: expected an absolute location"),
+    (_rules({"tables": ["s3://lake"]}), "rules[0].tables: expected an absolute location"),
+    (_rules({"tables": "/a"}, {"tables": "/a/"}), "rules[1].tables: expected another folder than rules[0]"),
+    (_rules({"tables": "/a", "paused": True}), "rules[0].pause, "),
+)
+BAD_WORDS: tuple[tuple[str, Any, str], ...] = (
+    ("mode", "remove", 'expected "observe" or "delete", found \'remove\''),
+    ("mode", None, 'expected "observe" or "delete", found nothing'),
+    ("pause", "true", "expected true or false, found 'true'"),
+    ("pause", None, "expected true or false, found nothing"),
+    ("min_snapshots", 0, "expected a whole number, at least 1, found 0"),
+    ("min_snapshots", "5", "expected a whole number, at least 1, found '5'"),
+    ("min_snapshots", True, "expected a whole number, at least 1, found True"),
+    ("min_snapshots", 1.5, "expected a whole number, at least 1, found 1.5"),
+    ("min_snapshots", INT_MAX + 1, "expected a whole number"),
+    ("min_time_retained", 3, "expected a duration with its unit such as 3 d, found 3"),
+    ("min_time_retained", "3", "expected a duration with its unit such as 3 d, found '3'"),
+    ("min_time_retained", "3 weeks", "expected a duration with its unit"),
+    ("min_time_retained", "0 d", "expected a duration of at least 1 ms"),
+    ("protect_commit_users", "flink", "expected an array of commit users, found 'flink'"),
+    ("protect_commit_users", [1], "expected commit users as texts, found 1"),
+    ("protect_commit_users", [""], "expected commit users as texts, found ''"),
+    ("protect_commit_users", ["a", "a"], "expected each commit user once, found 'a'"),
+    ("retention", "1 d", "expected an object of table options, found '1 d'"),
+    ("retention", {}, "expected one of snapshot.num-retained.min"),
+    ("retention", {"snapshot.expire.limit": 5}, "expected one of snapshot.num-retained.min"),
+    ("retention", {"tag.num-retained-max": 5}, "rules[0].retention.snapshot.time-retained, found"),
+    ("retention", {"snapshot.num-retained.min": 0}, "retain_min is 0"),
+    ("retention", {"snapshot.num-retained.max": 5}, "retain_max is 5, retain_min is 10"),
+    (
+        "retention",
+        {"snapshot.num-retained.min": "many"},
+        "retention.snapshot.num-retained.min: expected a whole number",
+    ),
+    ("retention", {"snapshot.num-retained.min": 1.0}, "retention.snapshot.num-retained.min: expected a whole number"),
+    (
+        "retention",
+        {"snapshot.time-retained": "7"},
+        "retention.snapshot.time-retained: expected a duration with its unit",
+    ),
+    ("retention", {"snapshot.time-retained": 7}, "retention.snapshot.time-retained: expected a duration with its unit"),
+    ("retention", {"snapshot.num-retained.min": 1, "snapshot.expire.limit": 0}, "max_deletes is 0"),
+)
+
+
+@pytest.mark.parametrize(
+    ("document", "words"), [*BAD, *((_rules({"tables": "/a", key: value}), words) for key, value, words in BAD_WORDS)]
+)
+def test_a_bad_document_is_invalid_as_a_whole(document: object, words: str) -> None:
+    """The sentence says where in which document, what was expected and what was found."""
+    with pytest.raises(UsageError) as raised:
+        parse(document)
+    assert raised.value.code == "bad_policy"
+    assert "s3://ops/policy.json" in str(raised.value)
+    assert words in str(raised.value)
