@@ -72,6 +72,8 @@ def run_case(engine: Engine, work: Path, history: History, maintainer: Maintaine
             retain_min=history.expire.retain_min,
             older_than_ms=None if ticks is None else applied.anchor_ms - ticks * TICK_MS,
             max_deletes=history.expire.max_deletes,
+            operation=history.expire.operation,
+            delete_all=history.expire.delete_all,
         )
     with _clock(seconds, "truth"):
         before, roots = listing(location), read_roots(engine, table)
@@ -81,9 +83,9 @@ def run_case(engine: Engine, work: Path, history: History, maintainer: Maintaine
         refusal = _expire(engine, table, call)
         engines = reference = listing(location)
         restore(saved, location)
-        if refusal is None:
+        if refusal is None and call.operation != "expire_changelogs":  # that one asks no snapshot for its age
             (location / "snapshot" / "EARLIEST").unlink(missing_ok=True)
-            engine("expire", table=table, via="successor", **call.arguments())
+            _expire(engine, table, call, successor=True)
             reference = listing(location)
             restore(saved, location)
     with _clock(seconds, "ours"):
@@ -99,6 +101,7 @@ def run_case(engine: Engine, work: Path, history: History, maintainer: Maintaine
             ours=listing(location),
             answer=answer,
             reads=engine("scan_all", table=table),
+            after=read_roots(engine, table),
         )
         verdict = Verdict(
             space=history.space,
@@ -126,10 +129,20 @@ def engine_as_maintainer(engine: Engine) -> Maintainer:
     return expire
 
 
-def _expire(engine: Engine, table: str, call: Call) -> str | None:
-    """Expire with the engine; return its exception when it refuses."""
+def _expire(engine: Engine, table: str, call: Call, *, successor: bool = False) -> str | None:
+    """Expire with the engine; return its exception when it refuses.
+
+    Args:
+        successor: Judge a snapshot's age by its successor.
+    """
     try:
-        engine("expire", table=table, **call.arguments())
+        match call.operation:
+            case "expire_changelogs":
+                engine("expire_changelogs", table=table, all=call.delete_all, **call.arguments())
+            case "maintain":
+                engine("expire", table=table, via="commit", successor=successor)
+            case _:
+                engine("expire", table=table, via="successor" if successor else "procedure", **call.arguments())
     except EngineError as error:
         return error.error
     return None

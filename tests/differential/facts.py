@@ -38,6 +38,11 @@ def _of_the_expiry(evidence: Evidence, snapshots: Sequence[Root]) -> dict[str, A
     return {
         "something expired": len(stay) < len(snapshots),
         "nothing expired": len(stay) == len(snapshots),
+        "changelogs expired": {path for path in evidence.before.paths if path.startswith("changelog/")}
+        - evidence.ours.paths,
+        "snapshots that became changelogs": [
+            root for root in evidence.after if root.kind == "changelog" and root.path not in evidence.before.paths
+        ],
         "all but the latest expired": len(stay) == 1 < len(snapshots),
         "both refused": evidence.engine_refusal,
         "tags that protect data files": [path for path in tagged - live if "bucket-" in path],
@@ -82,6 +87,7 @@ def _of_the_steps(steps: Sequence[Step]) -> dict[str, Any]:
         "consumers": commands["consumer"],
         "rollbacks": commands["rollback"],
         "wrong hints": commands["hint"],
+        "changelogs that outlive snapshots": "changelog.time-retained" in options,
     }
 
 

@@ -58,9 +58,11 @@ FULL = Space(
     rollbacks=True,
     external_paths=True,
     data_directories=True,
+    decoupled_changelogs=True,
     wrong_hints=True,
 )
-"""Everything the procedure form of an expiry may meet. Decoupled changelogs are expired by another call: `via`."""
+"""Everything that an expiry may meet. Where changelogs outlive snapshots, it is the pass after a commit or the expiry
+of changelogs: the engine's procedure for snapshots does not know of them, and makes holes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +88,15 @@ class Step:
 class ExpireArguments:
     """The arguments of the expiry under test; `None` leaves the choice to the table's options."""
 
+    operation: str = "expire_snapshots"
+    """Or `expire_changelogs`; or `maintain`, which goes by the table's options and takes no arguments."""
     retain_max: int | None = None
     retain_min: int | None = None
     older_than_ticks: int | None = None
     """The cutoff in ticks before the anchor; 0 is the anchor itself, which every commit precedes."""
     max_deletes: int | None = None
+    delete_all: bool = False
+    """Every changelog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,11 @@ class _Shape:
     partitions: tuple[tuple[str | None, ...], ...]
     vectors: bool
     full_compaction: bool
+    decoupled: bool
+    """Changelogs outlive snapshots."""
+    moves: bool
+    """Snapshots become changelogs in between. The engine's own expiry forgets what only a branch needs, so without
+    any."""
 
     def spec(self, partition: Sequence[str | None]) -> dict[str, str]:
         names = (name for name, _ in self.partition_keys)
@@ -145,13 +156,14 @@ def make_history(seed: int, space: Space = BASE) -> History:
         steps += _commit(random, shape, space, names)
         steps += _root_changes(random, shape, space, names)
     steps.append(Step("retime", {"seed": random.randrange(1 << 20), "skew": space.clock_skew}))
-    steps.append(_policy(random))
+    steps.append(_policy(random) if not shape.decoupled else _decoupled_policy(random))
     if space.wrong_hints and random.random() < 0.3:
         steps.append(Step("hint", {"name": "EARLIEST", "id": random.choice([None, Pick("snapshot", random.random())])}))
     if space.wrong_hints and random.random() < 0.2:
         # Never too high: then the engine deletes data of snapshots that it keeps.
         steps.append(Step("hint", {"name": "LATEST", "id": random.choice([None, Pick("snapshot", 0.99)])}))
-    return History(space.name, seed, tuple(steps), _expire_arguments(random, commits))
+    arguments = _changelog_arguments(random, commits) if shape.decoupled else _expire_arguments(random, commits)
+    return History(space.name, seed, tuple(steps), arguments)
 
 
 def _shape(random: Random, space: Space) -> tuple[_Shape, dict[str, str]]:
@@ -198,13 +210,14 @@ def _shape(random: Random, space: Space) -> tuple[_Shape, dict[str, str]]:
     if primary_key and (producer == "lookup" or "deletion-vectors.enabled" in options):
         # the engine names a local file of its lookup after the partition, slash and all, and fails
         partitions = {tuple(value and value.replace("/", "-") for value in partition) for partition in partitions}
-    if space.decoupled_changelogs:
-        options |= {"changelog.num-retained.min": "1", "changelog.num-retained.max": "200000"}
-        options["changelog.time-retained"] = "20000 d"
     if space.external_paths and random.random() < 0.4:
         options |= {"data-file.external-paths": "{external}", "data-file.external-paths.strategy": "round-robin"}
     if space.data_directories and random.random() < 0.2:
         options["data-file.path-directory"] = "data"
+    decoupled = space.decoupled_changelogs and random.random() < 0.5
+    if decoupled:
+        options |= {"changelog.num-retained.min": "1", "changelog.num-retained.max": "200000"}
+        options["changelog.time-retained"] = "20000 d"
     shape = _Shape(
         primary_key,
         bucket,
@@ -212,6 +225,8 @@ def _shape(random: Random, space: Space) -> tuple[_Shape, dict[str, str]]:
         tuple(sorted(partitions, key=repr)),
         vectors="deletion-vectors.enabled" in options and not primary_key,
         full_compaction=producer == "full-compaction",
+        decoupled=decoupled,
+        moves=decoupled and random.random() < 0.7,
     )
     return shape, options
 
@@ -269,14 +284,16 @@ def _root_changes(random: Random, shape: _Shape, space: Space, names: Iterator[i
     if space.tags:
         steps += _tag_changes(random, names)
     # The engine's own expiry forgets what only a branch needs, so these two do not mix.
-    if space.expiry_in_between and not space.branches and random.random() < 0.03:
+    if space.expiry_in_between and not space.branches and not shape.decoupled and random.random() < 0.03:
         keep, limit = random.randint(1, 5), random.choice([1, 3, 50])
         steps.append(Step("expire", {"retain_max": keep, "retain_min": keep, "time_retain_s": 0, "max_deletes": limit}))
-    if space.decoupled_changelogs and random.random() < 0.1:
-        least = str(random.randint(1, 5))
-        options = {"snapshot.num-retained.min": least, "snapshot.num-retained.max": least}
+    if shape.moves and random.random() < 0.2:
+        least = random.randint(1, 5)
+        options = {"snapshot.num-retained.min": str(least), "snapshot.num-retained.max": str(least)}
+        if random.random() < 0.3:
+            options["changelog.num-retained.max"] = str(least + random.randint(1, 5))
         steps.append(Step("expire", {"via": "commit", "options": options}))
-    if space.branches:
+    if space.branches and not shape.moves:
         steps += _branch_changes(random, shape, names)
     if space.consumers and random.random() < 0.04:
         steps.append(Step("consumer", {"id": f"reader-{next(names)}", "next": Pick("snapshot", random.random())}))
@@ -334,6 +351,43 @@ def _policy(random: Random) -> Step:
     if random.random() < 0.2:
         options["snapshot.expire.limit"] = str(random.randint(1, 10))
     return Step("alter", {"unset": list(RETAIN_EVERYTHING), "set": options})
+
+
+def _decoupled_policy(random: Random) -> Step:
+    """Let the table state retention of both kinds; in some the changelogs do not outlive the snapshots any more."""
+    least, minutes = random.randint(1, 3), random.choice([10, 30, 60, 240])
+    most = least + random.randint(0, 4)
+    options = {"snapshot.num-retained.min": str(least), "snapshot.time-retained": f"{minutes} min"}
+    if random.random() < 0.6:
+        options["snapshot.num-retained.max"] = str(most)
+    if random.random() < 0.2:
+        options["snapshot.expire.limit"] = str(random.randint(1, 10))
+    if random.random() < 0.85:
+        longer = {
+            "changelog.num-retained.min": str(least + random.randint(0, most - least)),
+            "changelog.num-retained.max": str(most + random.randint(1, 5)),
+            "changelog.time-retained": f"{minutes + random.choice([0, 10, 60, 6000])} min",
+        }
+        options |= {key: value for key, value in longer.items() if random.random() < 0.7}
+    if random.random() < 0.4:
+        options["consumer.changelog-only"] = "true"
+    unset = [*RETAIN_EVERYTHING, *(key.replace("snapshot.", "changelog.") for key in RETAIN_EVERYTHING)]
+    return Step("alter", {"unset": unset, "set": options})
+
+
+def _changelog_arguments(random: Random, commits: int) -> ExpireArguments:
+    if random.random() < 0.7:
+        return ExpireArguments("maintain")
+    if random.random() < 0.2:
+        return ExpireArguments("expire_changelogs", delete_all=True)
+    most = random.choice([None, random.randint(1, 5), random.randint(1, commits)])
+    return ExpireArguments(
+        "expire_changelogs",
+        retain_max=most,
+        retain_min=random.choice([None, None, random.randint(1, most or 6)]),
+        older_than_ticks=random.choice([None, 0, random.randint(0, 2 * commits)]),
+        max_deletes=random.choice([None, None, random.randint(1, commits)]),
+    )
 
 
 def _expire_arguments(random: Random, commits: int) -> ExpireArguments:

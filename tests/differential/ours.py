@@ -27,12 +27,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The arguments of one `expire-snapshots`, in the units of the command line."""
+    """One call of `expire-snapshots`, `expire-changelogs` or `maintain`, in the units of the command line."""
 
     retain_max: int | None = None
     retain_min: int | None = None
     older_than_ms: int | None = None
     max_deletes: int | None = None
+    operation: str = "expire_snapshots"
+    delete_all: bool = False
 
     def arguments(self) -> dict[str, int]:
         """Return what was given, under the engine's names."""
@@ -45,9 +47,11 @@ class Call:
         return {name: value for name, value in named.items() if value is not None}
 
 
-def expire_snapshots(table: Path, call: Call, *, control: Path) -> Answer:
+def expire(table: Path, call: Call, *, control: Path) -> Answer:
     """Plan and execute an expiry of the main branch."""
-    argv = ["expire-snapshots", str(table), "--json", "--execute", "--control", str(control)]
+    argv = [call.operation.replace("_", "-"), str(table), "--json", "--execute", "--control", str(control)]
+    if call.delete_all:
+        argv.append("--delete-all")
     for name, value in call.arguments().items():
         argv += ["--" + name.removesuffix("_ms").replace("_", "-"), str(value)]
     return run(argv)

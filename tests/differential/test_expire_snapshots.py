@@ -1,4 +1,4 @@
-"""Random tables, expired by the engine and by Lakesweep.
+"""Random tables, expired by the engine and by Lakesweep: snapshots by hand, changelogs by hand, or both by options.
 
 `LAKESWEEP_DIFFERENTIAL_COUNT` says how many, `LAKESWEEP_DIFFERENTIAL_SEED` which one is first (`random` draws it). To
 them come a quarter as many with everything that a table can have: branches, changelogs, external paths, wrong hints.
@@ -30,7 +30,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def expire(location: Path, call: ours.Call, control: Path) -> ours.Answer:
-    return ours.expire_snapshots(location, call, control=control)
+    return ours.expire(location, call, control=control)
 
 
 CASES = [

@@ -88,7 +88,8 @@ def test_an_expiry_is_undone(lake: Lake) -> None:
     run_id = lake.expire()
     gone = set(before) - set(lake.bodies())
     assert len(gone) > 30
-    assert (lake.run()["undoable"], lake.run()["undoable_reason"], lake.run()["undoable_until_ms"]) == (True, None, None)
+    row = lake.run()
+    assert (row["undoable"], row["undoable_reason"], row["undoable_until_ms"]) == (True, None, None)
 
     dry = lake.call("undo", run_id, "--json")
     assert (dry.exit_code, dry.document["status"], tuple(dry.document)) == (0, "planned", KEYS)

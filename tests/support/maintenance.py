@@ -29,7 +29,7 @@ class Maintainer:
     store: Store
     branch: str = "main"
     control: Store = field(default_factory=lambda: MemoryStore(f"memory://control-{next(_controls)}"))
-    open_store: Callable[[str], Store] = lambda location: MemoryStore(location)
+    open_store: Callable[[str], Store] = MemoryStore
     counter: RequestCounter = field(default_factory=RequestCounter)
     sleep: Callable[[float], None] = lambda seconds: None
 

@@ -33,8 +33,8 @@ class RootModel:
         """Return the paths that a reader of this root needs, its own document not included.
 
         A reader of a snapshot reads the table and its changelog, one of a tag the table (expiry takes a tagged
-        snapshot's changelog away), one of a changelog document what changed: where the table's writers produce changelog
-        files (`has_producer`), a commit without any changed nothing.
+        snapshot's changelog away), one of a changelog document what changed: where the table's writers produce
+        changelog files (`has_producer`), a commit without any changed nothing.
         """
         if kind == "tag":
             return self._table()

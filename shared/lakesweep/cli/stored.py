@@ -76,7 +76,8 @@ def _plan_row(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -
 def list_runs(table: Table, limit: int) -> Document:
     """Return the newest runs of a table, newest first."""
     area = require_control(table)
-    days, now_ms = noncurrent_days(table.store), table.store.now_ms()
+    days = noncurrent_days(table.store)
+    now_ms = 0 if days is None else table.store.now_ms()
     return {
         "table": table.ref.location,
         "runs": _newest(run_ids(area), limit, lambda run_id: _run_row(area, run_id, days, now_ms)),

@@ -130,8 +130,10 @@ class _Execution:
         self._outcome = Outcome()
         self._documents_gone = False
         self._data_begun = False
-        self._others_had_time = bool(earlier_runs)
-        """So long ago did the first document go that others may have removed what it needs."""
+        self._removed: set[str] = set()
+        """Documents that runs of this plan removed, and nobody else."""
+        self._others_were_here = bool(earlier_runs)
+        """Others may have removed what the documents need: they had time, or documents were gone already."""
         self._written: dict[str, str] = {}
         """Path -> ETag of what this run wrote."""
 
@@ -148,11 +150,10 @@ class _Execution:
         # What an earlier run intended may have happened, whether or not it lived to write that down.
         self._documents_gone = intended_documents(self._env.area, header.plan_id, self._earlier_runs)
         self._data_begun = intended_beyond_documents(self._env.area, header.plan_id, self._earlier_runs)
-        self._looker.forget(
-            delete.path
-            for delete in self._plan.deletes
-            if delete.phase == DOCUMENT_PHASE and done.get(delete.path) in _GONE
-        )
+        documents = [delete.path for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE]
+        self._looker.forget(path for path in documents if done.get(path) in _GONE)
+        if self._earlier_runs:
+            self._removed.update(documents if self._documents_gone else ())
         self._kept = {path: "an earlier run kept it" for path, result in done.items() if result == "kept_by_look"}
         pending = [action for action in self._plan.actions if done.get(action.path) not in _GONE]
         try:
@@ -185,7 +186,7 @@ class _Execution:
     def _wait(self, grace_ms: int) -> None:
         """Wait for readers, holding the lease."""
         step_ms = 60_000
-        self._others_had_time = self._others_had_time or grace_ms > 0
+        self._others_were_here = self._others_were_here or grace_ms > 0
         while grace_ms > 0:
             self._env.sleep(min(step_ms, grace_ms) / 1000)
             grace_ms -= step_ms
@@ -236,6 +237,8 @@ class _Execution:
         if phase == DOCUMENT_PHASE:
             gone = [path for path, result in found.items() if result.ok]
             self._documents_gone = self._documents_gone or bool(gone)
+            self._removed.update(path for path in gone if found[path].code == "deleted")
+            self._others_were_here = self._others_were_here or not self._removed.issuperset(gone)
             self._looker.forget(gone)
         for path, result in found.items():
             if result.code == "precondition_failed":
@@ -284,11 +287,11 @@ class _Execution:
     def _may_restore(self) -> bool:
         """Tell whether documents that went still have all their files.
 
-        That is certain as long as no file went and no time passed. Once others had time, another engine may have
-        expired on and taken files that only its own snapshots and these shared; then documents return only for a
-        rollback that has left nothing else, or is about to.
+        That is certain as long as no file went and nobody else was here. Another run or engine may have expired on and
+        taken files that only its own snapshots and these shared; then documents return only for a rollback that has
+        left nothing else, or is about to.
         """
-        if self._data_begun or not self._others_had_time:
+        if self._data_begun or not self._others_were_here:
             return not self._data_begun
         own = discover(self._env.stores.table, ROOT_FOLDERS).branches.get(self._plan.header.branch)
         if own is None or not own.snapshots:
@@ -304,7 +307,7 @@ class _Execution:
         """
         table = self._env.stores.table
         newest = self._newest()
-        documents = [delete for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE and delete.body]
+        documents = [delete for delete in self._plan.deletes if delete.path in self._removed]
         restored = []
         for delete in documents:
             if delete.body and (newest is None or _id_of(delete.path) <= newest):

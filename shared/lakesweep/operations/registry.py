@@ -249,9 +249,7 @@ OPERATIONS: Mapping[str, Operation] = {
             RETENTION_OPTIONS - {"consumer.expiration-time"},
         ),
         Operation(expire_changelogs.OPERATION, _LIMITS | {"delete_all"}, _expire_changelogs),
-        Operation(
-            expire_consumers.CLEAR, frozenset({"including_consumers", "excluding_consumers"}), _clear_consumers
-        ),
+        Operation(expire_consumers.CLEAR, frozenset({"including_consumers", "excluding_consumers"}), _clear_consumers),
         Operation(expire_consumers.RESET, frozenset({"consumer_id", "next_snapshot_id"}), _reset_consumer),
         Operation(undo.OPERATION, frozenset({"run_id"}), _undo),
         Operation(maintain.OPERATION, frozenset({"protect_commit_user", "options"}), _maintain, RETENTION_OPTIONS),

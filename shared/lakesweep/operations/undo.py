@@ -130,7 +130,8 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
 
 def _restores(area: ControlArea, run_id: str, plan: Plan, runs: tuple[str, ...]) -> Iterator[Restore]:
     known = fates(area, plan.header.plan_id, runs)
-    for delete in sorted(reversed(plan.deletes), key=_rank):
+    backwards = list(reversed(plan.deletes))
+    for delete in sorted(backwards, key=_rank):
         fate = known.get(delete.path)
         if fate is None:
             continue
@@ -189,8 +190,14 @@ def _returning(env: Environment, record: RunRecord, still_ours: Callable[[], Non
                 raise
             raise RefusedError(f"table {env.area.table}: {error}", code="not_versioned") from error
         for each in batch:
-            code = found[each.path].code
+            code, etag = found[each.path].code, found[each.path].etag
             if code == "restorable":
+                if each.etag not in (None, etag):
+                    raise RefusedError(
+                        f"table {env.area.table}: {each.path} would come back as another document; expected the "
+                        "one that was deleted",
+                        code="id_reused",
+                    )
                 yield each
             elif code != "already_there" and each.kind != "hint":  # a hint decides nothing
                 raise RefusedError(

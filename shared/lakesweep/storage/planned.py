@@ -48,9 +48,8 @@ class PlannedStore:
             for key, body in sorted(self._written.items())
             if key.startswith(prefix)
         )
-        staying = (
-            found for found in self._store.list(prefix) if found.key not in self._going and found.key not in self._written
-        )
+        hidden = self._going | self._written.keys()
+        staying = (found for found in self._store.list(prefix) if found.key not in hidden)
         return merge(coming, staying, key=lambda found: found.key)
 
     def read(self, key: str, max_bytes: int | None = None) -> Body:

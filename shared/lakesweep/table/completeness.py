@@ -36,8 +36,8 @@ def first_missing(
         roots: Snapshots and changelogs.
         exists: Tells whether a path is there.
         may_lack_changelog: Tells of a snapshot whether its missing changelog list is no damage.
-        changelogs_need_delta: The writer produces no changelog files, so a changelog document is read by its delta. Else
-            that may be missing: it went with the snapshot.
+        changelogs_need_delta: The writer produces no changelog files, so a changelog document is read by its delta.
+            Else that may be missing: it went with the snapshot.
 
     Returns:
         `None` when each of them can be read completely.

@@ -60,8 +60,8 @@ def sort_listing(location: str, entries: Iterable[StoredObject]) -> TableListing
         match = _NUMBERED_OF_BRANCH.fullmatch(entry.key) or _NAMED_OF_BRANCH.fullmatch(entry.key)
         if match and match[1] == MAIN:
             raise RefusedError(
-                f"table {location}: {entry.key} lies in the folder of a branch called {MAIN}; expected the documents of "
-                "that branch below the table itself, since no other branch can have its name",
+                f"table {location}: {entry.key} lies in the folder of a branch called {MAIN}; expected the documents "
+                "of that branch below the table itself, since no other branch can have its name",
                 code="two_main_branches",
             )
         if match:

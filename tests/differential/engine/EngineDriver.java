@@ -564,7 +564,7 @@ public class EngineDriver {
         if (string(c, "via", "procedure").equals("commit")) {
             ExpireConfig config = options.expireConfig();
             int snapshots = flag(c, "successor")
-                    ? expireBySuccessor(table, config)
+                    ? expireBySuccessor(table, config, !options.consumerChangelogOnly())
                     : table.newExpireSnapshots().config(config).expire();
             boolean decoupled = options.changelogLifecycleDecoupled();
             return Arrays.asList(snapshots, decoupled ? table.newExpireChangelog().config(config).expire() : 0);
@@ -573,22 +573,24 @@ public class EngineDriver {
                 options, integer(c, "retain_max"), integer(c, "retain_min"), null, integer(c, "max_deletes"));
         Duration age = age(c);
         if (age != null) config.snapshotTimeRetain(age);
-        if (string(c, "via", "procedure").equals("successor")) return expireBySuccessor(table, config.build());
+        if (string(c, "via", "procedure").equals("successor")) return expireBySuccessor(table, config.build(), true);
         return table.newExpireSnapshots().config(config.build()).expire();
     }
 
     /** A snapshot is old when its successor was committed before the cutoff; 1.4 asks for its own time instead. */
-    static int expireBySuccessor(FileStoreTable table, ExpireConfig config) throws Exception {
+    static int expireBySuccessor(FileStoreTable table, ExpireConfig config, boolean consumers) throws Exception {
         SnapshotManager snapshots = table.snapshotManager();
         Long latest = snapshots.latestSnapshotId(), earliest = snapshots.earliestSnapshotId();
         if (latest == null || earliest == null) return 0;
         long id = Math.max(latest - config.getSnapshotRetainMax() + 1, earliest);
         long end = Math.min(latest - config.getSnapshotRetainMin() + 1, earliest + config.getSnapshotMaxDeletes());
-        end = Math.min(end, table.consumerManager().minNextSnapshot().orElse(Long.MAX_VALUE));
+        if (consumers) end = Math.min(end, table.consumerManager().minNextSnapshot().orElse(Long.MAX_VALUE));
         long cutoff = System.currentTimeMillis() - config.getSnapshotTimeRetain().toMillis();
         for (; id < end; id++)
             if (snapshots.snapshotExists(id + 1) && snapshots.snapshot(id + 1).timeMillis() >= cutoff) end = id;
-        return ((ExpireSnapshotsImpl) table.newExpireSnapshots().config(config)).expireUntil(earliest, end);
+        ExpireSnapshotsImpl expire = (ExpireSnapshotsImpl) table.newExpireSnapshots().config(config);
+        expire.snapshotDeletion().setChangelogDecoupled(config.isChangelogDecoupled()); // as expire() does
+        return expire.expireUntil(earliest, end);
     }
 
     static Object expireChangelogs(JsonNode c) throws Exception {

@@ -206,7 +206,9 @@ def test_a_reader_that_comes_back_during_the_pass_is_not_removed(scene: Scene) -
     assert scene.ids() == list(range(5, 11))
 
 
-@pytest.mark.parametrize("options", [OPTIONS, OPTIONS | DECOUPLED, OPTIONS | DECOUPLED | {"changelog-producer": "input"}])
+@pytest.mark.parametrize(
+    "options", [OPTIONS, OPTIONS | DECOUPLED, OPTIONS | DECOUPLED | {"changelog-producer": "input"}]
+)
 @pytest.mark.parametrize("idle_ms", [0, 2 * DAY_MS])
 def test_a_dry_run_of_the_pass_shows_what_the_pass_does(options: dict[str, str], idle_ms: int) -> None:
     scene = Scene(dict(options))
@@ -259,9 +261,7 @@ def test_patterns_match_whole_names(scene: Scene, including: str | None, excludi
     names = {"a", "ab", "b-1", "b-2"}
     for name in names:
         scene.consumer(name, 5)
-    planned = scene.run(
-        "clear_consumers", execute=False, including_consumers=including, excluding_consumers=excluding
-    )
+    planned = scene.run("clear_consumers", execute=False, including_consumers=including, excluding_consumers=excluding)
     assert set(scene.names()) == names
     report = scene.run("clear_consumers", including_consumers=including, excluding_consumers=excluding)
     assert report.status == ("done" if gone else "nothing_to_do")

@@ -113,7 +113,7 @@ def test_deleted_and_live_are_disjoint_and_nothing_is_left_to_do(
 def test_longer_retention_never_deletes_more(
     steps: list[Commit], retain_min: int, more: int, longer_min: int, longer_max: int
 ) -> None:
-    table, maintainer = _fresh(steps)
+    _, maintainer = _fresh(steps)
     short = maintainer.plan(retain_min=retain_min, retain_max=retain_min + more + longer_min)
     long = maintainer.plan(retain_min=retain_min + longer_min, retain_max=retain_min + more + longer_min + longer_max)
     assert short.plan is not None and long.plan is not None

@@ -1,5 +1,6 @@
 """`undo`: all of a run comes back, or nothing changes."""
 
+import contextlib
 import json
 from collections.abc import Callable
 
@@ -216,6 +217,17 @@ def test_changelog_documents_become_snapshots_again() -> None:
     assert_roots_readable(world.table)
 
 
+def test_changelogs_that_are_read_by_their_delta() -> None:
+    """Writers without changelog files: the documents share lists and files with the snapshots."""
+    world = World(options={"changelog.time-retained": "100000 d"})
+    before = world.bodies()
+    run_id = world.expire(2)
+    assert "changelog/changelog-1" in world.bodies()
+    assert world.undo(run_id).status == "done"
+    assert world.bodies() == before
+    assert_roots_readable(world.table)
+
+
 def test_older_changelogs_stay_with_their_hints() -> None:
     """Two runs wrote changelogs; undoing the second leaves those of the first."""
     world = World(options={"changelog-producer": "input", "changelog.time-retained": "100000 d"})
@@ -347,6 +359,16 @@ def test_nothing_below_the_marker() -> None:
     assert refusal(world, run_id) == "nothing_below"
 
 
+def test_another_document_below_the_marker() -> None:
+    """What the marker hides is not what was deleted."""
+    world = World()
+    run_id = world.expire(1)
+    found = marker(world, run_id, "snapshot")
+    older = (world.store.read("snapshot/snapshot-7").data, "other", 0)
+    world.store._versions[found.key][-2] = ("other", older)
+    assert refusal(world, run_id) == "id_reused"
+
+
 @pytest.mark.parametrize("at", [1, 5])
 def test_a_snapshot_id_that_was_used_again(at: int) -> None:
     world = World()
@@ -422,7 +444,11 @@ def test_a_run_that_has_not_ended() -> None:
     world = World()
     switch = Switch()
     world.maintainer(switch).expire(retain_max=2, retain_min=2)
-    at = next(number for number, call in enumerate(switch.calls, 1) if call.startswith("control put") and "00002-result" in call)
+    at = next(
+        number
+        for number, call in enumerate(switch.calls, 1)
+        if call.startswith("control put") and "00002-result" in call
+    )
     world = World()
     with pytest.raises(ProcessDeathError):
         world.maintainer(Switch(at, "death")).expire(retain_max=2, retain_min=2)
@@ -441,7 +467,11 @@ def test_runs_of_one_plan_are_undone_together() -> None:
     before = world.bodies()
     switch = Switch()
     world.maintainer(switch).expire(retain_max=2, retain_min=2)
-    at = next(number for number, call in enumerate(switch.calls, 1) if call.startswith("control put") and "00002-intent" in call)
+    at = next(
+        number
+        for number, call in enumerate(switch.calls, 1)
+        if call.startswith("control put") and "00002-intent" in call
+    )
     world = World()
     with pytest.raises(ProcessDeathError):
         world.maintainer(Switch(at, "death")).expire(retain_max=2, retain_min=2)
@@ -538,10 +568,8 @@ def test_any_call_may_break(mode: str) -> None:
         run_id = world.expire()
         after = set(world.bodies())
         switch = Switch(at, mode)
-        try:
+        with contextlib.suppress(MaintenanceError, ProcessDeathError):
             world.undo(run_id, switch=switch)
-        except (MaintenanceError, ProcessDeathError):
-            pass
         where = f"{mode} call {at}: {switch.calls[at - 1]}"
         assert after <= set(world.bodies()), where
         assert_readable_without_holes(world, where)
@@ -557,10 +585,8 @@ def test_maintenance_after_a_broken_undo(mode: str) -> None:
     for at in range(1, CALLS + 1):
         world = World()
         run_id = world.expire()
-        try:
+        with contextlib.suppress(ProcessDeathError):
             world.undo(run_id, switch=Switch(at, mode))
-        except ProcessDeathError:
-            pass
         world.now_ms += LEASE_MS + DELETE_MARGIN_MS
         world.maintainer().expire(retain_max=2, retain_min=2)
         assert_readable_without_holes(world, f"{mode} call {at}")
@@ -593,7 +619,7 @@ class _Interfering(MemoryStore):
 def test_a_rollback_in_the_middle_stops_it() -> None:
     """Nothing comes back above what the rollback left."""
     store = _Interfering("memory://bucket/t", versioned=True)
-    table = history(store)
+    history(store)
     maintainer = Maintainer(store)
     run_id = maintainer.expire(retain_max=2, retain_min=2).run_id
     assert run_id is not None
