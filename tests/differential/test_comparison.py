@@ -136,6 +136,8 @@ def test_a_refusal_of_one_is_noticed(engine: Engine, tmp_path: Path) -> None:
 def test_a_document_must_say_what_happened(engine: Engine, tmp_path: Path) -> None:
     expire = engine_as_maintainer(engine)
     document: dict[str, Any] = {
+        "operation": "expire_snapshots",
+        "steps": None,
         "status": "done",
         "outcome": {"deleted": 1},
         "actions": [],
@@ -183,9 +185,11 @@ def test_what_another_branch_needs_may_stay_if_that_is_reported(
             shutil.copy2(control / path, location / path)
         gone = before - listing(location).paths
         document: dict[str, Any] = {
+            "operation": "expire_snapshots",
+            "steps": None,
             "status": "done",
             "outcome": {"deleted": len(gone)},
-            "actions": [{"path": path} for path in gone],
+            "actions": [{"kind": "data", "path": path} for path in gone],
             "snapshots": {"expired": [1, 2, 3]},
             "kept": reasons,
         }

@@ -439,6 +439,7 @@ class TableBuilder:
         for root_path, state, kind, name in self._all_roots():
             if root_path == path:
                 return kind, state.roots[kind][name]
+        for root_path, state, kind, name in self._all_roots():
             if kind == "snapshot" and root_path.replace("snapshot", "changelog") == path:
                 return "changelog", state.roots[kind][name]  # expiry made it of the snapshot
         raise KeyError(f"no root {path}")

@@ -68,6 +68,7 @@ import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMap
 import org.apache.paimon.stats.Statistics;
 import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.ExpireChangelogImpl;
+import org.apache.paimon.table.ExpireSnapshots;
 import org.apache.paimon.table.ExpireSnapshotsImpl;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.sink.BatchTableCommit;
@@ -567,7 +568,7 @@ public class EngineDriver {
                     ? expireBySuccessor(table, config, !options.consumerChangelogOnly())
                     : table.newExpireSnapshots().config(config).expire();
             boolean decoupled = options.changelogLifecycleDecoupled();
-            return Arrays.asList(snapshots, decoupled ? table.newExpireChangelog().config(config).expire() : 0);
+            return Arrays.asList(snapshots, decoupled ? expireChangelogs(table.newExpireChangelog(), config) : 0);
         }
         ExpireConfig.Builder config = ProcedureUtils.fillInSnapshotOptions(
                 options, integer(c, "retain_max"), integer(c, "retain_min"), null, integer(c, "max_deletes"));
@@ -593,6 +594,16 @@ public class EngineDriver {
         return expire.expireUntil(earliest, end);
     }
 
+    /** Where the changelog that would be the first to stay does not exist, 1.4 throws; later versions do nothing. */
+    static int expireChangelogs(ExpireSnapshots expire, ExpireConfig config) {
+        try {
+            return expire.config(config).expire();
+        } catch (RuntimeException e) {
+            if (!(e.getMessage() + "").startsWith("Fails to read changelog from path")) throw e;
+            return 0;
+        }
+    }
+
     static Object expireChangelogs(JsonNode c) throws Exception {
         ExpireChangelogImpl expire = (ExpireChangelogImpl) table(c).newExpireChangelog();
         if (flag(c, "all")) {
@@ -605,7 +616,7 @@ public class EngineDriver {
         if (c.hasNonNull("max_deletes")) config.changelogMaxDeletes(c.get("max_deletes").asInt());
         Duration age = age(c);
         if (age != null) config.changelogTimeRetain(age);
-        return expire.config(config.build()).expire();
+        return expireChangelogs(expire, config.build());
     }
 
     /** strategy, formatter, pattern, expiration_time ("7 d"), max_expires. Returns the dropped partitions. */
