@@ -180,19 +180,21 @@ def _hints(evidence: Evidence) -> Iterator[str]:
     for name in sorted(engines.keys() & ours.keys()):
         if ours[name].strip() not in (engines[name].strip(), reference[name].strip()):
             yield f"{name} says {ours[name]!r}, the engine's says {reference[name]!r}"
-    if "changelog/EARLIEST" not in ours and _names_the_first(engines, evidence.engines.paths):
-        engines = {name: text for name, text in engines.items() if name != "changelog/EARLIEST"}
     for name in sorted(ours.keys() ^ engines.keys()):
-        yield f"only {'ours' if name in ours else 'the engine'} has {name}"
+        listings = (evidence.engines, evidence.reference)
+        if all((name in ours) != (name in listing.hints) for listing in listings) and not any(
+            name not in ours and _says_nothing(name, listing) for listing in listings
+        ):
+            yield f"only {'ours' if name in ours else 'the engine'} has {name}"
 
 
-def _names_the_first(hints: Mapping[str, str], paths: frozenset[str]) -> bool:
-    """Tell whether the hint says no more than a listing.
+def _says_nothing(name: str, listing: Listing) -> bool:
+    """Tell whether a hint says no more than a listing.
 
-    The engine writes it when it has looked at changelogs and dropped none. Ours then writes nothing.
+    The engine writes this one when it has looked at changelogs and dropped none. Ours then writes nothing.
     """
-    ids = [int(path.rpartition("-")[2]) for path in paths if path.startswith("changelog/")]
-    return bool(ids) and hints.get("changelog/EARLIEST", "").strip() == str(min(ids))
+    ids = [int(path.rpartition("-")[2]) for path in listing.paths if path.startswith("changelog/")]
+    return name == "changelog/EARLIEST" and bool(ids) and listing.hints.get(name, "").strip() == str(min(ids))
 
 
 def _document(evidence: Evidence) -> Iterator[str]:

@@ -6,9 +6,9 @@ Executing decides nothing except to stop, or to keep what a look says. Any execu
 - After it, the files that are still to go belong to no root, or a look says which they belong to.
 
 So a plan that turns out stale before its first delete is dropped. One that turns out stale while only documents are
-gone is taken back: the documents return, as far as a rollback has not left them behind. One that turns out stale later
-is finished in *salvage*: no further document goes, every root that exists now is asked again for what it needs, and
-only what none of them needs is removed.
+gone is taken back: the documents return, as far as a rollback has not left them behind and nobody else can have
+touched their files. One that turns out stale later, or after others had time, is finished in *salvage*: no further
+document goes, every root that exists now is asked again for what it needs, and only what none of them needs is removed.
 """
 
 import time

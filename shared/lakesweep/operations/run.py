@@ -115,8 +115,9 @@ def finish_begun(table: Table) -> RunReport | None:
         if isinstance(error, RefusedError) and error.code != "no_such_plan":
             raise  # whole, and beyond this version or this table: not ours to forget
         forget(area, new_id(table.store.now_ms()))
+        last_run = begun.runs[-1] if begun.runs else "(unknown)"
         raise RefusedError(
-            f"plan {begun.plan_id}, which run {begun.runs[-1]} began, is lost ({error}); the files it had still to "
+            f"plan {begun.plan_id}, which run {last_run} began, is lost ({error}); the files it had still to "
             "remove are orphans now, nothing else is wrong; run the operation again",
             code="begun_plan_lost",
         ) from error
