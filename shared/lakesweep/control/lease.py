@@ -6,7 +6,14 @@ beyond the expiry: two runs never delete at once, even if one was suspended for 
 """
 
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
-from lakesweep.errors import LeaseHeldError, LeaseLostError, ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.errors import (
+    FormatError,
+    LeaseHeldError,
+    LeaseLostError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageError,
+)
 
 LEASE_MS = 600_000
 """How long a lease holds unless it is renewed. Below the queue's visibility timeout of the deployed workers (720 s), so
@@ -83,7 +90,7 @@ def acquire(area: ControlArea, run_id: str) -> Lease:
     document = from_json_bytes(body.data, area.path(_NAME))
     holder, token, expires_ms = document.get("run_id"), document.get("token"), document.get("expires_at_ms")
     if not isinstance(token, int) or not isinstance(expires_ms, int):
-        token, expires_ms = 0, area.store.now_ms() + LEASE_MS  # unknown content: held, until someone looks
+        raise FormatError(f"{area.path(_NAME)}: expected the numbers token and expires_at_ms of a lease")
     free_at_ms = expires_ms + DELETE_MARGIN_MS if expires_ms else 0
     now_ms = area.store.now_ms()
     if now_ms < free_at_ms:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ndjson import pack, unpack
+from lakesweep.errors import FormatError
 from lakesweep.model.plan import Delete, Restore
 from lakesweep.storage.store import DeleteResult
 
@@ -98,18 +99,22 @@ class Ledger:
 
 
 def settled(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, str]:
-    """Return path -> result of every object of a plan that earlier runs settled (gone, or kept by a look)."""
+    """Return path -> result of every object of a plan that earlier runs settled (gone, or kept by a look).
+
+    A damaged part settles nothing: what it spoke of is looked at and deleted once more, which is harmless.
+    """
     found: dict[str, str] = {}
     for run_id in runs:
         for name in area.names(_folder(run_id)):
-            if name.endswith("-result.ndjson.gz"):
-                for row in unpack(area.read(name).data, area.path(name)):
-                    if row.get("plan_id") == plan_id and row.get("result") in (
-                        "deleted",
-                        "already_gone",
-                        "kept_by_look",
-                    ):
-                        found[str(row["key"])] = str(row["result"])
+            if not name.endswith("-result.ndjson.gz"):
+                continue
+            try:
+                rows = list(unpack(area.read(name).data, area.path(name)))
+            except FormatError:
+                continue
+            for row in rows:
+                if row.get("plan_id") == plan_id and row.get("result") in ("deleted", "already_gone", "kept_by_look"):
+                    found[str(row.get("key"))] = str(row["result"])
     return found
 
 
@@ -124,14 +129,17 @@ def intended_documents(area: ControlArea, plan_id: str, runs: Iterable[str]) -> 
 
 
 def _intended_kinds(area: ControlArea, plan_id: str, runs: Iterable[str]) -> Iterator[object]:
-    yield from (
-        row.get("kind")
-        for run_id in runs
-        for name in area.names(_folder(run_id))
-        if name.endswith("-intent.ndjson.gz")
-        for row in unpack(area.read(name).data, area.path(name))
-        if row.get("plan_id") == plan_id
-    )
+    """Yield the kinds that earlier runs were about to delete; a damaged part may have spoken of any."""
+    for run_id in runs:
+        for name in area.names(_folder(run_id)):
+            if not name.endswith("-intent.ndjson.gz"):
+                continue
+            try:
+                rows = list(unpack(area.read(name).data, area.path(name)))
+            except FormatError:
+                yield from ("snapshot", "data")
+                continue
+            yield from (row.get("kind") for row in rows if row.get("plan_id") == plan_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,8 @@ def plan_and_execute(table: Table, operation: str, planner: Planner, *, grace_ms
     area = require_area(table)
     try:
         finished = finish_begun(table)
+        if finished is not None and finished.refusal is not None and intents.current(area) is not None:
+            return finished  # it was interrupted again; a new plan would push its intent aside
         plan = _plan(table, planner)
     except RefusedError as error:
         return refused(table, operation, error)
