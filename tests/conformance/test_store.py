@@ -399,3 +399,26 @@ def test_memory_clock_is_the_callers() -> None:
     store.put("a", b"x")
     assert store.now_ms() == 42
     assert next(store.list("")).modified_ms == 42
+
+
+def test_folders_among_names_what_is_there(store: Store) -> None:
+    for key in ("a/x", "branch/b/c", "consumerx/y", "snapshot", "a b/c", "tag/ü%/z"):
+        store.put(key, b"1")
+    found = store.folders_among(["a", "a b", "branch", "changelog", "consumer", "tag", "b"])
+    assert found == {"a", "a b", "branch", "tag"}
+    assert store.folders_among([]) == frozenset()
+
+
+def test_folders_among_never_names_too_few(store: Store) -> None:
+    """A table with many partitions: one page does not reach the folders that come after them."""
+    for number in range(1100):
+        store.put(f"m={number:04}/f", b"1")
+    for key in ("a/x", "z/x"):
+        store.put(key, b"1")
+    found = store.folders_among(["a", "b", "y", "z"])
+    assert {"a", "z"} <= found
+    assert "b" not in found
+
+
+def test_folders_among_an_empty_store(store: Store) -> None:
+    assert store.folders_among(["a"]) == frozenset()

@@ -75,6 +75,9 @@ class FaultyStore:
         found = self._switch.run(f"{self._name} list {prefix}", lambda: list(self._store.list(prefix)))
         yield from found  # type: ignore[misc]
 
+    def folders_among(self, names: Sequence[str]) -> frozenset[str]:
+        return self._switch.run(f"{self._name} folders", lambda: self._store.folders_among(names))  # type: ignore[return-value]
+
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         return self._switch.run(f"{self._name} read {key}", lambda: self._store.read(key, max_bytes))  # type: ignore[return-value]
 

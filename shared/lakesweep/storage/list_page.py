@@ -33,6 +33,8 @@ class ListPage:
     entries: tuple[PageEntry, ...]
     next_token: str | None
     """`None` on the last page."""
+    folders: tuple[str, ...] = ()
+    """Whole common prefixes with their closing slashes, where a delimiter was asked for."""
 
 
 def parse_response(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:
@@ -67,7 +69,8 @@ def page_of(response: Mapping[str, Any], where: str) -> ListPage:
             (entry["Key"], entry["Size"], entry["ETag"].strip('"'), _epoch_ms(entry["LastModified"]))
             for entry in response.get("Contents", ())
         )
-        return ListPage(entries, _next_token(response["IsTruncated"], response.get("NextContinuationToken")))
+        folders = tuple(common["Prefix"] for common in response.get("CommonPrefixes", ()))
+        return ListPage(entries, _next_token(response["IsTruncated"], response.get("NextContinuationToken")), folders)
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(f"list {where}: expected a whole page, found {error!r}") from error
 
@@ -100,6 +103,7 @@ class _PageReader:
         self._page: dict[str, str] = {}
         self._object: dict[str, str] = {}
         self._objects: list[dict[str, str]] = []
+        self._folders: list[str] = []
 
     def start(self, name: str, _attributes: object) -> None:
         self._depth += 1
@@ -119,6 +123,8 @@ class _PageReader:
             self._object[name] = self._text
         elif depth == 2 and name == "Contents":
             self._objects.append(self._object)
+        elif depth == 2 and name == "CommonPrefixes":
+            self._folders.append(self._object["Prefix"])
         elif depth == 2:
             self._page[name] = self._text
         self._text = ""
@@ -135,8 +141,10 @@ class _PageReader:
                 modified_ms = times[time] = _epoch_ms(datetime.fromisoformat(time))
             key = unquote_plus(fields["Key"], errors="strict") if encoded else fields["Key"]
             entries.append((key, int(fields["Size"]), fields["ETag"].strip('"'), modified_ms))
+        folders = (unquote_plus(name, errors="strict") if encoded else name for name in self._folders)
         truncated = {"true": True, "false": False}[self._page["IsTruncated"]]
-        return ListPage(tuple(entries), _next_token(truncated, self._page.get("NextContinuationToken")))
+        next_token = _next_token(truncated, self._page.get("NextContinuationToken"))
+        return ListPage(tuple(entries), next_token, tuple(folders))
 
 
 def _next_token(truncated: bool, token: str | None) -> str | None:

@@ -92,6 +92,17 @@ class LocalStore:
         is_link = stat.S_ISLNK(status.st_mode)
         yield StoredObject(key, status.st_size, _etag(status), status.st_mtime_ns // 1_000_000, is_link)
 
+    def folders_among(self, names: Sequence[str]) -> frozenset[str]:
+        """Return which of `names` are there, as folders or links; see `Store.folders_among`."""
+        self._counter.add("list")
+        try:
+            with os.scandir(self._below) as scan:
+                return frozenset(entry.name for entry in scan).intersection(names)
+        except _MISSING:
+            return frozenset()
+        except OSError as error:
+            raise _storage_error("list", self._root, error) from error
+
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         """Return one file; see `Store.read`."""
         path = self._checked_path(key)

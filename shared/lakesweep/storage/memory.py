@@ -58,6 +58,12 @@ class MemoryStore:
                 self._counter.add("list")
             yield StoredObject(key, len(data), etag, modified_ms)
 
+    def folders_among(self, names: Sequence[str]) -> frozenset[str]:
+        """Return which of `names` are folders; see `Store.folders_among`."""
+        self._counter.add("list")
+        with self._lock:
+            return frozenset(key.split("/", 1)[0] for key in self._objects if "/" in key).intersection(names)
+
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         """Return one object; see `Store.read`."""
         check_key(key, self._location)

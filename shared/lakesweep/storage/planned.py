@@ -52,6 +52,11 @@ class PlannedStore:
         staying = (found for found in self._store.list(prefix) if found.key not in hidden)
         return merge(coming, staying, key=lambda found: found.key)
 
+    def folders_among(self, names: Sequence[str]) -> frozenset[str]:
+        """Return which of `names` may be folders; see `Store.folders_among`."""
+        written = frozenset(key.split("/", 1)[0] for key in self._written)
+        return self._store.folders_among(names) | written.intersection(names)
+
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         """Return one object; see `Store.read`."""
         if key in self._written:

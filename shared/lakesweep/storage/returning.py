@@ -35,6 +35,10 @@ class ReturningStore:
         """Refuse: sizes and ETags of what comes back are not known."""
         raise self._refusal("listed")
 
+    def folders_among(self, names: Sequence[str]) -> frozenset[str]:
+        """Refuse, as `list` does."""
+        raise self._refusal("listed")
+
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         """Return one object; see `Store.read`."""
         version_id = self._returning.get(key)

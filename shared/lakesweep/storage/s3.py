@@ -82,6 +82,20 @@ class S3Store:
                 raise StorageError(f"list {where}: expected another page, found the same again", code="damaged_page")
             asked["ContinuationToken"] = page.next_token
 
+    def folders_among(self, names: Sequence[str]) -> frozenset[str]:
+        """Return which of `names` may be folders; see `Store.folders_among`."""
+        where = f"{self.location}/"
+        with s3_request("list", where, self._counter):
+            response = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, Delimiter="/")
+        self._note_time(response)
+        page = page_of(response, where)
+        listed = [folder.removeprefix(self._prefix) for folder in page.folders]
+        if page.next_token is None:
+            return frozenset(name for name in names if f"{name}/" in listed)
+        # What comes after this page is not known.
+        last = max([*listed, *(key.removeprefix(self._prefix) for key, *_ in page.entries)], default="")
+        return frozenset(name for name in names if f"{name}/" in listed or f"{name}/" > last)
+
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         """Return one object; see `Store.read`."""
         return self._get(key, max_bytes)

@@ -110,6 +110,15 @@ class Store(Protocol):
             StorageError: Any page failed; what was yielded before is not the whole.
         """
 
+    def folders_among(self, names: Sequence[str]) -> frozenset[str]:
+        """Return those of `names` that may be folders with something in them, directly below the root, in one request.
+
+        May name too many, where one request does not tell; never too few.
+
+        Raises:
+            StorageError: The request failed.
+        """
+
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         """Return one object.
 

@@ -18,6 +18,8 @@ from lakesweep.storage.store import Store, StoredObject
 ROOT_FOLDERS = ("snapshot", "changelog", "tag", "consumer", "branch")
 """Folders that a look reads again."""
 ALL_FOLDERS = (*ROOT_FOLDERS, "schema")
+_RARE_FOLDERS = ("changelog", "consumer", "branch")
+"""Folders that most tables have not. One request tells which of them are there."""
 
 _NUMBERED_OF_BRANCH = re.compile(
     r"branch/branch-(.+)/((?:snapshot/(?:snapshot-[0-9]+|EARLIEST|LATEST)"
@@ -35,16 +37,23 @@ _SUCCESS_FILE = re.compile(r"tag-success-file/.*_SUCCESS", re.DOTALL)
 def discover(store: Store, folders: Iterable[str] = ALL_FOLDERS) -> TableListing:
     """List all roots, consumers, schemas and hints of all branches.
 
-    Costs one LIST a folder (per 1 000 names).
+    Costs one LIST for the folders there are, and one a folder (per 1 000 names).
 
     Raises:
         StorageError: A listing failed.
         RefusedError: A symbolic link stands where roots live, so there may be roots that cannot be seen.
     """
     folders = tuple(folders)
-    with ThreadPoolExecutor(max_workers=len(folders)) as pool:
-        pages = list(pool.map(lambda folder: list(store.list(f"{folder}/")), folders))
-    return sort_listing(store.location, (entry for page in pages for entry in page))
+    rare = [folder for folder in folders if folder in _RARE_FOLDERS]
+
+    def objects_in(folder: str) -> list[StoredObject]:
+        return list(store.list(f"{folder}/"))
+
+    with ThreadPoolExecutor(max_workers=len(folders) + 1) as pool:
+        among = pool.submit(store.folders_among, rare)
+        pages = [pool.submit(objects_in, folder) for folder in folders if folder not in rare]
+        pages += [pool.submit(objects_in, folder) for folder in among.result()]
+        return sort_listing(store.location, (entry for page in pages for entry in page.result()))
 
 
 def sort_listing(location: str, entries: Iterable[StoredObject]) -> TableListing:
