@@ -1,6 +1,7 @@
 """How many requests an expiry takes, counted on a real S3 protocol. Counts are exact, so they are asserted."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 from tests.differential.engine import Engine
-from tests.support.reader import read_all
+from tests.support.faulty_store import FaultyStore, Switch
+from tests.support.reader import all_roots, assert_root_readable, read_all
 from tests.support.s3_server import fresh_bucket, moto_settings, seed_moto
 from tests.support.table_builder import TableBuilder
 
@@ -100,3 +102,115 @@ def assert_p1(report: RunReport, counter: RequestCounter, manifests: range) -> N
     assert sum(requests.values()) <= COLD_REQUESTS, requests
     assert requests["delete"] <= 4
     assert requests == document["requests"] or sum(requests.values()) - sum(document["requests"].values()) <= 3  # type: ignore[attr-defined]
+
+
+class LiveTable:
+    """A table on S3 whose writer goes on committing: each commit replaces the 20 files of the one before."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.bucket, self.control = fresh_bucket(), fresh_bucket()
+        self.memory = MemoryStore("memory://bucket/live")
+        self.table = TableBuilder(self.memory, partition_keys=("dt",), options=options)
+        self.commits = 0
+        self._uploaded: dict[str, str] = {}
+
+    def commit(self) -> None:
+        self.commits += 1
+        number = self.commits
+        gone = [f"-F{number - 1}x{index}" for index in range(20)] if number > 1 else []
+        new = [f"F{number}x{index}" for index in range(20)]
+        self.table.commit(
+            *gone,
+            *[f"+{name}" for name in new],
+            partition={name: (PARTITIONS[index],) for index, name in enumerate(new)},
+            kind="OVERWRITE",
+            merge_base=number % 30 == 0,
+        )
+
+    def upload(self) -> None:
+        """Bring what the writer has written since the last time into the bucket."""
+        for entry in self.memory.list(""):
+            if self._uploaded.get(entry.key) != entry.etag:
+                self._uploaded[entry.key] = entry.etag
+                seed_moto(self.bucket, [f"db.db/t/{entry.key}"], self.memory.read(entry.key).data)
+
+    def maintain(self) -> tuple[RunReport, dict[str, int], list[str]]:
+        """Run the pass after the newest commit, as an event starts it, and return what it asked for."""
+        counter, switch, now_ms = RequestCounter(), Switch(), int(time.time() * 1000)
+        settings = moto_settings()
+
+        class Frozen(FaultyStore):
+            """Counts must not depend on how long a slow machine takes."""
+
+            def now_ms(self) -> int:
+                return now_ms
+
+        store = open_store(f"s3://{self.bucket}/db.db/t", counter=counter, settings=settings)
+        control = open_store(f"s3://{self.control}/lakesweep", counter=counter, settings=settings)
+        table = Table(
+            ref=TableRef(store.location),
+            store=Frozen(store, switch, "table"),
+            area=ControlArea(Frozen(control, switch, "control"), store.location),
+            open_store=lambda location: open_store(location, counter=counter, settings=settings),
+            counter=counter,
+        )
+        report = maintain(table, MaintainArguments(committed_id=self.commits), execute=True)
+        return report, counter.snapshot(), switch.calls
+
+    def check(self, tags: int) -> None:
+        """Read the newest and oldest roots of each kind whole, and count them all."""
+        store = open_store(f"s3://{self.bucket}/db.db/t", settings=moto_settings())
+        roots = all_roots(store)
+        kinds = {kind: [key for key in roots if key.startswith(kind)] for kind in ("snapshot/", "tag/")}
+        assert len(kinds["tag/"]) == tags
+        for found in kinds.values():
+            for key in (*found[:5], *found[-5:]):
+                assert_root_readable(self.table, key, store)
+
+
+def test_a_second_run_reads_only_what_is_new() -> None:
+    """50 snapshots expire with 20 dead files each, and 365 tags are what they were in the run before."""
+    live = LiveTable(KEEP_50)
+    for number in range(1, 101):
+        live.commit()
+        for tag in range(365 // 45 + (number <= 365 % 45) if number <= 45 else 0):
+            live.table.tag(f"t{number}-{tag}")
+    live.upload()
+    first, _, _ = live.maintain()
+    assert first.status == "done"
+    for _ in range(50):
+        live.commit()
+    live.upload()
+    report, requests, calls = live.maintain()
+    assert report.status == "done", report.refusal
+    by_kind = report.to_json()["delete"]["by_kind"]  # type: ignore[index]
+    assert (by_kind["snapshot"], by_kind["data"]) == (50, 1000)
+    print(f"requests: {requests}")
+    assert requests["get"] <= 260, requests
+    assert requests["delete"] <= 4, requests
+    assert not [call for call in calls if call.startswith("table read tag/")]
+    assert calls.count("table list tag/") == calls.count("table list snapshot/"), "one a look"
+    assert calls.count("table list tag/") <= 4
+    live.check(tags=365)
+
+
+def test_a_commit_of_the_steady_state() -> None:
+    """A snapshot expires for every commit. The 1 000 tags of the table are known."""
+    live = LiveTable({**KEEP_50, "snapshot.num-retained.min": "10", "snapshot.num-retained.max": "10"})
+    for _ in range(25):
+        live.commit()
+        for tag in range(50 if live.commits <= 20 else 0):
+            live.table.tag(f"t{live.commits}-{tag}")
+    live.upload()
+    first, _, _ = live.maintain()
+    assert first.status == "done"
+    totals = []
+    for _ in range(12):  # one of them merges manifests
+        live.commit()
+        live.upload()
+        report, requests, calls = live.maintain()
+        assert report.status == "done", report.refusal
+        totals.append(sum(requests.values()))
+        assert totals[-1] <= 25, (live.commits, requests, calls)
+    print(f"requests by commit: {totals}")
+    live.check(tags=1000)

@@ -17,7 +17,6 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
-from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import FormatError, MaintenanceError, StorageError
 from lakesweep.operations.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
 from lakesweep.operations.expire_consumers import ConsumerArguments, plan_expire_consumers
@@ -445,7 +444,7 @@ def test_a_plan_that_ended_brings_nothing_back() -> None:
 
     def when(name: str) -> bool:
         hit = ended[0]
-        ended[0] = ended[0] or name.endswith("/end.json")
+        ended[0] = ended[0] or "/reports/" in name
         return hit
 
     stage.dies_before(when, retain_max=3, retain_min=3)
@@ -466,7 +465,7 @@ def test_files_of_a_plan_whose_documents_went_unseen_are_finished_when_it_is_sta
     simple(stage, 6)
 
     def when(name: str) -> bool:
-        return name.startswith("control put") and name.endswith("-result.ndjson.gz")
+        return name.startswith("control put") and name.endswith("-intent.ndjson.gz")
 
     stage.dies_before(when, retain_max=3, retain_min=3)
     assert stage.snapshots() == [4, 5, 6]
@@ -527,8 +526,9 @@ def test_an_intent_without_its_plan_is_forgotten(runs: list[str]) -> None:
     stage = Stage()
     simple(stage, 6)
     area = ControlArea(stage.control, stage.store.location)
-    intent = {"plan_id": "lost", "branch": "main", "runs": runs, "end_id": 4, "created_ms": 1}
-    area.put("intent.json", json.dumps(intent).encode())
+    intent = {"plan_id": "lost", "branch": "main", "runs": runs, "end_id": 4, "created_ms": 1, "grace_ms": 0}
+    lease = {"run_id": "x", "token": 1, "expires_at_ms": 0, "intent": intent}
+    area.put("lease.json", json.dumps(lease).encode())
     report = stage.maintainer().expire(retain_max=3, retain_min=3)
     assert report.status == "refused"
     assert report.refusal is not None
@@ -698,12 +698,12 @@ def test_an_action_that_was_edited_is_no_crash(edit: dict[str, object]) -> None:
     stage = Stage()
     simple(stage)
     plan_id, folder, _ = _stored(stage)
-    name = f"{folder}actions-00000.ndjson.gz"
-    rows = list(unpack(stage.control.read(name).data, name))
-    for row in rows:
+    name = f"{folder}header.json"
+    header = json.loads(stage.control.read(name).data)
+    for row in header["actions"]:
         if row["kind"] in ("snapshot", "data"):
             row.update(edit)
-    stage.control.put(name, pack(rows))
+    stage.control.put(name, json.dumps(header).encode())
     try:
         report = stage.maintainer().execute(plan_id)
         report.to_json()
@@ -718,12 +718,12 @@ def test_documents_go_only_while_they_are_what_was_planned_whatever_the_file_say
     stage = Stage()
     simple(stage)
     plan_id, folder, _ = _stored(stage)
-    name = f"{folder}actions-00000.ndjson.gz"
-    rows = list(unpack(stage.control.read(name).data, name))
-    for row in rows:
+    name = f"{folder}header.json"
+    header = json.loads(stage.control.read(name).data)
+    for row in header["actions"]:
         if row["kind"] == "snapshot":
             row["etag"] = None
-    stage.control.put(name, pack(rows))
+    stage.control.put(name, json.dumps(header).encode())
     try:
         assert stage.maintainer().execute(plan_id).status == "refused"
     except FormatError:

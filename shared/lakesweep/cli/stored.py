@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 from lakesweep.cli.opening import require_control
 from lakesweep.control.area import ControlArea
-from lakesweep.control.intent import current
-from lakesweep.control.plans import load_header, plan_end, plan_ids
+from lakesweep.control.ends import plan_end
+from lakesweep.control.lease import read_lease
+from lakesweep.control.plans import load_header, plan_ids
 from lakesweep.control.reports import load_report, run_ids
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.report import RunReport
@@ -42,7 +43,7 @@ def list_plans(table: Table, limit: int) -> Document:
     """Return the newest plans of a table, newest first."""
     area = require_control(table)
     now_ms = table.store.now_ms()
-    intent = current(area)
+    intent = read_lease(area).intent
     begun = None if intent is None else intent.plan_id
     return {
         "table": table.ref.location,

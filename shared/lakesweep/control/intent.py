@@ -1,15 +1,13 @@
-"""What a run is about to remove, published before it removes anything.
+"""What a run is about to remove. It stands in the table's lease, so it is published and withdrawn with it.
 
 Two readers need it. Whoever creates a tag or branch reads it after writing, and withdraws when its snapshot is about
 to go. And the next run finds here what a dead run left unfinished.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
-from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
-from lakesweep.errors import FormatError, ObjectNotFoundError
-
-_NAME = "intent.json"
+from lakesweep.errors import FormatError
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,51 +21,36 @@ class Intent:
     runs: tuple[str, ...]
     """Every run that worked on the plan, first to last: where the ledger has its rows."""
     created_ms: int
+    grace_ms: int = 0
+    """How long readers of what goes may go on before files go."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return its form in the lease."""
+        return {**asdict(self), "runs": list(self.runs)}
 
 
-def publish(area: ControlArea, intent: Intent) -> None:
-    """Make an intent visible. Call it under the lease only."""
-    area.put(
-        _NAME,
-        to_json_bytes(
-            {
-                "plan_id": intent.plan_id,
-                "branch": intent.branch,
-                "end_id": intent.end_id,
-                "runs": list(intent.runs),
-                "created_ms": intent.created_ms,
-            }
-        ),
-    )
+def intent_of(value: object, path: str) -> Intent | None:
+    """Return the intent that a lease holds, `None` when nothing is about to go.
 
-
-def clear(area: ControlArea) -> None:
-    """Say that nothing is about to go. Call it under the lease only."""
-    area.put(_NAME, to_json_bytes({"plan_id": None}))
-
-
-def current(area: ControlArea) -> Intent | None:
-    """Return the published intent, `None` when nothing is about to go.
+    Args:
+        value: As the lease document has it.
+        path: Of that document, for messages.
 
     Raises:
-        FormatError: The document does not parse.
+        FormatError: It is no intent.
     """
-    try:
-        body = area.read(_NAME)
-    except ObjectNotFoundError:
+    if value is None:
         return None
-    path = area.path(_NAME)
-    document = from_json_bytes(body.data, path)
-    plan_id, branch, runs, end_id = (document.get(key) for key in ("plan_id", "branch", "runs", "end_id"))
-    if plan_id is None:
-        return None
-    created_ms = document.get("created_ms")
+    document: Mapping[str, object] = value if isinstance(value, dict) else {}
+    plan_id, branch, runs = (document.get(key) for key in ("plan_id", "branch", "runs"))
+    end_id, created_ms, grace_ms = (document.get(key) for key in ("end_id", "created_ms", "grace_ms"))
     if not (
         isinstance(plan_id, str)
         and isinstance(branch, str)
         and isinstance(runs, list)
         and isinstance(end_id, int | None)
         and isinstance(created_ms, int)
+        and isinstance(grace_ms, int)
     ):
-        raise FormatError(f"{path}: expected an intent with plan_id, branch, runs, end_id and created_ms")
-    return Intent(plan_id, branch, end_id, tuple(map(str, runs)), created_ms)
+        raise FormatError(f"{path}: expected an intent with plan_id, branch, runs, end_id, created_ms and grace_ms")
+    return Intent(plan_id, branch, end_id, tuple(map(str, runs)), created_ms, grace_ms)

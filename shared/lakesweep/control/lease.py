@@ -3,9 +3,16 @@
 The lease is one document that only conditional writes change, so it works on any store that has them. A token grows
 with every change. A delete may start only while the lease outlasts it, and a successor waits for the same margin
 beyond the expiry: two runs never delete at once, even if one was suspended for hours.
+
+The lease also says what its holder is about to remove (`control/intent.py`). A lease that ended with an intent in it
+was left by a run that died: what it began is finished before anything else, and no run can take the lease for another
+plan by accident.
 """
 
+from dataclasses import dataclass
+
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
+from lakesweep.control.intent import Intent, intent_of
 from lakesweep.errors import (
     FormatError,
     LeaseHeldError,
@@ -23,20 +30,43 @@ DELETE_MARGIN_MS = 120_000
 _NAME = "lease.json"
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseDocument:
+    """The lease as somebody read it."""
+
+    etag: str | None
+    """`None`: there is none yet."""
+    run_id: str = ""
+    token: int = 0
+    expires_ms: int = 0
+    """0: given back."""
+    intent: Intent | None = None
+
+
 class Lease:
     """The lease of one table, as one run holds it."""
 
-    def __init__(self, area: ControlArea, run_id: str, etag: str, token: int, expires_ms: int) -> None:
+    def __init__(self, area: ControlArea, run_id: str, intent: Intent | None) -> None:
         self._area = area
         self._run_id = run_id
-        self._etag = etag
-        self._token = token
-        self._expires_ms = expires_ms
+        self._intent = intent
+        self._etag: str | None = None
+        self._token = 0
+        self._expires_ms = 0
 
     @property
     def token(self) -> int:
         """Return the number that grew when this run took the lease."""
         return self._token
+
+    def take(self, known: LeaseDocument) -> None:
+        """Replace a lease that is free.
+
+        Raises:
+            PreconditionFailedError: It is another document by now.
+        """
+        self._etag, self._token = known.etag, known.token
+        self._put(self._area.store.now_ms() + LEASE_MS)
 
     def check(self) -> None:
         """Make sure that a batch of deletes that starts now ends under this lease; renew it when it runs low.
@@ -53,62 +83,110 @@ class Lease:
                 f"{self._area.path(_NAME)}: renewing the lease took longer than it lasts; run {self._run_id} stopped"
             )
 
-    def release(self) -> None:
+    def release(self, *, ended: bool) -> None:
         """Give the lease back.
 
         A lease that another run took meanwhile is left alone, and one that cannot be written ends by itself: neither
         changes what the run did.
+
+        Args:
+            ended: Withdraw the intent. Otherwise the next run finishes what this one began.
         """
+        if ended:
+            self._intent = None
         try:
             self._write(0)
         except (LeaseLostError, StorageError):
             return
 
     def _write(self, expires_ms: int) -> None:
-        body = _document(self._run_id, self._token + 1, expires_ms)
         try:
-            self._etag = self._area.put(_NAME, body, if_match=self._etag)
+            self._put(expires_ms)
         except (PreconditionFailedError, ObjectNotFoundError) as error:
             raise LeaseLostError(
                 f"{self._area.path(_NAME)}: expected the lease of run {self._run_id}, found that another run took it"
             ) from error
+
+    def _put(self, expires_ms: int) -> None:
+        document = {
+            "run_id": self._run_id,
+            "token": self._token + 1,
+            "expires_at_ms": expires_ms,
+            "intent": self._intent.to_json() if self._intent else None,
+        }
+        body = to_json_bytes(document)
+        self._etag = self._area.put(_NAME, body, if_absent=self._etag is None, if_match=self._etag)
         self._token += 1
         self._expires_ms = expires_ms
 
 
-def acquire(area: ControlArea, run_id: str) -> Lease:
-    """Take the lease of a table.
+def read_lease(area: ControlArea) -> LeaseDocument:
+    """Return the lease of a table as it is now.
 
     Raises:
-        LeaseHeldError: Another run holds it.
-        FormatError: The lease document does not parse.
+        FormatError: The document does not parse.
     """
     try:
         body = area.read(_NAME)
     except ObjectNotFoundError:
-        return _take(area, run_id, token=1, if_match=None)
-    document = from_json_bytes(body.data, area.path(_NAME))
+        return LeaseDocument(None)
+    path = area.path(_NAME)
+    document = from_json_bytes(body.data, path)
     holder, token, expires_ms = document.get("run_id"), document.get("token"), document.get("expires_at_ms")
     if not isinstance(token, int) or not isinstance(expires_ms, int):
-        raise FormatError(f"{area.path(_NAME)}: expected the numbers token and expires_at_ms of a lease")
-    free_at_ms = expires_ms + DELETE_MARGIN_MS if expires_ms else 0
+        raise FormatError(f"{path}: expected the numbers token and expires_at_ms of a lease")
+    return LeaseDocument(body.etag, str(holder), token, expires_ms, intent_of(document.get("intent"), path))
+
+
+def acquire(area: ControlArea, run_id: str, intent: Intent | None = None, known: LeaseDocument | None = None) -> Lease:
+    """Take the lease of a table, and publish with it what the run is about to remove.
+
+    Args:
+        area: The table's documents.
+        run_id: Who takes it.
+        intent: What it is about to do, `None` for a run that removes nothing of the table's.
+        known: The lease as it was read before; one that is not true any more is read again.
+
+    Raises:
+        LeaseHeldError: Another run holds it, or died and left a plan to finish that is not this run's.
+        FormatError: The lease document does not parse.
+    """
+    lease = Lease(area, run_id, intent)
+    if known is not None and _is_free(area, known, intent):
+        try:
+            lease.take(known)
+        except (PreconditionFailedError, ObjectNotFoundError):
+            pass  # somebody had it since
+        else:
+            return lease
+    found = read_lease(area)
+    _refuse_held(area, found, intent)
+    try:
+        lease.take(found)
+    except (PreconditionFailedError, ObjectNotFoundError) as error:
+        raise LeaseHeldError(f"table {area.table}: another run took the lease first; expected it free") from error
+    return lease
+
+
+def _is_free(area: ControlArea, found: LeaseDocument, intent: Intent | None) -> bool:
+    try:
+        _refuse_held(area, found, intent)
+    except LeaseHeldError:
+        return False
+    return True
+
+
+def _refuse_held(area: ControlArea, found: LeaseDocument, intent: Intent | None) -> None:
+    free_at_ms = found.expires_ms + DELETE_MARGIN_MS if found.expires_ms else 0
     now_ms = area.store.now_ms()
     if now_ms < free_at_ms:
         raise LeaseHeldError(
-            f"table {area.table}: run {holder} holds the lease for {(free_at_ms - now_ms + 999) // 1000} s at most; "
-            "expected it free"
+            f"table {area.table}: run {found.run_id} holds the lease for {(free_at_ms - now_ms + 999) // 1000} s at "
+            "most; expected it free"
         )
-    return _take(area, run_id, token=token + 1, if_match=body.etag)
-
-
-def _take(area: ControlArea, run_id: str, token: int, if_match: str | None) -> Lease:
-    expires_ms = area.store.now_ms() + LEASE_MS
-    try:
-        etag = area.put(_NAME, _document(run_id, token, expires_ms), if_absent=if_match is None, if_match=if_match)
-    except PreconditionFailedError as error:
-        raise LeaseHeldError(f"table {area.table}: another run took the lease first; expected it free") from error
-    return Lease(area, run_id, etag, token, expires_ms)
-
-
-def _document(run_id: str, token: int, expires_ms: int) -> bytes:
-    return to_json_bytes({"run_id": run_id, "token": token, "expires_at_ms": expires_ms})
+    left = found.intent
+    if left is not None and (intent is None or intent.plan_id != left.plan_id):
+        raise LeaseHeldError(
+            f"table {area.table}: run {found.run_id} left plan {left.plan_id} unfinished; expected it to be finished "
+            "first, which the next maintenance of the table does"
+        )

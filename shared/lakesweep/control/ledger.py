@@ -1,7 +1,10 @@
 """The ledger: one row an object that a run wanted gone, before and after. Append-only.
 
-`ledger/dt=<day>/<run_id>/<batch>-intent.ndjson.gz` is written before a batch of deletes, `<batch>-result.ndjson.gz`
-after it. An intent without a result means that the batch was sent and its answer is not known.
+A run writes numbered parts below `ledger/dt=<day>/<run_id>/`. One that ends in `-intent.ndjson.gz` is written before a
+batch of deletes: a row for each object, without a result. The results of a batch stand in the next part, whatever that
+is, so that a run of n batches writes n + 1 parts; the last ends in `-result.ndjson.gz`. Snapshot and changelog
+documents, which go first, have no intent of their own: the stored plan and the lease that names it say what may go.
+An intent without a result means that the batch was sent and its answer is not known.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,33 +38,34 @@ class Ledger:
         self._folder = _folder(run_id)
         self._plan_id = plan_id
         self._batch = 0
+        self._part = 0
+        self._waiting: list[dict[str, object]] = []
 
     def intend(self, deletes: Sequence[Delete]) -> None:
-        """Record what the next batch will delete."""
+        """Record what the next batch will delete, and with it what became of the one before."""
         self._batch += 1
-        self._put("intent", [self._row(delete) for delete in deletes])
+        self._waiting += [self._row(delete) for delete in deletes]
+        self._put("intent")
 
     def record(
         self, deletes: Sequence[Delete], results: Mapping[str, DeleteResult], kept: Iterable[tuple[Delete, str]]
     ) -> None:
-        """Record what became of the batch.
+        """Note what became of the batch; the next part holds it.
 
         Args:
             deletes: What was sent.
             results: By path.
             kept: What a look kept back, with why.
         """
-        rows = [
+        self._waiting += [
             {**self._row(delete), "result": results[delete.path].code, "version_id": results[delete.path].version_id}
             for delete in deletes
         ]
-        rows += [{**self._row(delete), "result": "kept_by_look", "why": why} for delete, why in kept]
-        self._put("result", rows)
+        self._waiting += [{**self._row(delete), "result": "kept_by_look", "why": why} for delete, why in kept]
 
     def record_restored(self, deletes: Sequence[Delete]) -> None:
-        """Record documents that were put back."""
-        self._batch += 1
-        self._put("result", [{**self._row(delete), "result": "restored"} for delete in deletes])
+        """Note documents that were put back."""
+        self._waiting += [{**self._row(delete), "result": "restored"} for delete in deletes]
 
     def record_undeleted(self, restores: Sequence[Restore], codes: Mapping[str, str]) -> None:
         """Record what came back, or why not.
@@ -71,9 +75,10 @@ class Ledger:
             codes: By path.
         """
         self._batch += 1
-        rows: list[dict[str, object]] = [
+        self._waiting += [
             {
                 "plan_id": self._plan_id,
+                "batch": self._batch,
                 "kind": restore.kind,
                 "key": restore.path,
                 "size_bytes": restore.size_bytes,
@@ -83,19 +88,27 @@ class Ledger:
             }
             for restore in restores
         ]
-        self._put("result", rows)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what was noted and is not written yet. Call it when no batch follows."""
+        if self._waiting:
+            self._put("result")
 
     def _row(self, delete: Delete) -> dict[str, object]:
         return {
             "plan_id": self._plan_id,
+            "batch": self._batch,
             "kind": delete.kind,
             "key": delete.path,
             "size_bytes": delete.size_bytes,
             "reason": delete.reason,
         }
 
-    def _put(self, part: str, rows: list[dict[str, object]]) -> None:
-        self._area.put(f"{self._folder}{self._batch:05d}-{part}.ndjson.gz", pack(rows))
+    def _put(self, suffix: str) -> None:
+        rows, self._waiting = self._waiting, []
+        self._part += 1
+        self._area.put(f"{self._folder}{self._part:05d}-{suffix}.ndjson.gz", pack(rows))
 
 
 def settled(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, str]:
@@ -104,42 +117,33 @@ def settled(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, s
     A damaged part settles nothing: what it spoke of is looked at and deleted once more, which is harmless.
     """
     found: dict[str, str] = {}
-    for run_id in runs:
-        for name in area.names(_folder(run_id)):
-            if not name.endswith("-result.ndjson.gz"):
-                continue
-            try:
-                rows = list(unpack(area.read(name).data, area.path(name)))
-            except FormatError:
-                continue
-            for row in rows:
-                if row.get("plan_id") == plan_id and row.get("result") in ("deleted", "already_gone", "kept_by_look"):
-                    found[str(row.get("key"))] = str(row["result"])
+    for row in _rows_of(area, plan_id, runs):
+        if row is not None and row.get("result") in ("deleted", "already_gone", "kept_by_look"):
+            found[str(row.get("key"))] = str(row["result"])
     return found
 
 
 def intended_beyond_documents(area: ControlArea, plan_id: str, runs: Iterable[str]) -> bool:
-    """Tell whether any earlier run of a plan may have deleted something else than documents and hints."""
-    return any(kind not in _DOCUMENTS for kind in _intended_kinds(area, plan_id, runs))
+    """Tell whether any earlier run of a plan may have deleted something else than documents and hints.
+
+    A damaged part may have spoken of any kind.
+    """
+    return any(
+        row is None or (row.get("kind") not in _DOCUMENTS and row.get("result") != "kept_by_look")
+        for row in _rows_of(area, plan_id, runs)
+    )
 
 
-def intended_documents(area: ControlArea, plan_id: str, runs: Iterable[str]) -> bool:
-    """Tell whether any earlier run of a plan may have deleted a snapshot or changelog document."""
-    return any(kind in ("snapshot", "changelog_document") for kind in _intended_kinds(area, plan_id, runs))
-
-
-def _intended_kinds(area: ControlArea, plan_id: str, runs: Iterable[str]) -> Iterator[object]:
-    """Yield the kinds that earlier runs were about to delete; a damaged part may have spoken of any."""
+def _rows_of(area: ControlArea, plan_id: str, runs: Iterable[str]) -> Iterator[dict[str, object] | None]:
+    """Yield what the ledger says of a plan, and `None` for each damaged part."""
     for run_id in runs:
         for name in area.names(_folder(run_id)):
-            if not name.endswith("-intent.ndjson.gz"):
-                continue
             try:
                 rows = list(unpack(area.read(name).data, area.path(name)))
             except FormatError:
-                yield from ("snapshot", "data")
+                yield None
                 continue
-            yield from (row.get("kind") for row in rows if row.get("plan_id") == plan_id)
+            yield from (row for row in rows if row.get("plan_id") == plan_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +164,14 @@ def fates(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, Fat
         runs: First to last.
     """
     found: dict[str, Fate] = {}
-    unanswered: dict[str, set[str]] = {}
+    unanswered: dict[str, set[tuple[str, object]]] = {}
     for run_id in runs:
-        for name in area.names(_folder(run_id)):  # a batch's intent comes before its result
-            batch, is_result = name.rsplit("-", 1)[0], name.endswith("-result.ndjson.gz")
+        for name in area.names(_folder(run_id)):
             for row in unpack(area.read(name).data, area.path(name)):
                 if row.get("plan_id") != plan_id:
                     continue
-                path = str(row["key"])
-                if not is_result:
+                path, batch = str(row["key"]), (run_id, row.get("batch"))
+                if "result" not in row:
                     unanswered.setdefault(path, set()).add(batch)
                     continue
                 unanswered.get(path, set()).discard(batch)

@@ -1,15 +1,13 @@
 """Stored plans.
 
 `plans/<plan_id>/actions-<n>.ndjson.gz` are written first, `header.json` last: a plan without a header does not exist.
-`plans/<plan_id>/end.json` says how its execution ended, `undone.json` which run took it back. A loaded plan is held
-against its content hash, and every action against what may be touched at all (`check_action`), so a damaged or forged
-plan deletes nothing.
+A small plan has its actions in the header. A loaded plan is held against its content hash, and every action against
+what may be touched at all (`check_action`), so a damaged or forged plan deletes nothing.
 """
 
 import dataclasses
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import UnionType
 
 from lakesweep.control.area import ControlArea, from_json_bytes, table_key, to_json_bytes
@@ -21,29 +19,23 @@ from lakesweep.model.plan import PLAN_FORMAT_VERSION, Action, Delete, Plan, Plan
 PLAN_LIFETIME_MS = 24 * 3_600_000
 """How long a stored plan may wait for its execution."""
 _PART_ROWS = 20_000
+_HEADER_ROWS = 500
+"""So many actions fit into the header."""
 _PLAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-
-
-@dataclass(frozen=True, slots=True)
-class PlanEnd:
-    """How the execution of a plan ended."""
-
-    status: str
-    """`done`, `partial` or `stale`."""
-    run_id: str
-    finished_ms: int
-    runs: tuple[str, ...]
-    """Every run that worked on it."""
 
 
 def store_plan(area: ControlArea, plan: Plan) -> None:
     """Write a plan, header last."""
     folder = f"plans/{plan.header.plan_id}/"
-    for part, start in enumerate(range(0, len(plan.actions), _PART_ROWS)):
-        rows = [_action_row(action) for action in plan.actions[start : start + _PART_ROWS]]
-        area.put(f"{folder}actions-{part:05d}.ndjson.gz", pack(rows))
+    header = dataclasses.asdict(plan.header)
+    rows = [_action_row(action) for action in plan.actions]
+    if len(rows) <= _HEADER_ROWS:
+        header["actions"] = rows
+    else:
+        for part, start in enumerate(range(0, len(rows), _PART_ROWS)):
+            area.put(f"{folder}actions-{part:05d}.ndjson.gz", pack(rows[start : start + _PART_ROWS]))
     try:
-        area.put(f"{folder}header.json", to_json_bytes(dataclasses.asdict(plan.header)), if_absent=True)
+        area.put(f"{folder}header.json", to_json_bytes(header), if_absent=True)
     except PreconditionFailedError as error:
         raise RefusedError(
             f"{area.path(folder)}: a plan of this id exists; expected a new one", code="plan_exists"
@@ -57,6 +49,11 @@ def load_header(area: ControlArea, plan_id: str) -> PlanHeader:
         RefusedError: No such plan of this table, or one of a later format.
         FormatError: The header is damaged.
     """
+    return _load(area, plan_id)[0]
+
+
+def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
+    """Return a header, and the rows of the actions that stand in it, `None` where they have files of their own."""
     if not _PLAN_ID.fullmatch(plan_id):
         raise RefusedError(f"table {area.table}: {plan_id!r} is no plan id", code="no_such_plan")
     name = f"plans/{plan_id}/header.json"
@@ -67,6 +64,7 @@ def load_header(area: ControlArea, plan_id: str) -> PlanHeader:
             f"table {area.table}: expected plan {plan_id} in {area.store.location}, found none", code="no_such_plan"
         ) from error
     document = from_json_bytes(body.data, area.path(name))
+    rows = document.pop("actions", None)
     if document.get("format_version") != PLAN_FORMAT_VERSION:
         raise RefusedError(
             f"{area.path(name)}: plan format {document.get('format_version')}; expected {PLAN_FORMAT_VERSION}",
@@ -81,7 +79,7 @@ def load_header(area: ControlArea, plan_id: str) -> PlanHeader:
         raise RefusedError(
             f"plan {plan_id} is of table {header.table}; expected {area.table}", code="plan_of_another_table"
         )
-    return header
+    return header, rows
 
 
 def load_plan(area: ControlArea, plan_id: str) -> Plan:
@@ -91,9 +89,9 @@ def load_plan(area: ControlArea, plan_id: str) -> Plan:
         RefusedError: No such plan, another table's, or an action that no plan may hold.
         FormatError: Any part is damaged or missing.
     """
-    header = load_header(area, plan_id)
-    actions = tuple(_stored_actions(area, header))
+    header, rows = _load(area, plan_id)
     path = area.path(f"plans/{plan_id}/")
+    actions = tuple(_stored_actions(area, header) if rows is None else _actions_of(rows, f"{path}header.json"))
     if len(actions) != header.action_count or content_hash(actions) != header.content_hash:
         raise FormatError(f"{path}: expected {header.action_count} actions that match the header's hash, found others")
     for action in actions:
@@ -108,8 +106,7 @@ def _stored_actions(area: ControlArea, header: PlanHeader) -> Iterator[Action]:
             body = area.read(name)
         except ObjectNotFoundError as error:
             raise FormatError(f"{area.path(name)}: expected a part of the plan, found nothing") from error
-        for row in unpack(body.data, area.path(name)):
-            yield _action_of(row, area.path(name))
+        yield from _actions_of(list(unpack(body.data, area.path(name))), area.path(name))
 
 
 def plan_ids(area: ControlArea) -> list[str]:
@@ -119,46 +116,11 @@ def plan_ids(area: ControlArea) -> list[str]:
     )
 
 
-def end_plan(area: ControlArea, plan_id: str, end: PlanEnd) -> None:
-    """Record how a plan's execution ended."""
-    area.put(f"plans/{plan_id}/end.json", to_json_bytes(dataclasses.asdict(end)))
-
-
-def plan_end(area: ControlArea, plan_id: str) -> PlanEnd | None:
-    """Return how a plan's execution ended, `None` when it has not."""
-    name = f"plans/{plan_id}/end.json"
-    try:
-        document = from_json_bytes(area.read(name).data, area.path(name))
-    except ObjectNotFoundError:
-        return None
-    status, run_id, finished_ms, runs = (document.get(key) for key in ("status", "run_id", "finished_ms", "runs"))
-    if not (
-        isinstance(status, str) and isinstance(run_id, str) and isinstance(finished_ms, int) and isinstance(runs, list)
-    ):
-        raise FormatError(f"{area.path(name)}: expected status, run_id, finished_ms and runs")
-    return PlanEnd(status, run_id, finished_ms, tuple(map(str, runs)))
-
-
-def record_undone(area: ControlArea, plan_id: str, run_id: str) -> None:
-    """Record which run took back all that a plan removed."""
-    area.put(f"plans/{plan_id}/undone.json", to_json_bytes({"run_id": run_id}))
-
-
-def undone_by(area: ControlArea, plan_id: str) -> str | None:
-    """Return the run that took back all that a plan removed, `None` when none did."""
-    name = f"plans/{plan_id}/undone.json"
-    try:
-        document = from_json_bytes(area.read(name).data, area.path(name))
-    except ObjectNotFoundError:
-        return None
-    return str(document.get("run_id"))
-
-
 _HEADER_TYPES: tuple[tuple[tuple[str, ...], type | UnionType], ...] = (
     (("plan_id", "operation", "table", "branch", "code_version", "content_hash"), str),
     (("created_ms", "expires_ms", "action_count"), int),
     (("arguments", "policy", "roots_seen", "snapshots", "kept", "next_pass"), dict),
-    (("needs_confirmation", "waits_for_consumers"), bool),
+    (("needs_confirmation", "waits_for_consumers", "settled"), bool),
     (("end_id",), int | None),
 )
 
@@ -175,6 +137,13 @@ def _check_header(header: PlanHeader, path: str) -> None:
 
 def _action_row(action: Action) -> dict[str, object]:
     return {"action": "put" if isinstance(action, Put) else "delete", **dataclasses.asdict(action)}
+
+
+def _actions_of(rows: object, path: str) -> Iterator[Action]:
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise FormatError(f"{path}: expected the actions of a plan as a list of objects")
+    for row in rows:
+        yield _action_of(row, path)
 
 
 def _action_of(row: dict[str, object], path: str) -> Action:

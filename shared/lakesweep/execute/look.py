@@ -18,7 +18,7 @@ from lakesweep.model.plan import Delete, PlanHeader
 from lakesweep.model.roots import BranchListing, RootRef, TableListing
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import ROOT_FOLDERS, discover
-from lakesweep.table.documents import read_consumers, read_hint, read_roots
+from lakesweep.table.documents import latest_hint_of, read_consumers, read_roots
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.references import find_references
 from lakesweep.table.root_files import read_root_files
@@ -125,7 +125,7 @@ def hint_lags(store: Store, branch: BranchListing) -> bool:
     document = branch.hints.get("snapshot/LATEST")
     if document is None or store.now_ms() - document.modified_ms >= SETTLE_MS:
         return False
-    hint = read_hint(store, document.path)
+    hint = latest_hint_of(store, branch)
     return hint is not None and hint < branch.snapshots[-1].id
 
 

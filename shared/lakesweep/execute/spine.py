@@ -13,19 +13,20 @@ document goes, every root that exists now is asked again for what it needs, and 
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from lakesweep.control import intent as intents
 from lakesweep.control.area import ControlArea
-from lakesweep.control.lease import Lease, acquire
-from lakesweep.control.ledger import Ledger, intended_beyond_documents, intended_documents, settled
-from lakesweep.control.plans import PlanEnd, end_plan
+from lakesweep.control.intent import Intent
+from lakesweep.control.lease import Lease, LeaseDocument, acquire
+from lakesweep.control.ledger import Ledger, intended_beyond_documents, settled
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError, PreconditionFailedError, StalePlanError
 from lakesweep.execute.look import Looker, references_of
 from lakesweep.model.facts import References, base_name
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import Action, Delete, Plan, Put
 from lakesweep.model.table_ref import branch_dir
+from lakesweep.storage.keys import SINGLE_DELETES
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from lakesweep.table.discover import ROOT_FOLDERS, discover
 from lakesweep.table.documents import read_hint
@@ -36,6 +37,8 @@ BATCH_KEYS = 1000
 _GONE = ("deleted", "already_gone")
 DOCUMENT_PHASE = "documents"
 CONSUMER_PHASE = "consumers"
+FRESH_MS = 10_000
+"""The listing that a plan was made from serves as the first look for so long, in the call that made it."""
 HEAD_PHASES = ("latest", "changelog_documents", DOCUMENT_PHASE, "hints")
 """What happens before the first file goes."""
 
@@ -65,61 +68,77 @@ class Environment:
     """Called with objects settled so far and in all."""
 
 
-def execute(
-    env: Environment, plan: Plan, run_id: str, *, grace_ms: int = 0, earlier_runs: tuple[str, ...] = ()
-) -> Executed:
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run's work on a stored plan."""
+
+    run_id: str
+    """That of a plan which the same call made is the plan's own id."""
+    on_end: Callable[[Executed], None]
+    """Called under the lease once the plan has ended, to write that down before the intent is withdrawn."""
+    grace_ms: int = 0
+    """How long readers that opened an expiring snapshot may go on before its files go."""
+    earlier_runs: tuple[str, ...] = ()
+    """Runs that began this plan and did not end it; what their ledgers settled is not done again."""
+    lease: LeaseDocument | None = None
+    """The lease as it was just read, when it was."""
+
+
+def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
     """Execute a stored plan under the table's lease.
 
     Args:
         env: Stores and control area.
         plan: Checked and stored.
-        run_id: This run.
-        grace_ms: How long readers that opened an expiring snapshot may go on before its files go.
-        earlier_runs: Runs that began this plan and did not end it; what their ledgers settled is not done again.
+        attempt: Who does it, and how.
 
     Raises:
         LeaseHeldError: Another run maintains this table.
         LeaseLostError: The lease went to another run; this one stopped.
         StorageError: A request failed before anything was deleted; the intent stays, and the next run goes on.
     """
-    lease = acquire(env.area, run_id)
+    header = plan.header
+    # With the lease the intent becomes visible, before the next look: whoever tags a snapshot writes first and reads
+    # the intent after, so one of the two always sees the other.
+    intent = Intent(
+        plan_id=header.plan_id,
+        branch=header.branch,
+        end_id=header.end_id,
+        runs=(*attempt.earlier_runs, attempt.run_id),
+        created_ms=env.area.store.now_ms(),
+        grace_ms=attempt.grace_ms,
+    )
+    lease = acquire(env.area, attempt.run_id, intent, attempt.lease)
+    ended = False
     try:
-        executed = _Execution(env, plan, run_id, lease, grace_ms, earlier_runs).run()
-        if executed.status == "interrupted":
-            return executed
-        lease.check()
-        runs = (*earlier_runs, run_id)
-        end_plan(env.area, plan.header.plan_id, PlanEnd(executed.status, run_id, env.area.store.now_ms(), runs))
-        intents.clear(env.area)
+        executed = _Execution(env, plan, attempt, lease).run()
+        if executed.status != "interrupted":
+            lease.check()
+            attempt.on_end(executed)
+            ended = True
         return executed
     finally:
-        lease.release()
+        lease.release(ended=ended)
 
 
-def forget(area: ControlArea, run_id: str) -> None:
-    """Clear the intent of a plan that cannot be loaded any more.
+def forget(area: ControlArea, intent: Intent, run_id: str) -> None:
+    """Withdraw the intent of a plan that has ended, or that cannot be loaded any more.
 
     Raises:
         LeaseHeldError: Another run maintains this table.
     """
-    lease = acquire(area, run_id)
-    try:
-        intents.clear(area)
-    finally:
-        lease.release()
+    acquire(area, run_id, intent).release(ended=True)
 
 
 class _Execution:
-    def __init__(
-        self, env: Environment, plan: Plan, run_id: str, lease: Lease, grace_ms: int, earlier_runs: tuple[str, ...]
-    ) -> None:
+    def __init__(self, env: Environment, plan: Plan, attempt: Attempt, lease: Lease) -> None:
         self._env = env
         self._plan = plan
-        self._run_id = run_id
         self._lease = lease
-        self._grace_ms = grace_ms
-        self._earlier_runs = earlier_runs
-        self._ledger = Ledger(env.area, run_id, plan.header.plan_id)
+        self._grace_ms = attempt.grace_ms
+        self._earlier_runs = attempt.earlier_runs
+        self._is_of_this_call = attempt.run_id == plan.header.plan_id
+        self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id)
         self._changelogs = {
             action.path: action
             for action in plan.actions
@@ -132,35 +151,31 @@ class _Execution:
         self._data_begun = False
         self._removed: set[str] = set()
         """Documents that runs of this plan removed, and nobody else."""
-        self._others_were_here = bool(earlier_runs)
+        self._others_were_here = bool(attempt.earlier_runs)
         """Others may have removed what the documents need: they had time, or documents were gone already."""
         self._written: dict[str, str] = {}
         """Path -> ETag of what this run wrote."""
 
     def run(self) -> Executed:
-        header = self._plan.header
-        runs = (*self._earlier_runs, self._run_id)
-        # The intent must be visible before the first look: whoever tags a snapshot writes first and reads the intent
-        # after, so one of the two always sees the other.
-        intents.publish(
-            self._env.area,
-            intents.Intent(header.plan_id, header.branch, header.end_id, runs, self._env.area.store.now_ms()),
-        )
-        done = settled(self._env.area, header.plan_id, self._earlier_runs)
+        plan_id = self._plan.header.plan_id
+        done = settled(self._env.area, plan_id, self._earlier_runs)
         # What an earlier run intended may have happened, whether or not it lived to write that down.
-        self._documents_gone = intended_documents(self._env.area, header.plan_id, self._earlier_runs)
-        self._data_begun = intended_beyond_documents(self._env.area, header.plan_id, self._earlier_runs)
+        self._documents_gone = bool(self._earlier_runs)
+        self._data_begun = intended_beyond_documents(self._env.area, plan_id, self._earlier_runs)
         documents = [delete.path for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE]
         self._looker.forget(path for path in documents if done.get(path) in _GONE)
         if self._earlier_runs:
-            self._removed.update(documents if self._documents_gone else ())
+            self._removed.update(documents)
         self._kept = {path: "an earlier run kept it" for path, result in done.items() if result == "kept_by_look"}
         pending = [action for action in self._plan.actions if done.get(action.path) not in _GONE]
         try:
             self._carry_out(pending)
+            self._ledger.flush()
         except StalePlanError as error:
             return self._after_stale(pending, error)
         except MaintenanceError as error:
+            with suppress(MaintenanceError):  # what is not recorded is done again, which is harmless
+                self._ledger.flush()
             if not self._outcome.deleted:
                 raise
             return Executed("interrupted", self._outcome, str(error), error.code)
@@ -175,13 +190,25 @@ class _Execution:
                 self._wait(grace_ms)
                 grace_ms = 0
             self._lease.check()
-            references = self._looker.look([a for a in pending if isinstance(a, Delete)])
-            self._keep(pending, references)
+            if not self._was_just_listed(batch):
+                references = self._looker.look([a for a in pending if isinstance(a, Delete)])
+                self._keep(pending, references)
             self._batch(batch)
             self._env.progress(self._outcome.deleted + self._outcome.already_gone, total)
         if batch and _is_head(batch[-1]) and self._documents_gone:
             # No file goes, so nothing has looked since the documents went; one of them may be a rollback's target.
             self._looker.look(())
+
+    def _was_just_listed(self, batch: Sequence[Action]) -> bool:
+        """Tell whether the listing that the plan was made from serves as the look before the documents go.
+
+        What it cannot have seen, the look after the documents does: nothing that cannot be put back has gone by then.
+        """
+        header = self._plan.header
+        age_ms = self._env.area.store.now_ms() - header.created_ms
+        documents = sum(action.phase == DOCUMENT_PHASE for action in batch)
+        is_fresh = self._is_of_this_call and header.settled and 0 <= age_ms < FRESH_MS
+        return is_fresh and _is_head(batch[0]) and documents <= SINGLE_DELETES
 
     def _wait(self, grace_ms: int) -> None:
         """Wait for readers, holding the lease."""
@@ -207,34 +234,35 @@ class _Execution:
                     self._kept.setdefault(action.path, "a root that appeared after planning needs it")
 
     def _batch(self, batch: Sequence[Action]) -> None:
-        """Delete one batch, phase by phase: the next begins when the one before is complete."""
+        """Delete one batch, step by step: the next begins when the one before is complete."""
         deletes = [a for a in batch if isinstance(a, Delete) and a.path not in self._kept]
         kept = [(a, self._kept[a.path]) for a in batch if isinstance(a, Delete) and a.path in self._kept]
-        self._ledger.intend(deletes)
-        self._data_begun = self._data_begun or any(not _is_head(delete) for delete in deletes)
+        if any(not _is_head(delete) for delete in deletes):
+            self._ledger.intend(deletes)
+            self._data_begun = True
         results: dict[str, DeleteResult] = {}
         try:
-            for phase in dict.fromkeys(action.phase for action in batch):
+            for step in dict.fromkeys(map(_step_of, batch)):
                 for action in batch:
-                    if isinstance(action, Put) and action.phase == phase:
+                    if isinstance(action, Put) and _step_of(action) == step:
                         store, key = self._env.stores.resolve(action.path)
                         etag = store.put(key, action.body.encode("utf-8", "surrogateescape"))
                         self._written[action.path] = etag
-                found = self._delete([delete for delete in deletes if delete.phase == phase])
+                found = self._delete([delete for delete in deletes if _step_of(delete) == step])
                 for path, result in found.items():
                     if result.code == "precondition_failed" and self._is_gone(path):
                         found[path] = DeleteResult(result.key, "already_gone")
                 results.update(found)
-                self._check_documents(phase, found)
+                self._check_documents(step, found)
         finally:
             answered = [delete for delete in deletes if delete.path in results]
             self._outcome += outcome_of(answered, results, len(kept))
             self._ledger.record(answered, results, kept)
 
-    def _check_documents(self, phase: str, found: dict[str, DeleteResult]) -> None:
-        if phase not in (DOCUMENT_PHASE, CONSUMER_PHASE):
+    def _check_documents(self, step: str, found: dict[str, DeleteResult]) -> None:
+        if step not in (DOCUMENT_PHASE, CONSUMER_PHASE):
             return
-        if phase == DOCUMENT_PHASE:
+        if step == DOCUMENT_PHASE:
             gone = [path for path, result in found.items() if result.ok]
             self._documents_gone = self._documents_gone or bool(gone)
             self._removed.update(path for path in gone if found[path].code == "deleted")
@@ -245,7 +273,7 @@ class _Execution:
                 raise StalePlanError(
                     f"table {self._plan.header.table}: {path} is another document than when the plan was made"
                 )
-            if not result.ok and phase == DOCUMENT_PHASE:
+            if not result.ok and step == DOCUMENT_PHASE:
                 raise MaintenanceError(
                     f"table {self._plan.header.table}: {path} could not be deleted ({result.code}), so the files that "
                     "it refers to stay; expected permission to delete snapshot documents",
@@ -282,6 +310,7 @@ class _Execution:
             self._take_back_changelogs()
         else:
             self._salvage([a for a in pending if isinstance(a, Delete) and a.phase != DOCUMENT_PHASE])
+        self._ledger.flush()
         return Executed("stale", self._outcome, str(error), error.code)
 
     def _may_restore(self) -> bool:
@@ -375,6 +404,15 @@ def batches(actions: Sequence[Action]) -> Iterator[tuple[Action, ...]]:
 
 def _is_head(action: Action) -> bool:
     return action.phase in HEAD_PHASES
+
+
+def _step_of(action: Action) -> str:
+    """Return what must be complete before the next thing begins: each phase of the head, and all files together.
+
+    No root refers to a file that goes, and the stored plan knows them all, so their order among each other does not
+    matter.
+    """
+    return action.phase if _is_head(action) or action.phase == CONSUMER_PHASE else "files"
 
 
 def _id_of(path: str) -> int:

@@ -21,6 +21,7 @@ each document; what lies between the look and the request is the one window that
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 
@@ -76,7 +77,10 @@ class _Restoring:
     def run(self) -> Executed:
         try:
             self._carry_out()
+            self._ledger.flush()
         except MaintenanceError as error:
+            with suppress(MaintenanceError):
+                self._ledger.flush()
             if not self._outcome.restored:
                 raise
             return Executed("interrupted", self._outcome, str(error), error.code)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from lakesweep.control.area import ControlArea, check_apart
 from lakesweep.model.table_ref import TableRef
+from lakesweep.storage.remembering import Memory
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
 
@@ -33,6 +34,8 @@ class Table:
     """The caller's own clock: only what a caller writes as "now" is held against it."""
     sleep: Callable[[float], None] = time.sleep
     progress: Callable[[int, int], None] = _no_progress
+    memory: Memory = field(default_factory=Memory)
+    """What earlier runs, and this one, have read of the table's metadata."""
     policy: str | None = None
     """Location of the fleet policy that governs unattended maintenance."""
 

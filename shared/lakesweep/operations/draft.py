@@ -13,6 +13,7 @@ from lakesweep.model.plan import Action, Plan, PlanHeader, content_hash
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.context import Table
 from lakesweep.operations.identifiers import new_id
+from lakesweep.operations.memory import remembering
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import Documents, read_all_schemas, read_roots, read_schema
 from lakesweep.table.stores import declared_roots
@@ -51,6 +52,7 @@ class Draft:
         warnings: Sequence[str] = (),
         needs_confirmation: bool = False,
         waits_for_consumers: bool = True,
+        settled: bool = False,
         next_pass: Mapping[str, int] | None = None,
     ) -> Plan:
         """Return the plan of `actions`; without any there is nothing to do.
@@ -77,6 +79,7 @@ class Draft:
             warnings=tuple(warnings),
             needs_confirmation=needs_confirmation,
             waits_for_consumers=waits_for_consumers,
+            settled=settled,
             next_pass=dict(next_pass or {}),
             content_hash=content_hash(actions),
             action_count=len(actions),
@@ -116,6 +119,7 @@ def begin(table: Table, operation: str) -> Draft:
         StorageError: A request failed.
     """
     listing = discover(table.store)
+    table = remembering(table, listing)
     own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
     schema = read_schema(table.store, own)
     return Draft(table, operation, listing, own, schema, table.store.now_ms())

@@ -10,6 +10,7 @@ from lakesweep.model.roots import Root, RootRef
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.operations.memory import doubt
 from lakesweep.operations.retention_options import (
     ExpireArguments,
     changelog_retention,
@@ -136,11 +137,14 @@ def _plan(
     store, own = draft.table.store, draft.own
     expiring = draft.own_documents(going)
     others = draft.other_documents(ref.path for ref in going)
+    latest = own.snapshots[-1].path
+    for root in others.roots:
+        if root.ref.path == latest:
+            doubt(draft.table, (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list))
     reader = MetadataReader(store)
     files = read_root_files(reader, [*expiring, *others.roots], with_changelog=lambda root: root.ref.kind != "tag")
     freed = find_freed_changelogs(reader, TablePaths(draft.schema), [files[root.ref.path] for root in expiring])
     references = find_references(reader, [files[root.ref.path] for root in others.roots], freed.files, own.name)
-    latest = own.snapshots[-1].path
     if latest in references.unreadable_roots:
         problem = next(iter(references.problems()))
         raise RefusedError(

@@ -16,6 +16,7 @@ from lakesweep.model.policy import SnapshotRetention
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.operations.memory import doubt
 from lakesweep.operations.retention_options import (
     ExpireArguments,
     changelog_producer,
@@ -28,7 +29,7 @@ from lakesweep.operations.retention_options import (
 from lakesweep.plan.expire_snapshots import changelog_documents, earliest_hint, latest_hint, plan_expiry
 from lakesweep.plan.snapshot_cap import cap_by_floor, cap_by_users, forgotten_users, last_of_user, newest_by_user
 from lakesweep.plan.snapshot_range import RangeBounds, SnapshotRange, bounds, select_range
-from lakesweep.table.documents import read_consumers, read_hint
+from lakesweep.table.documents import latest_hint_of, read_consumers
 from lakesweep.table.freed import Lifecycle, find_freed
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import TablePaths
@@ -223,6 +224,8 @@ def _plan_range(
     coupled = lifecycle is Lifecycle.COUPLED
     expired_changelog = coupled and any(root.snapshot.changelog_manifest_list for root in expiring)
 
+    newest = known[own.snapshots[-1].path].snapshot
+    doubt(draft.table, (newest.base_manifest_list, newest.delta_manifest_list))
     reader = MetadataReader(store)
     files = read_root_files(
         reader,
@@ -230,15 +233,17 @@ def _plan_range(
         with_changelog=lambda root: (expired_changelog or root.ref.kind == "changelog") and root.ref.kind != "tag",
         going=frozenset(root.ref.path for root in expiring),
     )
+    latest = files[own.snapshots[-1].path]
+    doubt(draft.table, (meta.file_name for meta in (() if isinstance(latest.delta, Unreadable) else latest.delta)))
     end = files[next(ref.path for ref in own.snapshots if ref.id not in going)]
     end_id = end.root.snapshot.id
     freed = find_freed(reader, TablePaths(draft.schema), [files[root.ref.path] for root in expiring], end, lifecycle)
     references = find_references(reader, [files[root.ref.path] for root in staying], freed.files, own.name)
-    latest = files[own.snapshots[-1].path]
     _refuse_damaged_head(draft, latest, references.unreadable_roots, list(references.problems()))
     if not any(file.kind in DATA_KINDS for file in freed.files):
         _refuse_damaged_manifests(draft, reader, latest, files[expiring[0].ref.path])
 
+    hint = latest_hint_of(store, own)
     stores = TableStores(store, draft.external_roots(freed.files))
     planned = plan_expiry(
         own.name,
@@ -249,7 +254,7 @@ def _plan_range(
         references,
         lambda path: stores.root_of(path) is not None,
         (
-            *latest_hint(own.name, _latest(draft), end_id, chosen.latest_id),
+            *latest_hint(own.name, hint, end_id, chosen.latest_id),
             *(() if coupled else changelog_documents(own.name, expiring)),
         ),
     )
@@ -262,6 +267,7 @@ def _plan_range(
         warnings=(*warnings, *freed.warnings, *references.problems(), *vanished),
         needs_confirmation=arguments.overrides_table and _is_large(planned.actions, latest),
         waits_for_consumers=not consumers_bind_changelogs_only({**draft.schema.options, **arguments.options}),
+        settled=hint == chosen.latest_id,
         next_pass=_next_pass(
             draft,
             arguments,
@@ -301,12 +307,6 @@ def _next_pass(
         "limit": policy.limit,
         "checked_ms": draft.now_ms,
     }
-
-
-def _latest(draft: Draft) -> int | None:
-    """Return what LATEST says."""
-    document = draft.own.hints.get("snapshot/LATEST")
-    return read_hint(draft.table.store, document.path) if document is not None else None
 
 
 def _refuse_damaged_head(draft: Draft, latest: RootFiles, unreadable: frozenset[str], problems: list[str]) -> None:

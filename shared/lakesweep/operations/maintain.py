@@ -59,7 +59,7 @@ def maintain(table: Table, arguments: MaintainArguments, *, execute: bool) -> Ru
     except RefusedError as error:
         steps = (refused(table, expire_snapshots.OPERATION, error),)
     if quick and len(steps) == 1:
-        remember(table, steps[0])
+        remember(table, steps[0], arguments.min_interval_ms)
     return replace(fold(table, steps), warnings=why_observed(ruling))
 
 

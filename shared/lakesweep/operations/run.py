@@ -4,18 +4,21 @@ A dry run is the same plan that nobody executes. A run that finds nothing to do 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from lakesweep.control import intent as intents
 from lakesweep.control.area import ControlArea
-from lakesweep.control.plans import load_plan, plan_end, store_plan
+from lakesweep.control.ends import PlanEnd, end_plan, plan_end
+from lakesweep.control.lease import LeaseDocument, read_lease
+from lakesweep.control.plans import load_plan, store_plan
 from lakesweep.control.reports import store_report
 from lakesweep.errors import FormatError, RefusedError, StalePlanError, UsageError
-from lakesweep.execute.spine import Executed, execute, forget
+from lakesweep.execute.spine import Attempt, Executed, execute, forget
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.identifiers import new_id
+from lakesweep.operations.memory import keep
 from lakesweep.operations.table_environment import environment
 
 PLAN_ATTEMPTS = 3
@@ -49,6 +52,7 @@ def plan_only(table: Table, operation: str, planner: Planner) -> RunReport:
         return _report(table, operation, "nothing_to_do", plan)
     if table.area is not None:
         store_plan(table.area, plan)
+        keep(table)
     return _report(table, operation, "planned", plan)
 
 
@@ -56,9 +60,12 @@ def plan_and_execute(table: Table, operation: str, planner: Planner, *, grace_ms
     """Plan and carry the plan out; a plan that an earlier run began is finished first."""
     area = require_area(table)
     try:
-        finished = finish_begun(table)
-        if finished is not None and finished.refusal is not None and intents.current(area) is not None:
-            return finished  # it was interrupted again; a new plan would push its intent aside
+        lease = read_lease(area)
+        finished = finish_begun(table, lease)
+        if finished is not None:
+            lease = read_lease(area)
+        if finished is not None and lease.intent is not None:
+            return finished  # it was interrupted again, and no other plan can be begun
         plan = _plan(table, planner)
     except RefusedError as error:
         return refused(table, operation, error)
@@ -67,7 +74,10 @@ def plan_and_execute(table: Table, operation: str, planner: Planner, *, grace_ms
     store_plan(area, plan)
     if plan.header.needs_confirmation:
         return refused(table, operation, _unconfirmed(plan), plan)
-    return _execute(table, plan, grace_ms=grace_ms, warnings=_finished_first(finished))
+    begin = _Begin(grace_ms, lease=lease, run_id=plan.header.plan_id)
+    report = _execute(table, plan, begin, _finished_first(finished))
+    keep(table)
+    return report
 
 
 def execute_stored(table: Table, plan_id: str, *, confirm: str | None = None, grace_ms: int = 0) -> RunReport:
@@ -81,10 +91,11 @@ def execute_stored(table: Table, plan_id: str, *, confirm: str | None = None, gr
                 f"plan {plan_id} is of branch {plan.header.branch}; expected --branch {table.ref.branch}",
                 code="plan_of_another_branch",
             )
-        begun = intents.current(area)
+        lease = read_lease(area)
+        begun = lease.intent
         if begun is not None and begun.plan_id != plan_id:
-            finish_begun(table)
-            begun = None
+            finish_begun(table, lease)
+            lease, begun = read_lease(area), None
         end = plan_end(area, plan_id)
         if end is not None and end.status == "done":
             return _report(table, plan.header.operation, "nothing_to_do", plan)
@@ -99,16 +110,20 @@ def execute_stored(table: Table, plan_id: str, *, confirm: str | None = None, gr
             raise _unconfirmed(plan)
     except RefusedError as error:
         return refused(table, "execute", error)
-    return _execute(table, plan, grace_ms=grace_ms, earlier_runs=earlier)
+    return _execute(table, plan, _Begin(grace_ms, earlier, lease))
 
 
-def finish_begun(table: Table) -> RunReport | None:
+def finish_begun(table: Table, lease: LeaseDocument) -> RunReport | None:
     """Finish the plan that an earlier run began and did not end, if there is one.
 
     A plan that is lost cannot be finished. What it would still have removed stays, and is an orphan now.
+
+    Args:
+        table: The table.
+        lease: As it was just read.
     """
     area = require_area(table)
-    begun = intents.current(area)
+    begun = lease.intent
     if begun is None:
         return None
     try:
@@ -116,14 +131,14 @@ def finish_begun(table: Table) -> RunReport | None:
     except (FormatError, RefusedError) as error:
         if isinstance(error, RefusedError) and error.code != "no_such_plan":
             raise  # whole, and beyond this version or this table: not ours to forget
-        forget(area, new_id(table.store.now_ms()))
+        forget(area, begun, new_id(table.store.now_ms()))
         last_run = begun.runs[-1] if begun.runs else "(unknown)"
         raise RefusedError(
             f"plan {begun.plan_id}, which run {last_run} began, is lost ({error}); the files it had still to "
             "remove are orphans now, nothing else is wrong; run the operation again",
             code="begun_plan_lost",
         ) from error
-    return _execute(table, plan, earlier_runs=begun.runs)
+    return _execute(table, plan, _Begin(begun.grace_ms, begun.runs, lease))
 
 
 def _plan(table: Table, planner: Planner) -> Plan:
@@ -145,25 +160,45 @@ def _finished_first(finished: RunReport | None) -> tuple[str, ...]:
     )
 
 
-def _execute(
-    table: Table,
-    plan: Plan,
-    *,
-    grace_ms: int = 0,
-    earlier_runs: tuple[str, ...] = (),
-    warnings: tuple[str, ...] = (),
-) -> RunReport:
-    area = require_area(table)
+@dataclass(frozen=True, slots=True)
+class _Begin:
+    """How the execution of a plan begins."""
+
+    grace_ms: int = 0
+    earlier_runs: tuple[str, ...] = ()
+    lease: LeaseDocument | None = None
+    run_id: str | None = None
+    """Of a plan that was made in this call: its own id."""
+
+
+def _execute(table: Table, plan: Plan, begin: _Begin, warnings: tuple[str, ...] = ()) -> RunReport:
+    area, plan_id = require_area(table), plan.header.plan_id
     started_ms = table.store.now_ms()
-    run_id = new_id(started_ms)
+    run_id = begin.run_id or new_id(started_ms)
     env = environment(table, area, plan)
+
+    reports: list[RunReport] = []
+
+    def store(executed: Executed) -> None:
+        report = _executed_report(table, plan, run_id, executed, warnings)
+        ended = None if executed.status == "interrupted" else executed.status
+        times_ms = (started_ms, table.store.now_ms())
+        store_report(area, run_id, report.to_json(), report.all_warnings(), times_ms, ended=ended)
+        reports.append(report)
+
+    def end(executed: Executed) -> None:
+        store(executed)
+        end_plan(area, plan_id, PlanEnd(executed.status, run_id, (*begin.earlier_runs, run_id)))
+
     try:
-        executed = execute(env, plan, run_id, grace_ms=grace_ms, earlier_runs=earlier_runs)
+        executed = execute(env, plan, Attempt(run_id, end, begin.grace_ms, begin.earlier_runs, begin.lease))
     except RefusedError as error:
         return refused(table, plan.header.operation, error, plan)
-    report = _executed_report(table, plan, run_id, executed, warnings)
-    store_report(area, run_id, report.to_json(), report.all_warnings(), started_ms, table.store.now_ms())
-    return report
+    finally:
+        table.memory.forget(delete.path for delete in plan.deletes)
+    if executed.status == "interrupted":
+        store(executed)
+    return reports[-1]
 
 
 _STATUS: Mapping[str, Status] = {"done": "done", "partial": "partial", "stale": "stale", "interrupted": "partial"}

@@ -40,6 +40,8 @@ def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) 
     newest = committed_id if committed_id is not None else read_hint(table.store, f"{folder}snapshot/LATEST")
     if newest is None or newest < state.latest_id:
         return False  # nothing known, or a rollback: look anew
+    if not state.wants_nothing(newest, now_ms):
+        return False  # nor would a newer one
     for _ in range(MAX_PROBES):
         if not _exists(table, f"{folder}snapshot/snapshot-{newest + 1}"):
             unaltered = not _exists(table, f"{folder}schema/schema-{state.schema_id + 1}")
@@ -48,19 +50,27 @@ def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) 
     return False
 
 
-def remember(table: Table, report: RunReport) -> None:
-    """Keep what a pass found for the next one, where it differs from what is kept already."""
+def remember(table: Table, report: RunReport, min_interval_ms: int = 0) -> None:
+    """Keep what a pass found for the next one, where that could answer it.
+
+    Args:
+        table: One branch of a table, with its control location.
+        report: Of the pass.
+        min_interval_ms: When passes are this far apart, the time of each counts.
+    """
     if table.area is None or report.plan is None or report.status not in ("done", "nothing_to_do"):
         return
     if not report.plan.header.next_pass:
         return
     state = BranchState(**report.plan.header.next_pass)
+    if not min_interval_ms and not state.wants_nothing(state.latest_id + 1, state.checked_ms):
+        return  # the next commit asks for a whole pass in any case
     try:
         states = read_states(table.area)
     except FormatError:
         states = {}
     known = states.get(table.ref.branch)
-    if known is None or replace(known, checked_ms=0) != replace(state, checked_ms=0):
+    if known is None or min_interval_ms or replace(known, checked_ms=0) != replace(state, checked_ms=0):
         write_state(table.area, {**states, table.ref.branch: state})
 
 

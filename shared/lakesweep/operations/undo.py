@@ -13,11 +13,11 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from lakesweep.control import intent as intents
 from lakesweep.control.area import ControlArea
-from lakesweep.control.lease import acquire
+from lakesweep.control.ends import plan_end, record_undone, undone_by
+from lakesweep.control.lease import acquire, read_lease
 from lakesweep.control.ledger import fates, plan_of_run
-from lakesweep.control.plans import load_plan, plan_end, record_undone, undone_by
+from lakesweep.control.plans import load_plan
 from lakesweep.control.reports import load_report, store_report
 from lakesweep.errors import FormatError, RefusedError, StorageError
 from lakesweep.execute.spine import BATCH_KEYS, DOCUMENT_PHASE, Environment, Executed
@@ -86,11 +86,11 @@ def _execute(table: Table, area: ControlArea, run_id: str) -> RunReport:
         if executed is None or executed.status == "done":
             record_undone(area, record.plan.header.plan_id, own_id)
     finally:
-        lease.release()
+        lease.release(ended=True)
     if executed is None:
         return _report(table, "nothing_to_do", run_id, planned)
     report = _report(table, "done" if executed.status == "done" else "partial", run_id, planned, own_id, executed)
-    store_report(area, own_id, report.to_json(), report.all_warnings(), started_ms, table.store.now_ms())
+    store_report(area, own_id, report.to_json(), report.all_warnings(), (started_ms, table.store.now_ms()))
     return report
 
 
@@ -101,7 +101,7 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
         RefusedError: `no_such_run`, `run_unfinished`, `plan_stale`, `not_undoable`, `nothing_to_undo`,
             `not_versioned`, `unknown_result`, or as `load_plan`.
     """
-    begun = intents.current(area)
+    begun = read_lease(area).intent
     if begun is not None:
         raise _refusal(
             area, run_id, "run_unfinished", f"plan {begun.plan_id}, which run {begun.runs[-1]} began, has not ended"

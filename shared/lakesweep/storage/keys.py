@@ -7,6 +7,8 @@ from lakesweep.storage.store import DeleteRequest, UndeleteRequest
 
 PAGE_KEYS = 1000
 """Names in one page of a listing."""
+SINGLE_DELETES = 16
+"""Up to so many deletions with a condition are requests of their own, which most servers check."""
 MAX_DELETE_KEYS = 1000
 """Keys in one call of `Store.delete`."""
 

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.storage.keys import check_count, check_key, check_prefix, count_deletes, is_key
+from lakesweep.storage.keys import SINGLE_DELETES, check_count, check_key, check_prefix, count_deletes, is_key
 from lakesweep.storage.list_page import page_of
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3_client import s3_request, was_repeated
@@ -18,7 +18,7 @@ from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObj
 
 BODY_ATTEMPTS = 3
 """How often a body is asked for again that broke off on the way; botocore repeats only until the headers came."""
-WINDOW_DELETES = 16
+WINDOW_DELETES = SINGLE_DELETES
 """Single deletes under way at once."""
 BEGIN_WITHIN_S = 8
 """A call of `delete` sends no further request after this time, so it ends within `LONGEST_REQUEST_S` more."""

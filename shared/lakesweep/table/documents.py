@@ -1,5 +1,6 @@
 """Read the small JSON documents: roots, consumers, schemas."""
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -83,6 +84,21 @@ def read_consumers(store: Store, consumers: Iterable[DocumentRef]) -> dict[str, 
         except FormatError as error:
             raise RefusedError(f"table {store.location}: {error}", code="unreadable_consumer") from error
     return found
+
+
+def latest_hint_of(store: Store, branch: BranchListing) -> int | None:
+    """Return what LATEST of a branch with snapshots says, `None` when it is absent or garbage.
+
+    As a rule it names the newest snapshot, and on S3 its ETag says so without a request: that of so short an object is
+    the MD5 of its bytes, unless the bucket encrypts with keys of its own.
+    """
+    document = branch.hints.get("snapshot/LATEST")
+    if document is None:
+        return None
+    newest = branch.snapshots[-1].id
+    if document.etag == hashlib.md5(str(newest).encode(), usedforsecurity=False).hexdigest():
+        return newest
+    return read_hint(store, document.path)
 
 
 def read_hint(store: Store, path: str) -> int | None:

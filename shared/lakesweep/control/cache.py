@@ -1,0 +1,63 @@
+"""What is remembered of a table's metadata between runs: `cache.bin`.
+
+A header line of JSON names the objects, and their bodies follow in its order; all of it is compressed. Losing it, or
+finding it damaged, costs requests and nothing else.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+
+from lakesweep.control.area import ControlArea
+from lakesweep.errors import ObjectNotFoundError
+from lakesweep.storage.remembering import MAX_TOTAL_BYTES, Remembered
+from lakesweep.storage.store import Body
+
+CACHE_FORMAT_VERSION = 1
+_NAME = "cache.bin"
+_MAX_UNPACKED_BYTES = 4 * MAX_TOTAL_BYTES
+
+
+def read_cache(area: ControlArea) -> dict[str, Remembered]:
+    """Return key -> object that earlier runs remembered; nothing where that cannot be told.
+
+    Raises:
+        StorageError: A request failed for another reason than absence.
+    """
+    try:
+        data = area.read(_NAME).data
+    except ObjectNotFoundError:
+        return {}
+    try:
+        return _unpack(data, area.table)
+    except (zlib.error, ValueError, TypeError, KeyError, RecursionError):
+        return {}
+
+
+def write_cache(area: ControlArea, objects: Mapping[str, Remembered]) -> None:
+    """Replace what is remembered. Of two writers the last one wins; both were right."""
+    rows = [[key, known.body.etag, known.idle_runs, len(known.body.data)] for key, known in objects.items()]
+    header = {"format_version": CACHE_FORMAT_VERSION, "table": area.table, "objects": rows}
+    bodies = (known.body.data for known in objects.values())
+    area.put(_NAME, zlib.compress(b"".join((json.dumps(header).encode(), b"\n", *bodies)), level=1))
+
+
+def _unpack(data: bytes, table: str) -> dict[str, Remembered]:
+    unzip = zlib.decompressobj()
+    text = unzip.decompress(data, _MAX_UNPACKED_BYTES)
+    if not unzip.eof:
+        raise ValueError("cut off or too large")
+    line, _, bodies = text.partition(b"\n")
+    header = json.loads(line)
+    if header["format_version"] != CACHE_FORMAT_VERSION or header["table"] != table:
+        return {}
+    found: dict[str, Remembered] = {}
+    start = 0
+    for key, etag, idle_runs, size in header["objects"]:
+        if not (isinstance(key, str) and isinstance(etag, str) and type(idle_runs) is int and type(size) is int):
+            raise ValueError("not an object")
+        found[key] = Remembered(Body(bodies[start : start + size], etag), idle_runs)
+        start += size
+    if start != len(bodies) or any(size < 0 for *_, size in header["objects"]):
+        raise ValueError("bodies of other lengths")
+    return found

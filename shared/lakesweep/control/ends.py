@@ -1,0 +1,59 @@
+"""How plans ended.
+
+A plan that is carried out by the call that made it has a run of its own id, and the report of that run says how it
+ended: one document less for every commit. All other executions write `plans/<plan_id>/end.json`. Which run took a plan
+back says `plans/<plan_id>/undone.json`.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+
+from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
+from lakesweep.control.reports import ended_status
+from lakesweep.errors import FormatError, ObjectNotFoundError
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEnd:
+    """How the execution of a plan ended."""
+
+    status: str
+    """`done`, `partial` or `stale`."""
+    run_id: str
+    runs: tuple[str, ...]
+    """Every run that worked on it."""
+
+
+def end_plan(area: ControlArea, plan_id: str, end: PlanEnd) -> None:
+    """Record how a plan's execution ended. Where that was the run of the plan's own id, its report is the record."""
+    if end.runs != (plan_id,):
+        area.put(f"plans/{plan_id}/end.json", to_json_bytes(dataclasses.asdict(end)))
+
+
+def plan_end(area: ControlArea, plan_id: str) -> PlanEnd | None:
+    """Return how a plan's execution ended, `None` when it has not."""
+    name = f"plans/{plan_id}/end.json"
+    try:
+        document = from_json_bytes(area.read(name).data, area.path(name))
+    except ObjectNotFoundError:
+        ended = ended_status(area, plan_id)
+        return None if ended is None else PlanEnd(ended, plan_id, (plan_id,))
+    status, run_id, runs = (document.get(key) for key in ("status", "run_id", "runs"))
+    if not (isinstance(status, str) and isinstance(run_id, str) and isinstance(runs, list)):
+        raise FormatError(f"{area.path(name)}: expected status, run_id and runs")
+    return PlanEnd(status, run_id, tuple(map(str, runs)))
+
+
+def record_undone(area: ControlArea, plan_id: str, run_id: str) -> None:
+    """Record which run took back all that a plan removed."""
+    area.put(f"plans/{plan_id}/undone.json", to_json_bytes({"run_id": run_id}))
+
+
+def undone_by(area: ControlArea, plan_id: str) -> str | None:
+    """Return the run that took back all that a plan removed, `None` when none did."""
+    name = f"plans/{plan_id}/undone.json"
+    try:
+        document = from_json_bytes(area.read(name).data, area.path(name))
+    except ObjectNotFoundError:
+        return None
+    return str(document.get("run_id"))

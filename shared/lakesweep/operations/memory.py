@@ -1,0 +1,41 @@
+"""Remember a table's metadata from one run to the next, so that a run reads only what is new."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lakesweep.control.cache import read_cache, write_cache
+from lakesweep.errors import MaintenanceError
+from lakesweep.model.roots import TableListing
+from lakesweep.operations.context import Table
+from lakesweep.storage.remembering import IMMUTABLE_FOLDER, RememberingStore
+
+
+def remembering(table: Table, listing: TableListing) -> Table:
+    """Return the table with a store that knows what earlier runs have read.
+
+    Without a control location nothing was kept, and nothing will be.
+    """
+    if table.area is None:
+        return table
+    if not table.memory.is_loaded:
+        table.memory.load(read_cache(table.area))
+    etags = {ref.path: ref.etag for ref in listing.roots()}
+    for branch in listing.branches.values():
+        etags |= {document.path: document.etag for document in (*branch.schemas, *branch.consumers)}
+    return replace(table, store=RememberingStore(table.store, table.memory, etags))
+
+
+def doubt(table: Table, names: Iterable[str | None]) -> None:
+    """Have lists or manifests read again: those of the newest snapshot, which must be whole before older ones go."""
+    table.memory.forget(f"{IMMUTABLE_FOLDER}{name}" for name in names if name is not None)
+
+
+def keep(table: Table) -> None:
+    """Keep what a run has read, where it is new. That this fails changes nothing about the run."""
+    if table.area is None or not table.memory.learned:
+        return
+    try:
+        write_cache(table.area, table.memory.worth_keeping())
+    except MaintenanceError:
+        return
+    table.memory.learned = 0

@@ -1,0 +1,161 @@
+"""A store that reads a table's metadata from what earlier runs have read of it.
+
+Two kinds of objects can be remembered. Those below `manifest/` (lists, manifests, index manifests) are never written
+twice under one name, so a name is enough. The documents that a listing shows (snapshots, tags, changelogs, consumers,
+schemas) are remembered with their ETags, and believed while the listing still shows the same. Bodies are kept as they
+were read, so that whoever asks checks and decodes them as if they had just come.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakesweep.storage.store import (
+    Body,
+    DeleteRequest,
+    DeleteResult,
+    Store,
+    StoredObject,
+    UndeleteRequest,
+    UndeleteResult,
+)
+
+IMMUTABLE_FOLDER = "manifest/"
+MAX_OBJECT_BYTES = 1 << 20
+"""A longer object is not remembered: reading it again costs a small part of what decoding it costs."""
+MAX_TOTAL_BYTES = 32 << 20
+"""So much is remembered of a table at most."""
+MAX_IDLE_RUNS = 3
+"""What so many runs did not ask for is forgotten."""
+
+
+@dataclass(slots=True)
+class Remembered:
+    """One object."""
+
+    body: Body
+    idle_runs: int = 0
+    """How many runs in a row did not ask for it."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is known of one table."""
+
+    objects: dict[str, Remembered] = field(default_factory=dict)
+    """By key."""
+    is_loaded: bool = False
+    learned: int = 0
+    """How many objects this run has read that were not known, or forgotten."""
+    _used: set[str] = field(default_factory=set)
+    _size: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def load(self, objects: Mapping[str, Remembered]) -> None:
+        """Take what earlier runs remembered."""
+        self.objects = dict(objects)
+        self._size = sum(len(known.body.data) for known in self.objects.values())
+        self.is_loaded = True
+
+    def find(self, key: str, etag: str | None) -> Body | None:
+        """Return an object that is known, `None` when it is not.
+
+        Args:
+            key: Which one.
+            etag: That it must have, `None` where its name is enough.
+        """
+        known = self.objects.get(key)
+        if known is None or (etag is not None and known.body.etag != etag):
+            return None
+        self._used.add(key)
+        return known.body
+
+    def learn(self, key: str, body: Body) -> None:
+        """Remember an object, where there is room."""
+        with self._lock:
+            before = self.objects.get(key)
+            size = self._size + len(body.data) - (len(before.body.data) if before else 0)
+            if len(body.data) > MAX_OBJECT_BYTES or size > MAX_TOTAL_BYTES:
+                return
+            self.objects[key] = Remembered(body)
+            self._size = size
+            self._used.add(key)
+            self.learned += 1
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Have these objects read again: they were removed, or somebody wants to see that they are there."""
+        with self._lock:
+            for key in keys:
+                known = self.objects.pop(key, None)
+                if known is not None:
+                    self._size -= len(known.body.data)
+                    self.learned += 1
+
+    def worth_keeping(self) -> dict[str, Remembered]:
+        """Return what to keep for the next run."""
+        kept = {
+            key: Remembered(known.body, 0 if key in self._used else known.idle_runs + 1)
+            for key, known in self.objects.items()
+        }
+        return {key: known for key, known in kept.items() if known.idle_runs < MAX_IDLE_RUNS}
+
+
+class RememberingStore:
+    """Reads from memory what is known, and remembers what is read."""
+
+    def __init__(self, store: Store, memory: Memory, etags: Mapping[str, str]) -> None:
+        """Wrap a store.
+
+        Args:
+            store: The table's.
+            memory: What is known of it.
+            etags: Path -> ETag of the documents that a listing has just shown.
+        """
+        self._store = store
+        self._memory = memory
+        self._etags = etags
+        self.reads_wait: bool = getattr(store, "reads_wait", True)
+
+    @property
+    def location(self) -> str:
+        """Return the root."""
+        return self._store.location
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Yield objects below a folder; see `Store.list`."""
+        return self._store.list(prefix)
+
+    def folders_among(self, names: Sequence[str]) -> frozenset[str]:
+        """Return which of `names` may be folders; see `Store.folders_among`."""
+        return self._store.folders_among(names)
+
+    def read(self, key: str, max_bytes: int | None = None) -> Body:
+        """Return one object; see `Store.read`."""
+        etag = self._etags.get(key)
+        if etag is None and not key.startswith(IMMUTABLE_FOLDER):
+            return self._store.read(key, max_bytes)
+        body = self._memory.find(key, etag)
+        if body is None:
+            body = self._store.read(key, max_bytes)
+            self._memory.learn(key, body)
+        return body
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        """Write one object; see `Store.put`."""
+        return self._store.put(key, data, if_absent=if_absent, if_match=if_match)
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        """Delete objects; see `Store.delete`."""
+        return self._store.delete(requests)
+
+    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
+        """Take deletions back; see `Store.undelete`."""
+        return self._store.undelete(requests, only_check=only_check)
+
+    def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
+        """Return what a deletion hides; see `Store.read_deleted`."""
+        return self._store.read_deleted(request, max_bytes)
+
+    def now_ms(self) -> int:
+        """Return the store's clock."""
+        return self._store.now_ms()
