@@ -28,6 +28,8 @@ PARTIAL = 4
 INTERRUPTED = 130
 _NO_BUCKET = "no_such_bucket"
 """A place without a table, as an empty folder is."""
+_BADNESS = (0, REFUSED, 5, 1, PARTIAL)
+"""Exit codes of branches, the worst last: what is half done, an error, a lease that another one holds."""
 _EXIT_CODES = {"planned": 0, "done": 0, "nothing_to_do": 0, "refused": REFUSED, "partial": PARTIAL}
 
 
@@ -40,19 +42,18 @@ def answer_operation(place: Place, operation: str, run: Callable[[Table], RunRep
             table = open_table(place, counter, progress)
             report = run(table)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
-        ref = TableRef(place.table, place.branch) if table is None else table.ref
-        failed, exit_code = _failed(ref, operation, error, counter.snapshot())
+        failed, exit_code = _failed(place, table, operation, error, counter.snapshot())
         if place.as_json:
             print_document(failed.to_json())
         return exit_code
-    if report.status == "refused" and report.requests.get("delete", 0) > 0:
+    if report.branch is not None and report.status == "refused" and report.requests.get("delete", 0) > 0:
         report = dataclasses.replace(report, status="partial", executed=True)  # refused halfway: something is gone
     for warning in dict.fromkeys(report.all_warnings()):
         say(f"warning: {warning}")
     if table.area is None and report.status == "planned":
         say("warning: the plan is not stored, since no control location is known (--control or $LAKESWEEP_CONTROL)")
-    if report.refusal is not None:
-        say(report.refusal.message)
+    for message in _refusals(report):
+        say(message)
     if place.as_json:
         print_document(report.to_json())
     else:
@@ -83,9 +84,17 @@ def answer_document(place: Place, read: Callable[[Table], Document], lines: Call
     return 0
 
 
+def _refusals(report: RunReport) -> Iterable[str]:
+    """Return why something was not done; of all branches, each with its name."""
+    if report.branch is None and report.steps:
+        refused = [(step.branch, step.refusal) for step in report.steps]
+        return [f"branch {branch}: {refusal.message}" for branch, refusal in refused if refusal is not None]
+    return [] if report.refusal is None else [report.refusal.message]
+
+
 def _next(place: Place, report: RunReport) -> str:
     """Say how the plan is carried out; where several steps have one, the later ones are made when their turn comes."""
-    planned = [step for step in report.steps or (report,) if step.status == "planned" and step.plan is not None]
+    planned = [step for step in report.leaves() if step.status == "planned" and step.plan is not None]
     # An undo has no plan of its own: it follows from the run that it takes back.
     if len(planned) == 1 and planned[0].plan is not None and report.operation != "undo":
         return _execute_command(place, planned[0].plan.header)
@@ -95,6 +104,7 @@ def _next(place: Place, report: RunReport) -> str:
 def _execute_command(place: Place, plan: PlanHeader) -> str:
     options = {
         "--confirm": plan.plan_id if plan.needs_confirmation else None,
+        "--policy": place.policy,
         "--control": place.control,
         "--endpoint-url": place.endpoint_url,
         "--region": place.region,
@@ -104,7 +114,11 @@ def _execute_command(place: Place, plan: PlanHeader) -> str:
 
 
 def exit_code_of(report: RunReport) -> int:
-    """Return the exit code of an operation that ended with a report."""
+    """Return the exit code of an operation that ended with a report; of all branches, the worst."""
+    if report.branch is None and report.steps:
+        return max((exit_code_of(step) for step in report.steps), key=_BADNESS.index)
+    if report.status == "refused" and report.refusal is not None:
+        return report.refusal.exit_code
     if report.status == "stale":
         return PARTIAL if report.outcome is not None and report.outcome.deleted else REFUSED
     return _EXIT_CODES[report.status]
@@ -126,8 +140,11 @@ def explain(error: BaseException) -> tuple[str, str, int]:
     )
 
 
-def _failed(ref: TableRef, operation: str, error: BaseException, requests: Mapping[str, int]) -> tuple[RunReport, int]:
+def _failed(
+    place: Place, table: Table | None, operation: str, error: BaseException, requests: Mapping[str, int]
+) -> tuple[RunReport, int]:
     """Say what went wrong, and return it as a report: `partial` when deletions were sent before, else `refused`."""
+    ref = TableRef(place.table, place.branch) if table is None else table.ref
     code, message, exit_code = explain(error)
     begun = requests.get("delete", 0) > 0 or isinstance(error, LeaseLostError)
     if begun:
@@ -137,7 +154,7 @@ def _failed(ref: TableRef, operation: str, error: BaseException, requests: Mappi
     report = RunReport(
         operation=operation,
         table=ref.location,
-        branch=ref.branch,
+        branch=None if place.all_branches else ref.branch,
         status="partial" if begun else "refused",
         executed=begun,
         refusal=Refusal(code, message),

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lakesweep.cli.options import Branch, Control, EndpointUrl, Execute, Json, Place, Region, TablePath
+from lakesweep.cli.options import Execute, Place, at_place
 
 CLEAR_EXAMPLES = (
     "lakesweep clear-consumers s3://lake/sales.db/orders",
@@ -16,9 +16,9 @@ RESET_EXAMPLES = (
 )
 
 
+@at_place("branch", "policy", "control")
 def clear_consumers(
-    table: TablePath,
-    branch: Branch = "main",
+    place: Place,
     including: Annotated[
         str | None,
         typer.Option("--including", metavar="REGEX", help="Only consumers whose whole name matches; all without it."),
@@ -27,19 +27,16 @@ def clear_consumers(
         str | None, typer.Option("--excluding", metavar="REGEX", help="Spare consumers whose whole name matches.")
     ] = None,
     execute: Execute = False,
-    control: Control = None,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    as_json: Json = False,
 ) -> int:
     """Remove consumers, so that they hold back no expiry any more.
 
-    A reader that comes back under such a name begins anew. Prints the plan, and changes nothing without --execute.
+    A reader that comes back under such a name begins anew. Of a fleet policy only `pause` counts here. Prints the
+    plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 
     return run_named(
-        Place(table, branch, control, endpoint_url, region, as_json),
+        place,
         "clear_consumers",
         {"including_consumers": including, "excluding_consumers": excluding},
         None,
@@ -47,28 +44,24 @@ def clear_consumers(
     )
 
 
+@at_place("branch", "policy", "control")
 def reset_consumer(
-    table: TablePath,
+    place: Place,
     consumer: Annotated[str, typer.Argument(metavar="ID", help="The consumer, as `show` lists it.")],
-    branch: Branch = "main",
     next_snapshot: Annotated[
         str | None,
         typer.Option("--next-snapshot", metavar="N", help="Where it goes on; without this the consumer is removed."),
     ] = None,
     execute: Execute = False,
-    control: Control = None,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    as_json: Json = False,
 ) -> int:
     """Let a consumer go on at another snapshot, or remove it.
 
-    Prints the plan, and changes nothing without --execute.
+    Of a fleet policy only `pause` counts here. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 
     return run_named(
-        Place(table, branch, control, endpoint_url, region, as_json),
+        place,
         "reset_consumer",
         {"consumer_id": consumer, "next_snapshot_id": next_snapshot},
         None,

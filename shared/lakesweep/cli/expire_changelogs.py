@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from lakesweep.cli.options import Branch, Control, EndpointUrl, Execute, Json, Place, Region, TablePath
+from lakesweep.cli import options
+from lakesweep.cli.options import Place, at_place
 
 EXAMPLES = (
     "lakesweep expire-changelogs s3://lake/sales.db/orders --retain-max 100",
@@ -13,54 +14,29 @@ EXAMPLES = (
 )
 
 
+@at_place("branch", "policy", "control")
 def expire_changelogs(
-    table: TablePath,
-    branch: Branch = "main",
-    retain_max: Annotated[
-        str | None,
-        typer.Option("--retain-max", metavar="N", help="Beyond the newest N, snapshots included, changelogs go."),
-    ] = None,
-    retain_min: Annotated[
-        str | None,
-        typer.Option("--retain-min", metavar="N", help="The newest N, snapshots included, stay, however old."),
-    ] = None,
-    older_than: Annotated[
-        str | None,
-        typer.Option(
-            "--older-than",
-            metavar="TIME",
-            help="Changelogs go that were committed before: ISO-8601 with a zone, or epoch milliseconds.",
-        ),
-    ] = None,
-    max_deletes: Annotated[
-        str | None, typer.Option("--max-deletes", metavar="N", help="At most N changelogs go in this run.")
-    ] = None,
+    place: Place,
+    retain_max: options.RetainMax = None,
+    retain_min: options.RetainMin = None,
+    older_than: options.OlderThan = None,
+    max_deletes: options.MaxDeletes = None,
     delete_all: Annotated[
         bool, typer.Option("--delete-all", help="Every changelog goes, once all are older than the oldest snapshot.")
     ] = False,
-    grace: Annotated[
-        str | None,
-        typer.Option(
-            "--grace",
-            metavar="DURATION",
-            help="Wait for readers between documents and files, such as '10 min'.",
-        ),
-    ] = None,
-    execute: Execute = False,
-    control: Control = None,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    as_json: Json = False,
+    grace: options.Grace = None,
+    execute: options.Execute = False,
 ) -> int:
     """Drop old changelogs that outlive their snapshots, and the files that only they hold.
 
-    Without arguments everything stays: the table's own options are applied by `maintain`. The newest changelog always
-    stays. Prints the plan, and changes nothing without --execute.
+    Without arguments everything stays: the table's own options are applied by `maintain`. Counts include the
+    snapshots; a changelog is older than a time when it was committed before it. The newest changelog always stays. Of a
+    fleet policy only `pause` counts here. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 
     return run_named(
-        Place(table, branch, control, endpoint_url, region, as_json),
+        place,
         "expire_changelogs",
         {
             "retain_max": retain_max,

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli.options import Branch, EndpointUrl, Json, Place, Region, TablePath
+from lakesweep.cli.options import Place, at_place
 
 EXAMPLES = (
     "lakesweep files /data/orders",
@@ -14,9 +14,9 @@ EXAMPLES = (
 )
 
 
+@at_place("branch")
 def files(
-    table: TablePath,
-    branch: Branch = "main",
+    place: Place,
     snapshot: Annotated[
         int | None, typer.Option("--snapshot", metavar="N", help="The version of this snapshot; else the latest.")
     ] = None,
@@ -29,9 +29,6 @@ def files(
             help="The greatest snapshot committed then or before: ISO-8601 with a zone, or epoch milliseconds.",
         ),
     ] = None,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    as_json: Json = False,
 ) -> int:
     """List the data files of one version of a table."""
     from lakesweep.cli.answer import answer_document
@@ -40,14 +37,14 @@ def files(
     from lakesweep.operations.times import parse_time_ms
 
     def read(opened: Table) -> Mapping[str, object]:
-        timestamp_ms = None if timestamp is None else parse_time_ms(timestamp, "timestamp")
+        timestamp_ms = None if timestamp is None else parse_time_ms(timestamp, "--timestamp")
         return list_files(opened, Version(snapshot, tag, timestamp_ms)).to_json()
 
-    return answer_document(Place(table, branch, None, endpoint_url, region, as_json), read, _lines)
+    return answer_document(place, read, _lines)
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
-    from lakesweep.cli.text import columns, human_bytes
+    from lakesweep.cli.text import columns, counted, human_bytes
 
     found = document["files"]
     if document["snapshot_id"] is None:
@@ -59,4 +56,5 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
             ((f["path"], str(f["size_bytes"]), str(f["rows"]), str(f["level"])) for f in found),
         )
     size, rows = sum(f["size_bytes"] for f in found), sum(f["rows"] for f in found)
-    yield f"snapshot {document['snapshot_id']}: {len(found)} files, {human_bytes(size)}, {rows} rows"
+    amount = f"{counted(len(found), 'file')}, {human_bytes(size)}, {counted(rows, 'row')}"
+    yield f"snapshot {document['snapshot_id']}: {amount}"

@@ -25,6 +25,7 @@ from lakesweep.cli import (
     undo,
 )
 from lakesweep.cli.output import print_lines, say
+from lakesweep.errors import MaintenanceError
 
 _COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (
     ("show", show.show, show.EXAMPLES),
@@ -53,6 +54,9 @@ def main(argv: list[str] | None = None) -> int:
     command = typer.main.get_command(_app())
     try:
         return int(command.main(arguments, prog_name="lakesweep", standalone_mode=False) or 0)
+    except MaintenanceError as error:  # words that exclude each other, or an answer that could not be written
+        say(str(error))
+        return error.exit_code
     except typer.TyperException as error:
         # Only the parser raises these: the words of the command line are off. Without any, the message is the help.
         if arguments:

@@ -1,37 +1,44 @@
 """`lakesweep maintain`."""
 
-from lakesweep.cli.options import (
-    Branch,
-    Control,
-    EndpointUrl,
-    Execute,
-    Json,
-    Place,
-    Policy,
-    ProtectCommitUser,
-    Region,
-    TableOptions,
-    TablePath,
-)
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from lakesweep.cli import options
+from lakesweep.cli.options import Place, at_place
+from lakesweep.errors import UsageError
+from lakesweep.model.table_ref import MAIN
 
 EXAMPLES = (
     "lakesweep maintain s3://lake/sales.db/orders --control s3://ops/lakesweep --execute",
     "lakesweep maintain s3://lake/sales.db/orders --policy s3://ops/policy.json --execute",
     "lakesweep maintain /data/orders --branch rt",
+    "lakesweep maintain /data/orders --all-branches --min-interval '1 min' --execute",
 )
 
 
+@at_place("policy", "control")
 def maintain(
-    table: TablePath,
-    branch: Branch = "main",
-    option: TableOptions = None,
-    protect_commit_user: ProtectCommitUser = None,
-    policy: Policy = None,
-    execute: Execute = False,
-    control: Control = None,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    as_json: Json = False,
+    place: Place,
+    branch: Annotated[
+        str | None, typer.Option("--branch", metavar="NAME", help="Branch of the table; else main.")
+    ] = None,
+    all_branches: Annotated[
+        bool,
+        typer.Option("--all-branches", help="Main and every branch, one after the other, each by its own options."),
+    ] = False,
+    min_interval: Annotated[
+        str | None,
+        typer.Option(
+            "--min-interval",
+            metavar="DURATION",
+            help="With --execute: nothing to do when the last pass is not longer ago, such as '1 min'.",
+        ),
+    ] = None,
+    option: options.TableOptions = None,
+    protect_commit_user: options.ProtectCommitUser = None,
+    execute: options.Execute = False,
 ) -> int:
     """Do what a table's own options ask for after a commit.
 
@@ -40,5 +47,16 @@ def maintain(
     """
     from lakesweep.cli.operation import run_named
 
-    place = Place(table, branch, control, endpoint_url, region, as_json, policy)
-    return run_named(place, "maintain", {"protect_commit_user": protect_commit_user}, option, execute=execute)
+    if branch is not None and all_branches:
+        raise UsageError("--branch and --all-branches exclude each other; expected one of them")
+    return run_named(
+        replace(place, branch=branch or MAIN, all_branches=all_branches),
+        "maintain",
+        {
+            "all_branches": all_branches or None,
+            "min_interval": min_interval,
+            "protect_commit_user": protect_commit_user,
+        },
+        option,
+        execute=execute,
+    )

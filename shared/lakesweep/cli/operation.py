@@ -1,11 +1,24 @@
 """Run an operation of the registry from a command line."""
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from lakesweep.cli.answer import answer_operation
 from lakesweep.cli.options import Place
-from lakesweep.errors import UsageError
+from lakesweep.errors import MaintenanceError, UsageError
+from lakesweep.model.report import RunReport
+from lakesweep.operations.context import Table
 from lakesweep.operations.registry import run_operation
+
+_TYPED = {
+    "including_consumers": "--including",
+    "excluding_consumers": "--excluding",
+    "next_snapshot_id": "--next-snapshot",
+    "consumer_id": "ID",
+    "run_id": "RUN_ID",
+}
+"""Arguments that the command line calls otherwise; the others are spelled alike."""
 
 
 def run_named(
@@ -17,11 +30,33 @@ def run_named(
     execute: bool,
 ) -> int:
     """Run the operation `name` and return the exit code."""
-    return answer_operation(
-        place,
-        name,
-        lambda table: run_operation(table, name, {**arguments, "options": _pairs(options)}, execute=execute),
-    )
+    given = [argument for argument, value in arguments.items() if value is not None]
+
+    def run(table: Table) -> RunReport:
+        try:
+            report = run_operation(table, name, {**arguments, "options": _pairs(options)}, execute=execute)
+        except MaintenanceError as error:
+            error.args = (as_typed(str(error), given),)
+            raise
+        if report.refusal is None:
+            return report
+        return replace(report, refusal=replace(report.refusal, message=as_typed(report.refusal.message, given)))
+
+    return answer_operation(place, name, run)
+
+
+def as_typed(message: str, given: Sequence[str]) -> str:
+    """Return a sentence that names arguments as their caller typed them: `--retain-min`, not `retain_min`.
+
+    Args:
+        message: As an operation says it.
+        given: The arguments of the call; what nobody typed came from elsewhere, such as a table option. A word inside
+            a path or another word is none of them.
+    """
+    for argument in given:
+        typed = _TYPED.get(argument, f"--{argument.replace('_', '-')}")
+        message = re.sub(rf"(?<![\w./-]){argument}(?![\w./-])", typed, message)
+    return message
 
 
 def _pairs(options: Sequence[str] | None) -> dict[str, str] | None:

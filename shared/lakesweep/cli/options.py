@@ -1,7 +1,10 @@
-"""Options that several commands share, and the place that they name."""
+"""Options that several commands share, each written once, and the place that some of them name."""
 
+import functools
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Concatenate, ParamSpec
 
 import typer
 
@@ -46,6 +49,24 @@ ProtectCommitUser = Annotated[
 Limit = Annotated[int, typer.Option("--limit", metavar="N", help="List the newest N.")]
 
 
+RetainMax = Annotated[
+    str | None,
+    typer.Option("--retain-max", metavar="N", help="What is beyond the newest N goes, however young."),
+]
+RetainMin = Annotated[str | None, typer.Option("--retain-min", metavar="N", help="The newest N stay, however old.")]
+OlderThan = Annotated[
+    str | None,
+    typer.Option(
+        "--older-than", metavar="TIME", help="What is older goes: ISO-8601 with a zone, or epoch milliseconds."
+    ),
+]
+MaxDeletes = Annotated[str | None, typer.Option("--max-deletes", metavar="N", help="At most N of them go in this run.")]
+Grace = Annotated[
+    str | None,
+    typer.Option("--grace", metavar="DURATION", help="Wait for readers between documents and files, such as '10 min'."),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A table, where its control documents live, and how the store is reached. As typed, not yet checked."""
@@ -57,3 +78,51 @@ class Place:
     region: str | None = None
     as_json: bool = False
     policy: str | None = None
+    all_branches: bool = False
+
+
+_PLACE: Mapping[str, inspect.Parameter] = {
+    name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+    for name, annotation, default in (
+        ("table", TablePath, inspect.Parameter.empty),
+        ("branch", Branch, "main"),
+        ("policy", Policy, None),
+        ("control", Control, None),
+        ("endpoint_url", EndpointUrl, None),
+        ("region", Region, None),
+        ("as_json", Json, False),
+    )
+}
+"""What a `Place` is made of."""
+_ALWAYS = ("table", "endpoint_url", "region", "as_json")
+
+P = ParamSpec("P")
+
+
+def at_place(*options: str) -> Callable[[Callable[Concatenate[Place, P], int]], Callable[..., int]]:
+    """Give a command TABLE and the options of a `Place`, which is what it gets as its first argument.
+
+    Args:
+        options: Those of `branch`, `policy` and `control` that the command has; it has the others anyway.
+    """
+    names = tuple(name for name in _PLACE if name in (*_ALWAYS, *options))
+
+    def wrap(command: Callable[Concatenate[Place, P], int]) -> Callable[..., int]:
+        own = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in list(inspect.signature(command).parameters.values())[1:]
+        ]
+        first = [_PLACE[name] for name in names if name in ("table", "branch")]
+        parameters = [*first, *own, *(_PLACE[name] for name in names if _PLACE[name] not in first)]
+
+        @functools.wraps(command)
+        def run(*args: P.args, **words: P.kwargs) -> int:
+            place = Place(**{name: words.pop(name) for name in names})  # type: ignore[arg-type]
+            return command(place, *args, **words)
+
+        # The parser goes by these two.
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return wrap

@@ -4,26 +4,42 @@ Standard output holds one JSON document or text, never both. What a store or a t
 control characters.
 """
 
+import contextlib
 import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
 from typing import TextIO
 
+from lakesweep.errors import MaintenanceError
+
+
+class OutputError(MaintenanceError):
+    """Standard output takes no more, such as a full disk. Whatever the command did is done."""
+
 
 def print_document(document: Mapping[str, object]) -> None:
-    """Print one JSON document on one line, in ASCII."""
+    """Print one JSON document on one line, in ASCII.
+
+    Raises:
+        OutputError: It could not be written.
+    """
     _write(sys.stdout, json.dumps(document) + "\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print text."""
+    """Print text.
+
+    Raises:
+        OutputError: It could not be written.
+    """
     _write(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
 
 
 def say(message: str) -> None:
-    """Print one sentence to standard error."""
-    _write(sys.stderr, f"lakesweep: {printable(message)}\n")
+    """Print one sentence to standard error, if that takes it: there is nowhere else to complain."""
+    with contextlib.suppress(OutputError):
+        _write(sys.stderr, f"lakesweep: {printable(message)}\n")
 
 
 def printable(text: str) -> str:
@@ -31,12 +47,16 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO | None, text: str) -> None:
+    if stream is None:
+        return  # closed by the caller, who wants nothing
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
-    except BrokenPipeError:
-        # The reader has seen enough. What was done is done, so the exit code stays what it is; and the interpreter
-        # must not try to flush into the closed pipe again.
+    except OSError as error:
+        # The interpreter must not try to flush the rest again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if isinstance(error, BrokenPipeError):
+            return  # the reader has seen enough; what was done is done, so the exit code stays what it is
+        raise OutputError(f"cannot write to {stream.name}: {error.strerror}") from error

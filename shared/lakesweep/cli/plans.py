@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakesweep.cli.options import Control, EndpointUrl, Json, Limit, Place, Region, TablePath
+from lakesweep.cli.options import Limit, Place, at_place
 
 EXAMPLES = (
     "lakesweep plans /data/orders",
@@ -11,19 +11,12 @@ EXAMPLES = (
 )
 
 
-def plans(
-    table: TablePath,
-    limit: Limit = 50,
-    control: Control = None,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    as_json: Json = False,
-) -> int:
+@at_place("control")
+def plans(place: Place, limit: Limit = 50) -> int:
     """List the stored plans of a table, newest first."""
     from lakesweep.cli.answer import answer_document
     from lakesweep.cli.stored import list_plans
 
-    place = Place(table, "main", control, endpoint_url, region, as_json)
     return answer_document(place, lambda opened: list_plans(opened, limit), _lines)
 
 

@@ -5,24 +5,20 @@ from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli.options import Control, EndpointUrl, Json, Place, Region, TablePath
+from lakesweep.cli.options import Place, at_place
 
 EXAMPLES = ("lakesweep report /data/orders 20260131T120000Z-1f2e3d4c",)
 
 
+@at_place("control")
 def report(
-    table: TablePath,
+    place: Place,
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="As `runs` names it.")],
-    control: Control = None,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    as_json: Json = False,
 ) -> int:
     """Print what one run did. With --json, the document as it is stored."""
     from lakesweep.cli.answer import answer_document
     from lakesweep.cli.stored import stored_report
 
-    place = Place(table, "main", control, endpoint_url, region, as_json)
     return answer_document(place, lambda opened: stored_report(opened, run_id), _lines)
 
 

@@ -3,24 +3,17 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakesweep.cli.options import Control, EndpointUrl, Json, Limit, Place, Region, TablePath
+from lakesweep.cli.options import Limit, Place, at_place
 
 EXAMPLES = ("lakesweep runs /data/orders", "lakesweep runs /data/orders --limit 5 --json")
 
 
-def runs(
-    table: TablePath,
-    limit: Limit = 20,
-    control: Control = None,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    as_json: Json = False,
-) -> int:
+@at_place("control")
+def runs(place: Place, limit: Limit = 20) -> int:
     """List the runs that changed a table, newest first."""
     from lakesweep.cli.answer import answer_document
     from lakesweep.cli.stored import list_runs
 
-    place = Place(table, "main", control, endpoint_url, region, as_json)
     return answer_document(place, lambda opened: list_runs(opened, limit), _lines)
 
 

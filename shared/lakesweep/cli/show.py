@@ -5,26 +5,22 @@ from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli.options import Branch, EndpointUrl, Json, Place, Region, TablePath
+from lakesweep.cli.options import Place, at_place
 
 EXAMPLES = ("lakesweep show /data/orders", "lakesweep show s3://lake/sales.db/orders --branch rt --pinned --json")
 
 
+@at_place("branch")
 def show(
-    table: TablePath,
-    branch: Branch = "main",
+    place: Place,
     pinned: Annotated[
         bool, typer.Option("--pinned", help="Measure what old consumers, branches and tags keep; reads more.")
     ] = False,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    as_json: Json = False,
 ) -> int:
     """Show a table's roots, the retention in force, and what is odd about it."""
     from lakesweep.cli.answer import answer_document
     from lakesweep.operations.show import summarise
 
-    place = Place(table, branch, None, endpoint_url, region, as_json)
     return answer_document(place, lambda opened: summarise(opened, pinned=pinned).to_json(), _lines)
 
 
@@ -35,7 +31,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    from lakesweep.cli.text import human_bytes, human_duration
+    from lakesweep.cli.text import counted, human_bytes, human_duration
 
     keys = document["primary_keys"]
     yield "table", document["table"]
@@ -46,9 +42,9 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in document["options"].items():
         yield "option", f"{key} = {value}"
     stated = "stated by the schema" if document["retention_stated"] else "defaults"
-    yield "retention", f"{_retention(document['retention'], 'snapshots', human_duration)} ({stated})"
+    yield "retention", f"{_retention(document['retention'], 'snapshot', human_duration)} ({stated})"
     if document["changelog_retention"] is not None:
-        yield "retention", _retention(document["changelog_retention"], "changelogs", human_duration)
+        yield "retention", _retention(document["changelog_retention"], "changelog", human_duration)
     yield "snapshots", _range(document["snapshots"])
     yield "changelogs", _range(document["changelogs"])
     for tag in document["tags"]:
@@ -63,16 +59,19 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if live is not None:
         yield (
             "live",
-            f"{live['files']} files, {human_bytes(live['bytes'])}, {live['rows']} rows, {live['manifests']} manifests",
+            f"{counted(live['files'], 'file')}, {human_bytes(live['bytes'])}, {counted(live['rows'], 'row')}, "
+            f"{counted(live['manifests'], 'manifest')}",
         )
 
 
 def _retention(rules: Mapping[str, Any] | None, what: str, duration: Any) -> str:
+    from lakesweep.cli.text import counted
+
     if rules is None:
         return "none that can be read"
     most = "no limit" if rules["retain_max"] >= 2_147_483_647 else f"at most {rules['retain_max']}"
     life = "of any age" if rules["time_retained_ms"] is None else f"for {duration(rules['time_retained_ms'])}"
-    return f"at least {rules['retain_min']} {what}, {most}, {life}, {rules['max_deletes']} a run"
+    return f"at least {counted(rules['retain_min'], what)}, {most}, {life}, {rules['max_deletes']} a run"
 
 
 def _range(found: Mapping[str, Any]) -> str:
@@ -93,7 +92,9 @@ def _tag(tag: Mapping[str, Any], duration: Any) -> str:
 
 def _pin(pin: Mapping[str, Any], size: Any) -> str:
     where = f"at snapshot {pin['snapshot_id']}" if pin["kind"] == "tag" else f"from snapshot {pin['snapshot_id']} on"
+    from lakesweep.cli.text import counted
+
     amount = ""
     if pin["bytes"] is not None:
-        amount = f", {pin['files']} file{'' if pin['files'] == 1 else 's'}, {size(pin['bytes'])} that would go with it"
+        amount = f", {counted(pin['files'], 'file')}, {size(pin['bytes'])} that would go with it"
     return f"{pin['kind']} {pin['name']} {where}{amount}"

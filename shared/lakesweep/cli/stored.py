@@ -32,7 +32,7 @@ def execute_plan(
     table: Table, plan_id: str, *, branch: str | None, confirm: str | None, grace: str | None
 ) -> RunReport:
     """Execute a stored plan on the branch that it was made for, or on `branch` and no other."""
-    grace_ms = 0 if grace is None else parse_span_ms(grace, "grace")
+    grace_ms = 0 if grace is None else parse_span_ms(grace, "--grace")
     if branch is None:
         planned = load_header(require_control(table), plan_id).branch
         table = dataclasses.replace(table, ref=dataclasses.replace(table.ref, branch=planned))

@@ -20,9 +20,10 @@ _KEPT = {"changelog_retention": "changelog", "consumer_stays": "consumer"}
 
 def report_lines(document: Document) -> Iterator[str]:
     """Render the report of an operation, as `RunReport.to_json` returns it; of several steps, each of them."""
-    yield f"{document['operation']} of {document['table']}, branch {document['branch']}: {_status(document)}"
+    branch = "all branches" if document["branch"] is None else f"branch {document['branch']}"
+    yield f"{document['operation']} of {document['table']}, {branch}: {_status(document)}"
     steps = document["steps"] or ()
-    if len(steps) > 1:
+    if len(steps) > 1 or document["branch"] is None:
         for step in steps:
             yield from report_lines(step)
         return
@@ -60,7 +61,7 @@ def _status(document: Document) -> str:
 
 def _kept(why: str, count: int) -> str:
     what = "snapshot" if why in _SNAPSHOT_REASONS else _KEPT.get(why, "file")
-    return f"{count} {what}{'' if count == 1 else 's'} ({why.replace('_', ' ')})"
+    return f"{counted(count, what)} ({why.replace('_', ' ')})"
 
 
 def _going(expired: Sequence[int]) -> str:
@@ -74,7 +75,7 @@ def _deletes(document: Document) -> Iterator[str]:
     delete, actions = document["delete"], document["actions"]
     if not actions:
         return
-    yield _field("delete", f"{delete['count']} objects, {human_bytes(delete['bytes'])}{_unsized(actions)}")
+    yield _field("delete", f"{counted(delete['count'], 'object')}, {human_bytes(delete['bytes'])}{_unsized(actions)}")
     for kind in dict.fromkeys(action["kind"] for action in actions):
         chosen = [action for action in actions if action["kind"] == kind]
         yield f"  {kind}: {len(chosen)}{_bytes_of(chosen)}"
@@ -100,9 +101,9 @@ def _outcome(document: Document) -> Iterator[str]:
         return
     counts = {"already gone": outcome["already_gone"], "kept by a look": outcome["kept_by_look"]}
     rest = "".join(f", {count} {what}" for what, count in counts.items() if count)
-    yield _field("deleted", f"{outcome['deleted']} objects, {human_bytes(outcome['bytes'])}{rest}")
+    yield _field("deleted", f"{counted(outcome['deleted'], 'object')}, {human_bytes(outcome['bytes'])}{rest}")
     if "restored" in outcome:
-        yield _field("restored", f"{outcome['restored']} objects")
+        yield _field("restored", counted(outcome["restored"], "object"))
     for failed in outcome["failed"][:FIRST_ACTIONS]:
         yield _field("failed", f"{failed['path']}: {failed['code']}")
     if len(outcome["failed"]) > FIRST_ACTIONS:
@@ -134,6 +135,11 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
     widths = [max(map(len, texts)) for texts in zip(*table, strict=True)]
     for row in table:
         yield "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number with what it counts: `1 file`, `2 files`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def human_bytes(size: int) -> str:

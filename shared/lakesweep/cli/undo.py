@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lakesweep.cli.options import Control, EndpointUrl, Execute, Json, Place, Policy, Region, TablePath
+from lakesweep.cli.options import Execute, Place, at_place
 
 EXAMPLES = (
     "lakesweep undo s3://lake/sales.db/orders 20260131T120003Z-5a6b7c8d",
@@ -12,27 +12,17 @@ EXAMPLES = (
 )
 
 
+@at_place("policy", "control")
 def undo(
-    table: TablePath,
+    place: Place,
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="As a report or `runs` names it.")],
     execute: Execute = False,
-    policy: Policy = None,
-    control: Control = None,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    as_json: Json = False,
 ) -> int:
     """Bring back all that a run deleted, where the bucket keeps versions.
 
-    Completely or not at all. Prints what would come back, and changes nothing without --execute. Doing it twice is
-    harmless.
+    Completely or not at all, and not while a fleet policy pauses the table. Prints what would come back, and changes
+    nothing without --execute. Doing it twice is harmless.
     """
     from lakesweep.cli.operation import run_named
 
-    return run_named(
-        Place(table, "main", control, endpoint_url, region, as_json, policy),
-        "undo",
-        {"run_id": run_id},
-        None,
-        execute=execute,
-    )
+    return run_named(place, "undo", {"run_id": run_id}, None, execute=execute)

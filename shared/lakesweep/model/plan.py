@@ -93,7 +93,8 @@ class PlanHeader:
     waits_for_consumers: bool = True
     """A consumer that needs an id below `end_id` ends the plan."""
     settled: bool = False
-    """LATEST named the newest snapshot when the roots were listed, so nobody was rolling back."""
+    """The roots were listed for this plan, right before it was made, and LATEST named the newest snapshot then, so
+    nobody was rolling back."""
     next_pass: Mapping[str, int] = field(default_factory=dict)
     """What the next pass may go by once this plan is done (`control/state.py`); empty where it must look anew."""
     content_hash: str = ""

@@ -3,10 +3,12 @@
 The same document answers `--json`, is stored as the run's report, and is what text output renders.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from lakesweep.errors import RefusedError
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Delete, Plan, Restore, count_by_kind
 
@@ -19,15 +21,18 @@ class Refusal:
 
     code: str
     message: str
+    exit_code: int = RefusedError.exit_code
+    """Of the error behind it, for the command line."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """One operation on one branch of one table."""
+    """One operation on one branch of one table, or one after the other on all of its branches."""
 
     operation: str
     table: str
-    branch: str
+    branch: str | None
+    """`None`: all branches; `steps` has a report for each, and the document adds up what they plan and did."""
     status: Status
     plan: Plan | None = None
     run_id: str | None = None
@@ -43,14 +48,31 @@ class RunReport:
 
     def all_warnings(self) -> tuple[str, ...]:
         """Return what people should know: of the plan, of the run, of its steps."""
+        if self.branch is None:
+            return self.warnings + tuple(
+                f"branch {step.branch}: {warning}" for step in self.steps or () for warning in step.all_warnings()
+            )
         if self.steps is not None:
             return self.warnings + tuple(warning for step in self.steps for warning in step.all_warnings())
         return (self.plan.header.warnings if self.plan else ()) + self.warnings
 
+    def leaves(self) -> Iterator["RunReport"]:
+        """Yield the reports of single steps, in order."""
+        if not self.steps:
+            yield self
+        for step in self.steps or ():
+            yield from step.leaves()
+
+    def plans(self) -> tuple[Plan, ...]:
+        """Return the plans that the document speaks of: its own, or of all branches theirs."""
+        if self.branch is None:
+            return tuple(plan for step in self.steps or () for plan in step.plans())
+        return () if self.plan is None else (self.plan,)
+
     def to_json(self) -> dict[str, object]:
         """Return the document described in `docs/cli_json.md`."""
-        plan = self.plan
-        deletes = plan.deletes if plan else ()
+        plan, plans = self.plan, self.plans()
+        deletes = [delete for each in plans for delete in each.deletes]
         return {
             "operation": self.operation,
             "table": self.table,
@@ -68,10 +90,10 @@ class RunReport:
             },
             "created": [
                 {"kind": action.kind, "path": action.path}
-                for action in (*(self.restores or ()), *(plan.actions if plan else ()))
+                for action in (*(self.restores or ()), *(action for each in plans for action in each.actions))
                 if not isinstance(action, Delete)
             ],
-            "kept": dict(plan.header.kept) if plan else {},
+            "kept": _kept(plans),
             "actions": [action_to_json(action) for action in deletes],
             "outcome": self._outcome(),
             "requests": dict(self.requests),
@@ -79,10 +101,21 @@ class RunReport:
         }
 
     def _outcome(self) -> dict[str, object] | None:
-        if self.outcome is None:
+        outcome = self.outcome
+        if self.branch is None:
+            done = [step.outcome for step in self.steps or () if step.outcome is not None]
+            outcome = sum(done, Outcome()) if done else None
+        if outcome is None:
             return None
-        restored = {} if self.restores is None else {"restored": self.outcome.restored}
-        return {**outcome_to_json(self.outcome), **restored}
+        restored = {} if self.restores is None else {"restored": outcome.restored}
+        return {**outcome_to_json(outcome), **restored}
+
+
+def _kept(plans: Iterable[Plan]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for plan in plans:
+        total.update(plan.header.kept)
+    return dict(total)
 
 
 def action_to_json(delete: Delete) -> dict[str, object]:

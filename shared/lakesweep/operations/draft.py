@@ -41,6 +41,8 @@ class Draft:
     own: BranchListing
     schema: TableSchema
     now_ms: int
+    is_own_listing: bool = True
+    """The listing was made for this draft, right before `now_ms`."""
 
     def plan(
         self,
@@ -79,7 +81,7 @@ class Draft:
             warnings=tuple(warnings),
             needs_confirmation=needs_confirmation,
             waits_for_consumers=waits_for_consumers,
-            settled=settled,
+            settled=settled and self.is_own_listing,
             next_pass=dict(next_pass or {}),
             content_hash=content_hash(actions),
             action_count=len(actions),
@@ -111,15 +113,21 @@ class Draft:
         return declared_roots(read_all_schemas(self.table.store, self.listing))
 
 
-def begin(table: Table, operation: str) -> Draft:
+def begin(table: Table, operation: str, listing: TableListing | None = None) -> Draft:
     """List a table's roots and read the branch's schema.
+
+    Args:
+        table: One branch of a table.
+        operation: What the plan is of.
+        listing: The table as it was just listed, when it was.
 
     Raises:
         RefusedError: Not a table, no such branch, or a table without snapshots of its own.
         StorageError: A request failed.
     """
-    listing = discover(table.store)
+    is_own_listing = listing is None
+    listing = discover(table.store) if listing is None else listing
     table = remembering(table, listing)
     own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
     schema = read_schema(table.store, own)
-    return Draft(table, operation, listing, own, schema, table.store.now_ms())
+    return Draft(table, operation, listing, own, schema, table.store.now_ms(), is_own_listing)

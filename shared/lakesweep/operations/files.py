@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.roots import BranchListing, Root, RootRef
 from lakesweep.operations.context import Table
+from lakesweep.operations.times import say_time
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_roots, read_schema
@@ -99,11 +99,9 @@ def _at(table: Table, own: BranchListing, timestamp_ms: int) -> Root:
         for root in sorted(read_all(table.store, refs), key=lambda root: root.snapshot.id, reverse=True):
             if root.snapshot.time_ms <= timestamp_ms:
                 return root
-    when = f"{timestamp_ms} ms after the epoch"
-    if 0 <= timestamp_ms < 4_102_444_800_000:
-        when = datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
     raise RefusedError(
-        f"table {table.ref}: expected a snapshot committed at {when} or before, found none", code="no_such_version"
+        f"table {table.ref}: expected a snapshot committed at {say_time(timestamp_ms)} or before, found none",
+        code="no_such_version",
     )
 
 

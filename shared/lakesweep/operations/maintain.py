@@ -1,18 +1,20 @@
 """`maintain`: the pass that follows a commit.
 
 It applies the table's own options and nothing else, in the engine's order: consumers, snapshots, changelogs. A step
-that refuses does not keep the next from running, except that nothing runs where no retention is stated.
+that refuses does not keep the next from running, except that nothing runs where no retention is stated. All branches
+of a table are maintained one after the other (`operations/all_branches.py`).
 
 In a dry run each step is planned on the table as the steps before it would leave it, so it shows what the pass would do
 as a whole. Such a plan is not stored: its turn comes when the others are done.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import RefusedError
 from lakesweep.model.plan import Action, Delete, Plan
 from lakesweep.model.report import RunReport, Status
+from lakesweep.model.roots import TableListing
 from lakesweep.operations import expire_changelogs, expire_consumers, expire_snapshots
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import begin
@@ -42,28 +44,60 @@ class MaintainArguments:
     protect_commit_users: tuple[str, ...] = ()
     """The last snapshot of each of these commit users stays, and every later one."""
 
+    def may_skip(self, *, execute: bool) -> bool:
+        """Tell whether the state of the last pass may answer this one: it was made by the table's own options."""
+        return execute and not self.options
+
 
 def maintain(table: Table, arguments: MaintainArguments, *, execute: bool) -> RunReport:
-    """Run the maintenance that the table's stated options ask for.
+    """Run the maintenance that the stated options of one branch ask for.
 
     A commit that needs nothing costs four requests at most and writes nothing: the state of the last pass answers it.
     """
-    quick = execute and not arguments.options
+    quick = arguments.may_skip(execute=execute)
     if quick and needs_nothing(table, arguments.min_interval_ms, arguments.committed_id):
-        return _nothing(table)
-    ruling = None
+        return nothing(table)
     try:
         ruling = watched_ruling(table)
-        asked = _steps(table, arguments, ruling)
-        steps = tuple(_executed(table, asked) if execute and may_delete(ruling) else _planned(table, asked))
+    except RefusedError as error:
+        return fold(table, (refused(table, expire_snapshots.OPERATION, error),))
+    report, _ = one_pass(table, arguments, ruling, execute=execute)
+    return replace(report, warnings=why_observed(ruling))
+
+
+def one_pass(
+    table: Table,
+    arguments: MaintainArguments,
+    ruling: Ruling | None,
+    *,
+    execute: bool,
+    listing: TableListing | None = None,
+) -> tuple[RunReport, Table]:
+    """Maintain one branch, and return with the report the table as it is then, or in a dry run would be.
+
+    Args:
+        table: One branch of a table.
+        arguments: What the caller asked for.
+        ruling: What the fleet policy says about the table.
+        execute: Otherwise nothing changes.
+        listing: The table as it was just listed, when it was.
+    """
+    after = table
+    try:
+        asked = _steps(table, arguments, ruling, listing)
+        if execute and may_delete(ruling):
+            steps = tuple(plan_and_execute(table, name, planner) for name, planner in asked)
+        else:
+            steps, after = _planned(table, asked)
     except RefusedError as error:
         steps = (refused(table, expire_snapshots.OPERATION, error),)
-    if quick and len(steps) == 1:
+    if arguments.may_skip(execute=execute) and len(steps) == 1:
         remember(table, steps[0], arguments.min_interval_ms)
-    return replace(fold(table, steps), warnings=why_observed(ruling))
+    return fold(table, steps), after
 
 
-def _nothing(table: Table) -> RunReport:
+def nothing(table: Table) -> RunReport:
+    """Return the report of a pass that the state of the last one answered."""
     return RunReport(
         operation=OPERATION,
         table=table.ref.location,
@@ -74,17 +108,14 @@ def _nothing(table: Table) -> RunReport:
     )
 
 
-def _executed(table: Table, steps: Iterator[Step]) -> Iterator[RunReport]:
-    for name, planner in steps:
-        yield plan_and_execute(table, name, planner)
-
-
-def _planned(table: Table, steps: Iterator[Step]) -> Iterator[RunReport]:
+def _planned(table: Table, steps: Iterator[Step]) -> tuple[tuple[RunReport, ...], Table]:
+    reports = []
     for name, planner in steps:
         report = plan_only(table, name, planner)
-        yield report
+        reports.append(report)
         if report.plan is not None and report.status == "planned":
             table = replace(table, store=_after(table, report.plan.actions), area=None)
+    return tuple(reports), table
 
 
 def _after(table: Table, actions: tuple[Action, ...]) -> PlannedStore:
@@ -97,7 +128,9 @@ def _after(table: Table, actions: tuple[Action, ...]) -> PlannedStore:
     return PlannedStore(table.store, going, written)
 
 
-def _steps(table: Table, arguments: MaintainArguments, ruling: Ruling | None) -> Iterator[Step]:
+def _steps(
+    table: Table, arguments: MaintainArguments, ruling: Ruling | None, listing: TableListing | None
+) -> Iterator[Step]:
     """Yield the steps that the table's options ask for, within what a fleet policy allows.
 
     Raises:
@@ -106,7 +139,7 @@ def _steps(table: Table, arguments: MaintainArguments, ruling: Ruling | None) ->
     options = arguments.options
     users = arguments.protect_commit_users
     limits = limited(ExpireArguments(options=options, unattended=True, protect_commit_users=users), ruling)
-    drafts = [begin(table, OPERATION)]
+    drafts = [begin(table, OPERATION, listing)]
     stated = {**drafts[0].schema.options, **options}
     is_decoupled = has_decoupled_changelog(stated)
     if EXPIRATION_TIME in stated:
@@ -128,16 +161,12 @@ def _steps(table: Table, arguments: MaintainArguments, ruling: Ruling | None) ->
 
 def fold(table: Table, steps: tuple[RunReport, ...]) -> RunReport:
     """Fold the reports of the steps into one; plan and outcome are those of the snapshots' step."""
-    statuses = [step.status for step in steps]
-    status: Status = next(
-        (worst for worst in ("stale", "partial", "refused", "done", "planned") if worst in statuses), "nothing_to_do"
-    )
     main = next((step for step in steps if step.operation == expire_snapshots.OPERATION), steps[0])
     return RunReport(
         operation=OPERATION,
         table=table.ref.location,
         branch=table.ref.branch,
-        status=status,
+        status=worst(steps),
         plan=main.plan,
         run_id=main.run_id or next((step.run_id for step in steps if step.run_id), None),
         executed=any(step.executed for step in steps),
@@ -146,3 +175,10 @@ def fold(table: Table, steps: tuple[RunReport, ...]) -> RunReport:
         requests=table.counter.snapshot(),
         steps=steps,
     )
+
+
+def worst(reports: Iterable[RunReport]) -> Status:
+    """Return the status that wants attention most."""
+    found = {report.status for report in reports}
+    order: tuple[Status, ...] = ("stale", "partial", "refused", "done", "planned")
+    return next((status for status in order if status in found), "nothing_to_do")

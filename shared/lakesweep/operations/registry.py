@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
-from lakesweep.operations import expire_changelogs, expire_consumers, expire_snapshots, maintain, undo
+from lakesweep.operations import all_branches, expire_changelogs, expire_consumers, expire_snapshots, maintain, undo
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.retention_options import ExpireArguments
@@ -50,6 +50,8 @@ class Call:
     including_consumers: str | None = None
     excluding_consumers: str | None = None
     run_id: str | None = None
+    all_branches: bool = False
+    min_interval_ms: int = 0
     options: Mapping[str, str] | None = None
 
 
@@ -72,7 +74,8 @@ def run_operation(table: Table, name: str, arguments: Mapping[str, object], *, e
         table: On what.
         name: Such as `expire_snapshots`.
         arguments: By name; `None` counts as not given. Numbers may be numbers or text, times and durations are text
-            (times also epoch milliseconds), `delete_all` is true or false, `options` is an object of texts.
+            (times also epoch milliseconds), `delete_all` and `all_branches` are true or false, `options` is an object
+            of texts.
         execute: Otherwise nothing in the table changes.
 
     Raises:
@@ -86,7 +89,7 @@ def run_operation(table: Table, name: str, arguments: Mapping[str, object], *, e
             code="unknown_operation",
         )
     call = parse_call(operation, arguments)
-    if execute and name != maintain.OPERATION:
+    if execute and name not in (maintain.OPERATION, undo.OPERATION):  # these two ask themselves
         try:
             watched_ruling(table)
         except RefusedError as error:
@@ -107,7 +110,7 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
                 f"{operation.name} has no argument {name!r}; expected some of {', '.join(sorted(operation.arguments))}",
                 code="unknown_argument",
             )
-    grace = given.get("grace")
+    grace, min_interval = given.get("grace"), given.get("min_interval")
     older_than = given.get("older_than")
     return Call(
         retain_max=_count(given.get("retain_max"), "retain_max"),
@@ -122,6 +125,10 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
         including_consumers=_words(given, "including_consumers"),
         excluding_consumers=_words(given, "excluding_consumers"),
         run_id=_words(given, "run_id"),
+        all_branches=_flag(given.get("all_branches", False), "all_branches"),
+        min_interval_ms=0
+        if min_interval is None
+        else parse_span_ms(_text(min_interval, "min_interval"), "min_interval"),
         options=_options(given.get("options"), operation),
     )
 
@@ -227,8 +234,13 @@ def _reset_consumer(table: Table, call: Call, execute: bool) -> RunReport:
 
 
 def _maintain(table: Table, call: Call, execute: bool) -> RunReport:
-    arguments = maintain.MaintainArguments(options=call.options or {}, protect_commit_users=call.protect_commit_users)
-    return maintain.maintain(table, arguments, execute=execute)
+    arguments = maintain.MaintainArguments(
+        options=call.options or {},
+        min_interval_ms=call.min_interval_ms,
+        protect_commit_users=call.protect_commit_users,
+    )
+    run = all_branches.maintain_all_branches if call.all_branches else maintain.maintain
+    return run(table, arguments, execute=execute)
 
 
 def _undo(table: Table, call: Call, execute: bool) -> RunReport:
@@ -238,6 +250,7 @@ def _undo(table: Table, call: Call, execute: bool) -> RunReport:
 
 
 _LIMITS = frozenset({"retain_max", "retain_min", "older_than", "max_deletes", "grace"})
+_PASS = frozenset({"all_branches", "min_interval", "protect_commit_user", "options"})
 
 OPERATIONS: Mapping[str, Operation] = {
     operation.name: operation
@@ -252,6 +265,6 @@ OPERATIONS: Mapping[str, Operation] = {
         Operation(expire_consumers.CLEAR, frozenset({"including_consumers", "excluding_consumers"}), _clear_consumers),
         Operation(expire_consumers.RESET, frozenset({"consumer_id", "next_snapshot_id"}), _reset_consumer),
         Operation(undo.OPERATION, frozenset({"run_id"}), _undo),
-        Operation(maintain.OPERATION, frozenset({"protect_commit_user", "options"}), _maintain, RETENTION_OPTIONS),
+        Operation(maintain.OPERATION, _PASS, _maintain, RETENTION_OPTIONS),
     )
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.options import parse_bool, parse_duration_ms, parse_int
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
+from lakesweep.operations.times import say_time
 
 STATED_RETENTION = ("snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained")
 """Options of which a table must state one before anything is deleted unattended."""
@@ -104,7 +105,8 @@ def time_retained(older_than_ms: int, now_ms: int, clock_ms: int) -> int:
     ahead_ms = older_than_ms - max(now_ms, clock_ms)
     if ahead_ms > 0:
         raise RefusedError(
-            f"older_than lies {ahead_ms} ms in the future; expected a time that has passed", code="cutoff_in_future"
+            f"older_than is {say_time(older_than_ms)}, {ahead_ms} ms in the future; expected a time that has passed",
+            code="cutoff_in_future",
         )
     return max(0, now_ms - older_than_ms)
 

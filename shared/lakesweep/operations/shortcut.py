@@ -4,13 +4,16 @@ It is a shortcut to doing nothing, never to doing something. Events come for eve
 nothing; so the question is answered from the state of the last pass, the newest snapshot and the newest schema.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lakesweep.control.state import BranchState, read_states, write_state
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.model.report import RunReport
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.roots import BranchListing
+from lakesweep.model.table_ref import MAIN, branch_dir
 from lakesweep.operations.context import Table
+from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_hint
 
 MAX_PROBES = 4
@@ -48,6 +51,38 @@ def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) 
             return unaltered and state.wants_nothing(newest, now_ms)
         newest += 1
     return False
+
+
+def answered_branches(table: Table, min_interval_ms: int) -> Mapping[str, bool]:
+    """Tell of every branch whether the last pass answers this one; nothing is known without the state of main.
+
+    Costs the state and three listings, however many branches there are: what lies in a branch's folders says the same
+    as the requests of `needs_nothing`.
+    """
+    if table.area is None:
+        return {}
+    try:
+        states = read_states(table.area)
+    except FormatError:
+        return {}
+    if MAIN not in states:
+        return {}
+    listing = discover(table.store, ("snapshot", "branch", "schema"))
+    now_ms = table.store.now_ms()
+    return {
+        own.name: own.name in states and _answers(states[own.name], own, min_interval_ms, now_ms)
+        for own in listing.branches.values()
+        if own.schemas or own.snapshots
+    }
+
+
+def _answers(state: BranchState, own: BranchListing, min_interval_ms: int, now_ms: int) -> bool:
+    if 0 <= now_ms - state.checked_ms < min_interval_ms:
+        return True
+    if not own.snapshots or not own.schemas or own.schemas[-1].name != str(state.schema_id):
+        return False
+    newest = own.snapshots[-1].id
+    return newest >= state.latest_id and state.wants_nothing(newest, now_ms)
 
 
 def remember(table: Table, report: RunReport, min_interval_ms: int = 0) -> None:

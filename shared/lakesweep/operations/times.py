@@ -39,6 +39,14 @@ def parse_span_ms(text: str, name: str) -> int:
         ) from error
 
 
+def say_time(epoch_ms: int) -> str:
+    """Return a time as ISO-8601 in UTC; the bare number where no calendar has it."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=epoch_ms)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return f"{epoch_ms} ms after the epoch"
+
+
 def _refuse(text: str, name: str, what: str = "") -> int:
     raise UsageError(
         f"{name}: expected a time with its zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00, "

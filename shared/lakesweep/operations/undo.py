@@ -31,6 +31,7 @@ from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.model.roots import BranchListing, Root, RootRef
 from lakesweep.model.table_ref import MAIN, branch_dir
 from lakesweep.operations.context import Table
+from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.retention_options import changelog_producer
 from lakesweep.operations.run import refused, require_area
@@ -58,9 +59,11 @@ class RunRecord:
 
 
 def undo(table: Table, run_id: str, *, execute: bool) -> RunReport:
-    """Take a run back, or say what that would bring back."""
+    """Take a run back, or say what that would bring back. A table that a fleet policy pauses stays as it is."""
     area = require_area(table)
     try:
+        if execute:
+            _check_not_paused(table, run_id)
         record = load_record(area, run_id)
         table = dataclasses.replace(table, ref=dataclasses.replace(table.ref, branch=record.plan.header.branch))
         if record.undone_by is not None:
@@ -72,6 +75,13 @@ def undo(table: Table, run_id: str, *, execute: bool) -> RunReport:
         return _report(table, status, run_id, planned)
     except RefusedError as error:
         return refused(table, OPERATION, error)
+
+
+def _check_not_paused(table: Table, run_id: str) -> None:
+    try:
+        watched_ruling(table)
+    except RefusedError as error:
+        raise RefusedError(f"{error}; run {run_id} can be undone when the pause is over", code=error.code) from error
 
 
 def _execute(table: Table, area: ControlArea, run_id: str) -> RunReport:

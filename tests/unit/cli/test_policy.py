@@ -131,3 +131,16 @@ def test_a_policy_on_s3(folder: Path) -> None:
         paused = maintain(folder, *argv)
         assert (paused.exit_code, paused.document["refusal"]["code"]) == (3, "paused")
         assert f"policy {location} says so" in paused.messages
+
+
+def test_undo_is_stopped_by_a_pause(folder: Path, policy: Path) -> None:
+    """With --execute it is refused before anything is looked at; what it would bring back may be asked."""
+    write_rule(policy, pause=True)
+    argv = ("undo", folder, "20260131T120003Z-5a6b7c8d", "--control", folder.parent.parent / "control", "--json")
+    answer = call(*argv, "--policy", policy, "--execute")
+    assert (answer.exit_code, answer.document["refusal"]["code"]) == (3, "paused")
+    (sentence,) = answer.sentences
+    assert f"is paused: policy {policy} says so of {folder.parent}; run 20260131T120003Z-5a6b7c8d can be" in sentence
+    assert sentence.endswith("undone when the pause is over")
+    assert call(*argv, "--policy", policy).document["refusal"]["code"] == "no_such_run"
+    assert call(*argv, "--execute").document["refusal"]["code"] == "no_such_run"

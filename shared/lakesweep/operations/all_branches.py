@@ -1,0 +1,121 @@
+"""`maintain` for all branches of a table: main first, then the others by name, each by its own options.
+
+Branches share files, so they are not maintained side by side: each pass sees the table as the one before left it, and
+every root of every branch counts in each. A branch that refuses or fails does not keep the others from running.
+
+The roots of all branches come from one listing. It serves the first step of every branch until something is deleted;
+from then on each branch lists anew.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from lakesweep.errors import LeaseLostError, MaintenanceError, RefusedError, UsageError
+from lakesweep.model.report import Refusal, RunReport
+from lakesweep.model.roots import TableListing
+from lakesweep.model.table_ref import MAIN
+from lakesweep.operations.context import Table
+from lakesweep.operations.fleet import Ruling, watched_ruling, why_observed
+from lakesweep.operations.maintain import OPERATION, MaintainArguments, nothing, one_pass, worst
+from lakesweep.operations.run import refused
+from lakesweep.operations.shortcut import answered_branches
+from lakesweep.table.discover import discover
+
+
+def maintain_all_branches(table: Table, arguments: MaintainArguments, *, execute: bool) -> RunReport:
+    """Run the maintenance that the stated options of each branch ask for.
+
+    When the last passes already tell that no branch needs anything, this costs four requests and writes nothing.
+
+    Raises:
+        UsageError: The table is given as one of its branches, or an argument that no branch could follow.
+        StorageError: The table could not be listed, or the fleet policy not be read.
+    """
+    if table.ref.branch != MAIN:
+        raise UsageError(
+            f"table {table.ref}: all branches are asked for, and branch {table.ref.branch} is; expected one of the two",
+            code="bad_argument",
+        )
+    answered: Mapping[str, bool] = {}
+    if arguments.may_skip(execute=execute):
+        answered = answered_branches(table, arguments.min_interval_ms)
+        if answered and all(answered.values()):
+            return _whole(table, (nothing(_branch(table, name)) for name in _main_first(answered)))
+    try:
+        ruling = watched_ruling(table)
+        listing = discover(table.store)
+    except RefusedError as error:
+        return replace(refused(table, OPERATION, error), branch=None, steps=())
+    skipped = frozenset(name for name, is_answered in answered.items() if is_answered)
+    whole = _whole(table, _passes(table, arguments, ruling, listing, skipped, execute))
+    return replace(whole, warnings=why_observed(ruling))
+
+
+def _passes(
+    table: Table,
+    arguments: MaintainArguments,
+    ruling: Ruling | None,
+    listing: TableListing,
+    skipped: frozenset[str],
+    execute: bool,
+) -> Iterator[RunReport]:
+    seen: TableListing | None = listing
+    for name in _names(listing):
+        target = _branch(table, name)
+        if name in skipped:
+            yield nothing(target)
+            continue
+        deletes = table.counter.snapshot()["delete"]
+        try:
+            report, table = one_pass(target, arguments, ruling, execute=execute, listing=seen)
+        except UsageError:
+            raise
+        except MaintenanceError as error:
+            report = _failed(target, error, begun=table.counter.snapshot()["delete"] > deletes)
+        if report.status != "nothing_to_do":
+            seen = None  # the table may be another one now
+        yield report
+
+
+def _names(listing: TableListing) -> list[str]:
+    found = (name for name, branch in listing.branches.items() if branch.schemas or any(branch.roots()))
+    return _main_first({MAIN, *found})
+
+
+def _main_first(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: (name != MAIN, name))
+
+
+def _branch(table: Table, name: str) -> Table:
+    return replace(table, ref=replace(table.ref, branch=name))
+
+
+def _failed(table: Table, error: MaintenanceError, *, begun: bool) -> RunReport:
+    begun = begun or isinstance(error, LeaseLostError)
+    return RunReport(
+        operation=OPERATION,
+        table=table.ref.location,
+        branch=table.ref.branch,
+        status="partial" if begun else "refused",
+        executed=begun,
+        refusal=Refusal(
+            error.code,
+            f"{error}{'; the execution had begun, and the next one with --execute finishes it' if begun else ''}",
+            error.exit_code,
+        ),
+        requests=table.counter.snapshot(),
+    )
+
+
+def _whole(table: Table, passes: Iterable[RunReport]) -> RunReport:
+    reports = tuple(passes)
+    return RunReport(
+        operation=OPERATION,
+        table=table.ref.location,
+        branch=None,
+        status=worst(reports),
+        executed=any(report.executed for report in reports),
+        refusal=next((report.refusal for report in reports if report.refusal), None),
+        requests=table.counter.snapshot(),
+        steps=reports,
+    )

@@ -1,0 +1,315 @@
+"""All branches of a table in one call: each by its own options, and none at the expense of another."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakesweep.errors import LeaseHeldError, StorageError, UsageError
+from lakesweep.model.report import RunReport
+from lakesweep.operations.all_branches import maintain_all_branches
+from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.operations.registry import run_operation
+from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.store import DeleteRequest, DeleteResult
+from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.table_builder import TICK_MS, TableBuilder
+
+STATED = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.time-retained": "30 d"}
+
+
+class Store(MemoryStore):
+    """Fails to delete below a folder, when told to."""
+
+    broken: str | None = None
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        if self.broken is not None and any(request.key.startswith(self.broken) for request in requests):
+            raise StorageError("delete: broken on purpose")
+        return super().delete(requests)
+
+
+class Scene:
+    """Main with six snapshots; branches `a` (seven, keeps four) and `b` (six, keeps three), from main's tag `t`."""
+
+    def __init__(self) -> None:
+        self.counter = RequestCounter()
+        self.store = Store("memory://bucket/t", self.counter, clock=lambda: 100 * TICK_MS)
+        self.control = MemoryStore("memory://control", self.counter, clock=lambda: 100 * TICK_MS)
+        self.main = TableBuilder(self.store, options=STATED)
+        self.main.commit("+M1")
+        self.main.tag("t")
+        self.branches = {name: self.main.branch(name, "t") for name in ("b", "a")}
+        self.branches["a"].alter(options={"snapshot.num-retained.max": "4"})
+        self.commit(self.main, "M", 5)
+        self.commit(self.branches["a"], "A", 6)
+        self.commit(self.branches["b"], "B", 5)
+
+    @staticmethod
+    def commit(builder: TableBuilder, letter: str, count: int) -> None:
+        for number in range(2, 2 + count):
+            before = "M1" if number == 2 else f"{letter}{number - 1}"
+            builder.commit(f"-{before}", f"+{letter}{number}")
+
+    @property
+    def maintainer(self) -> Maintainer:
+        return Maintainer(self.store, control=self.control, counter=self.counter)
+
+    def run(self, *, execute: bool = True, **arguments: Any) -> RunReport:
+        return maintain_all_branches(self.maintainer.table, MaintainArguments(**arguments), execute=execute)
+
+    def spent(self, **arguments: Any) -> tuple[RunReport, dict[str, int]]:
+        before = self.counter.snapshot()
+        report = self.run(**arguments)
+        after = self.counter.snapshot()
+        return report, {kind: after[kind] - before[kind] for kind in after}
+
+    def snapshots(self, branch: str) -> list[int]:
+        folder = "snapshot/" if branch == "main" else f"branch/branch-{branch}/snapshot/"
+        return sorted(int(e.key.rsplit("-", 1)[1]) for e in self.store.list(folder) if "/snapshot-" in f"/{e.key}")
+
+    def left(self) -> dict[str, list[int]]:
+        return {name: self.snapshots(name) for name in ("main", "a", "b")}
+
+
+ALL = {"main": [1, 2, 3, 4, 5, 6], "a": [1, 2, 3, 4, 5, 6, 7], "b": [1, 2, 3, 4, 5, 6]}
+SWEPT = {"main": [4, 5, 6], "a": [4, 5, 6, 7], "b": [4, 5, 6]}
+
+
+def passes(report: RunReport) -> list[tuple[str | None, str]]:
+    assert report.steps is not None
+    return [(step.branch, step.status) for step in report.steps]
+
+
+def code(report: RunReport) -> str | None:
+    return None if report.refusal is None else report.refusal.code
+
+
+def test_each_branch_by_its_own_options() -> None:
+    """Main first, then by name; the document adds up what they did."""
+    scene = Scene()
+    report = scene.run()
+    assert (report.operation, report.branch, report.status, report.executed) == ("maintain", None, "done", True)
+    assert passes(report) == [("main", "done"), ("a", "done"), ("b", "done")]
+    assert scene.left() == SWEPT
+    assert_roots_readable(scene.main)
+
+    document = report.to_json()
+    assert (document["branch"], document["plan_id"], document["run_id"]) == (None, None, None)
+    parts = [step.to_json() for step in report.steps or ()]
+    total: Any = document
+    for word in ("count", "bytes"):
+        assert total["delete"][word] == sum(part["delete"][word] for part in parts) > 0  # type: ignore[call-overload,index,misc]
+    assert total["outcome"]["deleted"] == total["delete"]["count"] == len(total["actions"])
+    assert total["kept"]["retain_min"] == 6
+    assert scene.run().status == "nothing_to_do"
+
+
+def test_the_same_as_one_by_one() -> None:
+    """Called for each branch alone, the same objects are left."""
+    together, alone = Scene(), Scene()
+    together.run()
+    for name in ("main", "a", "b"):
+        maintainer = Maintainer(alone.store, name, alone.control)
+        maintain(maintainer.table, MaintainArguments(), execute=True)
+    left = [sorted(entry.key for entry in scene.store.list("")) for scene in (together, alone)]
+    assert left[0] == left[1]
+
+
+def test_a_dry_run_shows_the_same() -> None:
+    """Each branch is planned on the table as those before it would leave it, and only the first plan is stored."""
+    scene = Scene()
+    planned = scene.run(execute=False)
+    assert passes(planned) == [("main", "planned"), ("a", "planned"), ("b", "planned")]
+    assert scene.left() == ALL
+    stored = {entry.key.split("/plans/")[1].split("/")[0] for entry in scene.control.list("") if "/plans/" in entry.key}
+    first, *others = [plan.header.plan_id for plan in planned.plans()]
+    assert any(name.startswith(first) for name in stored)
+    assert not any(name.startswith(other) for name in stored for other in others)
+    executed = scene.run()
+    assert executed.to_json()["actions"] == planned.to_json()["actions"]
+
+
+def test_shared_files_stay() -> None:
+    """A file that only another branch still names is not deleted, whichever branch goes first."""
+    store = MemoryStore("memory://bucket/t", clock=lambda: 100 * TICK_MS)
+    main = TableBuilder(store, options=STATED)
+    main.commit("+M1")
+    main.commit("+M2")
+    main.tag("t")
+    rt = main.branch("rt", "t")
+    main.remove("tag/tag-t")
+    rt.remove("branch/branch-rt/tag/tag-t")
+    rt.commit("+R3")  # still names M1 and M2
+    rt.commit("+R4")
+    main.fast_forward("rt")  # now main names R3 and R4
+    for number in range(5, 9):
+        main.commit(f"+N{number}", *(["-M1", "-R3"] if number == 5 else []))
+        rt.commit(f"+S{number}", *(["-M2", "-R4"] if number == 5 else []))
+    report = maintain_all_branches(Maintainer(store).table, MaintainArguments(), execute=True)
+    assert passes(report) == [("main", "done"), ("rt", "done")]
+    assert all("snapshot/snapshot-4" not in entry.key for entry in store.list(""))
+    assert_roots_readable(main)
+    present = main.present()
+    assert {"M1", "M2", "R3", "R4"} <= present  # each is live in one of the two, and gone from the other
+    assert (
+        main.referenced(main.root(8)) | main.referenced("branch/branch-rt/snapshot/snapshot-8")
+        <= {entry.key for entry in store.list("")} | present
+    )
+
+
+def test_a_file_goes_once_no_branch_names_it() -> None:
+    """M1 is freed by main, kept for the branches' first snapshots, and removed with the last of them."""
+    scene = Scene()
+    for builder, path in (
+        (scene.main, "tag/tag-t"),
+        *((b, f"branch/branch-{n}/tag/tag-t") for n, b in scene.branches.items()),
+    ):
+        builder.remove(path)
+    report = scene.run()
+    assert "M1" not in scene.main.present()
+    kept = [step.to_json()["kept"] for step in report.steps or ()]
+    assert kept[0]["branch"] and "branch" not in kept[2]  # type: ignore[index,operator]
+
+
+def test_a_branch_that_refuses_does_not_keep_the_others() -> None:
+    """Main's newest snapshot is damaged and `a` has an option that does not parse; `b` is maintained."""
+    scene = Scene()
+    scene.branches["a"].alter(options={"snapshot.num-retained.max": "many"})
+    scene.main.corrupt("snapshot/snapshot-6")
+    report = scene.run()
+    assert passes(report) == [("main", "refused"), ("a", "refused"), ("b", "refused")], "no root may be unreadable"
+
+    scene = Scene()
+    scene.branches["a"].alter(options={"snapshot.num-retained.max": "many"})
+    report = scene.run()
+    assert passes(report) == [("main", "done"), ("a", "refused"), ("b", "done")]
+    assert (report.status, code(report), report.executed) == ("refused", "bad_option", True)
+    assert scene.left() == {**SWEPT, "a": ALL["a"]}
+
+
+def test_a_branch_that_fails_does_not_keep_the_others() -> None:
+    """Its report says how far it came; what it began is finished by the next branch's run."""
+    scene = Scene()
+    scene.store.broken = "branch/branch-a/"
+    report = scene.run()
+    assert passes(report)[0] == ("main", "done")
+    assert passes(report)[1] == ("a", "refused")
+    assert report.steps is not None and report.steps[1].refusal is not None
+    assert (report.steps[1].refusal.code, report.steps[1].refusal.exit_code) == ("storage", 1)
+    scene.store.broken = None
+    scene.run()
+    assert scene.left() == SWEPT
+    assert_roots_readable(scene.main)
+
+
+def test_a_held_lease_is_said_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another maintainer may be done by the time the next branch comes, so each tries."""
+
+    def held(*_: object) -> None:
+        raise LeaseHeldError("held")
+
+    monkeypatch.setattr("lakesweep.execute.spine.acquire", held)
+    report = Scene().run()
+    assert [step.refusal and step.refusal.exit_code for step in report.steps or ()] == [5, 5, 5]
+    assert report.executed is False
+
+
+def test_nothing_to_do_costs_four_requests() -> None:
+    """However many branches there are: the state, and three listings."""
+    scene = Scene()
+    scene.run()
+    report, requests = scene.spent()
+    assert passes(report) == [("main", "nothing_to_do"), ("a", "nothing_to_do"), ("b", "nothing_to_do")]
+    assert requests == {"get": 1, "head": 0, "list": 3, "put": 0, "delete": 0}
+    assert report.to_json()["outcome"] is None
+
+
+def test_only_branches_that_need_it_are_looked_at() -> None:
+    """A commit on one branch leaves the others alone; a new branch and an altered one are noticed."""
+    scene = Scene()
+    scene.run()
+    scene.branches["a"].commit("-A7", "+A8")
+    report = scene.run()
+    assert passes(report) == [("main", "nothing_to_do"), ("a", "done"), ("b", "nothing_to_do")]
+    assert [len(step.steps or ()) for step in report.steps or ()] == [0, 1, 0]
+
+    scene.main.tag("u")
+    scene.main.branch("c", "u")
+    scene.branches["b"].alter(options={"snapshot.num-retained.max": "2"})
+    report = scene.run()
+    assert passes(report) == [("main", "nothing_to_do"), ("a", "nothing_to_do"), ("b", "done"), ("c", "done")]
+    assert scene.snapshots("b") == [5, 6]
+    assert report.steps is not None and report.steps[3].to_json()["created"] == [
+        {"kind": "hint", "path": "branch/branch-c/snapshot/EARLIEST"}
+    ]
+
+
+def test_one_listing_serves_until_something_changes() -> None:
+    """Three branches with nothing to remove, seen for the first time: one listing of all folders."""
+    scene = Scene()
+    scene.run()
+    for entry in list(scene.control.list("")):
+        scene.control.delete([DeleteRequest(entry.key)])
+    report, requests = scene.spent()
+    assert report.status == "nothing_to_do"
+    assert requests["list"] <= 8, requests
+
+
+def test_the_interval_holds_for_each_branch() -> None:
+    """Branches that were looked at lately are left alone, a commit or not."""
+    scene = Scene()
+    scene.run()
+    scene.branches["a"].commit("-A7", "+A8")
+    assert scene.run(min_interval_ms=60_000).status == "nothing_to_do"
+    assert scene.run().status == "done"
+
+
+def test_one_branch_or_all() -> None:
+    """The table is asked for as a whole."""
+    scene = Scene()
+    table = Maintainer(scene.store, "a").table
+    with pytest.raises(UsageError, match="all branches are asked for, and branch a is"):
+        run_operation(table, "maintain", {"all_branches": True}, execute=True)
+    report = run_operation(
+        scene.maintainer.table, "maintain", {"all_branches": True, "min_interval": "1 min"}, execute=True
+    )
+    assert report.branch is None
+    assert scene.left() == SWEPT
+
+
+def test_no_table_and_no_snapshot() -> None:
+    """Main is always named, and says what is wrong; a table without commits has nothing to do."""
+    empty = MemoryStore("memory://bucket/none")
+    report = maintain_all_branches(Maintainer(empty).table, MaintainArguments(), execute=True)
+    assert (passes(report), code(report)) == ([("main", "refused")], "not_a_table")
+    store = MemoryStore("memory://bucket/t")
+    TableBuilder(store, options=STATED)
+    report = maintain_all_branches(Maintainer(store).table, MaintainArguments(), execute=True)
+    assert passes(report) == [("main", "nothing_to_do")]
+
+
+def test_a_policy_counts_for_all_branches() -> None:
+    """Paused: refused once. Observed: planned, and one sentence says why."""
+    scene = Scene()
+    policies = MemoryStore("memory://ops")
+    table = replace(scene.maintainer.table, policy="memory://ops/policy.json", open_store=lambda _: policies)
+    for words, status in (('"pause": true', "refused"), ('"mode": "observe"', "planned")):
+        policies.put("policy.json", f'{{"version": 1, "rules": [{{"tables": "memory://bucket/", {words}}}]}}'.encode())
+        report = maintain_all_branches(table, MaintainArguments(), execute=True)
+        assert (report.branch, report.status, report.executed) == (None, status, False)
+        assert scene.left() == ALL
+    assert len(report.all_warnings()) == 1
+
+
+def test_warnings_name_their_branch() -> None:
+    """A streaming user of a branch."""
+    scene = Scene()
+    branch = scene.main.branch("s", "t")
+    branch.commit("-M1", "+S2", user="flink", identifier=1)
+    for number in range(3, 8):
+        branch.commit(f"-S{number - 1}", f"+S{number}")
+    (warning,) = scene.run(execute=False).all_warnings()
+    assert warning.startswith("branch s: snapshot 2, the last one of the streaming commit user flink, expires")
