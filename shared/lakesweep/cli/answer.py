@@ -4,14 +4,16 @@ Here, and nowhere else, errors become sentences and exit codes.
 """
 
 import dataclasses
+import errno
 import os
 import shlex
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 
 from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
-from lakesweep.cli.output import print_document, print_lines, say
+from lakesweep.cli.output import print_document, print_lines, say, unwritten
 from lakesweep.cli.progress import progress_bar
 from lakesweep.cli.text import next_line, report_lines
 from lakesweep.errors import LeaseLostError, MaintenanceError
@@ -69,11 +71,7 @@ def answer_document(place: Place, read: Callable[[Table], Document], lines: Call
         with progress_bar("reading") as progress:
             document = read(open_table(place, RequestCounter(), progress))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
-        code, message, exit_code = explain(error)
-        say(message)
-        if place.as_json:
-            print_document({"error": {"code": code, "message": message}})
-        return exit_code
+        return _failed_document(error, place.as_json)
     warnings = document.get("warnings")
     for warning in warnings if isinstance(warnings, list) else ():
         say(f"warning: {warning}")
@@ -163,15 +161,24 @@ def _failed(
     return report, exit_code
 
 
+def _failed_document(error: BaseException, as_json: bool) -> int:
+    """Say what went wrong with a command that only reads, and return the exit code."""
+    code, message, exit_code = explain(error)
+    say(message)
+    if as_json:
+        print_document({"error": {"code": code, "message": message}})
+    return exit_code
+
+
 def answer_demo(commits: int, as_json: bool) -> int:
     """Run the demo, which prints for itself."""
     try:
         from lakesweep.demo.main import run
 
         return run(commits=commits, json_output=as_json)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            return _failed_document(error, as_json)
+        raise unwritten(sys.stdout, error) from error
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
-        code, message, exit_code = explain(error)
-        say(message)
-        if as_json:
-            print_document({"error": {"code": code, "message": message}})
-        return exit_code
+        return _failed_document(error, as_json)

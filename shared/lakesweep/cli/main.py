@@ -24,7 +24,7 @@ from lakesweep.cli import (
     show,
     undo,
 )
-from lakesweep.cli.output import print_lines, say
+from lakesweep.cli.output import explain_usage, print_lines, say, unwritten
 from lakesweep.errors import MaintenanceError
 
 _COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (
@@ -62,8 +62,11 @@ def main(argv: list[str] | None = None) -> int:
         if arguments:
             say(f"{_one_line(error.format_message())}; see lakesweep {_command_of(error)}--help")
         else:
-            print(error.format_message(), file=sys.stderr)
+            explain_usage(error.format_message())
         return 2
+    except OSError as error:  # commands answer for theirs, so this is the parser's help that found no room
+        say(str(unwritten(sys.stdout, error)))
+        return 1
     except SystemExit as leave:  # the parser's answer to a closed pipe
         return leave.code if isinstance(leave.code, int) else 1
     except typer.Abort:

@@ -42,6 +42,18 @@ def say(message: str) -> None:
         _write(sys.stderr, f"lakesweep: {printable(message)}\n")
 
 
+def explain_usage(text: str) -> None:
+    """Print the help to standard error, for somebody who gave no command."""
+    with contextlib.suppress(OutputError):
+        _write(sys.stderr, f"{text}\n")
+
+
+def unwritten(stream: TextIO, error: OSError) -> OutputError:
+    """Return what to say when a stream takes no more, and keep the interpreter from trying again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return OutputError(f"cannot write to standard output: {error.strerror}")
+
+
 def printable(text: str) -> str:
     """Return `text` with everything that a terminal could act on spelled out."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
@@ -54,9 +66,7 @@ def _write(stream: TextIO | None, text: str) -> None:
     try:
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
+    except BrokenPipeError as error:
+        unwritten(stream, error)  # the reader has seen enough; what was done is done, so the exit code stays as it is
     except OSError as error:
-        # The interpreter must not try to flush the rest again when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        if isinstance(error, BrokenPipeError):
-            return  # the reader has seen enough; what was done is done, so the exit code stays what it is
-        raise OutputError(f"cannot write to {stream.name}: {error.strerror}") from error
+        raise unwritten(stream, error) from error

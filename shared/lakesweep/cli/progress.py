@@ -11,7 +11,7 @@ Report = Callable[[int, int], None]
 @contextmanager
 def progress_bar(title: str) -> Iterator[Report]:
     """Show a bar on standard error while the block runs, if that is a terminal."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield _nothing
         return
     from rich.console import Console

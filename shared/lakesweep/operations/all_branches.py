@@ -37,11 +37,11 @@ def maintain_all_branches(table: Table, arguments: MaintainArguments, *, execute
             code="bad_argument",
         )
     answered: Mapping[str, bool] = {}
-    if arguments.may_skip(execute=execute):
-        answered = answered_branches(table, arguments.min_interval_ms)
-        if answered and all(answered.values()):
-            return _whole(table, (nothing(_branch(table, name)) for name in _main_first(answered)))
     try:
+        if arguments.may_skip(execute=execute):
+            answered = answered_branches(table, arguments.min_interval_ms)
+            if answered and all(answered.values()):
+                return _whole(table, (nothing(_branch(table, name)) for name in _main_first(answered)))
         ruling = watched_ruling(table)
         listing = discover(table.store)
     except RefusedError as error:

@@ -40,7 +40,7 @@ class MaintainArguments:
     min_interval_ms: int = 0
     """Do nothing when the last pass is not longer ago than this."""
     committed_id: int | None = None
-    """The snapshot that an event told of; saves a look at LATEST."""
+    """The snapshot of this branch that an event told of; saves a look at LATEST."""
     protect_commit_users: tuple[str, ...] = ()
     """The last snapshot of each of these commit users stays, and every later one."""
 

@@ -58,6 +58,10 @@ def answered_branches(table: Table, min_interval_ms: int) -> Mapping[str, bool]:
 
     Costs the state and three listings, however many branches there are: what lies in a branch's folders says the same
     as the requests of `needs_nothing`.
+
+    Raises:
+        RefusedError: There may be roots that cannot be seen.
+        StorageError: A request failed.
     """
     if table.area is None:
         return {}

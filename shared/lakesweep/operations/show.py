@@ -198,4 +198,5 @@ def _warnings(stated: bool, tags: Sequence[ShownTag], hints: Sequence[ShownHint]
     forever = [tag.name for tag in tags if tag.time_retained_ms is None]
     if forever:
         names = ", ".join(forever[:3]) + (", ..." if len(forever) > 3 else "")
-        yield f"{len(forever)} of {len(tags)} tags have no time to live, so their files stay with them: {names}"
+        tag = "tag has" if len(forever) == 1 else "tags have"
+        yield f"{len(forever)} {tag} no time to live (of {len(tags)}), so their files stay with them: {names}"

@@ -155,6 +155,42 @@ def test_a_closed_pipe_keeps_the_exit_code() -> None:
         output._write(stream, "more")
 
 
+def shell(words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line with redirections that only a shell can make; `lakesweep` stands for the command."""
+    script = words.replace("lakesweep ", f"{sys.executable} -m lakesweep ", 1)
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    "words", ["maintain {}", "maintain {} --execute --json", "show {} --json", "--help", "--version"]
+)
+def test_a_full_disk_is_one_sentence(folder: Path, words: str) -> None:
+    """Standard output takes nothing: no traceback, exit code 1, and what was asked for is done all the same."""
+    done = shell(f"lakesweep {words.format(folder)} > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr == "lakesweep: cannot write to standard output: No space left on device\n"
+    assert (folder / "snapshot" / "snapshot-1").exists() != ("--execute" in words)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    ("words", "exit_code"), [("show {}/none", 3), ("show {}", 0), ("no-such-command", 2), ("", 2), ("show {} >&-", 0)]
+)
+@pytest.mark.parametrize("stream", ["2>/dev/full", "2>&-"])
+def test_nowhere_to_complain(folder: Path, words: str, exit_code: int, stream: str) -> None:
+    """The exit code says it all."""
+    done = shell(f"lakesweep {words.format(folder)} {stream}")
+    assert (done.returncode, done.stderr) == (exit_code, "")
+
+
+@pytest.mark.parametrize("words", ["maintain {}", "maintain {} --json", "maintain --help"])
+def test_the_first_line_is_enough(folder: Path, words: str) -> None:
+    """`| head -1` prints one line and nothing else."""
+    done = shell(f"lakesweep {words.format(folder)} | head -1; exit ${{PIPESTATUS[0]}}")
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+
+
 def test_progress_is_for_terminals_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal there is a bar on standard error; standard output stays one document."""
     import io

@@ -96,6 +96,13 @@ def test_protected_commit_users(tmp_path: Path) -> None:
         "maintain", tmp_path / "orders", "--control", tmp_path / "control", "--protect-commit-user", "flink"
     ).printed  # fmt: skip
     assert call("maintain", tmp_path / "orders", *argv, "--protect-commit-user", " ").exit_code == 2
+    for extra in ((), ("--execute",)):
+        maintained = call("maintain", tmp_path / "orders", *argv, *extra)
+        (sentence,) = maintained.sentences
+        assert sentence.startswith("lakesweep: warning: snapshot 3, the last one of the streaming commit user flink, ")
+    stored = call("report", tmp_path / "orders", maintained.document["run_id"], *argv)
+    assert stored.sentences == maintained.sentences
+    assert stored.document["warnings"] == [sentence.removeprefix("lakesweep: warning: ")]
 
 
 def test_show_names_pins_and_measures_them_on_request(tmp_path: Path) -> None:

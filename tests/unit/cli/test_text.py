@@ -1,9 +1,13 @@
 """Numbers as people read them."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from lakesweep.cli.output import printable
-from lakesweep.cli.text import human_bytes, human_duration, human_time
+from lakesweep.cli.text import counted, human_bytes, human_duration, human_time
+from tests.unit.cli.command_line import call, write_table
 
 
 @pytest.mark.parametrize(
@@ -43,3 +47,22 @@ def test_printable() -> None:
     assert printable("dt=\u6f22/a b") == "dt=\u6f22/a b"
     assert printable("a\nb\x1b\u202e") == "a\\nb\\x1b\\u202e"
     assert printable("\ud800") == "\\ud800"
+
+
+def test_counts() -> None:
+    """One of something is not several."""
+    assert [counted(count, "file") for count in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+
+
+def test_one_of_everything(tmp_path: Path) -> None:
+    """Reports, `files` and `show` count in words that fit."""
+    table = write_table(tmp_path / "orders", commits=1)
+    assert call("files", tmp_path / "orders").printed.splitlines()[-1].startswith("snapshot 1: 1 file, ")
+    shown = call("show", tmp_path / "orders").printed
+    assert "1 file, " in shown and ", 1 manifest\n" in shown
+    table.commit("-F1", "+F2")
+    argv = ("--control", tmp_path / "control", "--retain-min", "1", "--retain-max", "1")
+    assert "(retain min)" in call("expire-snapshots", tmp_path / "orders", *argv).printed
+    assert not re.search(
+        r"\b1 (snapshot|file|object|manifest|row)s\b", call("expire-snapshots", tmp_path / "orders", *argv).printed
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.all_branches import maintain_all_branches
 from lakesweep.operations.maintain import MaintainArguments, maintain
 from lakesweep.operations.registry import run_operation
+from lakesweep.storage.local import LocalStore
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, DeleteResult
@@ -313,3 +315,16 @@ def test_warnings_name_their_branch() -> None:
         branch.commit(f"-S{number - 1}", f"+S{number}")
     (warning,) = scene.run(execute=False).all_warnings()
     assert warning.startswith("branch s: snapshot 2, the last one of the streaming commit user flink, expires")
+
+
+def test_roots_that_cannot_be_seen(tmp_path: Path) -> None:
+    """A link among the roots refuses the whole, also where the last passes are known."""
+    table = TableBuilder(LocalStore(str(tmp_path / "t")), options=STATED)
+    table.commit("+F1")
+    table.hint("EARLIEST", 1)
+    control = LocalStore(str(tmp_path / "control"))
+    maintainer = Maintainer(table.store, control=control)
+    assert maintain_all_branches(maintainer.table, MaintainArguments(), execute=True).status == "nothing_to_do"
+    (tmp_path / "t" / "branch").symlink_to(tmp_path)
+    report = maintain_all_branches(maintainer.table, MaintainArguments(), execute=True)
+    assert (report.branch, report.status, code(report)) == (None, "refused", "symbolic_link")

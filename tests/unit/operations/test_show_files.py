@@ -223,7 +223,7 @@ def test_summary_of_roots(builder: TableBuilder) -> None:
     assert shown.live is not None
     assert (shown.live.files, shown.live.manifests) == (3, 3)
     (warning,) = shown.warnings
-    assert warning.startswith("1 of 2 tags have no time to live")
+    assert warning.startswith("1 tag has no time to live (of 2), ")
     assert "forever" in warning
 
 

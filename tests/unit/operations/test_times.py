@@ -3,7 +3,7 @@
 import pytest
 
 from lakesweep.errors import UsageError
-from lakesweep.operations.times import parse_span_ms, parse_time_ms
+from lakesweep.operations.times import parse_span_ms, parse_time_ms, say_time
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,11 @@ def test_no_durations(text: str) -> None:
     """Nothing else."""
     with pytest.raises(UsageError, match="grace: expected a duration"):
         parse_span_ms(text, "grace")
+
+
+def test_times_are_said_with_their_zone() -> None:
+    """What is printed can be typed again; what no calendar has stays a number."""
+    for time_ms in (-1, 0, 1769860800123):
+        assert parse_time_ms(say_time(time_ms), "t") == time_ms
+    assert say_time(1769860800123) == "2026-01-31T12:00:00.123+00:00"
+    assert say_time(10**17) == f"{10**17} ms after the epoch"
