@@ -25,7 +25,7 @@ from lakesweep.table.discover import discover
 def maintain_all_branches(table: Table, arguments: MaintainArguments, *, execute: bool) -> RunReport:
     """Run the maintenance that the stated options of each branch ask for.
 
-    When the last passes already tell that no branch needs anything, this costs four requests and writes nothing.
+    When the last passes already tell that no branch needs anything, this costs five requests and writes nothing.
 
     Raises:
         UsageError: The table is given as one of its branches, or an argument that no branch could follow.

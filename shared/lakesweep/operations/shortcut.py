@@ -56,8 +56,8 @@ def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) 
 def answered_branches(table: Table, min_interval_ms: int) -> Mapping[str, bool]:
     """Tell of every branch whether the last pass answers this one; nothing is known without the state of main.
 
-    Costs the state and three listings, however many branches there are: what lies in a branch's folders says the same
-    as the requests of `needs_nothing`.
+    Costs the state and the listings of `discover`, four at most, however many branches there are: what lies in a
+    branch's folders says the same as the requests of `needs_nothing`.
 
     Raises:
         RefusedError: There may be roots that cannot be seen.

@@ -89,9 +89,10 @@ def test_an_error_before_any_branch(folder: Path, tmp_path: Path) -> None:
 
 def test_the_interval(folder: Path, table: TableBuilder) -> None:
     """A commit right after a pass waits, unless it is asked for."""
-    assert maintain(folder, "--execute", "--json").document["status"] == "done"
+    hourly = ("--execute", "--json", "--min-interval", "1 h")
+    assert maintain(folder, *hourly).document["status"] == "done"
     table.commit("-F6", "+F12")
-    waiting = maintain(folder, "--execute", "--json", "--min-interval", "1 h").document
+    waiting = maintain(folder, *hourly).document
     assert (waiting["status"], waiting["steps"]) == ("nothing_to_do", [])
     assert maintain(folder, "--execute", "--json", "--min-interval", "0 s").document["status"] == "done"
 
