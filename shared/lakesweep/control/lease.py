@@ -53,6 +53,8 @@ class Lease:
         self._etag: str | None = None
         self._token = 0
         self._expires_ms = 0
+        self.is_as_known = False
+        """Nobody has held the lease since the caller read it."""
 
     @property
     def token(self) -> int:
@@ -158,6 +160,7 @@ def acquire(area: ControlArea, run_id: str, intent: Intent | None = None, known:
         except (PreconditionFailedError, ObjectNotFoundError):
             pass  # somebody had it since
         else:
+            lease.is_as_known = True
             return lease
     found = read_lease(area)
     _refuse_held(area, found, intent)

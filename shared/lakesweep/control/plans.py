@@ -1,8 +1,9 @@
 """Stored plans.
 
 `plans/<plan_id>/actions-<n>.ndjson.gz` are written first, `header.json` last: a plan without a header does not exist.
-A small plan has its actions in the header. A loaded plan is held against its content hash, and every action against
-what may be touched at all (`check_action`), so a damaged or forged plan deletes nothing.
+A small plan has its actions in the header. A loaded plan is held against its content hash, every action against what
+may be touched at all (`check_action`), and their order against that of the phases (`order_problem`), so a damaged or
+forged plan deletes nothing.
 """
 
 import dataclasses
@@ -14,7 +15,7 @@ from lakesweep.control.area import ControlArea, from_json_bytes, table_key, to_j
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError, RefusedError
 from lakesweep.model.allowed import check_action
-from lakesweep.model.plan import PLAN_FORMAT_VERSION, Action, Delete, Plan, PlanHeader, Put, content_hash
+from lakesweep.model.plan import PLAN_FORMAT_VERSION, Action, Delete, Plan, PlanHeader, Put, content_hash, order_problem
 
 PLAN_LIFETIME_MS = 24 * 3_600_000
 """How long a stored plan may wait for its execution."""
@@ -96,6 +97,9 @@ def load_plan(area: ControlArea, plan_id: str) -> Plan:
         raise FormatError(f"{path}: expected {header.action_count} actions that match the header's hash, found others")
     for action in actions:
         check_action(action)
+    problem = order_problem(actions)
+    if problem is not None:
+        raise FormatError(f"{path}: expected {problem}")
     return Plan(header, actions)
 
 

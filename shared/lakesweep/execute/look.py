@@ -16,6 +16,7 @@ from lakesweep.errors import StalePlanError
 from lakesweep.model.facts import FileKind, Freed, References, base_name
 from lakesweep.model.plan import Delete, PlanHeader
 from lakesweep.model.roots import BranchListing, RootRef, TableListing
+from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import ROOT_FOLDERS, discover
 from lakesweep.table.documents import latest_hint_of, read_consumers, read_roots
@@ -42,10 +43,17 @@ class Looker:
     """Path -> ETag of every root that is accounted for."""
     written: frozenset[str] = frozenset()
     """Paths of the changelogs that the plan writes. What they need is not among what it deletes."""
+    saw_latest: bool = False
+    """LATEST was there when the plan was made, or at some look. Where it is gone, it is no rollback that began: that
+    writes it first."""
+    listed: frozenset[str] = frozenset()
+    """Paths of the roots that the last look found; before the first, of those that the plan was made from."""
     _consumers: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.seen = {path: etag for path, etag in self.header.roots_seen.items() if path not in self.written}
+        self.listed = frozenset(self.header.roots_seen)
+        self.saw_latest = f"{branch_dir(self.header.branch)}snapshot/LATEST" in self.header.roots_seen
 
     def forget(self, paths: Iterable[str]) -> None:
         """Take roots that this plan has removed as never seen: one that comes back needs its files again."""
@@ -62,7 +70,9 @@ class Looker:
         """
         listing = self._settled_listing()
         own = listing.branches.get(self.header.branch) or BranchListing(self.header.branch)
+        self.listed = frozenset(ref.path for ref in listing.roots())
         self._check_snapshots(own)
+        self._check_latest(own)
         self._check_consumers(own)
         new = [ref for ref in listing.roots() if self.seen.get(ref.path) != ref.etag and ref.path not in self.written]
         if not new:
@@ -76,6 +86,7 @@ class Looker:
         for _ in range(_MAX_POLLS):
             listing = discover(self.store, ROOT_FOLDERS)
             own = listing.branches.get(self.header.branch)
+            self.saw_latest = self.saw_latest or (own is not None and "snapshot/LATEST" in own.hints)
             if own is None or not own.snapshots:
                 if self.header.snapshots.get("latest") is None:
                     return listing  # it had none before
@@ -99,6 +110,18 @@ class Looker:
         present = {ref.id for ref in own.snapshots}
         if isinstance(latest_seen, int) and latest_seen not in present and (end_id is None or latest_seen >= end_id):
             raise self._stale(f"snapshot {latest_seen}, the newest when the plan was made, vanished")
+
+    def _check_latest(self, own: BranchListing) -> None:
+        """Make sure that LATEST does not come to name a snapshot that goes: readers would look for that one.
+
+        A plan moves a hint that it found so. One that was written since is a rollback's, and nobody goes on with it.
+        """
+        document, end_id = own.hints.get("snapshot/LATEST"), self.header.end_id
+        if document is None or end_id is None or document.etag == self.header.roots_seen.get(document.path):
+            return
+        hint = latest_hint_of(self.store, own)
+        if hint is not None and hint < end_id - 1:
+            raise self._stale(f"LATEST came to name snapshot {hint}, which goes")
 
     def _check_consumers(self, own: BranchListing) -> None:
         if self.header.end_id is None or not self.header.waits_for_consumers:

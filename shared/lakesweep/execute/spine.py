@@ -5,6 +5,10 @@ Executing decides nothing except to stop, or to keep what a look says. Any execu
 - Before the first document is gone, stopping leaves the table as it was.
 - After it, the files that are still to go belong to no root, or a look says which they belong to.
 
+A plan whose documents another maintainer removed before its first delete was overtaken: the files are the other's to
+delete, and on a store that cannot tell a missing object from one that it deletes, both would claim them. On a versioned
+bucket each object would get two delete markers, and no undo brings it back from below both.
+
 So a plan that turns out stale before its first delete is dropped. One that turns out stale while only documents are
 gone is taken back: the documents return, as far as a rollback has not left them behind and nobody else can have
 touched their files. One that turns out stale later, or after others had time, is finished in *salvage*: no further
@@ -20,7 +24,13 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import Lease, LeaseDocument, acquire
 from lakesweep.control.ledger import Ledger, intended_beyond_documents, settled
-from lakesweep.errors import MaintenanceError, ObjectNotFoundError, PreconditionFailedError, StalePlanError
+from lakesweep.errors import (
+    MaintenanceError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StalePlanError,
+    StorageError,
+)
 from lakesweep.execute.look import Looker, references_of
 from lakesweep.model.facts import References, base_name
 from lakesweep.model.outcome import FailedDelete, Outcome
@@ -39,6 +49,8 @@ DOCUMENT_PHASE = "documents"
 CONSUMER_PHASE = "consumers"
 FRESH_MS = 10_000
 """The listing that a plan was made from serves as the first look for so long, in the call that made it."""
+_LASTING = ("access_denied", "no_such_bucket")
+"""Answers of a whole store that asking again later does not change by itself."""
 HEAD_PHASES = ("latest", "changelog_documents", DOCUMENT_PHASE, "hints")
 """What happens before the first file goes."""
 
@@ -184,6 +196,7 @@ class _Execution:
     def _carry_out(self, pending: Sequence[Action]) -> None:
         total = sum(isinstance(action, Delete) for action in pending)
         grace_ms = self._grace_ms
+        is_new = not self._earlier_runs
         batch: tuple[Action, ...] = ()
         for batch in batches(pending):
             if not _is_head(batch[0]):
@@ -192,22 +205,42 @@ class _Execution:
             self._lease.check()
             if not self._was_just_listed(batch):
                 references = self._looker.look([a for a in pending if isinstance(a, Delete)])
+                if is_new and self._is_overtaken():
+                    return
                 self._keep(pending, references)
+            is_new = False
             self._batch(batch)
             self._env.progress(self._outcome.deleted + self._outcome.already_gone, total)
         if batch and _is_head(batch[-1]) and self._documents_gone:
             # No file goes, so nothing has looked since the documents went; one of them may be a rollback's target.
             self._looker.look(())
 
+    def _is_overtaken(self) -> bool:
+        """Tell whether another maintainer has removed every document of this plan, so that nothing is left to do.
+
+        Raises:
+            StalePlanError: It has removed some of them.
+        """
+        documents = [delete.path for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE]
+        gone = [path for path in documents if path not in self._looker.listed]
+        if gone and len(gone) < len(documents):
+            raise StalePlanError(
+                f"table {self._plan.header.table}: {gone[0]} was expired by another maintainer since the plan was "
+                "made; expected it there",
+                code="overtaken",
+            )
+        return bool(gone)
+
     def _was_just_listed(self, batch: Sequence[Action]) -> bool:
         """Tell whether the listing that the plan was made from serves as the look before the documents go.
 
         What it cannot have seen, the look after the documents does: nothing that cannot be put back has gone by then.
+        No other maintainer can have been here, since the lease is the one that was read before the listing.
         """
         header = self._plan.header
         age_ms = self._env.area.store.now_ms() - header.created_ms
         documents = sum(action.phase == DOCUMENT_PHASE for action in batch)
-        is_fresh = self._is_of_this_call and header.settled and 0 <= age_ms < FRESH_MS
+        is_fresh = self._is_of_this_call and self._lease.is_as_known and header.settled and 0 <= age_ms < FRESH_MS
         return is_fresh and _is_head(batch[0]) and documents <= SINGLE_DELETES
 
     def _wait(self, grace_ms: int) -> None:
@@ -244,7 +277,7 @@ class _Execution:
         try:
             for step in dict.fromkeys(map(_step_of, batch)):
                 for action in batch:
-                    if isinstance(action, Put) and _step_of(action) == step:
+                    if isinstance(action, Put) and _step_of(action) == step and not self._is_past(action):
                         store, key = self._env.stores.resolve(action.path)
                         etag = store.put(key, action.body.encode("utf-8", "surrogateescape"))
                         self._written[action.path] = etag
@@ -258,6 +291,18 @@ class _Execution:
             answered = [delete for delete in deletes if delete.path in results]
             self._outcome += outcome_of(answered, results, len(kept))
             self._ledger.record(answered, results, kept)
+
+    def _is_past(self, action: Put) -> bool:
+        """Tell whether the snapshot that was to become a changelog is gone already.
+
+        An earlier run of this plan has written the changelog before, or others have taken the snapshot, and maybe its
+        changelog and their files as well: it must not return.
+        """
+        if action.phase != "changelog_documents":
+            return False
+        paths = [action.path] if action.path in self._changelogs else self._changelogs
+        folder = f"{branch_dir(self._plan.header.branch)}snapshot/snapshot-"
+        return self._looker.listed.isdisjoint(f"{folder}{_id_of(path)}" for path in paths)
 
     def _check_documents(self, step: str, found: dict[str, DeleteResult]) -> None:
         if step not in (DOCUMENT_PHASE, CONSUMER_PHASE):
@@ -298,7 +343,13 @@ class _Execution:
         for entries in by_store.values():
             store, _ = self._env.stores.resolve(entries[0][0].path)
             requests = [DeleteRequest(key, delete.etag) for delete, key in entries]
-            answers = store.delete(requests)
+            try:
+                answers = store.delete(requests)
+            except StorageError as error:
+                if store is self._env.stores.table or error.code not in _LASTING:
+                    raise
+                # A root outside may be gone for good; the table must not wait for it.
+                answers = [DeleteResult(request.key, error.code) for request in requests]
             results |= {delete.path: answer for (delete, _), answer in zip(entries, answers, strict=True)}
         return results
 
@@ -318,10 +369,13 @@ class _Execution:
 
         That is certain as long as no file went and nobody else was here. Another run or engine may have expired on and
         taken files that only its own snapshots and these shared; then documents return only for a rollback that has
-        left nothing else, or is about to.
+        left nothing else, or is about to. Nor do they return where LATEST was removed: so begins a fast-forward, or the
+        end of a branch, and what was there before is not wanted any more.
         """
-        if self._data_begun or not self._others_were_here:
-            return not self._data_begun
+        if self._data_begun or (self._looker.saw_latest and self._newest() is None):
+            return False
+        if not self._others_were_here:
+            return True
         own = discover(self._env.stores.table, ROOT_FOLDERS).branches.get(self._plan.header.branch)
         if own is None or not own.snapshots:
             return True

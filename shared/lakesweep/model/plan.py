@@ -8,8 +8,24 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 PLAN_FORMAT_VERSION = 1
+PHASES = (
+    "latest",
+    "changelog_documents",
+    "documents",
+    "hints",
+    "data",
+    "changelog",
+    "index",
+    "manifest",
+    "manifest_list",
+    "statistics",
+)
+"""Order of execution; a phase starts when the one before it is complete. Documents go before the first file: what makes
+a plan safe to stop anywhere is this order."""
+_ORDER = ("consumers", *PHASES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +96,7 @@ class PlanHeader:
     policy: Mapping[str, object]
     """The rules in force after table options and arguments met."""
     roots_seen: Mapping[str, str]
-    """Path -> ETag of every root of every branch at planning time."""
+    """Path -> ETag of every root of every branch at planning time, and of the branch's LATEST."""
     end_id: int | None
     """First snapshot id of the branch that survives; no id from here on may vanish while the plan runs."""
     snapshots: Mapping[str, object]
@@ -133,6 +149,23 @@ def content_hash(actions: Sequence[Action]) -> str:
             1 << 256
         )
     return f"{total:064x}"
+
+
+def order_problem(actions: Sequence[Action]) -> str | None:
+    """Say what is wrong with the order of `actions`, `None` when nothing is.
+
+    Phases come as in `PHASES`, and snapshot and changelog documents go in ascending order of their ids.
+    """
+    unknown = next((action.phase for action in actions if action.phase not in _ORDER), None)
+    if unknown is not None:
+        return f"a known phase, found {unknown!r}"
+    for before, after in pairwise(actions):
+        if _ORDER.index(before.phase) > _ORDER.index(after.phase):
+            return f"actions in the order of their phases, found {after.phase} after {before.phase}"
+    ids = [int(action.path.rpartition("-")[2]) for action in actions if action.phase == "documents"]
+    if ids != sorted(ids):
+        return "documents in ascending order of their ids, found another order"
+    return None
 
 
 def count_by_kind(deletes: Sequence[Delete]) -> dict[str, int]:

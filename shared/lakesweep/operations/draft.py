@@ -74,7 +74,7 @@ class Draft:
             code_version=__version__,
             arguments=dict(frame.arguments),
             policy=dict(frame.policy),
-            roots_seen=self.listing.etags(),
+            roots_seen={**self.listing.etags(), **self._latest()},
             end_id=end_id,
             snapshots=dict(frame.snapshots),
             kept=dict(kept or {}),
@@ -87,6 +87,11 @@ class Draft:
             action_count=len(actions),
         )
         return Plan(header, tuple(actions))
+
+    def _latest(self) -> dict[str, str]:
+        """Return path -> ETag of the branch's LATEST, so that a run knows whether somebody has written it since."""
+        document = self.own.hints.get("snapshot/LATEST")
+        return {} if document is None else {document.path: document.etag}
 
     def own_documents(self, refs: Sequence[RootRef]) -> tuple[Root, ...]:
         """Read documents of this branch, all of which must still be there.
@@ -110,7 +115,8 @@ class Draft:
         """Return the external roots of every schema of every branch, when any file is external at all."""
         if not any(is_external(file.path) for file in freed):
             return ()
-        return declared_roots(read_all_schemas(self.table.store, self.listing))
+        store = self.table.store
+        return declared_roots(store.location, read_all_schemas(store, self.listing))
 
 
 def begin(table: Table, operation: str, listing: TableListing | None = None) -> Draft:

@@ -175,8 +175,6 @@ def _execute(table: Table, plan: Plan, begin: _Begin, warnings: tuple[str, ...] 
     area, plan_id = require_area(table), plan.header.plan_id
     started_ms = table.store.now_ms()
     run_id = begin.run_id or new_id(started_ms)
-    env = environment(table, area, plan)
-
     reports: list[RunReport] = []
 
     def store(executed: Executed) -> None:
@@ -191,6 +189,7 @@ def _execute(table: Table, plan: Plan, begin: _Begin, warnings: tuple[str, ...] 
         end_plan(area, plan_id, PlanEnd(executed.status, run_id, (*begin.earlier_runs, run_id)))
 
     try:
+        env = environment(table, area, plan)
         executed = execute(env, plan, Attempt(run_id, end, begin.grace_ms, begin.earlier_runs, begin.lease))
     except RefusedError as error:
         return refused(table, plan.header.operation, error, plan)

@@ -17,7 +17,8 @@ def environment(table: Table, area: ControlArea, plan: Plan) -> Environment:
     """
     roots: tuple[str, ...] = ()
     if any(is_external(action.path) for action in plan.actions):
-        roots = declared_roots(read_all_schemas(table.store, discover(table.store, ("schema", "branch"))))
+        schemas = read_all_schemas(table.store, discover(table.store, ("schema", "branch")))
+        roots = declared_roots(table.store.location, schemas)
     return Environment(
         stores=TableStores(table.store, roots, table.open_store),
         area=area,

@@ -11,23 +11,9 @@ from dataclasses import dataclass
 
 from lakesweep.model.allowed import is_external, may_delete
 from lakesweep.model.facts import Freed, References
-from lakesweep.model.plan import Action, Delete, Put
+from lakesweep.model.plan import PHASES, Action, Delete, Put
 from lakesweep.model.roots import Root
 from lakesweep.model.table_ref import branch_dir
-
-PHASES = (
-    "latest",
-    "changelog_documents",
-    "documents",
-    "hints",
-    "data",
-    "changelog",
-    "index",
-    "manifest",
-    "manifest_list",
-    "statistics",
-)
-"""Order of execution; a phase starts when the one before it is complete."""
 
 _PHASE_OF = {
     "data": "data",

@@ -137,8 +137,8 @@ def read_schema(store: Store, branch: BranchListing) -> TableSchema:
     return schema
 
 
-def read_all_schemas(store: Store, listing: TableListing) -> Iterator[TableSchema]:
-    """Yield every schema of every branch.
+def read_all_schemas(store: Store, listing: TableListing) -> Iterator[tuple[str, TableSchema]]:
+    """Yield every schema of every branch with its path.
 
     Raises:
         RefusedError: One does not parse.
@@ -148,7 +148,7 @@ def read_all_schemas(store: Store, listing: TableListing) -> Iterator[TableSchem
         if isinstance(body, StorageError):
             raise body
         try:
-            yield parse_schema(body.data, path)
+            yield path, parse_schema(body.data, path)
         except FormatError as error:
             raise RefusedError(f"table {store.location}: {error}", code="unreadable_schema") from error
 

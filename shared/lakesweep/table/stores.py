@@ -8,7 +8,7 @@ point a deletion at somebody else's objects.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from lakesweep.errors import RefusedError, UsageError
+from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.uri import normalise_uri
 from lakesweep.model.allowed import is_external
@@ -18,14 +18,28 @@ from lakesweep.storage.store import Store
 _EXTERNAL_OPTIONS = ("data-file.external-paths", "global-index.external-path")
 
 
-def declared_roots(schemas: Iterable[TableSchema]) -> tuple[str, ...]:
-    """Return the normalised external roots that any of `schemas` declares, without closing slashes."""
+def declared_roots(location: str, schemas: Iterable[tuple[str, TableSchema]]) -> tuple[str, ...]:
+    """Return the normalised external roots that any of `schemas` declares, without closing slashes.
+
+    Args:
+        location: The table, for messages.
+        schemas: Each with its path.
+
+    Raises:
+        RefusedError: One declares a root that means nothing, so which files may go cannot be known.
+    """
     found: dict[str, None] = {}
-    for schema in schemas:
+    for path, schema in schemas:
         for option in _EXTERNAL_OPTIONS:
             for item in schema.options.get(option, "").split(","):
                 if item.strip():
-                    found[normalise_uri(item.strip()).rstrip("/")] = None
+                    try:
+                        root = normalise_uri(item.strip())
+                    except FormatError as error:
+                        raise RefusedError(
+                            f"table {location}: {path}, option {option}: {error}", code="bad_option"
+                        ) from error
+                    found[root.rstrip("/")] = None
     return tuple(found)
 
 
