@@ -6,6 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 UV_VERSION := 0.13.8
+VERSITYGW_VERSION := v1.8.0
 
 # The lock holds for these Pythons; the first of them on the path is taken. PYTHON=/path/to/python chooses another.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
@@ -90,6 +91,26 @@ build/engine-classpath.txt: requirements/engine-pom.xml
 		-Dmdep.outputFile=$(CURDIR)/$@.new </dev/null
 	@mv $@.new $@ && touch $@
 	@echo "Its class path is in $@"
+
+.PHONY: versitygw
+versitygw: ## Build versitygw, the second S3 server of the tests (needs Go; minutes, once)
+	@if command -v go >/dev/null; then \
+		$(MAKE) build/versitygw; \
+	else \
+		echo "make versitygw: skipped, Go is needed; the tests that need this server will be skipped too"; \
+	fi
+
+# It depends on this file because the version stands here. Go keeps what it compiled, so a second build takes seconds.
+build/versitygw: Makefile
+	@echo "Building versitygw $(VERSITYGW_VERSION), which takes some minutes the first time"
+	@mkdir -p build
+	@GOBIN=$(CURDIR)/build CGO_ENABLED=0 nice -n 10 \
+		go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION) </dev/null
+	@touch $@
+
+.PHONY: system
+system: install versitygw ## Run the storage and system tests against real S3 servers
+	@$(BIN)/python -m pytest tests/conformance tests/system $(PYTEST_ARGS)
 
 .PHONY: differential
 differential: install jars ## Compare with the Java engine on COUNT random tables

@@ -1,4 +1,8 @@
-"""The stores that one suite holds to the guarantees of `Store`."""
+"""The stores that one suite holds to the guarantees of `Store`.
+
+Where a server is known to do something else than AWS, the test says what it does instead: the day that it changes, the
+test fails and says so.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,30 +12,50 @@ import pytest
 from lakesweep.storage.local import LocalStore
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store
-from tests.support.s3_server import OTHER_ENDPOINT, moto_store, other_store, versioned_bucket
+from tests.support.s3_server import OTHER_ENDPOINT, S3Server, moto_server, other_server
+from tests.support.versitygw import shared_versitygw
 
-STORES: dict[str, Callable[[Path], Store]] = {
-    "memory": lambda folder: MemoryStore(f"memory://{folder.name}"),
-    "local": lambda folder: LocalStore(str(folder / "root")),
-    "moto": lambda _: moto_store("some/prefix"),
-    "moto, whole bucket": lambda _: moto_store(""),
-    **({"other S3": lambda _: other_store()} if OTHER_ENDPOINT else {}),
+SERVERS: dict[str, Callable[[], S3Server]] = {
+    "moto": moto_server,
+    "versitygw": shared_versitygw,
+    **({"other S3": other_server} if OTHER_ENDPOINT else {}),
 }
-
-VERSIONED: dict[str, Callable[[Path], Store]] = {
-    "memory": lambda folder: MemoryStore(f"memory://{folder.name}", versioned=True),
-    "moto": lambda _: moto_store("some/prefix", bucket=versioned_bucket()),
-    "moto, whole bucket": lambda _: moto_store("", bucket=versioned_bucket()),
-}
+WHOLE_BUCKET = "whole bucket"
+ON_SERVERS = [f"{name}{whole}" for name in SERVERS for whole in ("", f", {WHOLE_BUCKET}")]
 
 
-@pytest.fixture(params=STORES)
+def server_of(param: str) -> S3Server | None:
+    """Return the server that a parameter names, `None` for a store without one."""
+    name = param.partition(",")[0]
+    return SERVERS[name]() if name in SERVERS else None
+
+
+@pytest.fixture(params=["memory", "local", *ON_SERVERS])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """An empty store of each kind."""
-    yield STORES[request.param](tmp_path)
+    server = server_of(request.param)
+    if server is not None:
+        yield server.store(_prefix(request.param))
+    else:
+        yield LocalStore(str(tmp_path / "root")) if request.param == "local" else MemoryStore("memory://conformance")
 
 
-@pytest.fixture(params=VERSIONED)
-def versioned(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+@pytest.fixture(params=["memory", *ON_SERVERS])
+def versioned(request: pytest.FixtureRequest) -> Iterator[Store]:
     """An empty store of each kind that keeps versions."""
-    yield VERSIONED[request.param](tmp_path)
+    server = server_of(request.param)
+    if server is not None:
+        yield server.store(_prefix(request.param), bucket=server.bucket(versioned=True))
+    else:
+        yield MemoryStore("memory://conformance", versioned=True)
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> S3Server | None:
+    """The server of the store under test."""
+    used = "store" if "store" in request.fixturenames else "versioned"
+    return server_of(request.node.callspec.params[used])
+
+
+def _prefix(param: str) -> str:
+    return "" if param.endswith(WHOLE_BUCKET) else "some/prefix"

@@ -1,11 +1,16 @@
-"""S3 for tests: moto, served to this process alone, and any other S3 that the environment names."""
+"""S3 for tests: moto, served to this process alone, and other servers that speak S3.
+
+versitygw, a real server beside the simulation, is started by `tests.support.versitygw`.
+"""
 
 import functools
 import itertools
 import logging
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -21,9 +26,61 @@ from lakesweep.storage.s3 import S3Store
 from lakesweep.storage.s3_client import make_client
 
 OTHER_ENDPOINT = os.environ.get("LAKESWEEP_TEST_S3_ENDPOINT", "")
-"""Another S3 to hold to the same guarantees, with LAKESWEEP_TEST_S3_ACCESS_KEY, ..._SECRET_KEY and ..._REGION."""
+"""Another S3 to hold to the same guarantees, with LAKESWEEP_TEST_S3_ACCESS_KEY, ..._SECRET_KEY and ..._REGION.
+..._CHECKS_ETAGS=0 says that it ignores the ETags of a DeleteObjects request."""
 
 _numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class S3Server:
+    """One server, as clients reach it, and how it is known to differ from AWS."""
+
+    name: str
+    endpoint: str
+    access_key: str = "testing"
+    secret_key: str = "testing"
+    region: str = "us-east-1"
+    checks_etags_of_many: bool = True
+    """DeleteObjects spares a key whose ETag is another one than the request says."""
+    deletes_at_once: bool = True
+    """Nothing comes between looking at the condition of a delete and deleting."""
+
+    @property
+    def settings(self) -> StoreSettings:
+        """Return the settings that open stores in it, with the credentials of the environment."""
+        return StoreSettings(endpoint_url=self.endpoint, region=self.region)
+
+    @property
+    def client(self) -> Any:
+        """Return a client of it, with its own credentials."""
+        return _client_of(self)
+
+    def bucket(self, *, versioned: bool = False) -> str:
+        """Make a bucket that nobody used before and return its name."""
+        name = fresh_bucket(self.client)
+        if versioned:
+            self.client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+        return name
+
+    def store(
+        self, prefix: str = "root", *, bucket: str | None = None, counter: RequestCounter | None = None
+    ) -> S3Store:
+        """Return a store in it, in a bucket of its own unless one is given."""
+        return S3Store(bucket or self.bucket(), prefix, self.client, counter)
+
+    def seed(self, bucket: str, objects: Mapping[str, bytes]) -> None:
+        """Put many objects at once."""
+        with ThreadPoolExecutor(8) as pool:
+            found = [pool.submit(self.client.put_object, Bucket=bucket, Key=k, Body=d) for k, d in objects.items()]
+        for each in found:
+            each.result()
+
+
+@functools.cache
+def _client_of(server: S3Server) -> Any:
+    session = boto3.Session(server.access_key, server.secret_key, region_name=server.region)
+    return make_client(endpoint_url=server.endpoint, session=session)
 
 
 @functools.cache
@@ -77,15 +134,21 @@ def seed_moto(bucket: str, keys: Iterable[str], data: bytes = b"x") -> None:
         backend.put_object(bucket, key, data)
 
 
-def other_store(prefix: str = "root") -> S3Store:
-    """Return a store in a new bucket of the S3 that the environment names."""
-    session = boto3.Session(
+def moto_server() -> S3Server:
+    """Return moto as one server among others."""
+    return S3Server("moto", moto_endpoint(), checks_etags_of_many=False)
+
+
+def other_server() -> S3Server:
+    """Return the S3 that the environment names."""
+    return S3Server(
+        "other S3",
+        OTHER_ENDPOINT,
         os.environ.get("LAKESWEEP_TEST_S3_ACCESS_KEY", "testing"),
         os.environ.get("LAKESWEEP_TEST_S3_SECRET_KEY", "testing"),
-        region_name=os.environ.get("LAKESWEEP_TEST_S3_REGION", "us-east-1"),
+        os.environ.get("LAKESWEEP_TEST_S3_REGION", "us-east-1"),
+        checks_etags_of_many=os.environ.get("LAKESWEEP_TEST_S3_CHECKS_ETAGS", "1") != "0",
     )
-    client = make_client(endpoint_url=OTHER_ENDPOINT, session=session)
-    return S3Store(fresh_bucket(client), prefix, client)
 
 
 def _one_at_a_time(server: ThreadedMotoServer) -> None:
