@@ -55,17 +55,31 @@ class Verdict:
         )
 
 
-def run_case(engine: Engine, work: Path, history: History, maintainer: Maintainer) -> Verdict:
+def run_case(
+    engine: Engine,
+    work: Path,
+    history: History,
+    maintainer: Maintainer,
+    half_way: Callable[[Path, Path], object] | None = None,
+) -> Verdict:
     """Write the table of a history, expire it twice and compare.
 
     What ours left of a table with problems stays for inspection, and beside it the copy from before.
+
+    Args:
+        engine: Writes the table and expires it first.
+        work: A folder for all of it.
+        history: What happened to the table.
+        maintainer: Expires it second.
+        half_way: Called with the table and its control location in the middle of the history.
     """
     seconds: dict[str, float] = {}
     table = f"d.{history.space}{history.seed}"
     location = engine.location(table)
     saved = work / "saved" / location.name
     with _clock(seconds, "history"):
-        applied = apply(engine, table, history.steps)
+        control = work / "control" / location.name
+        applied = apply(engine, table, history.steps, half_way and (lambda at: half_way(at, control)))
         ticks = history.expire.older_than_ticks
         call = Call(
             retain_max=history.expire.retain_max,
@@ -89,7 +103,7 @@ def run_case(engine: Engine, work: Path, history: History, maintainer: Maintaine
             reference = listing(location)
             restore(saved, location)
     with _clock(seconds, "ours"):
-        answer = maintainer(location, call, work / "control" / location.name)
+        answer = maintainer(location, call, control)
     with _clock(seconds, "comparison"):
         evidence = Evidence(
             before=before,

@@ -2,6 +2,8 @@
 
 `LAKESWEEP_DIFFERENTIAL_COUNT` says how many, `LAKESWEEP_DIFFERENTIAL_SEED` which one is first (`random` draws it). To
 them come a quarter as many with everything that a table can have: branches, changelogs, external paths, wrong hints.
+Every other table was planned for once before, in the middle of its history, so that what is remembered between runs is
+old when it is used.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from tests.differential.history import BASE, FULL, Space, make_history
 
 pytestmark = pytest.mark.differential
 
-COUNT = int(os.environ.get("LAKESWEEP_DIFFERENTIAL_COUNT") or 60)
+COUNT = int(os.environ.get("LAKESWEEP_DIFFERENTIAL_COUNT") or 120)
 SEED_TEXT = os.environ.get("LAKESWEEP_DIFFERENTIAL_SEED") or "20260101"
 FIRST_SEED = random.randrange(10**9) if SEED_TEXT == "random" else int(SEED_TEXT)
 
@@ -33,6 +35,12 @@ def expire(location: Path, call: ours.Call, control: Path) -> ours.Answer:
     return ours.expire(location, call, control=control)
 
 
+def plan(location: Path, control: Path) -> None:
+    """Read the table as it is, and remember it."""
+    argv = ["expire-snapshots", str(location), "--json", "--control", str(control), "--retain-max=1", "--retain-min=1"]
+    ours.run(argv)
+
+
 CASES = [
     pytest.param(space, seed, id=f"{space.name}-{seed}")
     for space, count in ((BASE, COUNT), (FULL, -(-COUNT // 4)))
@@ -42,6 +50,6 @@ CASES = [
 
 @pytest.mark.parametrize(("space", "seed"), CASES)
 def test_the_same_files_survive(engine: Engine, verdicts: list[Verdict], work: Path, space: Space, seed: int) -> None:
-    verdict = run_case(engine, work, make_history(seed, space), expire)
+    verdict = run_case(engine, work, make_history(seed, space), expire, plan if seed % 2 else None)
     verdicts.append(verdict)
     assert not verdict.problems, str(verdict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -28,12 +28,23 @@ class Applied:
     """The instant just after the last commit, after the table was dated anew."""
 
 
-def apply(engine: Engine, table: str, steps: Sequence[Step]) -> Applied:
-    """Write a history as `table` and date its commits anew, ending now."""
+def apply(
+    engine: Engine, table: str, steps: Sequence[Step], half_way: Callable[[Path], object] | None = None
+) -> Applied:
+    """Write a history as `table` and date its commits anew, ending now.
+
+    Args:
+        engine: The writer.
+        table: Its name.
+        steps: What happens to it.
+        half_way: Called with the table's folder in the middle of the history.
+    """
     location = engine.location(table)
     anchor_ms = int(time.time() * 1000)
     applied: list[Step] = []
-    for step in steps:
+    for number, step in enumerate(steps):
+        if half_way is not None and number == len(steps) // 2 and location.exists():
+            half_way(location)
         resolved = _resolve(step, location)
         if resolved is None:
             continue
