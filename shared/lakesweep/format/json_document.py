@@ -113,6 +113,20 @@ def require_file_name(document: dict[str, object], field: str, path: str) -> str
     return check_file_name(require_str(document, field, path), path, field)
 
 
+def check_field_names(document: dict[str, object], known: frozenset[str], path: str) -> None:
+    """Refuse a field that is a known one but for one character, where that one is absent.
+
+    A flipped bit in the name of an optional field would otherwise read as its absence: a snapshot without index files.
+    Fields of later versions have other names and are let pass.
+    """
+    absent = known - document.keys()
+    sizes = frozenset(map(len, absent))
+    for name in (name for name in document.keys() - known if len(name) in sizes):
+        for like in absent:
+            if len(name) == len(like) and sum(map(str.__ne__, name, like)) == 1:
+                raise FormatError(f"{path}: expected the field {like}, found {describe(name)}")
+
+
 def check_str(value: object, path: str, field: str) -> str:
     """Return `value` if it is a text that UTF-8 can hold: JSON's escapes can spell half a character."""
     if not isinstance(value, str):

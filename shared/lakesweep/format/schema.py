@@ -13,6 +13,8 @@ from lakesweep.format.data_type import DataField, DataType, parse_fields
 
 LATEST_VERSION = 3
 
+_FIELDS = frozenset(("version", "id", "fields", "partitionKeys", "primaryKeys", "options", "timeMillis", "comment"))
+
 __all__ = ["DataField", "DataType", "TableSchema", "parse_schema"]
 
 
@@ -45,6 +47,7 @@ def parse_schema(body: bytes, path: str) -> TableSchema:
         UnsupportedFormatError: A later version wrote it, or a column has a type that is not known here.
     """
     document = json_document.parse_object(body, path)
+    json_document.check_field_names(document, _FIELDS, path)
     version = json_document.get_int(document, "version", path)
     version = 1 if version is None else version
     if version > LATEST_VERSION:

@@ -13,6 +13,14 @@ LATEST_VERSION = 3
 """Documents up to this version are read; the first ones carried none."""
 
 _NO_WATERMARK = -(1 << 63)
+_FIELDS = frozenset(
+    (
+        "version", "id", "schemaId", "baseManifestList", "baseManifestListSize", "deltaManifestList",
+        "deltaManifestListSize", "changelogManifestList", "changelogManifestListSize", "indexManifest", "commitUser",
+        "commitIdentifier", "commitKind", "timeMillis", "totalRecordCount", "deltaRecordCount", "changelogRecordCount",
+        "watermark", "statistics", "uuid", "nextRowId", "operation", "tagCreateTime", "tagTimeRetained",
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,7 @@ def parse_snapshot(body: bytes, path: str) -> Snapshot:
 
 def snapshot_of(document: dict[str, object], path: str) -> Snapshot:
     """Read a snapshot from a parsed document, such as a tag's, that may have more fields."""
+    json_document.check_field_names(document, _FIELDS, path)
     return Snapshot(
         version=_supported_version(document, path),
         id=_non_negative(document, "id", path),

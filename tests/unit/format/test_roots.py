@@ -127,6 +127,18 @@ def test_damaged_snapshots(changes: dict[str, object]) -> None:
         parse_snapshot(body(**changes), "p")
 
 
+@pytest.mark.parametrize("field", ["indexManifest", "statistics", "changelogManifestList", "baseManifestListSize"])
+def test_a_flipped_bit_in_the_name_of_a_field_is_not_its_absence(field: str) -> None:
+    text = json.dumps(DOCUMENT | {"changelogManifestList": "manifest-list-a-2"})
+    assert parse_snapshot(text.encode(), "snapshot/snapshot-4")
+    for place in range(len(field)):
+        for bit in range(7):
+            flipped = chr(ord(field[place]) ^ 1 << bit)
+            damaged = text.replace(f'"{field}"', f'"{field[:place]}{flipped}{field[place + 1 :]}"')
+            with pytest.raises(FormatError, match="snapshot-4"):
+                parse_snapshot(damaged.encode(), "snapshot/snapshot-4")
+
+
 def test_every_cut_is_noticed() -> None:
     whole = body()
     for end in range(len(whole)):

@@ -45,6 +45,13 @@ def test_a_schema() -> None:
     assert dict(found.options) == {"bucket": "2"}
 
 
+@pytest.mark.parametrize("field", ["partitionKeys", "primaryKeys", "options", "version"])
+def test_a_flipped_bit_in_the_name_of_a_field_is_not_its_absence(field: str) -> None:
+    body = json.dumps(DOCUMENT).replace(f'"{field}"', f'"{field[:-1]}{chr(ord(field[-1]) ^ 1)}"')
+    with pytest.raises(FormatError, match=f"expected the field {field}"):
+        parse_schema(body.encode(), "schema/schema-2")
+
+
 def test_options_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         schema().options["bucket"] = "3"  # type: ignore[index]
