@@ -7,7 +7,7 @@ one.
 from typing import NamedTuple
 
 from lakesweep.errors import FormatError
-from lakesweep.format.json_document import check_file_name
+from lakesweep.format.json_document import check_file_name, describe
 from lakesweep.format.metadata_file import check_version, read_rows
 from lakesweep.format.projection import Row, Want
 from lakesweep.format.uri import check_external_path
@@ -68,12 +68,13 @@ def _entry(row: Row, path: str) -> IndexEntry:
     if kind != 0:
         raise FormatError(f"{path}: expected only additions in an index manifest, found the kind {kind}")
     if size < 0 or row_count < 0:
-        raise FormatError(f"{path}: expected a size and row count of {name}, found {size} and {row_count}")
+        raise FormatError(f"{path}: expected a size and row count of {describe(name)}, found {size} and {row_count}")
     check_file_name(name, path, "_FILE_NAME")
     if external_path is not None:
         check_external_path(external_path, path, "_EXTERNAL_PATH")
     for data_file, offset, length, _ in vectors or ():
         check_file_name(data_file, path, "f0")
         if offset < 0 or length < 0:
-            raise FormatError(f"{path}: expected the place of the vector of {data_file}, found {offset}, {length}")
+            found = f"{offset}, {length}"
+            raise FormatError(f"{path}: expected the place of the vector of {describe(data_file)}, found {found}")
     return IndexEntry(partition, bucket, index_type, name, size, row_count, external_path, vectors or ())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lakesweep.errors import FormatError
-from lakesweep.format.json_document import check_file_name
+from lakesweep.format.json_document import check_file_name, describe
 from lakesweep.format.metadata_file import check_version, read_rows
 from lakesweep.format.projection import Row, Want
 from lakesweep.format.uri import check_external_path
@@ -116,10 +116,10 @@ def _entries(rows: Iterator[Row], path: str) -> Iterator[ManifestEntry]:
         if version != VERSION:
             check_version(version, VERSION, path)
         if kind != ADD and kind != DELETE:
-            raise FormatError(f"{path}: expected the kind 0 or 1 of {name}, found {kind}")
+            raise FormatError(f"{path}: expected the kind 0 or 1 of {describe(name)}, found {kind}")
         if bucket < POSTPONE_BUCKET or level < 0 or size < 0 or row_count < 0:
             raise FormatError(
-                f"{path}: expected a bucket, level, size and row count of {name}, "
+                f"{path}: expected a bucket, level, size and row count of {describe(name)}, "
                 f"found {bucket}, {level}, {size} and {row_count}"
             )
         # Nearly every name passes these cheap looks; a name of 255 characters takes at most 1 020 bytes.

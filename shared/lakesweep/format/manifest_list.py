@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from lakesweep.errors import FormatError
-from lakesweep.format.json_document import check_file_name
+from lakesweep.format.json_document import check_file_name, describe
 from lakesweep.format.metadata_file import check_version, read_rows
 from lakesweep.format.projection import Row, Want
 
@@ -65,7 +65,9 @@ def _meta(row: Row, path: str) -> ManifestMeta:
     version, name, size, added, deleted, schema_id, stats, extra_files, *ranges = row
     check_version(version, VERSION, path)
     if min(size, added, deleted) < 0:
-        raise FormatError(f"{path}: expected a size and counts of {name}, found {size}, {added} and {deleted}")
+        raise FormatError(
+            f"{path}: expected a size and counts of {describe(name)}, found {size}, {added} and {deleted}"
+        )
     partition_min, partition_max = stats or (None, None)
     return ManifestMeta(
         check_file_name(name, path, "_FILE_NAME"),

@@ -348,3 +348,28 @@ def test_entries_come_block_by_block() -> None:
     tracemalloc.stop()
     assert peak < 4 << 20
     assert time.monotonic() - started < 20
+
+
+LONG_NAME = "data\n\0" + "x" * 5000
+
+
+@pytest.mark.parametrize(
+    ("read", "schema", "record"),
+    [
+        (read_manifest, NEW_MANIFEST, manifest_record(LONG_NAME, **LATER, _LEVEL=-1)),
+        (read_manifest, NEW_MANIFEST, manifest_record(LONG_NAME, **LATER, kind=2)),
+        (read_manifest_list, MANIFEST_LIST, list_record(LONG_NAME, _FILE_SIZE=-1)),
+        (read_index_manifest, index_schema(), index_record(LONG_NAME, _ROW_COUNT=-1)),
+        (
+            read_index_manifest,
+            index_schema(),
+            index_record(_DELETIONS_VECTORS_RANGES=[{"f0": "x" * 1000, "f1": -1, "f2": 0}]),
+        ),
+    ],
+)
+def test_a_damaged_name_does_not_spoil_the_message(read: Reader, schema: Schema, record: dict[str, Any]) -> None:
+    """It may hold line breaks, or be as long as the file."""
+    with pytest.raises(FormatError) as raised:
+        list(read(avro_file(schema, [record]), "manifest/m"))
+    assert str(raised.value).isprintable()
+    assert len(str(raised.value)) < 300
