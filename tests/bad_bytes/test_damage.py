@@ -1,0 +1,33 @@
+"""Metadata that is cut, flipped or swapped costs no root a file, and is said plainly."""
+
+import os
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from tests.bad_bytes import damage
+from tests.bad_bytes.judge import Case, judge_all
+from tests.bad_bytes.worlds import BUILT, FIXTURES, World, built_world, fixture_world
+
+FLIPS = None if os.environ.get("LAKESWEEP_BAD_BYTES") == "all" else 10
+"""Bits of each file that are flipped; `make bad-bytes` flips all."""
+
+
+@pytest.fixture(params=[*BUILT, *FIXTURES])
+def world(request: pytest.FixtureRequest) -> World:
+    if request.param in BUILT:
+        return built_world(request.param)
+    if "orc" in request.param:
+        pytest.importorskip("pyarrow")
+    return fixture_world(request.getfixturevalue("fixtures_dir"), request.param)
+
+
+@pytest.mark.parametrize("cases", [damage.cuts, damage.swaps, damage.removals])
+def test_damage(world: World, cases: Callable[[World], Iterable[Case]]) -> None:
+    tally = judge_all(world, cases(world))
+    tally.check()
+    assert not tally.excused["value"]
+
+
+def test_flips(world: World) -> None:
+    judge_all(world, damage.flips(world, FLIPS)).check()
