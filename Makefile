@@ -116,6 +116,23 @@ system: install versitygw ## Run the storage and system tests against real S3 se
 differential: install jars ## Compare with the Java engine on COUNT random tables
 	@$(if $(COUNT),LAKESWEEP_DIFFERENTIAL_COUNT=$(COUNT) )$(BIN)/python -m pytest tests/differential $(PYTEST_ARGS)
 
+.PHONY: bad-bytes
+bad-bytes: install ## Flip every bit of the metadata of every test table, hours of work (PYTEST_ARGS="-k name")
+	@LAKESWEEP_BAD_BYTES=all $(BIN)/python -m pytest tests/bad_bytes --timeout=0 $(PYTEST_ARGS)
+
+# atheris is no part of the lock: it has wheels for CPython on x86_64 Linux alone. SECONDS is for all targets together.
+SECONDS ?= 60
+.PHONY: fuzz
+fuzz: install build/fuzz/packages/.installed ## Fuzz every decoder for SECONDS (60) in all, or some: TARGETS="avro orc"
+	@PYTHONPATH=build/fuzz/packages:. $(BIN)/python -m tests.fuzz.run \
+		--seconds $(SECONDS) $(TARGETS)
+
+build/fuzz/packages/.installed: requirements/fuzz.txt .venv/.locked
+	@rm -rf build/fuzz/packages && mkdir -p build/fuzz/packages
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --target build/fuzz/packages \
+		--only-binary :all: --require-hashes -r requirements/fuzz.txt
+	@touch $@
+
 .PHONY: clean
 clean: ## Remove everything that these commands made
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
