@@ -22,7 +22,9 @@ MAX_NAME_BYTES = 1024
 _SEPARATORS = (b"{", b"[", b",", b":")
 # Possessive, and the closing quote is optional: one pass however the quotes are placed.
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Control characters, and what turns or breaks a line where a name is printed."""
 
 
 def parse_object(body: bytes, path: str) -> dict[str, object]:
@@ -148,7 +150,7 @@ def check_file_name(name: str, path: str, field: str) -> str:
         size = len(name.encode("utf-8"))
     except UnicodeEncodeError:
         size = 0
-    if not 0 < size <= MAX_NAME_BYTES or name in (".", "..") or "/" in name or _CONTROL.search(name):
+    if not 0 < size <= MAX_NAME_BYTES or name in (".", "..") or "/" in name or _INVISIBLE.search(name):
         raise wrong_type(path, field, "a plain file name", name)
     return name
 

@@ -108,7 +108,24 @@ def test_plain_file_names(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "a/b", "/a", "../a", "a\0", "a\n", "\x7f", "\x85", "a" * 1025, "é" * 513, "\ud800"]
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "a/b",
+        "/a",
+        "../a",
+        "a\0",
+        "a\n",
+        "\x7f",
+        "\x85",
+        "a" * 1025,
+        "é" * 513,
+        "\ud800",
+        "a\u202e",
+        "\ufeff",
+    ],
 )
 def test_other_file_names_are_damage(name: str) -> None:
     with pytest.raises(FormatError, match=r"^p: expected a plain file name in f, found"):
