@@ -52,9 +52,10 @@ def _check(body: bytes) -> None:
     if tail.get(_TAIL_MAGIC) != [MAGIC]:
         raise _BrokenFrameError("no magic in its tail")
     footer_size, metadata_size = _number(tail, _TAIL_FOOTER_SIZE), _number(tail, _TAIL_METADATA_SIZE)
-    if (compression := _number(tail, _TAIL_COMPRESSION)) not in _DECOMPRESSED_HERE:
-        return  # pyarrow survives damage in these.
+    compression = _number(tail, _TAIL_COMPRESSION)
     chunks = _Chunks(compression, _number(tail, _TAIL_CHUNK_SIZE))
+    if compression not in _DECOMPRESSED_HERE:
+        return  # pyarrow survives damage in these, but for a chunk size that no memory holds.
     footer_start = tail_start - footer_size
     footer = _message(chunks.read(_section(body, footer_start, footer_size)))
     chunks.read(_section(body, footer_start - metadata_size, metadata_size))

@@ -118,6 +118,18 @@ def test_damage(compression: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(path for path in sys.path)})
 
 
+@pytest.mark.parametrize("compression", ["snappy", "lz4"])
+def test_no_memory_is_asked_for_an_absurd_chunk_size(compression: str) -> None:
+    """Found by fuzzing: pyarrow took it at its word, and the process ended."""
+    body = orc_file([stamped()], compression)
+    tail = body[-1 - body[-1] : -1]
+    assert tail.count(b"\x18\x80\x80\x04") == 1, "65 536 in the field 3"
+    absurd = tail.replace(b"\x18\x80\x80\x04", b"\x18" + b"\xff" * 8 + b"\x51")
+    damaged = body[: -1 - len(tail)] + absurd + bytes((len(absurd),))
+    with pytest.raises(FormatError, match="compression chunks of"):
+        orc_frame.check_frame(damaged, "m")
+
+
 def test_a_frame_without_pyarrow() -> None:
     """The frame is judged by our own code."""
     body = orc_file([stamped()])
