@@ -1,0 +1,166 @@
+"""Metadata that is whole and hostile: names that lead elsewhere, lists that repeat themselves, counts that lie."""
+
+import io
+import json
+import os
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import fastavro
+import pytest
+
+from tests.bad_bytes.judge import Case, judge_all
+from tests.bad_bytes.worlds import World, built_world
+
+SAMPLE = 5
+"""Values that each file gets; `make bad-bytes` gives all to all."""
+THOROUGH = os.environ.get("LAKESWEEP_BAD_BYTES") == "all"
+
+WORLDS = ("appends", "keys", "changes")
+
+NAMES = (
+    "", ".", "..", "../snapshot/snapshot-5", "../../other/t/f", "/etc/passwd", "/", "s3://other/b/f", "a/b", "a\0b",
+    "a\nb", "a\x7fb", "x" * 1025, "x" * 4096, "é" * 2000, "%2e%2e", "%2e%2e%2fsnapshot%2fsnapshot-5",
+    "snapshot/snapshot-5", "snapshot-5", "snapshot-6", "schema-0", "tag-first", "LATEST", "branch-side",
+    "branch/branch-side/tag/tag-second", "\\..\\x", "*", "~", "\u202e", "\ufeff", " ", "bucket-0",
+)  # fmt: skip
+EXTERNAL = (
+    "s3://other/b/f", "s3://other/b/../t/f", "/etc/passwd", "file:///etc/passwd", "memory://outside/p",
+    "memory://outside/p/../q/f", "memory://bucket/db.db/t/snapshot/snapshot-6", "memory://bucket/db.db/t/bucket-0/x",
+    "", "x", "memory://outside/p/\0", "memory://outside/p/" + "x" * 5000, "memory://outside/p/%2e%2e/f",
+)  # fmt: skip
+
+LIES = (-1, 0, 1, 2, 127, 1 << 31, (1 << 63) - 1)
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def _changed_records(body: bytes, change: Change, *, all_records: bool = False) -> bytes:
+    reader = fastavro.reader(io.BytesIO(body))
+    records = [dict(record) for record in reader]
+    for record in records if all_records else records[:1]:
+        change(record)
+    return _avro(reader.writer_schema, records, str(reader.codec))
+
+
+def _avro(schema: Any, records: list[dict[str, Any]], codec: str) -> bytes:
+    target = io.BytesIO()
+    fastavro.writer(target, schema, records, codec=codec, sync_marker=b"s" * 16)
+    return target.getvalue()
+
+
+def _with_true_sizes(world: World, path: str, body: bytes) -> dict[str, bytes | None]:
+    """Return the change, with every list and document changed so that the sizes that they state stay true."""
+    changes: dict[str, bytes | None] = {path: body}
+    name = path.rpartition("/")[2]
+    for other in (other for other in world.metadata if "/manifest-list-" in other and name != other):
+        reader = fastavro.reader(io.BytesIO(world.body(other)))
+        records = [dict(record) for record in reader]
+        if any(record["_FILE_NAME"] == name for record in records):
+            for record in records:
+                if record["_FILE_NAME"] == name:
+                    record["_FILE_SIZE"] = len(body)
+            changes |= _with_true_sizes(world, other, _avro(reader.writer_schema, records, str(reader.codec)))
+    for root in world.needs:
+        if root in world.objects:
+            document = json.loads(changes.get(root) or world.body(root))
+            for which in ("base", "delta", "changelog"):
+                if document.get(f"{which}ManifestList") == name:
+                    document[f"{which}ManifestListSize"] = len(body)
+                    changes[root] = json.dumps(document).encode()
+    return changes
+
+
+def _cases(world: World, part: str, fields: tuple[str, ...], values: tuple[object, ...]) -> Iterator[Case]:
+    for path in (path for path in world.metadata if part in path):
+        for field in fields:
+            chosen = values if THOROUGH else random.Random(path).sample(values, min(SAMPLE, len(values)))
+            for value in chosen:
+
+                def change(record: dict[str, Any], field: str = field, value: object = value) -> None:
+                    where = record if field in record else record.get("_FILE", {})
+                    if field in where:
+                        where[field] = [value] if field == "_EXTRA_FILES" else value
+
+                try:
+                    body = _changed_records(world.body(path), change)
+                except Exception:
+                    continue  # the writer does not write this
+                if body != world.body(path):
+                    name = f"{path} with {field} {str(value)[:60]!r}"
+                    yield Case(name, _with_true_sizes(world, path, body), is_forged=True)
+
+
+@pytest.fixture(params=WORLDS)
+def world(request: pytest.FixtureRequest) -> World:
+    return built_world(request.param)
+
+
+@pytest.mark.parametrize("part", ["/manifest-list-", "/manifest-", "/index-manifest-"])
+def test_hostile_names(world: World, part: str) -> None:
+    paths = [path for path in world.metadata if part in path]
+    if not paths:
+        pytest.skip("no such files in this table")
+    tally = judge_all(world, _cases(world, part, ("_FILE_NAME", "_EXTRA_FILES"), NAMES))
+    tally.check()
+
+
+def test_hostile_external_paths() -> None:
+    tally = judge_all(built_world("keys"), _cases(built_world("keys"), "/manifest-", ("_EXTERNAL_PATH",), EXTERNAL))
+    tally.check()
+
+
+@pytest.mark.parametrize(
+    "field", ["baseManifestList", "deltaManifestList", "changelogManifestList", "indexManifest", "statistics"]
+)
+def test_hostile_names_in_documents(world: World, field: str) -> None:
+    def cases() -> Iterator[Case]:
+        for root in (root for root in sorted(world.needs) if root in world.objects):
+            for name in NAMES if THOROUGH else random.Random(root).sample(NAMES, SAMPLE):
+                document = json.loads(world.body(root)) | {field: name}
+                yield Case(f"{root} with {field} {name[:60]!r}", {root: json.dumps(document).encode()}, is_forged=True)
+
+    judge_all(world, cases()).check()
+
+
+@pytest.mark.parametrize("field", ["_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES", "_VERSION", "_KIND"])
+def test_lies_about_counts_and_sizes(world: World, field: str) -> None:
+    """Sizes that lists state, and numbers of entries, are held against the manifest: no lie costs a file."""
+    part = "/manifest-" if field == "_KIND" else "/manifest-list-"
+    tally = judge_all(world, _cases(world, part, (field,), LIES))
+    tally.check()
+    assert not tally.excused
+
+
+def test_lists_that_repeat_or_reorder(world: World) -> None:
+    def cases() -> Iterator[Case]:
+        for path in (path for path in world.metadata if "/manifest-list-" in path):
+            reader = fastavro.reader(io.BytesIO(world.body(path)))
+            records = [dict(record) for record in reader]
+            for name, changed in (
+                ("twice", records * 2),
+                ("a thousand times", records * 1000),
+                ("backwards", records[::-1]),
+                ("the first twice", records[:1] * 2 + records[1:]),
+            ):
+                if changed != records:
+                    body = _avro(reader.writer_schema, changed, str(reader.codec))
+                    yield Case(f"{path} with its manifests {name}", _with_true_sizes(world, path, body), is_forged=True)
+
+    judge_all(world, cases()).check()
+
+
+def test_manifests_that_repeat_or_reorder(world: World) -> None:
+    def cases() -> Iterator[Case]:
+        for path in (path for path in world.metadata if "/manifest-" in path and "-list-" not in path):
+            reader = fastavro.reader(io.BytesIO(world.body(path)))
+            records = [dict(record) for record in reader]
+            for name, changed in (("twice", records * 2), ("backwards", records[::-1])):
+                if changed != records:
+                    body = _avro(reader.writer_schema, changed, str(reader.codec))
+                    yield Case(f"{path} with its entries {name}", _with_true_sizes(world, path, body), is_forged=True)
+
+    tally = judge_all(world, cases())
+    tally.check()
+    assert not tally.excused
