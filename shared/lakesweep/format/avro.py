@@ -21,10 +21,16 @@ from lakesweep.format.json_document import describe, parse_value
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
 
-MAX_BLOCK_BYTES = 64 << 20
+MAX_BLOCK_BYTES = 16 << 20
 """Of one decompressed block. Writers close a block at 16 to 64 KB."""
 MAX_TOTAL_BYTES = 1 << 30
 """Of all decompressed blocks: about two million entries. Writers start a new manifest at 8 MB, compressed."""
+MAX_RATIO = 300
+"""A file may unpack to this many times its size, and `MAX_BLOCK_BYTES` more. Entries that differ in nothing but a
+counter in their names reach 90."""
+MIN_RECORD_BYTES = 48
+"""Records are this long on average, `FREE_RECORDS` aside: each holds the name of a file with a UUID in it."""
+FREE_RECORDS = 1000
 ZSTD_WINDOW_LOG = 27
 """A decompressor may need 128 MiB for its window, the limit that zstd itself recommends."""
 
@@ -60,7 +66,8 @@ class AvroFile:
             FormatError: A block does not decompress, or to more than this module allows.
         """
         decompress = _codec(self.codec, self.path)
-        left = MAX_TOTAL_BYTES
+        left = total = min(MAX_TOTAL_BYTES, MAX_BLOCK_BYTES + MAX_RATIO * len(self._body))
+        records = 0
         for count, start, end in self._spans:
             limit = min(MAX_BLOCK_BYTES, left)
             try:
@@ -78,6 +85,13 @@ class AvroFile:
                     f"{self.path}: expected at most {len(data)} records in the block at byte {start}, found {count}"
                 )
             left -= len(data)
+            records += count
+            # A record of a few bytes takes hundreds in memory.
+            if records > FREE_RECORDS + (total - left) // MIN_RECORD_BYTES:
+                raise FormatError(
+                    f"{self.path}: expected records of {MIN_RECORD_BYTES} bytes or more, "
+                    f"found {records} in {total - left} bytes"
+                )
             yield count, data
 
 

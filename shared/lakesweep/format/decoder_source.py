@@ -58,6 +58,10 @@ def long_tail(buf: bytes, pos: int, number: int) -> tuple[int, int]:
     raise BrokenRecordError("a number beyond 64 bits")
 
 
+MAX_ITEMS = 300_000
+"""Of all arrays and maps of one block that are kept: what a block of the largest size could hold of file names."""
+
+
 class DecoderWriter:
     """Writes the source of one decoder, line by line."""
 
@@ -71,7 +75,7 @@ class DecoderWriter:
         """Return the source of a decoder for records of `root`."""
         self._add("def decode(buf, count):")
         self._depth += 1
-        self._add("size = len(buf)", "pos = 0", "rows = []", "for _ in range(count):")
+        self._add("size = len(buf)", "pos = 0", "rows = []", f"room = {MAX_ITEMS}", "for _ in range(count):")
         self._depth += 1
         row = self._value(root, want)
         self._add(f"rows.append({row})")
@@ -258,6 +262,9 @@ class DecoderWriter:
         self._depth -= 1
         self._add(f"if {left} > size - pos:")
         self._broken("more items than bytes", indent=1)
+        if not skip:
+            self._add(f"room -= {left}", "if room < 0:")
+            self._broken(f"more than {MAX_ITEMS} items", indent=1)
         self._add(f"for _ in range({left}):")
         self._depth += 1
         self._add("pass")

@@ -180,7 +180,7 @@ def test_a_bomb_is_refused(codec: str) -> None:
     bomb = (zstd_of if codec == "zstandard" else deflate)(bytes(256 << 20))
     started = time.monotonic()
     tracemalloc.start()
-    with pytest.raises(FormatError, match="expected a block of at most 67108864 bytes"):
+    with pytest.raises(FormatError, match="expected a block of at most 16777216 bytes"):
         blocks(container(SCHEMA, [(1, bomb)], codec.encode()))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -194,6 +194,20 @@ def test_many_blocks_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(blocks(container(SCHEMA, [block] * 2, b"zstandard"))) == 2
     with pytest.raises(FormatError, match="expected a block of at most 500 bytes"):
         blocks(container(SCHEMA, [block] * 3, b"zstandard"))
+
+
+@pytest.mark.parametrize("blocks_of_it", [1, 1000])
+def test_tiny_records_cannot_become_many_objects(blocks_of_it: int) -> None:
+    """Two bytes of a record would be hundreds in memory, and compress to nothing."""
+    block = (8_000_000 // blocks_of_it, zstd_of(bytes(16_000_000 // blocks_of_it)))
+    with pytest.raises(FormatError, match="expected records of 48 bytes or more"):
+        blocks(container(SCHEMA, [block] * blocks_of_it, b"zstandard"))
+
+
+def test_what_a_file_unpacks_to_depends_on_its_size() -> None:
+    block = (1, zstd_of(bytes(8 << 20)))
+    with pytest.raises(FormatError, match="expected a block of at most"):
+        blocks(container(SCHEMA, [block] * 4, b"zstandard"))
 
 
 def test_a_huge_zstd_window_is_refused() -> None:
