@@ -133,6 +133,12 @@ build/fuzz/packages/.installed: requirements/fuzz.txt .venv/.locked
 		--only-binary :all: --require-hashes -r requirements/fuzz.txt
 	@touch $@
 
+# --- benchmarks: each writes benchmarks/results/NAME.json and NAME.md (ARGS=--help shows what can be chosen) -----------
+
+.PHONY: bench-expire
+bench-expire: install jars ## Measure expire_snapshots beside the Java engine
+	@$(BIN)/python -m benchmarks.expire $(ARGS)
+
 .PHONY: clean
 clean: ## Remove everything that these commands made
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
