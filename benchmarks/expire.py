@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.engine import MeasuredEngine, engine_version, java_version, s3_classpath, s3_options
 from benchmarks.ours import Worker, command_line
-from benchmarks.results import Bar, bars_table, machine, mib, seconds, summary, table, write
+from benchmarks.results import Bar, bars_json, bars_table, machine, mib, seconds, summary, table, write
 from benchmarks.servers import S3, SCRATCH, s3_server
 from benchmarks.tables import RECIPES, Recipe, table_folder
 
@@ -314,13 +314,9 @@ def main() -> None:
         "All S3 requests of both sides go through the same counting proxy, which holds each back for the stated time."
     )
     verdict = ["## What was asked for", bars_table(bars)] if bars else []
-    document = {"cases": results, "bars": [_bar_json(bar) for bar in bars]}
+    document = {"cases": results, "bars": bars_json(bars)}
     title, is_whole = "Expire snapshots, beside the Java engine", asked.cases == CASES
     write("expire", title, setting, document, [method, *verdict, *pages], is_whole=is_whole)
-
-
-def _bar_json(bar: Bar) -> dict[str, Any]:
-    return {"what": bar.what, "asked": bar.asked, "measured": bar.measured, "met": bar.is_met}
 
 
 if __name__ == "__main__":

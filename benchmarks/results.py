@@ -101,6 +101,11 @@ def bars_table(bars: Iterable[Bar]) -> str:
     )
 
 
+def bars_json(bars: Iterable[Bar]) -> list[dict[str, Any]]:
+    """Return the bars as JSON."""
+    return [{"what": bar.what, "asked": bar.asked, "measured": bar.measured, "met": bar.is_met} for bar in bars]
+
+
 def write(
     name: str,
     title: str,
