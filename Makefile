@@ -139,6 +139,18 @@ build/fuzz/packages/.installed: requirements/fuzz.txt .venv/.locked
 bench-expire: install jars ## Measure expire_snapshots beside the Java engine
 	@$(BIN)/python -m benchmarks.expire $(ARGS)
 
+.PHONY: bench-decode
+bench-decode: install jars ## Measure the decoding of a manifest beside fastavro
+	@$(BIN)/python -m benchmarks.decode $(ARGS)
+
+.PHONY: bench-memory
+bench-memory: install ## Measure plan and show on a table of a million files (needs 3 GB of disk)
+	@$(BIN)/python -m benchmarks.memory $(ARGS)
+
+.PHONY: bench-list
+bench-list: install ## Measure listing 100 000 keys beside boto3
+	@$(BIN)/python -m benchmarks.list $(ARGS)
+
 .PHONY: clean
 clean: ## Remove everything that these commands made
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -34,6 +34,9 @@ class Bar:
 
 def machine() -> dict[str, Any]:
     """Describe where and with what this runs."""
+    package = Path(lakesweep.__file__).resolve()
+    if not package.is_relative_to(PROJECT):
+        raise SystemExit(f"benchmarks: expected the package of this repository, found {package}; run `make install`")
     processors = Path("/proc/cpuinfo").read_text().splitlines()
     memory = Path("/proc/meminfo").read_text().split()
     return {

@@ -39,12 +39,12 @@ class S3:
     proxied: str
     """The endpoint that counts, for what is measured."""
 
-    def client(self) -> Any:
-        """Return a plain client of the server itself."""
+    def client(self, endpoint: str | None = None) -> Any:
+        """Return a plain client, of the server itself unless an endpoint is given."""
         config = Config(max_pool_connections=16, s3={"addressing_style": "path"}, retries={"max_attempts": 3})
         return boto3.client(
             "s3",
-            endpoint_url=self.direct,
+            endpoint_url=endpoint or self.direct,
             region_name=REGION,
             aws_access_key_id=KEY,
             aws_secret_access_key=KEY,
@@ -94,7 +94,7 @@ def environment() -> dict[str, str]:
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
-        "PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep),
+        "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "shared")]),
     }
 
 
