@@ -76,15 +76,16 @@ def main() -> None:
     stores = asked.stores.split(",")
     with tempfile.TemporaryDirectory(dir=SCRATCH) as scratch, s3_server() if "s3" in stores else nullcontext() as s3:
         for store in stores:
-            place, extra = str(source), ["--control", f"{scratch}/control"]
+            place, control, extra = str(source), f"{scratch}/control", list[str]()
             if store == "s3" and s3 is not None:
                 s3.client().create_bucket(Bucket=BUCKET)
                 s3.upload(source, BUCKET, "large")
-                place = f"s3://{BUCKET}/large"
-                extra = ["--control", f"s3://{BUCKET}/control", "--endpoint-url", s3.direct]
+                place, control = f"s3://{BUCKET}/large", f"s3://{BUCKET}/control"
+                extra = ["--endpoint-url", s3.direct]
             print(store, flush=True)
-            rows.append(measure(f"{store}: plan, nothing remembered", ["maintain", place, *extra[2:]], 1))
-            rows.append(measure(f"{store}: plan", ["maintain", place, *extra], asked.runs))
+            plan = ["maintain", place, "--control", control, *extra]
+            rows.append(measure(f"{store}: plan, nothing remembered", plan, 1))
+            rows.append(measure(f"{store}: plan", plan, asked.runs))
             rows.append(measure(f"{store}: show", ["show", place, *extra], asked.runs))
         setting |= {"s3_server": s3.name if s3 is not None else "none"}
     bars = []

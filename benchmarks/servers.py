@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -101,6 +102,7 @@ def environment() -> dict[str, str]:
 @contextlib.contextmanager
 def s3_server() -> Iterator[S3]:
     """Start versitygw where there is one ($LAKESWEEP_VERSITYGW, build/versitygw), else moto, with a proxy in front."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # so that the servers end too
     stated = os.environ.get("LAKESWEEP_VERSITYGW")
     binary = Path(stated) if stated else PROJECT / "build" / "versitygw"
     if stated and not binary.is_file():
