@@ -62,6 +62,10 @@ demo: install ## Write a table, expire its snapshots and show that it still read
 test: install ## Run every test that this machine can run (PYTEST_ARGS="-k name" to choose)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+.PHONY: faults
+faults: install ## Break every storage call of a run in every way, and kill it there; prints what was broken
+	@$(BIN)/python -m pytest tests/fault $(PYTEST_ARGS)
+
 # --- for contributors ------------------------------------------------------------------------------------------------
 
 .PHONY: check

@@ -343,6 +343,7 @@ class _Execution:
         for entries in by_store.values():
             store, _ = self._env.stores.resolve(entries[0][0].path)
             requests = [DeleteRequest(key, delete.etag) for delete, key in entries]
+            self._lease.check()  # the look and the steps before this one may have taken long
             try:
                 answers = store.delete(requests)
             except StorageError as error:
