@@ -74,7 +74,7 @@ def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
     try:
         header = PlanHeader(**{**document, "warnings": tuple(document.get("warnings", ()))})  # type: ignore[arg-type]
     except TypeError as error:
-        raise FormatError(f"{area.path(name)}: expected the fields of a plan header: {error}") from error
+        raise FormatError(f"{area.path(name)}: expected the fields of a plan header, found others") from error
     _check_header(header, area.path(name))
     if table_key(header.table) != table_key(area.table):
         raise RefusedError(

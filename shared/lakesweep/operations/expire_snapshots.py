@@ -6,7 +6,6 @@ nothing to expire costs its listings, the schema and the documents of the oldest
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import pairwise
 
 from lakesweep.errors import RefusedError
@@ -26,6 +25,7 @@ from lakesweep.operations.retention_options import (
     has_decoupled_changelog,
     snapshot_retention,
 )
+from lakesweep.operations.times import say_time
 from lakesweep.plan.expire_snapshots import changelog_documents, earliest_hint, latest_hint, plan_expiry
 from lakesweep.plan.snapshot_cap import cap_by_floor, cap_by_users, forgotten_users, last_of_user, newest_by_user
 from lakesweep.plan.snapshot_range import RangeBounds, SnapshotRange, bounds, select_range
@@ -40,7 +40,6 @@ from lakesweep.table.stores import TableStores
 OPERATION = "expire_snapshots"
 CONFIRM_ABOVE_FILES = 1000
 """A call that overrides the table's options and takes more files than this, and more than it leaves, is confirmed."""
-_YEAR_2100_MS = 4_102_444_800_000
 _CHUNKS = (2, 16, 10_000)
 """How many snapshot documents are read at a time while the first young one is sought."""
 
@@ -64,13 +63,16 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, draft: Draft
     if not snapshots:
         return draft.plan((), _frame(arguments, policy, None))
     options = {**draft.schema.options, **arguments.options}
-    consumer_next = _consumer_next(draft, options)
+    slowest = _slowest_consumer(draft, options)
+    consumer_next = slowest[1] if slowest else None
     chosen, oldest = choose_range(draft, policy, consumer_next)
     times = {root.ref.id: root.snapshot.time_ms for root in oldest}
     warnings: tuple[str, ...] = ()
     if chosen.expired:
         oldest = own_snapshots(draft, oldest)
         chosen, warnings = cap_range(chosen, oldest, arguments, draft.now_ms)
+    if slowest and chosen.kept.get("consumer"):
+        warnings = (*warnings, f"consumer {slowest[0]} goes on at snapshot {slowest[1]}, so that and later ones stay")
     if not chosen.expired:
         hints = () if "snapshot/EARLIEST" in draft.own.hints else (earliest_hint(draft.own.name, snapshots[0].id),)
         return draft.plan(
@@ -163,10 +165,12 @@ def lifecycle_of(options: Mapping[str, str]) -> Lifecycle:
     return Lifecycle.BY_DELTA if changelog_producer(options) == "none" else Lifecycle.BY_CHANGELOG
 
 
-def _consumer_next(draft: Draft, options: Mapping[str, str]) -> int | None:
+def _slowest_consumer(draft: Draft, options: Mapping[str, str]) -> tuple[str, int] | None:
+    """Return the consumer that needs the oldest snapshot, with the id of that."""
     if consumers_bind_changelogs_only(options):
         return None
-    return min(read_consumers(draft.table.store, draft.own.consumers).values(), default=None)
+    consumers = read_consumers(draft.table.store, draft.own.consumers)
+    return min(consumers.items(), key=lambda item: (item[1], item[0]), default=None)
 
 
 def _frame(arguments: ExpireArguments, policy: SnapshotRetention, chosen: SnapshotRange | None) -> Frame:
@@ -341,10 +345,7 @@ def _refuse_damaged_manifests(draft: Draft, reader: MetadataReader, latest: Root
 def _why_expired(snapshot_id: int, limits: RangeBounds, policy: SnapshotRetention, now_ms: int) -> str:
     if snapshot_id < limits.age_from_id:
         return f"snapshot {snapshot_id} is beyond the newest {policy.retain_max}"
-    cutoff_ms = now_ms - policy.time_retained_ms
-    cutoff = f"{cutoff_ms} ms after the epoch"
-    if 0 <= cutoff_ms < _YEAR_2100_MS:
-        cutoff = datetime.fromtimestamp(cutoff_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    cutoff = say_time(now_ms - policy.time_retained_ms)
     return f"the successor of snapshot {snapshot_id} was committed before {cutoff}"
 
 

@@ -90,7 +90,7 @@ def parse_page(body: bytes) -> ListPage:
     try:
         parser.Parse(body, True)
         return reader.page()
-    except (expat.ExpatError, KeyError, TypeError, ValueError) as error:
+    except (expat.ExpatError, LookupError, TypeError, ValueError) as error:
         raise _damaged(f"expected a whole ListBucketResult, found {len(body)} bytes with {error!r}") from error
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.snapshot import Snapshot
 from lakesweep.model.roots import Root
 from lakesweep.table.metadata import MetadataReader, Unreadable
 
@@ -78,22 +79,39 @@ def read_root_files(
             wanted[snapshot.changelog_manifest_list] = snapshot.changelog_manifest_list_size
     lists = reader.manifest_lists(wanted)
 
-    def _delta(root: Root) -> ListContent:
-        if not _has_state(root):
-            return ()
-        return implied[root.ref.path] if root.ref.path in implied else lists[root.snapshot.delta_manifest_list]
-
     def files_of(root: Root) -> RootFiles:
         snapshot = root.snapshot
+        base: ListContent = ()
+        delta: ListContent = ()
+        if _has_state(root):
+            base = _plausible(snapshot.base_manifest_list, bases[snapshot.base_manifest_list], _base_rows(snapshot))
+            delta = implied.get(root.ref.path) or lists[snapshot.delta_manifest_list]
+            delta = _plausible(snapshot.delta_manifest_list, delta, snapshot.delta_record_count)
         changelog = snapshot.changelog_manifest_list
         return RootFiles(
             root=root,
-            base=bases[snapshot.base_manifest_list] if _has_state(root) else (),
-            delta=_delta(root),
+            base=base,
+            delta=delta,
             changelog=lists[changelog] if changelog is not None and with_changelog(root) else None,
         )
 
     return {root.ref.path: files_of(root) for root in roots}
+
+
+def _base_rows(snapshot: Snapshot) -> int | None:
+    total, delta = snapshot.total_record_count, snapshot.delta_record_count
+    return None if total is None or delta is None else total - delta
+
+
+def _plausible(name: str, content: ListContent, rows: int | None) -> ListContent:
+    """Return a list, or that it is damaged: empty where its snapshot counts rows in it.
+
+    Writers before 1.1 state no size of a list, and a list that is cut off between two blocks reads as a shorter one.
+    """
+    if content != () or not rows:
+        return content
+    path = f"manifest/{name}"
+    return Unreadable(path, f"{path}: expected manifests of {rows} rows as its root counts, found none", missing=False)
 
 
 def _has_state(root: Root) -> bool:
