@@ -58,13 +58,16 @@ build/lock/bin/uv: Makefile
 demo: install ## Write a table, expire its snapshots and show that it still reads the same
 	@$(BIN)/lakesweep demo
 
+# Processes that run tests: one for each core, unless JOBS says otherwise.
+JOBS ?= auto
+
 .PHONY: test
 test: install ## Run every test that this machine can run (PYTEST_ARGS="-k name" to choose)
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 .PHONY: faults
 faults: install ## Break every storage call of a run in every way, and kill it there; prints what was broken
-	@$(BIN)/python -m pytest tests/fault $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest tests/fault tests/bad_bytes --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 # --- for contributors ------------------------------------------------------------------------------------------------
 
@@ -114,11 +117,11 @@ build/versitygw: Makefile
 
 .PHONY: system
 system: install versitygw ## Run the storage and system tests against real S3 servers
-	@$(BIN)/python -m pytest tests/conformance tests/system $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest tests/conformance tests/system --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 .PHONY: differential
 differential: install jars ## Compare with the Java engine on COUNT random tables
-	@$(if $(COUNT),LAKESWEEP_DIFFERENTIAL_COUNT=$(COUNT) )$(BIN)/python -m pytest tests/differential $(PYTEST_ARGS)
+	@$(if $(COUNT),LAKESWEEP_DIFFERENTIAL_COUNT=$(COUNT) )$(BIN)/python -m pytest tests/differential --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 .PHONY: bad-bytes
 bad-bytes: install ## Flip every bit of the metadata of every test table, hours of work (PYTEST_ARGS="-k name")

@@ -40,6 +40,16 @@ class Verdict:
     facts: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)
 
+    def summary(self) -> dict[str, object]:
+        """Return what the summary of a session is made of."""
+        return {
+            "seed": self.seed,
+            "problems": len(self.problems),
+            "facts": dict(self.facts),
+            "explained": dict(self.explained),
+            "seconds": sum(self.seconds.values()),
+        }
+
     def __str__(self) -> str:
         shown = [f"  {problem}" for problem in self.problems[:20]]
         if len(self.problems) > 20:

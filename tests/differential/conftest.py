@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.differential.case import Verdict
 from tests.differential.compare import RULES
 from tests.differential.engine import Engine
-
-VERDICTS = pytest.StashKey[list[Verdict]]()
 
 
 @pytest.fixture(scope="session")
@@ -21,25 +19,28 @@ def engine(engine_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> I
         yield engine
 
 
-@pytest.fixture(scope="session")
-def verdicts(request: pytest.FixtureRequest) -> list[Verdict]:
-    """Where tests leave their verdicts for the summary."""
-    return request.config.stash.setdefault(VERDICTS, [])
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was compared: a green run over empty tables would prove nothing.
 
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what was compared: a green run over empty tables would prove nothing."""
-    verdicts = config.stash.get(VERDICTS, [])
+    What a test recorded comes with its report, from whichever process ran it.
+    """
+    verdicts: list[dict[str, Any]] = [
+        value
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        for name, value in getattr(report, "user_properties", ())
+        if name == "verdict" and report.when == "call"
+    ]
     if not verdicts:
         return
-    facts = sum((verdict.facts for verdict in verdicts), Counter[str]())
-    explained = sum((verdict.explained for verdict in verdicts), Counter[str]())
-    seconds = sum(sum(verdict.seconds.values()) for verdict in verdicts)
+    facts = sum((Counter(verdict["facts"]) for verdict in verdicts), Counter[str]())
+    explained = sum((Counter(verdict["explained"]) for verdict in verdicts), Counter[str]())
+    seconds = sum(verdict["seconds"] for verdict in verdicts)
     terminalreporter.section("differential")
     terminalreporter.write_line(
-        f"{facts['histories']} histories from seed {min(verdict.seed for verdict in verdicts)} on, {seconds:.0f} s: "
+        f"{facts['histories']} histories from seed {min(verdict['seed'] for verdict in verdicts)} on, {seconds:.0f} s: "
         f"{facts['files']} files compared, {facts['deleted by the engine']} deleted by the engine, "
-        f"{facts['deleted by ours']} by ours, {sum(bool(verdict.problems) for verdict in verdicts)} with problems"
+        f"{facts['deleted by ours']} by ours, {sum(verdict['problems'] > 0 for verdict in verdicts)} with problems"
     )
     for rule, count in sorted(explained.items()):
         terminalreporter.write_line(f"  {count} differences by {rule}: {RULES[rule].sentence}")
