@@ -239,14 +239,18 @@ def test_a_slow_call_lets_nobody_in_between(effect_first: bool, record_property:
 
 
 @pytest.mark.parametrize("effect_first", [False, True])
-def test_a_run_that_stood_still_beyond_its_lease_stops(effect_first: bool, record_property: Record) -> None:
-    """Another one took over and finished: nothing is left for what the first may still send, and nothing live goes."""
+@pytest.mark.parametrize("still_ms", [0, LEASE_MS + 2 * DELETE_MARGIN_MS], ids=["at once", "beyond its lease"])
+def test_a_run_that_is_overtaken_stops(still_ms: int, effect_first: bool, record_property: Record) -> None:
+    """Another one comes at a call and finishes: nothing is left for what the first may still send.
+
+    It comes at once, where no lease is held, or when the first has stood still until its lease was over.
+    """
     flow = Flow("pass")
     tally = Tally(flow.calls)
     for number, call in enumerate(flow.calls, 1):
-        duel = Duel(flow, number, still_ms=LEASE_MS + 2 * DELETE_MARGIN_MS, effect_first=effect_first)
+        duel = Duel(flow, number, still_ms=still_ms, effect_first=effect_first)
         duel.run()
-        where = f"stood still at call {number}, {call}: {duel.deletes}"
+        where = f"overtaken at call {number}, {call}: {duel.deletes}"
         tally.add(duel.switch.calls[number - 1])
         if "rival" in duel.deletes:
             assert "slow" not in duel.deletes[duel.deletes.index("rival") :], where
