@@ -116,17 +116,39 @@ class _Calls:
         self._trouble = trouble
         self._note = note
         self._count = 0
-        self._lock = threading.Lock()
+        self._under_way = 0
+        self._dying = False
+        self._changed = threading.Condition()
 
     def begin(self, name: str) -> bool:
         """Note a call; tell whether it is one to break. Does not return where the process is to die first."""
-        with self._lock:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._dying)
             self._count += 1
             os.write(self._note, f"{name}\n".encode())
             hit = self._trouble.at(self._count)
-        if hit and self._trouble.mode == "kill":
-            _die()
+            if hit and self._trouble.mode == "kill":
+                self._die()
+            self._under_way += 1
         return hit
+
+    def end(self, hit: bool) -> None:
+        """Note that a call has its answer. Does not return where the process is to die now."""
+        with self._changed:
+            self._under_way -= 1
+            self._changed.notify_all()
+            if hit and self._trouble.mode == "kill_after":
+                self._die()
+
+    def _die(self) -> None:
+        """End the process once what other threads have under way is answered.
+
+        What a dead process has sent may take effect when the test has put the table back for the next death.
+        """
+        self._dying = True
+        self._changed.wait_for(lambda: self._under_way == 0, timeout=10)
+        os.kill(os.getpid(), signal.SIGKILL)
+        signal.pause()
 
     def run(self, name: str, call: Callable[[], object]) -> object:
         """Make one call of a store: what a `FaultyStore` asks of its switch."""
@@ -134,13 +156,7 @@ class _Calls:
         try:
             return call()
         finally:
-            if hit and self._trouble.mode == "kill_after":
-                _die()
-
-
-def _die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-    signal.pause()
+            self.end(hit)
 
 
 def _wrap_stores(calls: _Calls) -> None:
@@ -168,13 +184,10 @@ def _wrap_requests(calls: _Calls, trouble: Trouble) -> None:
             broken[thread] = calls.begin(f"{request.method} {request.url}")
         attempts[thread] += 1
         hit = broken[thread]
-        if hit and trouble.mode == "slow_down_for_ever":
-            return _slow_down(request)
-        if hit and trouble.mode == "slow_down" and attempts[thread] <= 2:
-            return _slow_down(request)
-        response = real(session, request)
-        if hit and trouble.mode == "kill_after":
-            _die()
+        throttled = trouble.mode == "slow_down_for_ever" or (trouble.mode == "slow_down" and attempts[thread] <= 2)
+        response = _slow_down(request) if hit and throttled else real(session, request)
+        if is_first:
+            calls.end(hit)
         if hit and trouble.mode == "lost_answer" and attempts[thread] == 1:
             raise ConnectionClosedError(endpoint_url=request.url)
         return response
