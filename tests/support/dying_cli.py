@@ -185,9 +185,11 @@ def _wrap_requests(calls: _Calls, trouble: Trouble) -> None:
         attempts[thread] += 1
         hit = broken[thread]
         throttled = trouble.mode == "slow_down_for_ever" or (trouble.mode == "slow_down" and attempts[thread] <= 2)
-        response = _slow_down(request) if hit and throttled else real(session, request)
-        if is_first:
-            calls.end(hit)
+        try:
+            response = _slow_down(request) if hit and throttled else real(session, request)
+        finally:
+            if is_first:
+                calls.end(hit)
         if hit and trouble.mode == "lost_answer" and attempts[thread] == 1:
             raise ConnectionClosedError(endpoint_url=request.url)
         return response
