@@ -38,6 +38,8 @@ class Looker:
 
     store: Store
     header: PlanHeader
+    known: Store
+    """The same store, which may know lists and manifests from before."""
     sleep: Callable[[float], None] = time.sleep
     seen: dict[str, str] = field(default_factory=dict)
     """Path -> ETag of every root that is accounted for."""
@@ -77,7 +79,7 @@ class Looker:
         new = [ref for ref in listing.roots() if self.seen.get(ref.path) != ref.etag and ref.path not in self.written]
         if not new:
             return NO_REFERENCES
-        references = references_of(self.store, new, pending, self.header.branch)
+        references = references_of(self.store, self.known, new, pending, self.header.branch)
         self.seen.update({ref.path: ref.etag for ref in new})
         return references
 
@@ -152,10 +154,19 @@ def hint_lags(store: Store, branch: BranchListing) -> bool:
     return hint is not None and hint < branch.snapshots[-1].id
 
 
-def references_of(store: Store, refs: Sequence[RootRef], pending: Sequence[Delete], branch: str) -> References:
+def references_of(
+    store: Store, known: Store, refs: Sequence[RootRef], pending: Sequence[Delete], branch: str
+) -> References:
     """Return what the roots `refs` need of `pending`.
 
     A root that vanishes between listing and reading needs nothing.
+
+    Args:
+        store: Where the documents of the roots are read.
+        known: Where their lists and manifests are read.
+        refs: Roots of any branch.
+        pending: What is to go.
+        branch: The maintained branch.
 
     Raises:
         StalePlanError: A snapshot of the maintained branch vanished.
@@ -165,7 +176,7 @@ def references_of(store: Store, refs: Sequence[RootRef], pending: Sequence[Delet
         if ref.kind == "snapshot" and ref.branch == branch:
             raise StalePlanError(f"table {store.location}: {ref.path} vanished while it was read; expected it to stay")
     freed = [_as_freed(delete) for delete in pending if delete.kind in get_args(FileKind)]
-    reader = MetadataReader(store)
+    reader = MetadataReader(known)
     # Manifests and lists that go may be those of changelogs, whether or not a changelog file goes as well.
     wants_changelog = any(file.kind in ("changelog", "manifest", "manifest_list") for file in freed)
     files = read_root_files(reader, documents.roots, lambda root: wants_changelog and root.ref.kind != "tag")

@@ -37,7 +37,7 @@ from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import Action, Delete, Plan, Put
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.keys import SINGLE_DELETES
-from lakesweep.storage.store import DeleteRequest, DeleteResult
+from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from lakesweep.table.discover import ROOT_FOLDERS, discover
 from lakesweep.table.documents import read_hint
 from lakesweep.table.stores import TableStores
@@ -75,6 +75,8 @@ class Environment:
 
     stores: TableStores
     area: ControlArea
+    known: Store
+    """The table's store, which may know lists and manifests from before."""
     sleep: Callable[[float], None] = time.sleep
     progress: Callable[[int, int], None] = lambda done, total: None
     """Called with objects settled so far and in all."""
@@ -156,7 +158,7 @@ class _Execution:
             for action in plan.actions
             if isinstance(action, Put) and action.kind == "changelog_document"
         }
-        self._looker = Looker(env.stores.table, plan.header, env.sleep, written=frozenset(self._changelogs))
+        self._looker = Looker(env.stores.table, plan.header, env.known, env.sleep, written=frozenset(self._changelogs))
         self._kept: dict[str, str] = {}
         self._outcome = Outcome()
         self._documents_gone = False
@@ -437,7 +439,7 @@ class _Execution:
             refs = list(discover(table, ROOT_FOLDERS).roots())
             if not refs:
                 raise StalePlanError(f"table {table.location}: no root is left; expected some, so nothing more goes")
-            self._keep(deletes, references_of(table, refs, deletes, self._plan.header.branch))
+            self._keep(deletes, references_of(table, self._env.known, refs, deletes, self._plan.header.branch))
             self._batch(batch)
 
 

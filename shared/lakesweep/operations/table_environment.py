@@ -5,6 +5,7 @@ from lakesweep.execute.spine import Environment
 from lakesweep.model.allowed import is_external
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
+from lakesweep.storage.remembering import RememberingStore
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_all_schemas
 from lakesweep.table.stores import TableStores, declared_roots
@@ -22,6 +23,7 @@ def environment(table: Table, area: ControlArea, plan: Plan) -> Environment:
     return Environment(
         stores=TableStores(table.store, roots, table.open_store),
         area=area,
+        known=RememberingStore(table.store, table.memory, {}),
         sleep=table.sleep,
         progress=table.progress,
     )
