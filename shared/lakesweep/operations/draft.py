@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lakesweep import __version__
 from lakesweep.control.plans import PLAN_LIFETIME_MS
-from lakesweep.errors import StalePlanError
+from lakesweep.errors import FormatError, RefusedError, StalePlanError
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.allowed import check_action, is_external
 from lakesweep.model.facts import Freed
@@ -16,6 +16,7 @@ from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.memory import remembering
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import Documents, read_all_schemas, read_roots, read_schema
+from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import declared_roots
 
 
@@ -92,6 +93,17 @@ class Draft:
         """Return path -> ETag of the branch's LATEST, so that a run knows whether somebody has written it since."""
         document = self.own.hints.get("snapshot/LATEST")
         return {} if document is None else {document.path: document.etag}
+
+    def paths(self) -> TablePaths:
+        """Return where the branch's files lie.
+
+        Raises:
+            RefusedError: A table option that says so does not parse.
+        """
+        try:
+            return TablePaths(self.schema)
+        except FormatError as error:
+            raise RefusedError(f"table {self.table.ref}: {error}", code="bad_option") from error
 
     def own_documents(self, refs: Sequence[RootRef]) -> tuple[Root, ...]:
         """Read documents of this branch, all of which must still be there.

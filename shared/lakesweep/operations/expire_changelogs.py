@@ -23,7 +23,6 @@ from lakesweep.plan.expire_snapshots import plan_files
 from lakesweep.table.documents import read_consumers
 from lakesweep.table.freed import find_freed_changelogs
 from lakesweep.table.metadata import MetadataReader
-from lakesweep.table.paths import TablePaths
 from lakesweep.table.references import find_references
 from lakesweep.table.root_files import read_root_files
 from lakesweep.table.stores import TableStores
@@ -143,7 +142,7 @@ def _plan(
             doubt(draft.table, (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list))
     reader = MetadataReader(store)
     files = read_root_files(reader, [*expiring, *others.roots], with_changelog=lambda root: root.ref.kind != "tag")
-    freed = find_freed_changelogs(reader, TablePaths(draft.schema), [files[root.ref.path] for root in expiring])
+    freed = find_freed_changelogs(reader, draft.paths(), [files[root.ref.path] for root in expiring])
     references = find_references(reader, [files[root.ref.path] for root in others.roots], freed.files, own.name)
     if latest in references.unreadable_roots:
         problem = next(iter(references.problems()))

@@ -32,7 +32,6 @@ from lakesweep.plan.snapshot_range import RangeBounds, SnapshotRange, bounds, se
 from lakesweep.table.documents import latest_hint_of, read_consumers
 from lakesweep.table.freed import Lifecycle, find_freed
 from lakesweep.table.metadata import MetadataReader, Unreadable
-from lakesweep.table.paths import TablePaths
 from lakesweep.table.references import find_references
 from lakesweep.table.root_files import RootFiles, read_root_files
 from lakesweep.table.stores import TableStores
@@ -241,7 +240,7 @@ def _plan_range(
     doubt(draft.table, (meta.file_name for meta in (() if isinstance(latest.delta, Unreadable) else latest.delta)))
     end = files[next(ref.path for ref in own.snapshots if ref.id not in going)]
     end_id = end.root.snapshot.id
-    freed = find_freed(reader, TablePaths(draft.schema), [files[root.ref.path] for root in expiring], end, lifecycle)
+    freed = find_freed(reader, draft.paths(), [files[root.ref.path] for root in expiring], end, lifecycle)
     references = find_references(reader, [files[root.ref.path] for root in staying], freed.files, own.name)
     _refuse_damaged_head(draft, latest, references.unreadable_roots, list(references.problems()))
     if not any(file.kind in DATA_KINDS for file in freed.files):

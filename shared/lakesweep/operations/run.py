@@ -221,14 +221,17 @@ def _executed_report(table: Table, plan: Plan, run_id: str, executed: Executed, 
 
 
 def refused(table: Table, operation: str, error: RefusedError, plan: Plan | None = None) -> RunReport:
-    """Return the report of an operation that was not carried out."""
+    """Return the report of an operation that was not carried out. Its sentence names the table."""
+    sentence = str(error)
+    if table.ref.location not in sentence:
+        sentence = f"table {table.ref}: {sentence}"
     return RunReport(
         operation=operation,
         table=table.ref.location,
         branch=table.ref.branch,
         status="stale" if isinstance(error, StalePlanError) else "refused",
         plan=plan,
-        refusal=Refusal(error.code, str(error)),
+        refusal=Refusal(error.code, sentence),
         requests=table.counter.snapshot(),
     )
 

@@ -384,3 +384,15 @@ def test_an_external_root_that_means_nothing_stops_no_plan_of_files_inside() -> 
     scene.table.alter(options={"data-file.external-paths": "relative/p"})
     assert scene.maintainer.maintain().status == "done"
     assert scene.snapshots() == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("index-file-in-data-file-dir", "maybe"), ("data-file.path-directory", "../elsewhere")]
+)
+def test_an_option_about_places_that_means_nothing(option: str, value: str) -> None:
+    """Where files lie is not known then, so none goes."""
+    scene = Scene()
+    scene.table.alter(options={**RULES, option: value})
+    said = refused(scene)
+    assert option in said
+    assert scene.store.location in said
