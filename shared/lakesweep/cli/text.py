@@ -37,7 +37,9 @@ def report_lines(document: Document) -> Iterator[str]:
     if len(document["created"]) > FIRST_ACTIONS:
         yield _field("write", f"and {len(document['created']) - FIRST_ACTIONS} more")
     if document["kept"]:
-        yield _field("keep", ", ".join(_kept(why, count) for why, count in document["kept"].items()))
+        yield _field(
+            "keep", ", ".join(_kept(why, count, document["kept_bytes"]) for why, count in document["kept"].items())
+        )
     yield from _outcome(document)
 
 
@@ -59,9 +61,10 @@ def _status(document: Document) -> str:
     return str(document["status"]).replace("_", " ")
 
 
-def _kept(why: str, count: int) -> str:
+def _kept(why: str, count: int, sizes: Mapping[str, int]) -> str:
     what = "snapshot" if why in _SNAPSHOT_REASONS else _KEPT.get(why, "file")
-    return f"{counted(count, what)} ({why.replace('_', ' ')})"
+    size = f", {human_bytes(sizes[why])}" if sizes.get(why) else ""
+    return f"{counted(count, what)} ({why.replace('_', ' ')}{size})"
 
 
 def _going(expired: Sequence[int]) -> str:

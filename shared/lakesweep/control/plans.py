@@ -123,7 +123,7 @@ def plan_ids(area: ControlArea) -> list[str]:
 _HEADER_TYPES: tuple[tuple[tuple[str, ...], type | UnionType], ...] = (
     (("plan_id", "operation", "table", "branch", "code_version", "content_hash"), str),
     (("created_ms", "expires_ms", "action_count"), int),
-    (("arguments", "policy", "roots_seen", "snapshots", "kept", "next_pass"), dict),
+    (("arguments", "policy", "roots_seen", "snapshots", "kept", "kept_bytes", "next_pass"), dict),
     (("needs_confirmation", "waits_for_consumers", "settled"), bool),
     (("end_id",), int | None),
 )
@@ -135,7 +135,9 @@ def _check_header(header: PlanHeader, path: str) -> None:
             if not isinstance(getattr(header, name), expected):
                 raise FormatError(f"{path}: expected {name} of another type, found {getattr(header, name)!r}")
     texts = (*header.roots_seen.values(), *header.warnings)
-    if not all(isinstance(text, str) for text in texts) or not all(isinstance(n, int) for n in header.kept.values()):
+    if not all(isinstance(text, str) for text in texts) or not all(
+        isinstance(number, int) for number in (*header.kept.values(), *header.kept_bytes.values())
+    ):
         raise FormatError(f"{path}: expected ETags and warnings as text, and kept files as numbers")
 
 

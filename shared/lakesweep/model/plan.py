@@ -103,6 +103,8 @@ class PlanHeader:
     """`earliest`, `latest`, `expired` for reports."""
     kept: Mapping[str, int]
     """What was considered and stays, by reason."""
+    kept_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of the files among that, by reason."""
     warnings: tuple[str, ...] = ()
     needs_confirmation: bool = False
     """So large and so unlike the table's own rules that a person must name the plan to have it executed."""

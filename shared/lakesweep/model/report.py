@@ -93,7 +93,8 @@ class RunReport:
                 for action in (*(self.restores or ()), *(action for each in plans for action in each.actions))
                 if not isinstance(action, Delete)
             ],
-            "kept": _kept(plans),
+            "kept": _total(plan.header.kept for plan in plans),
+            "kept_bytes": _total(plan.header.kept_bytes for plan in plans),
             "actions": [action_to_json(action) for action in deletes],
             "outcome": self._outcome(),
             "requests": dict(self.requests),
@@ -111,10 +112,10 @@ class RunReport:
         return {**outcome_to_json(outcome), **restored}
 
 
-def _kept(plans: Iterable[Plan]) -> dict[str, int]:
+def _total(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    for plan in plans:
-        total.update(plan.header.kept)
+    for part in parts:
+        total.update(part)
     return dict(total)
 
 

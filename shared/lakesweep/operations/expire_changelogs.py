@@ -158,7 +158,8 @@ def _plan(
         (*_documents(draft, expiring), *_hints(draft, end), *deletes),
         _frame(draft, arguments, policy, going),
         end_id=end,
-        kept={**_kept(own.changelogs, going), **kept},
+        kept={**_kept(own.changelogs, going), **kept.count},
+        kept_bytes=kept.size_bytes,
         warnings=(*freed.warnings, *references.problems(), *vanished),
     )
 

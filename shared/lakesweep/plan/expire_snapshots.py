@@ -28,11 +28,19 @@ _PHASE_OF = {
 
 
 @dataclass(frozen=True, slots=True)
+class KeptFiles:
+    """Freed files that stay, by reason: how many, and how many bytes of those whose size is known."""
+
+    count: Mapping[str, int]
+    size_bytes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class ExpiryActions:
-    """Ordered actions, and how many files stay for which reason."""
+    """Ordered actions, and the files that stay all the same."""
 
     actions: tuple[Action, ...]
-    kept: Mapping[str, int]
+    kept: KeptFiles
 
 
 def plan_expiry(
@@ -76,9 +84,10 @@ def plan_expiry(
 
 def plan_files(
     freed: Iterable[Freed], references: References, is_declared: Callable[[str], bool]
-) -> tuple[tuple[Delete, ...], Mapping[str, int]]:
-    """Return the deletions of freed files that nothing needs, in order, and how many stay for which reason."""
+) -> tuple[tuple[Delete, ...], KeptFiles]:
+    """Return the deletions of freed files that nothing needs, in order, and what stays for which reason."""
     kept: Counter[str] = Counter()
+    kept_bytes: Counter[str] = Counter()
     deletes: list[Delete] = []
     for file in freed:
         why = references.reason_to_keep(file)
@@ -93,8 +102,9 @@ def plan_files(
             )
         else:
             kept[why] += 1
+            kept_bytes[why] += file.size_bytes or 0
     deletes.sort(key=lambda delete: (PHASES.index(delete.phase), delete.path))
-    return tuple(deletes), dict(sorted(kept.items()))
+    return tuple(deletes), KeptFiles(dict(sorted(kept.items())), dict(sorted(kept_bytes.items())))
 
 
 def changelog_documents(branch: str, expired: Sequence[Root]) -> tuple[Put, ...]:

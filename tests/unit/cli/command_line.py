@@ -13,7 +13,7 @@ from tests.support.table_builder import TableBuilder
 
 KEYS = (
     "operation", "table", "branch", "plan_id", "run_id", "executed", "status", "refusal", "snapshots", "delete",
-    "created", "kept", "actions", "outcome", "requests", "steps",
+    "created", "kept", "kept_bytes", "actions", "outcome", "requests", "steps",
 )  # fmt: skip
 
 
