@@ -10,7 +10,7 @@ from lakesweep.model.roots import Root, RootRef
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame, begin
-from lakesweep.operations.memory import doubt
+from lakesweep.operations.memory import doubt, doubt_changelogs
 from lakesweep.operations.retention_options import (
     ExpireArguments,
     changelog_retention,
@@ -140,6 +140,8 @@ def _plan(
     for root in others.roots:
         if root.ref.path == latest:
             doubt(draft.table, (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list))
+    options = {**draft.schema.options, **arguments.limits.options}
+    doubt_changelogs(draft.table, [*expiring, *others.roots], options)
     reader = MetadataReader(store)
     files = read_root_files(reader, [*expiring, *others.roots], with_changelog=lambda root: root.ref.kind != "tag")
     freed = find_freed_changelogs(reader, draft.paths(), [files[root.ref.path] for root in expiring])

@@ -15,7 +15,7 @@ from lakesweep.model.policy import SnapshotRetention
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame, begin
-from lakesweep.operations.memory import doubt
+from lakesweep.operations.memory import doubt, doubt_changelogs
 from lakesweep.operations.retention_options import (
     ExpireArguments,
     changelog_producer,
@@ -229,6 +229,7 @@ def _plan_range(
 
     newest = known[own.snapshots[-1].path].snapshot
     doubt(draft.table, (newest.base_manifest_list, newest.delta_manifest_list))
+    doubt_changelogs(draft.table, others.roots, {**draft.schema.options, **arguments.options})
     reader = MetadataReader(store)
     files = read_root_files(
         reader,

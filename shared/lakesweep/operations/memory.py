@@ -1,11 +1,11 @@
 """Remember a table's metadata from one run to the next, so that a run reads only what is new."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from lakesweep.control.cache import read_cache, write_cache
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.roots import TableListing
+from lakesweep.model.roots import Root, TableListing
 from lakesweep.operations.context import Table
 from lakesweep.storage.remembering import IMMUTABLE_FOLDER, RememberingStore
 
@@ -30,12 +30,26 @@ def doubt(table: Table, names: Iterable[str | None]) -> None:
     table.memory.forget(f"{IMMUTABLE_FOLDER}{name}" for name in names if name is not None)
 
 
+def doubt_changelogs(table: Table, roots: Iterable[Root], options: Mapping[str, str]) -> None:
+    """Have the lists of changelogs read again that have none of their own, where writers produce changelog files.
+
+    There such lists go with the snapshot, and that they are gone says that the changelog needs nothing
+    (`RootFiles.is_bare`). Somebody else may have removed them since they were remembered: another engine, or another
+    run that finished a plan.
+    """
+    if options.get("changelog-producer", "none").lower() == "none":
+        return
+    for root in roots:
+        if root.ref.kind == "changelog" and root.snapshot.changelog_manifest_list is None:
+            doubt(table, (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list))
+
+
 def keep(table: Table) -> None:
     """Keep what a run has read, where it is new. That this fails changes nothing about the run."""
-    if table.area is None or not table.memory.learned:
+    if table.area is None or not table.memory.has_changed:
         return
     try:
         write_cache(table.area, table.memory.worth_keeping())
     except MaintenanceError:
         return
-    table.memory.learned = 0
+    table.memory.learned, table.memory.is_full = 0, False

@@ -47,6 +47,8 @@ class Memory:
     is_loaded: bool = False
     learned: int = 0
     """How many objects this run has read that were not known, or forgotten."""
+    is_full: bool = False
+    """This run has read something that there was no room for."""
     _used: set[str] = field(default_factory=set)
     _size: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -75,7 +77,10 @@ class Memory:
         with self._lock:
             before = self.objects.get(key)
             size = self._size + len(body.data) - (len(before.body.data) if before else 0)
-            if len(body.data) > MAX_OBJECT_BYTES or size > MAX_TOTAL_BYTES:
+            if len(body.data) > MAX_OBJECT_BYTES:
+                return
+            if size > MAX_TOTAL_BYTES:
+                self.is_full = True
                 return
             self.objects[key] = Remembered(body)
             self._size = size
@@ -90,6 +95,11 @@ class Memory:
                 if known is not None:
                     self._size -= len(known.body.data)
                     self.learned += 1
+
+    @property
+    def has_changed(self) -> bool:
+        """Tell whether to keep it anew: something was learned, or others lack the room of what is idle."""
+        return self.learned > 0 or (self.is_full and not self._used.issuperset(self.objects))
 
     def worth_keeping(self) -> dict[str, Remembered]:
         """Return what to keep for the next run."""
