@@ -35,6 +35,7 @@ from lakesweep.execute.look import Looker, references_of
 from lakesweep.model.facts import References, base_name
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import Action, Delete, Plan, Put
+from lakesweep.model.roots import BranchListing
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.keys import SINGLE_DELETES
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
@@ -370,20 +371,30 @@ class _Execution:
     def _may_restore(self) -> bool:
         """Tell whether documents that went still have all their files.
 
-        That is certain as long as no file went and nobody else was here. Another run or engine may have expired on and
-        taken files that only its own snapshots and these shared; then documents return only for a rollback that has
-        left nothing else, or is about to. Nor do they return where LATEST was removed: so begins a fast-forward, or the
-        end of a branch, and what was there before is not wanted any more.
+        That is certain as long as no file went and nobody else was here. Another run or engine may have expired
+        further and taken files that only its own snapshots and these shared; then documents return only for a rollback
+        that has left nothing else, or is about to. Nor do they return where LATEST was removed: so begins a
+        fast-forward, or the end of a branch, and what was there before is not wanted any more.
         """
         if self._data_begun or (self._looker.saw_latest and self._newest() is None):
             return False
-        if not self._others_were_here:
-            return True
         own = discover(self._env.stores.table, ROOT_FOLDERS).branches.get(self._plan.header.branch)
         if own is None or not own.snapshots:
             return True
+        if not self._others_were_here and not self._was_expired_further(own):
+            return True
         newest = self._newest()
         return newest is not None and newest < own.snapshots[0].id
+
+    def _was_expired_further(self, own: BranchListing) -> bool:
+        """Tell whether others have removed the first document that was to stay, and left later ones.
+
+        A rollback would have removed the later ones first.
+        """
+        end_id = self._plan.header.end_id
+        documents = {delete.kind for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE}
+        ids = {ref.id for ref in (own.snapshots if "snapshot" in documents else own.changelogs)}
+        return end_id is not None and end_id not in ids and any(there > end_id for there in ids)
 
     def _restore_documents(self) -> None:
         """Put documents back, as far as the table has not left them behind.
