@@ -14,7 +14,10 @@ EXAMPLES = ("lakesweep show /data/orders", "lakesweep show s3://lake/sales.db/or
 def show(
     place: Place,
     pinned: Annotated[
-        bool, typer.Option("--pinned", help="Measure what old consumers, branches and tags keep; reads more.")
+        bool,
+        typer.Option(
+            "--pinned", help="Measure live files, and what old consumers, branches and tags keep; reads more."
+        ),
     ] = False,
 ) -> int:
     """Show a table's roots, the retention in force, and what is odd about it."""
@@ -57,11 +60,12 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "hint", f"{hint['path']}: {hint['value']}{' (off)' if hint['off'] else ''}"
     live = document["live"]
     if live is not None:
-        yield (
-            "live",
-            f"{counted(live['files'], 'file')}, {human_bytes(live['bytes'])}, {counted(live['rows'], 'row')}, "
-            f"{counted(live['manifests'], 'manifest')}",
-        )
+        amounts = [counted(live["files"], "file")]
+        if live["bytes"] is not None:
+            amounts.append(human_bytes(live["bytes"]))
+        if live["rows"] is not None:
+            amounts.append(counted(live["rows"], "row"))
+        yield "live", ", ".join([*amounts, counted(live["manifests"], "manifest")])
 
 
 def _retention(rules: Mapping[str, Any] | None, what: str, duration: Any) -> str:

@@ -66,7 +66,7 @@ def list_files(table: Table, version: Version) -> TableFiles:
         table=table.ref.location,
         branch=table.ref.branch,
         snapshot_id=None if root is None else root.snapshot.id,
-        files=() if root is None else live_files(store, schema, root).files,
+        files=() if root is None else live_files(store, schema, root),
     )
 
 

@@ -5,9 +5,8 @@ neither the newest snapshot nor any other root that stays. Snapshots that retent
 staying, so what waits for the next run is not blamed on anybody, nor excused by it.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lakesweep.model.policy import INT_MAX, SnapshotRetention
 from lakesweep.model.roots import BranchListing, Root, TableListing
@@ -15,7 +14,7 @@ from lakesweep.operations.files import read_all
 from lakesweep.operations.table_summary import ShownPin, ShownTag
 from lakesweep.plan.snapshot_range import select_range
 from lakesweep.storage.store import Store
-from lakesweep.table.live_names import LiveNames, live_names_beyond
+from lakesweep.table.live_names import Amount, files_beyond
 
 
 def find_pins(
@@ -47,6 +46,15 @@ def _oldest_branch(store: Store, listing: TableListing, own: BranchListing) -> I
         yield ShownPin("branch", root.ref.branch, root.snapshot.id)
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the manifests say about a branch."""
+
+    pins: tuple[ShownPin, ...]
+    live: Amount
+    """The data files of its newest snapshot."""
+
+
 def measure_pins(
     store: Store,
     listing: TableListing,
@@ -55,8 +63,8 @@ def measure_pins(
     retention: SnapshotRetention | None,
     consumer_next: int | None,
     now_ms: int,
-) -> tuple[ShownPin, ...]:
-    """Return `pins` with the files and bytes that each pins. Reads the metadata of every root.
+) -> Measured:
+    """Return `pins` with the files and bytes that each pins. Reads the metadata of every root, if there is any pin.
 
     Args:
         store: The table's store.
@@ -71,30 +79,30 @@ def measure_pins(
         RefusedError: Metadata of a root cannot be read.
         StorageError: A read failed.
     """
-    if not pins or not own.snapshots:
-        return tuple(pins)
-    roots = read_all(store, tuple(listing.roots()))
+    if not own.snapshots:
+        return Measured(tuple(pins), Amount())
+    roots = read_all(store, tuple(listing.roots()) if pins else own.snapshots[-1:])
     newest = next(root for root in roots if root.ref.path == own.snapshots[-1].path)
     older = [root for root in roots if root is not newest]
-    live = live_names_beyond(store, newest, older)
+    found = files_beyond(store, newest, older)
     snapshots = [root for root in roots if root.ref.kind == "snapshot" and root.ref.branch == own.name]
     going = _going(snapshots, retention, consumer_next, now_ms)
     going_without = _going(snapshots, retention and replace(retention, limit=INT_MAX), None, now_ms)
-    staying = _owners(older, live, going)
-    staying_without = _owners(older, live, going_without)
+    paths = frozenset(root.ref.path for root in older)
 
     def measured(pin: ShownPin) -> ShownPin:
         if pin.kind == "consumer":
             held = [root for root in snapshots if root.ref.path in going_without and root.ref.id >= pin.snapshot_id]
-            return _measured(pin, held, live, staying_without, counted=False)
-        if pin.kind == "branch":
-            return _measured(pin, [root for root in older if root.ref.branch == pin.name], live, staying, counted=True)
-        held = [
-            root for root in older if (root.ref.branch, root.ref.kind, root.ref.name) == (own.name, "tag", pin.name)
-        ]
-        return _measured(pin, held, live, staying, counted=True)
+        elif pin.kind == "branch":
+            held = [root for root in older if root.ref.branch == pin.name]
+        else:
+            asked = (own.name, "tag", pin.name)
+            held = [root for root in older if (root.ref.branch, root.ref.kind, root.ref.name) == asked]
+        staying = paths - (going_without if pin.kind == "consumer" else going)
+        amount = found.needed_only_by((root.ref.path for root in held), staying)
+        return replace(pin, files=amount.files, bytes=amount.bytes)
 
-    return tuple(measured(pin) for pin in pins)
+    return Measured(tuple(measured(pin) for pin in pins), found.version)
 
 
 def _going(
@@ -106,17 +114,3 @@ def _going(
     times = {root.ref.id: root.snapshot.time_ms for root in snapshots}
     expired = frozenset(select_range(tuple(times), times, retention, consumer_next, now_ms).expired)
     return frozenset(root.ref.path for root in snapshots if root.ref.id in expired)
-
-
-def _owners(roots: Iterable[Root], live: LiveNames, going: frozenset[str]) -> Counter[str]:
-    """Return how many of the roots that stay need each file."""
-    return Counter(name for root in roots if root.ref.path not in going for name in live.names[root.ref.path])
-
-
-def _measured(
-    pin: ShownPin, held: Sequence[Root], live: LiveNames, staying: Counter[str], *, counted: bool
-) -> ShownPin:
-    """Sum the files that only `held` need; `counted` says that `staying` counts those roots as well."""
-    needed = Counter(name for root in held for name in live.names[root.ref.path])
-    alone = [name for name, count in needed.items() if staying[name] == (count if counted else 0)]
-    return replace(pin, files=len(alone), bytes=sum(live.size_bytes[name] for name in alone))

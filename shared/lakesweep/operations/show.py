@@ -1,6 +1,7 @@
 """`show`: what a table is, what it retains, and what is odd about it. Reads, changes nothing."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from lakesweep.errors import FormatError, RefusedError, StorageError
 from lakesweep.format.schema import TableSchema
@@ -33,17 +34,17 @@ from lakesweep.plan.snapshot_cap import forgotten_users, last_of_user, newest_by
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_consumers, read_hint
-from lakesweep.table.live_files import live_files
+from lakesweep.table.live_files import live_counts
 
 _RETENTION_PREFIXES = ("snapshot.", "changelog.", "tag.", "consumer.", "partition.expiration", "write-only")
 
 
 def summarise(table: Table, *, pinned: bool = False) -> TableSummary:
-    """Read a branch's roots, schema and hints, and the metadata of its latest snapshot.
+    """Read a branch's roots, schema and hints, and the manifest lists of its latest snapshot.
 
     Args:
         table: One branch of a table.
-        pinned: Measure what each pin keeps, which takes the metadata of every root.
+        pinned: Measure what the latest snapshot has and what each pin keeps, which takes the metadata of every root.
 
     Raises:
         RefusedError: Not a table, or something that cannot be read.
@@ -60,8 +61,11 @@ def summarise(table: Table, *, pinned: bool = False) -> TableSummary:
     consumers = dict(sorted(read_consumers(store, own.consumers).items()))
     consumer_next = min(consumers.values(), default=None) if retention and not _changelogs_only(schema) else None
     pins = find_pins(store, listing, own, consumers, tags)
-    if pinned:
-        pins = measure_pins(store, listing, own, pins, retention, consumer_next, draft.now_ms)
+    live = _live(store, ends[own.snapshots[-1].path]) if own.snapshots else None
+    if pinned and live is not None:
+        measured = measure_pins(store, listing, own, pins, retention, consumer_next, draft.now_ms)
+        pins, amount = measured.pins, measured.live
+        live = replace(live, files=amount.files, bytes=amount.bytes, rows=amount.rows)
     return TableSummary(
         table=table.ref.location,
         branch=own.name,
@@ -79,7 +83,7 @@ def summarise(table: Table, *, pinned: bool = False) -> TableSummary:
         tags=tags,
         consumers=consumers,
         hints=hints,
-        live=_live(store, schema, ends[own.snapshots[-1].path]) if own.snapshots else None,
+        live=live,
         pins=pins,
         warnings=(*problems, *_warnings(stated, tags, hints), *_forgotten_users(draft, retention, consumer_next)),
     )
@@ -147,14 +151,9 @@ def _hints(store: Store, own: BranchListing) -> Iterator[ShownHint]:
         yield ShownHint(document.path, value, expected, off=value != expected)
 
 
-def _live(store: Store, schema: TableSchema, latest: Root) -> ShownLive:
-    found = live_files(store, schema, latest)
-    return ShownLive(
-        files=len(found.files),
-        bytes=sum(file.size_bytes for file in found.files),
-        rows=sum(file.rows for file in found.files),
-        manifests=found.manifest_count,
-    )
+def _live(store: Store, latest: Root) -> ShownLive:
+    counts = live_counts(store, latest)
+    return ShownLive(counts.files, bytes=None, rows=latest.snapshot.total_record_count, manifests=counts.manifests)
 
 
 def _changelogs_only(schema: TableSchema) -> bool:

@@ -55,8 +55,11 @@ class ShownLive:
     """What the latest snapshot consists of."""
 
     files: int
-    bytes: int
-    rows: int
+    """As its manifest lists count them; when pins were measured, as its manifests name them."""
+    bytes: int | None
+    """`None`: not asked for. Only manifests say it."""
+    rows: int | None
+    """As the snapshot counts them, `None` where it does not; when pins were measured, as its manifests count them."""
     manifests: int
 
 

@@ -31,16 +31,29 @@ class LiveFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LiveFiles:
-    """The data files of a version, and what it took to find them."""
+class LiveCounts:
+    """How many files a version has, as its manifest lists count them."""
 
-    files: tuple[LiveFile, ...]
-    """Ascending by path."""
-    manifest_count: int
+    files: int
+    manifests: int
 
 
-def live_files(store: Store, schema: TableSchema, root: Root) -> LiveFiles:
-    """Return the data files of a snapshot or tag.
+def live_counts(store: Store, root: Root) -> LiveCounts:
+    """Count the data files of a snapshot or tag without reading a manifest.
+
+    Lists say how many files each manifest adds and deletes. The difference is the number of live files, unless a writer
+    deleted a file that was not there, or added one again that it had deleted.
+
+    Raises:
+        RefusedError: A list of the root is missing or damaged.
+        StorageError: A read failed.
+    """
+    manifests = _lists(MetadataReader(store), store, root).manifests()
+    return LiveCounts(sum(meta.added_count - meta.deleted_count for meta in manifests), len(manifests))
+
+
+def live_files(store: Store, schema: TableSchema, root: Root) -> tuple[LiveFile, ...]:
+    """Return the data files of a snapshot or tag, ascending by path.
 
     Args:
         store: The table's store.
@@ -54,8 +67,7 @@ def live_files(store: Store, schema: TableSchema, root: Root) -> LiveFiles:
     Source: Paimon `FileStoreScan` (base and delta manifests).
     """
     reader = MetadataReader(store)
-    lists = read_root_files(reader, [root], lambda _: False)[root.ref.path]
-    entries = live_entries(_manifests(reader, store, lists))
+    entries = live_entries(_manifests(reader, store, _lists(reader, store, root)))
     paths, partitions = TablePaths(schema), _Partitions(schema)
     found = (
         LiveFile(
@@ -68,12 +80,17 @@ def live_files(store: Store, schema: TableSchema, root: Root) -> LiveFiles:
         )
         for entry in entries
     )
-    return LiveFiles(tuple(sorted(found, key=lambda file: file.path)), len(lists.manifests()))
+    return tuple(sorted(found, key=lambda file: file.path))
+
+
+def _lists(reader: MetadataReader, store: Store, root: Root) -> RootFiles:
+    lists = read_root_files(reader, [root], lambda _: False)[root.ref.path]
+    for unreadable in lists.unreadable_lists:
+        raise _incomplete(store, root, unreadable)
+    return lists
 
 
 def _manifests(reader: MetadataReader, store: Store, lists: RootFiles) -> list[tuple[ManifestEntry, ...]]:
-    for unreadable in lists.unreadable_lists:
-        raise _incomplete(store, lists.root, unreadable)
     scanned = dict(reader.scan_manifests(lists.manifests(), tuple))
     manifests = []
     for meta in lists.manifests():

@@ -1,16 +1,20 @@
-"""Which data files do roots need beyond those of one version?
+"""Which data files do roots need beyond those of one version, and how many are they?
 
 The question behind "what does this tag cost": most roots share most files with the newest snapshot, so only the rest is
-kept in memory. Files are told apart by name, which carries a UUID, so that a file that compaction moved up a level
-counts once.
+told apart, and of that only which roots need a file. Files are told apart by name, which carries a UUID, so that a file
+that compaction moved up a level counts once.
+
+A set of roots is a number with a bit for each of them. Thousands of files have the same set, so they are counted by it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce as fold
+from operator import or_
 from typing import NamedTuple, TypeVar
 
 from lakesweep.errors import RefusedError
-from lakesweep.format.manifest import Identity, ManifestEntry, live_entries
+from lakesweep.format.manifest import Identity, ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.roots import Root
 from lakesweep.storage.store import Store
@@ -20,25 +24,55 @@ from lakesweep.table.root_files import RootFiles, read_root_files
 T = TypeVar("T")
 
 
+class Amount(NamedTuple):
+    """Some data files."""
+
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+
+    def plus(self, other: "Amount") -> "Amount":
+        """Return both together."""
+        return Amount(self.files + other.files, self.bytes + other.bytes, self.rows + other.rows)
+
+
 @dataclass(frozen=True, slots=True)
-class LiveNames:
-    """Data files by the roots that need them."""
+class FilesBeyond:
+    """The data files of a version, and those that other roots need beyond it."""
 
-    names: Mapping[str, frozenset[str]]
-    """Path of the root -> names of its data files that the version in question has not."""
-    size_bytes: Mapping[str, int]
-    """By name."""
+    version: Amount
+    bits: Mapping[str, int]
+    """Path of a root -> its bit."""
+    amounts: Mapping[int, Amount]
+    """Set of roots -> the files that these need, no other root does, and the version has not."""
+
+    def needed_only_by(self, held: Iterable[str], staying: Iterable[str]) -> Amount:
+        """Return the files that some root of `held` needs, and none of `staying` but those of `held`.
+
+        Args:
+            held: Paths of roots.
+            staying: Paths of roots.
+        """
+        holders = self._set(held)
+        others = self._set(staying) & ~holders
+        return _sum(amount for roots, amount in self.amounts.items() if roots & holders and not roots & others)
+
+    def _set(self, paths: Iterable[str]) -> int:
+        return fold(or_, (self.bits[path] for path in paths), 0)
 
 
-class _Changes(NamedTuple):
-    """What one manifest does to files that the version in question has not."""
+class _Added(NamedTuple):
+    """A file that a manifest adds."""
 
-    added: frozenset[Identity]
-    deleted: frozenset[Identity]
+    name: str
+    size_bytes: int
+    rows: int
+    identity: Identity | None
+    """`None`: no manifest deletes a file of this name."""
 
 
-def live_names_beyond(store: Store, version: Root, roots: Sequence[Root]) -> LiveNames:
-    """Return the data files that each of `roots` needs and `version` does not.
+def files_beyond(store: Store, version: Root, roots: Sequence[Root]) -> FilesBeyond:
+    """Count the data files of `version`, and those that each of `roots` needs and `version` does not.
 
     A changelog document needs the files that its own commit added, if it has no changelog list.
 
@@ -51,37 +85,110 @@ def live_names_beyond(store: Store, version: Root, roots: Sequence[Root]) -> Liv
     for files in lists.values():
         for unreadable in files.unreadable_lists:
             raise _incomplete(store, unreadable)
-    own = _scan(reader, store, lists[version.ref.path].manifests(), tuple)
-    known = frozenset(entry.file_name for entry in live_entries(own.values()))
-    size_bytes: dict[str, int] = {}
+    return _Search(reader, store, version, lists).run()
 
-    def changes(entries: Iterator[ManifestEntry]) -> _Changes:
-        added: set[Identity] = set()
-        deleted: set[Identity] = set()
+
+class _Search:
+    """Reads manifests one after another, first for what they delete, then for what they add."""
+
+    def __init__(self, reader: MetadataReader, store: Store, version: Root, lists: Mapping[str, RootFiles]) -> None:
+        self._reader = reader
+        self._store = store
+        self._bits = {path: 1 << number for number, path in enumerate(lists)}
+        self._version = self._bits[version.ref.path]
+        self._metas: dict[str, ManifestMeta] = {}
+        self._added_in: dict[str, int] = {}
+        self._deleted_in: dict[str, int] = {}
+        for path, files in lists.items():
+            is_changelog = files.root.ref.kind == "changelog"
+            for meta in _manifests_of(files):
+                name = meta.file_name
+                self._metas[name] = meta
+                self._added_in[name] = self._added_in.get(name, 0) | self._bits[path]
+                # A reader of changes wants what a commit added, even where it deleted that again.
+                self._deleted_in[name] = self._deleted_in.get(name, 0) | (0 if is_changelog else self._bits[path])
+        self._gone: dict[Identity, int] = {}
+        self._gone_names: set[str] = set()
+        self._known: set[str] = set()
+        self._beyond: dict[str, tuple[int, int, int]] = {}  # name -> roots, size, rows
+        self._sets: dict[int, int] = {}
+
+    def run(self) -> FilesBeyond:
+        # Deletions first, so that what is added later needs no merging.
+        for name, deleted in self._scan([meta for meta in self._metas.values() if meta.deleted_count], _deleted):
+            for identity in deleted:
+                self._gone[identity] = self._gone.get(identity, 0) | self._deleted_in[name]
+        self._gone_names = {identity[3] for identity in self._gone}
+        # The version's own manifests next, so that nothing is kept of its files but their names.
+        version = _sum(self._version_files())
+        others = [meta for name, meta in self._metas.items() if not self._added_in[name] & self._version]
+        for name, found in self._scan(others, self._added):
+            self._note(name, found)
+        amounts: dict[int, Amount] = {}
+        for name, (roots, size_bytes, rows) in self._beyond.items():
+            if name not in self._known:  # it was deleted here, and added again at another level
+                amounts[roots] = amounts.get(roots, Amount()).plus(Amount(1, size_bytes, rows))
+        return FilesBeyond(version, self._bits, amounts)
+
+    def _version_files(self) -> Iterator[Amount]:
+        own = [meta for name, meta in self._metas.items() if self._added_in[name] & self._version]
+        for name, (amount, names, others) in self._scan(own, self._split):
+            self._known |= names
+            self._note(name, others)
+            yield amount
+
+    def _split(self, entries: Iterator[ManifestEntry]) -> tuple[Amount, set[str], list[_Added]]:
+        """Return what the version has of a manifest's files, their names, and the files that it has not."""
+        names: set[str] = set()
+        others: list[_Added] = []
+        count = size_bytes = rows = 0
         for entry in entries:
-            if entry.file_name not in known:
-                (added if entry.is_add else deleted).add(entry.identity)
-                size_bytes[entry.file_name] = entry.file_size
-        return _Changes(frozenset(added), frozenset(deleted))
+            if not entry.is_add:
+                continue
+            if entry.file_name in self._gone_names and self._gone.get(entry.identity, 0) & self._version:
+                others.append(self._addition(entry))
+                continue
+            names.add(entry.file_name)
+            count += 1
+            size_bytes += entry.file_size
+            rows += entry.row_count
+        return Amount(count, size_bytes, rows), names, others
 
-    wanted = {meta.file_name: meta for root in roots for meta in _manifests_of(lists[root.ref.path])}
-    by_manifest = _scan(reader, store, wanted.values(), changes)
-    names = {root.ref.path: _live(lists[root.ref.path], by_manifest) for root in roots}
-    return LiveNames(names, size_bytes)
+    def _added(self, entries: Iterator[ManifestEntry]) -> list[_Added]:
+        known = self._known
+        return [self._addition(entry) for entry in entries if entry.is_add and entry.file_name not in known]
+
+    def _addition(self, entry: ManifestEntry) -> _Added:
+        identity = entry.identity if entry.file_name in self._gone_names else None
+        return _Added(entry.file_name, entry.file_size, entry.row_count, identity)
+
+    def _note(self, manifest: str, found: Iterable[_Added]) -> None:
+        """Note which roots need the files that a manifest adds."""
+        for name, size_bytes, rows, identity in found:
+            roots = self._added_in[manifest]
+            if identity is not None:
+                roots &= ~self._gone.get(identity, 0)
+            before = self._beyond.get(name)
+            if before is None:
+                self._beyond[name] = self._shared(roots), size_bytes, rows
+            elif before[0] | roots != before[0]:
+                self._beyond[name] = self._shared(before[0] | roots), *before[1:]
+
+    def _shared(self, roots: int) -> int:
+        """Return one object for equal sets; a set of a thousand roots takes more room than a file's name."""
+        return self._sets.setdefault(roots, roots)
+
+    def _scan(
+        self, metas: Iterable[ManifestMeta], reduce: Callable[[Iterator[ManifestEntry]], T]
+    ) -> Iterator[tuple[str, T]]:
+        for name, content in self._reader.scan_manifests(metas, reduce):
+            if isinstance(content, Unreadable):
+                raise _incomplete(self._store, content)
+            yield name, content
 
 
-def _scan(
-    reader: MetadataReader,
-    store: Store,
-    metas: Iterable[ManifestMeta],
-    reduce: Callable[[Iterator[ManifestEntry]], T],
-) -> dict[str, T]:
-    found = {}
-    for name, content in reader.scan_manifests(metas, reduce):
-        if isinstance(content, Unreadable):
-            raise _incomplete(store, content)
-        found[name] = content
-    return found
+def _deleted(entries: Iterator[ManifestEntry]) -> list[Identity]:
+    return [entry.identity for entry in entries if not entry.is_add]
 
 
 def _manifests_of(files: RootFiles) -> tuple[ManifestMeta, ...]:
@@ -90,12 +197,8 @@ def _manifests_of(files: RootFiles) -> tuple[ManifestMeta, ...]:
     return files.manifests()
 
 
-def _live(files: RootFiles, by_manifest: Mapping[str, _Changes]) -> frozenset[str]:
-    changes = [by_manifest[meta.file_name] for meta in _manifests_of(files)]
-    added = frozenset[Identity]().union(*(change.added for change in changes))
-    deleted = frozenset[Identity]().union(*(change.deleted for change in changes))
-    # Of an identity the fourth part is the file's name.
-    return frozenset(identity[3] for identity in (added if files.root.ref.kind == "changelog" else added - deleted))
+def _sum(amounts: Iterable[Amount]) -> Amount:
+    return fold(Amount.plus, amounts, Amount())
 
 
 def _incomplete(store: Store, unreadable: Unreadable) -> RefusedError:

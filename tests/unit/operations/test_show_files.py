@@ -1,5 +1,7 @@
 """`show` and `files`: facts about a table, held against what is known of it."""
 
+import json
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,10 @@ from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.files import Version, list_files
 from lakesweep.operations.show import summarise
-from lakesweep.operations.table_summary import ShownSnapshot, ShownTag
+from lakesweep.operations.table_summary import ShownLive, ShownSnapshot, ShownTag
 from lakesweep.storage.local import LocalStore
 from lakesweep.storage.memory import MemoryStore
-from lakesweep.storage.store import Store
+from lakesweep.storage.store import Body, Store
 from tests.support.fixture_tables import TABLE_NAMES, expected_facts
 from tests.support.table_builder import TICK_MS, TableBuilder
 
@@ -184,7 +186,7 @@ def test_files_of_a_branch(builder: TableBuilder) -> None:
 @pytest.mark.parametrize("damage", ["missing", "damaged"])
 @pytest.mark.parametrize("what", ["baseManifestList", "deltaManifestList", "manifest"])
 def test_unreadable_metadata_is_refused(builder: TableBuilder, what: str, damage: str) -> None:
-    """A list or manifest that cannot be read hides files, so no files are listed at all."""
+    """What cannot be read hides files, so none are listed or counted; `show` alone needs no manifest."""
     document = builder.document("snapshot/snapshot-3")
     if what == "manifest":
         path = next(found.key for found in builder.store.list("manifest/") if "manifest-list" not in found.key)
@@ -194,7 +196,17 @@ def test_unreadable_metadata_is_refused(builder: TableBuilder, what: str, damage
         builder.remove(path)
     else:
         builder.corrupt(path)
-    for read in (lambda: list_files(table_at(builder.store), Version()), lambda: summarise(table_at(builder.store))):
+    table = table_at(builder.store)
+    reads: list[Callable[[], object]] = [
+        lambda: list_files(table, Version()),
+        lambda: summarise(table, pinned=True),
+    ]
+    if what == "manifest":
+        live = summarise(table).live
+        assert live is not None and live.files == 3
+    else:
+        reads.append(lambda: summarise(table))
+    for read in reads:
         with pytest.raises(RefusedError) as raised:
             read()
         assert raised.value.code == "unreadable_root"
@@ -221,10 +233,54 @@ def test_summary_of_roots(builder: TableBuilder) -> None:
     assert shown.snapshots.earliest == ShownSnapshot(1, 0)
     assert shown.snapshots.latest == ShownSnapshot(3, 2 * TICK_MS)
     assert shown.live is not None
-    assert (shown.live.files, shown.live.manifests) == (3, 3)
+    assert (shown.live.files, shown.live.bytes, shown.live.manifests) == (3, None, 3)
     (warning,) = shown.warnings
     assert warning.startswith("1 tag has no time to live (of 2), ")
     assert "forever" in warning
+
+
+class WatchedStore(MemoryStore):
+    """Notes what is read."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.__dict__.update(store.__dict__)
+        self.names: list[str] = []
+
+    def read(self, key: str, max_bytes: int | None = None) -> Body:
+        self.names.append(key)
+        return super().read(key, max_bytes)
+
+
+def test_show_reads_no_manifest(builder: TableBuilder) -> None:
+    """Two manifest lists, however many tags there are; manifests only with `--pinned`, each once but for deletions."""
+    for number in (1, 2, 3):
+        builder.tag(f"t{number}", snapshot=number)
+    document = builder.document("snapshot/snapshot-3")
+    lists = {f"manifest/{document[name]}" for name in ("baseManifestList", "deltaManifestList")}
+    quick, thorough = WatchedStore(builder.store), WatchedStore(builder.store)
+    shown = summarise(table_at(quick))
+    assert sorted(name for name in quick.names if name.startswith("manifest/")) == sorted(lists)
+    assert shown.live == ShownLive(3, bytes=None, rows=document["totalRecordCount"], manifests=3)
+    measured = summarise(table_at(thorough), pinned=True).live
+    files = list_files(table_at(builder.store), Version()).files
+    size_bytes = sum(file.size_bytes for file in files)
+    assert measured == ShownLive(3, size_bytes, rows=sum(file.rows for file in files), manifests=3)
+    manifests = [name for name in thorough.names if name.startswith("manifest/") and "manifest-list" not in name]
+    assert len(manifests) == 4
+    assert len(set(manifests)) == 3
+
+
+def test_a_snapshot_without_a_record_count(builder: TableBuilder) -> None:
+    """What nothing states is `null`, until the manifests are read."""
+    path = builder.root(3)
+    document = builder.document(path)
+    del document["totalRecordCount"]
+    builder.store.put(path, json.dumps(document).encode())
+    shown = summarise(table_at(builder.store)).live
+    measured = summarise(table_at(builder.store), pinned=True).live
+    assert shown is not None and measured is not None
+    assert (shown.files, shown.rows, measured.files) == (3, None, 3)
+    assert measured.rows == sum(file.rows for file in list_files(table_at(builder.store), Version()).files)
 
 
 def test_retention_in_force(builder: TableBuilder) -> None:
