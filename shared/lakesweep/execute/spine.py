@@ -16,7 +16,7 @@ document goes, every root that exists now is asked again for what it needs, and 
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -27,33 +27,26 @@ from lakesweep.control.ledger import Ledger, intended_beyond_documents, settled
 from lakesweep.errors import (
     MaintenanceError,
     ObjectNotFoundError,
-    PreconditionFailedError,
     StalePlanError,
     StorageError,
 )
+from lakesweep.execute.batches import CONSUMER_PHASE, DOCUMENT_PHASE, batches, id_of, is_head, outcome_of, step_of
 from lakesweep.execute.look import Looker, references_of
+from lakesweep.execute.take_back import Progress, TakeBack
 from lakesweep.model.facts import References, base_name
-from lakesweep.model.outcome import FailedDelete, Outcome
+from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Action, Delete, Plan, Put
-from lakesweep.model.roots import BranchListing
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.keys import SINGLE_DELETES
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from lakesweep.table.discover import ROOT_FOLDERS, discover
-from lakesweep.table.documents import read_hint
 from lakesweep.table.stores import TableStores
 
-BATCH_KEYS = 1000
-"""Deletes that share one look and one ledger entry, as many as one DeleteObjects request takes."""
 _GONE = ("deleted", "already_gone")
-DOCUMENT_PHASE = "documents"
-CONSUMER_PHASE = "consumers"
 FRESH_MS = 10_000
 """The listing that a plan was made from serves as the first look for so long, in the call that made it."""
 _LASTING = ("access_denied", "no_such_bucket")
 """Answers of a whole store that asking again later does not change by itself."""
-HEAD_PHASES = ("latest", "changelog_documents", DOCUMENT_PHASE, "hints")
-"""What happens before the first file goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,25 +155,18 @@ class _Execution:
         self._looker = Looker(env.stores.table, plan.header, env.known, env.sleep, written=frozenset(self._changelogs))
         self._kept: dict[str, str] = {}
         self._outcome = Outcome()
-        self._documents_gone = False
-        self._data_begun = False
-        self._removed: set[str] = set()
-        """Documents that runs of this plan removed, and nobody else."""
-        self._others_were_here = bool(attempt.earlier_runs)
-        """Others may have removed what the documents need: they had time, or documents were gone already."""
-        self._written: dict[str, str] = {}
-        """Path -> ETag of what this run wrote."""
+        self._progress = Progress(others_were_here=bool(attempt.earlier_runs))
 
     def run(self) -> Executed:
         plan_id = self._plan.header.plan_id
         done = settled(self._env.area, plan_id, self._earlier_runs)
         # What an earlier run intended may have happened, whether or not it lived to write that down.
-        self._documents_gone = bool(self._earlier_runs)
-        self._data_begun = intended_beyond_documents(self._env.area, plan_id, self._earlier_runs)
+        self._progress.documents_gone = bool(self._earlier_runs)
+        self._progress.data_begun = intended_beyond_documents(self._env.area, plan_id, self._earlier_runs)
         documents = [delete.path for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE]
         self._looker.forget(path for path in documents if done.get(path) in _GONE)
         if self._earlier_runs:
-            self._removed.update(documents)
+            self._progress.removed.update(documents)
         self._kept = {path: "an earlier run kept it" for path, result in done.items() if result == "kept_by_look"}
         pending = [action for action in self._plan.actions if done.get(action.path) not in _GONE]
         try:
@@ -202,7 +188,7 @@ class _Execution:
         is_new = not self._earlier_runs
         batch: tuple[Action, ...] = ()
         for batch in batches(pending):
-            if not _is_head(batch[0]):
+            if not is_head(batch[0]):
                 self._wait(grace_ms)
                 grace_ms = 0
             self._lease.check()
@@ -214,7 +200,7 @@ class _Execution:
             is_new = False
             self._batch(batch)
             self._env.progress(self._outcome.deleted + self._outcome.already_gone, total)
-        if batch and _is_head(batch[-1]) and self._documents_gone:
+        if batch and is_head(batch[-1]) and self._progress.documents_gone:
             # No file goes, so nothing has looked since the documents went; one of them may be a rollback's target.
             self._looker.look(())
 
@@ -244,12 +230,12 @@ class _Execution:
         age_ms = self._env.area.store.now_ms() - header.created_ms
         documents = sum(action.phase == DOCUMENT_PHASE for action in batch)
         is_fresh = self._is_of_this_call and self._lease.is_as_known and header.settled and 0 <= age_ms < FRESH_MS
-        return is_fresh and _is_head(batch[0]) and documents <= SINGLE_DELETES
+        return is_fresh and is_head(batch[0]) and documents <= SINGLE_DELETES
 
     def _wait(self, grace_ms: int) -> None:
         """Wait for readers, holding the lease."""
         step_ms = 60_000
-        self._others_were_here = self._others_were_here or grace_ms > 0
+        self._progress.others_were_here = self._progress.others_were_here or grace_ms > 0
         while grace_ms > 0:
             self._env.sleep(min(step_ms, grace_ms) / 1000)
             grace_ms -= step_ms
@@ -273,18 +259,18 @@ class _Execution:
         """Delete one batch, step by step: the next begins when the one before is complete."""
         deletes = [a for a in batch if isinstance(a, Delete) and a.path not in self._kept]
         kept = [(a, self._kept[a.path]) for a in batch if isinstance(a, Delete) and a.path in self._kept]
-        if any(not _is_head(delete) for delete in deletes):
+        if any(not is_head(delete) for delete in deletes):
             self._ledger.intend(deletes)
-            self._data_begun = True
+            self._progress.data_begun = True
         results: dict[str, DeleteResult] = {}
         try:
-            for step in dict.fromkeys(map(_step_of, batch)):
+            for step in dict.fromkeys(map(step_of, batch)):
                 for action in batch:
-                    if isinstance(action, Put) and _step_of(action) == step and not self._is_past(action):
+                    if isinstance(action, Put) and step_of(action) == step and not self._is_past(action):
                         store, key = self._env.stores.resolve(action.path)
                         etag = store.put(key, action.body.encode("utf-8", "surrogateescape"))
-                        self._written[action.path] = etag
-                found = self._delete([delete for delete in deletes if _step_of(delete) == step])
+                        self._progress.written[action.path] = etag
+                found = self._delete([delete for delete in deletes if step_of(delete) == step])
                 for path, result in found.items():
                     if result.code == "precondition_failed" and self._is_gone(path):
                         found[path] = DeleteResult(result.key, "already_gone")
@@ -305,16 +291,17 @@ class _Execution:
             return False
         paths = [action.path] if action.path in self._changelogs else self._changelogs
         folder = f"{branch_dir(self._plan.header.branch)}snapshot/snapshot-"
-        return self._looker.listed.isdisjoint(f"{folder}{_id_of(path)}" for path in paths)
+        return self._looker.listed.isdisjoint(f"{folder}{id_of(path)}" for path in paths)
 
     def _check_documents(self, step: str, found: dict[str, DeleteResult]) -> None:
         if step not in (DOCUMENT_PHASE, CONSUMER_PHASE):
             return
         if step == DOCUMENT_PHASE:
             gone = [path for path, result in found.items() if result.ok]
-            self._documents_gone = self._documents_gone or bool(gone)
-            self._removed.update(path for path in gone if found[path].code == "deleted")
-            self._others_were_here = self._others_were_here or not self._removed.issuperset(gone)
+            progress = self._progress
+            progress.documents_gone = progress.documents_gone or bool(gone)
+            progress.removed.update(path for path in gone if found[path].code == "deleted")
+            progress.others_were_here = progress.others_were_here or not progress.removed.issuperset(gone)
             self._looker.forget(gone)
         for path, result in found.items():
             if result.code == "precondition_failed":
@@ -358,89 +345,16 @@ class _Execution:
         return results
 
     def _after_stale(self, pending: Sequence[Action], error: StalePlanError) -> Executed:
-        if not self._documents_gone:
-            self._take_back_changelogs()
-        elif self._may_restore():
-            self._restore_documents()
-            self._take_back_changelogs()
+        take_back = TakeBack(self._env.stores.table, self._plan, self._looker.saw_latest, self._progress)
+        if not self._progress.documents_gone:
+            take_back.changelogs()
+        elif take_back.may_restore():
+            self._ledger.record_restored(take_back.documents())
+            take_back.changelogs()
         else:
             self._salvage([a for a in pending if isinstance(a, Delete) and a.phase != DOCUMENT_PHASE])
         self._ledger.flush()
         return Executed("stale", self._outcome, str(error), error.code)
-
-    def _may_restore(self) -> bool:
-        """Tell whether documents that went still have all their files.
-
-        That is certain as long as no file went and nobody else was here. Another run or engine may have expired
-        further and taken files that only its own snapshots and these shared; then documents return only for a rollback
-        that has left nothing else, or is about to. Nor do they return where LATEST was removed: so begins a
-        fast-forward, or the end of a branch, and what was there before is not wanted any more.
-        """
-        if self._data_begun or (self._looker.saw_latest and self._newest() is None):
-            return False
-        own = discover(self._env.stores.table, ROOT_FOLDERS).branches.get(self._plan.header.branch)
-        if own is None or not own.snapshots:
-            return True
-        if not self._others_were_here and not self._was_expired_further(own):
-            return True
-        newest = self._newest()
-        return newest is not None and newest < own.snapshots[0].id
-
-    def _was_expired_further(self, own: BranchListing) -> bool:
-        """Tell whether others have removed the first document that was to stay, and left later ones.
-
-        A rollback would have removed the later ones first.
-        """
-        end_id = self._plan.header.end_id
-        documents = {delete.kind for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE}
-        ids = {ref.id for ref in (own.snapshots if "snapshot" in documents else own.changelogs)}
-        return end_id is not None and end_id not in ids and any(there > end_id for there in ids)
-
-    def _restore_documents(self) -> None:
-        """Put documents back, as far as the table has not left them behind.
-
-        A rollback may have begun between the look and the deletion of its target. It has written LATEST first, so
-        documents up to there are put back and later ones are not.
-        """
-        table = self._env.stores.table
-        newest = self._newest()
-        documents = [delete for delete in self._plan.deletes if delete.path in self._removed]
-        restored = []
-        for delete in documents:
-            if delete.body and (newest is None or _id_of(delete.path) <= newest):
-                try:
-                    table.put(delete.path, delete.body.encode("utf-8", "surrogateescape"), if_absent=True)
-                except PreconditionFailedError:
-                    continue  # it never went, or another one took its id
-                restored.append(delete)
-        if restored:
-            first = restored[0].path
-            table.put(f"{first.removesuffix(base_name(first))}EARLIEST", str(_id_of(first)).encode())
-            self._ledger.record_restored(restored)
-
-    def _take_back_changelogs(self) -> None:
-        """Remove the changelogs that this run wrote of snapshots that are still there, or that a rollback left behind.
-
-        Those that were there before it stay, and so do those that somebody else has written since.
-        """
-        mine = [path for path in self._written if path in self._changelogs and path not in self._plan.header.roots_seen]
-        if not mine:
-            return
-        table, newest = self._env.stores.table, self._newest()
-        own = discover(table, ROOT_FOLDERS).branches[self._plan.header.branch]
-        there = {ref.id for ref in own.snapshots}
-        going = [path for path in mine if _id_of(path) in there or (newest is not None and _id_of(path) > newest)]
-        results = table.delete([DeleteRequest(path, self._written[path]) for path in going])
-        gone = {result.key for result in results if result.ok}
-        hint = f"{branch_dir(own.name)}changelog/LATEST"
-        staying = [ref.id for ref in own.changelogs if ref.path not in gone]
-        if staying:
-            table.put(hint, str(staying[-1]).encode())
-        else:
-            table.delete([DeleteRequest(hint)])
-
-    def _newest(self) -> int | None:
-        return read_hint(self._env.stores.table, f"{branch_dir(self._plan.header.branch)}snapshot/LATEST")
 
     def _salvage(self, deletes: Sequence[Delete]) -> None:
         """Remove what no root that exists now needs. See the module's docstring."""
@@ -452,51 +366,3 @@ class _Execution:
                 raise StalePlanError(f"table {table.location}: no root is left; expected some, so nothing more goes")
             self._keep(deletes, references_of(table, self._env.known, refs, deletes, self._plan.header.branch))
             self._batch(batch)
-
-
-def batches(actions: Sequence[Action]) -> Iterator[tuple[Action, ...]]:
-    """Split actions, in their order, into what one look covers.
-
-    Documents and hints make batches of their own, so that a look lies between them and the first data file.
-    """
-    batch: list[Action] = []
-    for action in actions:
-        boundary = bool(batch) and _is_head(batch[-1]) != _is_head(action)
-        if boundary or len(batch) >= BATCH_KEYS:
-            yield tuple(batch)
-            batch = []
-        batch.append(action)
-    if batch:
-        yield tuple(batch)
-
-
-def _is_head(action: Action) -> bool:
-    return action.phase in HEAD_PHASES
-
-
-def _step_of(action: Action) -> str:
-    """Return what must be complete before the next thing begins: each phase of the head, and all files together.
-
-    No root refers to a file that goes, and the stored plan knows them all, so their order among each other does not
-    matter.
-    """
-    return action.phase if _is_head(action) or action.phase == CONSUMER_PHASE else "files"
-
-
-def _id_of(path: str) -> int:
-    """Return the id in the path of a snapshot or changelog document."""
-    return int(path.rpartition("-")[2])
-
-
-def outcome_of(deletes: Sequence[Delete], results: dict[str, DeleteResult], kept_count: int) -> Outcome:
-    """Fold the results of one batch."""
-    gone = [delete for delete in deletes if results[delete.path].code == "deleted"]
-    return Outcome(
-        deleted=len(gone),
-        already_gone=sum(results[delete.path].code == "already_gone" for delete in deletes),
-        failed=tuple(
-            FailedDelete(delete.path, results[delete.path].code) for delete in deletes if not results[delete.path].ok
-        ),
-        kept_by_look=kept_count,
-        deleted_bytes=sum(delete.size_bytes or 0 for delete in gone),
-    )

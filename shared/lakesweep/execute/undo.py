@@ -28,8 +28,9 @@ from itertools import chain
 from lakesweep.control.lease import Lease
 from lakesweep.control.ledger import Ledger
 from lakesweep.errors import MaintenanceError, RefusedError, StalePlanError
+from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE, outcome_of
 from lakesweep.execute.look import SETTLE_MS, hint_lags
-from lakesweep.execute.spine import BATCH_KEYS, DOCUMENT_PHASE, Environment, Executed, outcome_of
+from lakesweep.execute.spine import Environment, Executed
 from lakesweep.format.names import changelog_id_of, snapshot_id_of
 from lakesweep.model.facts import base_name
 from lakesweep.model.outcome import FailedDelete, Outcome

@@ -20,7 +20,8 @@ from lakesweep.control.ledger import fates, plan_of_run
 from lakesweep.control.plans import load_plan
 from lakesweep.control.reports import load_report, store_report
 from lakesweep.errors import FormatError, RefusedError, StorageError
-from lakesweep.execute.spine import BATCH_KEYS, DOCUMENT_PHASE, Environment, Executed
+from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE
+from lakesweep.execute.spine import Environment, Executed
 from lakesweep.execute.undo import Undo, id_of, restore, settled_ground, undelete
 from lakesweep.format.changelog import parse_changelog
 from lakesweep.format.snapshot import parse_snapshot

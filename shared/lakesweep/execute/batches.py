@@ -1,0 +1,63 @@
+"""Batches: what of a plan one look covers, and what must be complete before the next thing begins."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from lakesweep.model.outcome import FailedDelete, Outcome
+from lakesweep.model.plan import Action, Delete
+from lakesweep.storage.store import DeleteResult
+
+BATCH_KEYS = 1000
+"""Deletes that share one look and one ledger entry, as many as one DeleteObjects request takes."""
+DOCUMENT_PHASE = "documents"
+CONSUMER_PHASE = "consumers"
+HEAD_PHASES = ("latest", "changelog_documents", DOCUMENT_PHASE, "hints")
+"""What happens before the first file goes."""
+
+
+def batches(actions: Sequence[Action]) -> Iterator[tuple[Action, ...]]:
+    """Split actions, in their order, into what one look covers.
+
+    Documents and hints make batches of their own, so that a look lies between them and the first data file.
+    """
+    batch: list[Action] = []
+    for action in actions:
+        boundary = bool(batch) and is_head(batch[-1]) != is_head(action)
+        if boundary or len(batch) >= BATCH_KEYS:
+            yield tuple(batch)
+            batch = []
+        batch.append(action)
+    if batch:
+        yield tuple(batch)
+
+
+def is_head(action: Action) -> bool:
+    """Tell whether an action comes before the first file goes."""
+    return action.phase in HEAD_PHASES
+
+
+def step_of(action: Action) -> str:
+    """Return what must be complete before the next thing begins: each phase of the head, and all files together.
+
+    No root refers to a file that goes, and the stored plan knows them all, so their order among each other does not
+    matter.
+    """
+    return action.phase if is_head(action) or action.phase == CONSUMER_PHASE else "files"
+
+
+def id_of(path: str) -> int:
+    """Return the id in the path of a snapshot or changelog document."""
+    return int(path.rpartition("-")[2])
+
+
+def outcome_of(deletes: Sequence[Delete], results: Mapping[str, DeleteResult], kept_count: int) -> Outcome:
+    """Fold the results of one batch."""
+    gone = [delete for delete in deletes if results[delete.path].code == "deleted"]
+    return Outcome(
+        deleted=len(gone),
+        already_gone=sum(results[delete.path].code == "already_gone" for delete in deletes),
+        failed=tuple(
+            FailedDelete(delete.path, results[delete.path].code) for delete in deletes if not results[delete.path].ok
+        ),
+        kept_by_look=kept_count,
+        deleted_bytes=sum(delete.size_bytes or 0 for delete in gone),
+    )

@@ -1,0 +1,125 @@
+"""Take back what a stale plan has done, while only documents are gone.
+
+The documents return, as far as a rollback has not left them behind and nobody else can have touched their files. The
+changelogs that were written in place of snapshots go where their snapshots are there.
+"""
+
+from dataclasses import dataclass, field
+
+from lakesweep.errors import PreconditionFailedError
+from lakesweep.execute.batches import DOCUMENT_PHASE, id_of
+from lakesweep.model.facts import base_name
+from lakesweep.model.plan import Delete, Plan
+from lakesweep.model.roots import BranchListing
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.storage.store import DeleteRequest, Store
+from lakesweep.table.discover import ROOT_FOLDERS, discover
+from lakesweep.table.documents import read_hint
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the execution of a plan has come, by this run and those before it."""
+
+    others_were_here: bool
+    """Others may have removed what the documents need: they had time, or documents were gone already."""
+    documents_gone: bool = False
+    data_begun: bool = False
+    removed: set[str] = field(default_factory=set)
+    """Documents that runs of this plan removed, and nobody else."""
+    written: dict[str, str] = field(default_factory=dict)
+    """Path -> ETag of what this run wrote."""
+
+
+class TakeBack:
+    """Undoes the first part of an execution."""
+
+    def __init__(self, table: Store, plan: Plan, saw_latest: bool, progress: Progress) -> None:
+        """Look at what has been done.
+
+        Args:
+            table: The table's store.
+            plan: What was to be done.
+            saw_latest: LATEST was there at some time since the plan was made.
+            progress: What was done.
+        """
+        self._table = table
+        self._plan = plan
+        self._saw_latest = saw_latest
+        self._progress = progress
+
+    def may_restore(self) -> bool:
+        """Tell whether documents that went still have all their files.
+
+        That is certain as long as no file went and nobody else was here. Another run or engine may have expired
+        further and taken files that only its own snapshots and these shared; then documents return only for a rollback
+        that has left nothing else, or is about to. Nor do they return where LATEST was removed: so begins a
+        fast-forward, or the end of a branch, and what was there before is not wanted any more.
+        """
+        if self._progress.data_begun or (self._saw_latest and self._newest() is None):
+            return False
+        own = discover(self._table, ROOT_FOLDERS).branches.get(self._plan.header.branch)
+        if own is None or not own.snapshots:
+            return True
+        if not self._progress.others_were_here and not self._was_expired_further(own):
+            return True
+        newest = self._newest()
+        return newest is not None and newest < own.snapshots[0].id
+
+    def documents(self) -> tuple[Delete, ...]:
+        """Put documents back, as far as the table has not left them behind, and return those that are.
+
+        A rollback may have begun between the look and the deletion of its target. It has written LATEST first, so
+        documents up to there are put back and later ones are not.
+        """
+        newest = self._newest()
+        documents = [delete for delete in self._plan.deletes if delete.path in self._progress.removed]
+        restored = []
+        for delete in documents:
+            if delete.body and (newest is None or id_of(delete.path) <= newest):
+                try:
+                    self._table.put(delete.path, delete.body.encode("utf-8", "surrogateescape"), if_absent=True)
+                except PreconditionFailedError:
+                    continue  # it never went, or another one took its id
+                restored.append(delete)
+        if restored:
+            first = restored[0].path
+            self._table.put(f"{first.removesuffix(base_name(first))}EARLIEST", str(id_of(first)).encode())
+        return tuple(restored)
+
+    def changelogs(self) -> None:
+        """Remove the changelogs that this run wrote of snapshots that are still there, or that a rollback left behind.
+
+        Those that were there before it stay, and so do those that somebody else has written since.
+        """
+        changelogs = {action.path for action in self._plan.actions if action.kind == "changelog_document"}
+        mine = [
+            path for path in self._progress.written if path in changelogs and path not in self._plan.header.roots_seen
+        ]
+        if not mine:
+            return
+        table, newest = self._table, self._newest()
+        own = discover(table, ROOT_FOLDERS).branches[self._plan.header.branch]
+        there = {ref.id for ref in own.snapshots}
+        going = [path for path in mine if id_of(path) in there or (newest is not None and id_of(path) > newest)]
+        results = table.delete([DeleteRequest(path, self._progress.written[path]) for path in going])
+        gone = {result.key for result in results if result.ok}
+        hint = f"{branch_dir(own.name)}changelog/LATEST"
+        staying = [ref.id for ref in own.changelogs if ref.path not in gone]
+        if staying:
+            table.put(hint, str(staying[-1]).encode())
+        else:
+            table.delete([DeleteRequest(hint)])
+
+    def _was_expired_further(self, own: BranchListing) -> bool:
+        """Tell whether others have removed the first document that was to stay, and left later ones.
+
+        A rollback would have removed the later ones first.
+        """
+        end_id = self._plan.header.end_id
+        documents = {delete.kind for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE}
+        ids = {ref.id for ref in (own.snapshots if "snapshot" in documents else own.changelogs)}
+        return end_id is not None and end_id not in ids and any(there > end_id for there in ids)
+
+    def _newest(self) -> int | None:
+        return read_hint(self._table, f"{branch_dir(self._plan.header.branch)}snapshot/LATEST")
