@@ -119,9 +119,8 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
         )
     if not _RUN_ID.fullmatch(run_id):
         raise RefusedError(f"table {area.table}: expected a run id, found {run_id!r}", code="no_such_run")
-    plan_id = plan_of_run(area, run_id)
+    plan_id = plan_of_run(area, run_id) or _plan_that_it_ended(area, run_id)
     if plan_id is None:
-        load_report(area, run_id)
         raise _refusal(area, run_id, "nothing_to_undo", "it deleted nothing")
     end = plan_end(area, plan_id)
     if end is None:
@@ -137,6 +136,14 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
     if not restores:
         raise _refusal(area, run_id, "nothing_to_undo", "it deleted nothing")
     return RunRecord(plan, restores, undone_by(area, plan_id))
+
+
+def _plan_that_it_ended(area: ControlArea, run_id: str) -> str | None:
+    """Return the plan of a run without rows that ended what an earlier run had carried out, and had died over."""
+    report = load_report(area, run_id).get("report")
+    plan_id = report.get("plan_id") if isinstance(report, dict) else None
+    end = plan_end(area, plan_id) if isinstance(plan_id, str) else None
+    return plan_id if end is not None and run_id in end.runs[1:] else None
 
 
 def _restores(area: ControlArea, run_id: str, plan: Plan, runs: tuple[str, ...]) -> Iterator[Restore]:
