@@ -10,7 +10,9 @@ EXAMPLES = ("lakesweep demo", "lakesweep demo --commits 60 --json")
 
 
 def demo(
-    commits: Annotated[int, typer.Option("--commits", metavar="N", help="How many commits the writer makes.")] = 40,
+    commits: Annotated[
+        int, typer.Option("--commits", metavar="N", help="How many commits the writer makes; at least 12.")
+    ] = 40,
     as_json: Json = False,
 ) -> int:
     """Write a table, expire its snapshots, and show that it still reads the same.

@@ -63,7 +63,11 @@ OlderThan = Annotated[
 MaxDeletes = Annotated[str | None, typer.Option("--max-deletes", metavar="N", help="At most N of them go in this run.")]
 Grace = Annotated[
     str | None,
-    typer.Option("--grace", metavar="DURATION", help="Wait for readers between documents and files, such as '10 min'."),
+    typer.Option(
+        "--grace",
+        metavar="DURATION",
+        help="Wait for readers between documents and files, such as '10 min'; a bare number is in milliseconds.",
+    ),
 ]
 
 

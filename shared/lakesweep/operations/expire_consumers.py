@@ -87,8 +87,8 @@ def plan_clear_consumers(table: Table, arguments: ConsumerArguments) -> Plan:
     Source: Paimon `ConsumerManager#clearConsumers`.
     """
     draft = begin(table, CLEAR)
-    wanted = _matcher("including", arguments.including, True)
-    spared = _matcher("excluding", arguments.excluding, False)
+    wanted = _matcher(arguments.including, "including_consumers", True)
+    spared = _matcher(arguments.excluding, "excluding_consumers", False)
     going = [ref for ref in draft.own.consumers if wanted(ref.name) and not spared(ref.name)]
     return _plan(draft, arguments, [_delete(ref, "cleared by hand") for ref in going])
 
@@ -155,13 +155,13 @@ def _plan(draft: Draft, arguments: ConsumerArguments, actions: list[Delete] | li
     return draft.plan(actions, frame, kept={STAYS: staying} if staying else {})
 
 
-def _matcher(name: str, pattern: str | None, without: bool) -> Callable[[str], bool]:
+def _matcher(pattern: str | None, argument: str, without: bool) -> Callable[[str], bool]:
     if pattern is None:
         return lambda _name: without
     try:
         compiled = re.compile(pattern)
     except re.error as error:
         raise UsageError(
-            f"{name}: expected a regular expression, found {pattern!r}: {error}", code="bad_argument"
+            f"{argument}: expected a regular expression, found {pattern!r}: {error}", code="bad_argument"
         ) from error
-    return lambda consumer: compiled.fullmatch(consumer) is not None
+    return lambda name: compiled.fullmatch(name) is not None

@@ -212,7 +212,7 @@ def _expire_changelogs(table: Table, call: Call, execute: bool) -> RunReport:
     arguments = expire_changelogs.ExpireChangelogsArguments(limits=_limits(call), delete_all=call.delete_all)
     if call.delete_all and arguments.limits.overrides_table:
         raise UsageError(
-            "delete_all takes every changelog; expected it without retain_max, retain_min, older_than and max_deletes",
+            "delete_all takes every changelog; expected it without a number to retain, a time or a limit",
             code="bad_argument",
         )
     name = expire_changelogs.OPERATION
