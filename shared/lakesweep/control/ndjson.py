@@ -9,12 +9,17 @@ from lakesweep.errors import FormatError
 
 MAX_UNPACKED_BYTES = 1 << 30
 """More than this in one part is refused; writers stay far below."""
+_LEVEL = 6
+"""Half the time of the highest level, for a twentieth more bytes."""
+
+compact = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+"""Encodes a row. One encoder for all of them: `json.dumps` makes a new one for every row."""
 
 
 def pack(rows: Iterable[object]) -> bytes:
     """Return rows as compressed lines; equal rows give equal bytes."""
-    text = "".join(json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n" for row in rows)
-    return gzip.compress(text.encode(), mtime=0)
+    text = "".join([compact(row) + "\n" for row in rows])
+    return gzip.compress(text.encode(), _LEVEL, mtime=0)
 
 
 def unpack(data: bytes, path: str) -> Iterator[dict[str, object]]:

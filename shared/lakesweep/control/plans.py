@@ -142,7 +142,27 @@ def _check_header(header: PlanHeader, path: str) -> None:
 
 
 def _action_row(action: Action) -> dict[str, object]:
-    return {"action": "put" if isinstance(action, Put) else "delete", **dataclasses.asdict(action)}
+    # By name, since a plan has many and `dataclasses.asdict` takes ten times as long.
+    if isinstance(action, Put):
+        return {
+            "action": "put",
+            "phase": action.phase,
+            "kind": action.kind,
+            "path": action.path,
+            "body": action.body,
+            "reason": action.reason,
+        }
+    return {
+        "action": "delete",
+        "phase": action.phase,
+        "kind": action.kind,
+        "path": action.path,
+        "size_bytes": action.size_bytes,
+        "reason": action.reason,
+        "etag": action.etag,
+        "owner": action.owner,
+        "body": action.body,
+    }
 
 
 def _actions_of(rows: object, path: str) -> Iterator[Action]:
