@@ -1,7 +1,7 @@
 """Many reads at a time, with a bound on how much waits in memory."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 
@@ -11,7 +11,7 @@ from lakesweep.storage.store import Body, Store
 PARALLEL = 32
 """Requests under way at once: enough to hide a latency of tens of milliseconds."""
 WINDOW_BYTES = 256 << 20
-"""No read begins while so many bytes wait to be taken."""
+"""No read begins while so many bytes wait to be taken, or are known to be on their way."""
 
 
 def read_many(
@@ -20,12 +20,14 @@ def read_many(
     *,
     parallel: int = PARALLEL,
     max_bytes: int | None = None,
+    sizes: Mapping[str, int] | None = None,
     window_bytes: int = WINDOW_BYTES,
 ) -> Iterator[tuple[str, Body | StorageError]]:
     """Yield each key with its object, or with the error that its read raised, in the order of `keys`.
 
     Reads go at most twice `parallel` keys ahead of the caller, and none is added while `window_bytes` wait. So memory
-    is bounded by that plus twice `parallel` objects. A caller that stops early leaves no thread behind.
+    is bounded by that plus twice `parallel` objects, of which those with a known size count from the beginning. A
+    caller that stops early leaves no thread behind.
 
     Args:
         store: Where to read. A store whose reads take no waiting (its `reads_wait` is false) is read one by one:
@@ -33,35 +35,43 @@ def read_many(
         keys: Which objects; consumed as reading goes on.
         parallel: How many reads at once.
         max_bytes: As in `Store.read`.
+        sizes: What objects should have in bytes, where that is known; a longer one is refused as `max_bytes` does.
         window_bytes: How much may wait.
     """
+    sizes = sizes or {}
+
+    def read(key: str) -> Body | StorageError:
+        limits = [limit for limit in (max_bytes, sizes.get(key)) if limit is not None]
+        return _read(store, key, min(limits, default=None))
+
     upcoming = iter(keys)
     if parallel < 2 or not getattr(store, "reads_wait", True):
         for key in upcoming:
-            yield key, _read(store, key, max_bytes)
+            yield key, read(key)
         return
     ahead: list[str] = list(islice(upcoming, 2))
     if len(ahead) < 2:  # no pool for one key
         for key in ahead:
-            yield key, _read(store, key, max_bytes)
+            yield key, read(key)
         return
     arrived: deque[int] = deque()
 
-    def read(key: str) -> Body | StorageError:
-        body = _read(store, key, max_bytes)
-        arrived.append(_size(body))
+    def fetch(key: str) -> Body | StorageError:
+        body = read(key)
+        arrived.append(_size(body) - sizes.get(key, 0))
         return body
 
     pool = ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="read")
-    waiting: deque[tuple[str, Future[Body | StorageError]]] = deque((key, pool.submit(read, key)) for key in ahead)
-    waiting_bytes = 0
+    waiting: deque[tuple[str, Future[Body | StorageError]]] = deque((key, pool.submit(fetch, key)) for key in ahead)
+    waiting_bytes = sum(sizes.get(key, 0) for key in ahead)
     try:
         while True:
             while not waiting or (len(waiting) < 2 * parallel and waiting_bytes < window_bytes):
                 next_key = next(upcoming, None)
                 if next_key is None:
                     break
-                waiting.append((next_key, pool.submit(read, next_key)))
+                waiting.append((next_key, pool.submit(fetch, next_key)))
+                waiting_bytes += sizes.get(next_key, 0)
             if not waiting:
                 return
             key, future = waiting.popleft()

@@ -61,7 +61,7 @@ class MetadataReader:
     def index_manifests(self, names: Iterable[str]) -> Mapping[str, tuple[IndexEntry, ...] | Unreadable]:
         """Return the content of index manifests by name."""
         names = tuple(dict.fromkeys(names))
-        for name, body in self._bodies_of([name for name in names if name not in self._index_manifests]):
+        for name, body in self._bodies_of({name: None for name in names if name not in self._index_manifests}):
             self._index_manifests[name] = (
                 body if isinstance(body, Unreadable) else _decode(name, body, None, read_index_manifest)
             )
@@ -81,7 +81,8 @@ class MetadataReader:
         """
         metas = {meta.file_name: meta for meta in manifests}
         cached = {name: self._bodies[name] for name in metas if name in self._bodies}
-        for name, body in self._bodies_of([name for name in metas if name not in cached]):
+        missing = {name: meta.file_size for name, meta in metas.items() if name not in cached}
+        for name, body in self._bodies_of(missing):
             if again and not isinstance(body, Unreadable) and self._bodies_size + len(body) <= BODY_CACHE_BYTES:
                 self._bodies[name] = body
                 self._bodies_size += len(body)
@@ -89,9 +90,11 @@ class MetadataReader:
         for name, body in cached.items():
             yield name, _reduce(metas[name], body, reduce)
 
-    def _bodies_of(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | Unreadable]]:
-        keys = [f"manifest/{name}" for name in names]
-        for key, body in read_many(self._store, keys, max_bytes=MAX_METADATA_BYTES):
+    def _bodies_of(self, wanted: Mapping[str, int | None]) -> Iterator[tuple[str, bytes | Unreadable]]:
+        """Read files by name; one that is longer than its stated size is damaged, and is not loaded."""
+        keys = [f"manifest/{name}" for name in wanted]
+        sizes = {f"manifest/{name}": size for name, size in wanted.items() if size is not None}
+        for key, body in read_many(self._store, keys, max_bytes=MAX_METADATA_BYTES, sizes=sizes):
             name = key.removeprefix("manifest/")
             if isinstance(body, StorageError):
                 yield name, _unreadable_or_raise(key, body)

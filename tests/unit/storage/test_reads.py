@@ -123,6 +123,28 @@ def test_large_bodies_wait_in_small_number() -> None:
     assert len(list(reading)) == 51
 
 
+def test_known_sizes_count_before_they_arrive() -> None:
+    """Large objects are not even asked for together."""
+    store = SlowStore()
+    sizes = {f"k{number:02}": 1000 for number in range(40)}
+    for key, size_bytes in sizes.items():
+        store.put(key, b"x" * size_bytes)
+    found = list(read_many(store, sizes, parallel=8, sizes=sizes, window_bytes=3000))
+    assert [key for key, _ in found] == list(sizes)
+    assert 2 <= store.most_under_way <= 3
+
+
+def test_longer_than_stated_is_refused(store: SlowStore) -> None:
+    """Whatever else may be loaded; a shorter one is for the caller to judge."""
+    sizes = {"k000": 3, "k001": 1, "k002": 9}
+    store.put("k000", b"four")
+    for max_bytes in (None, 100):
+        found = dict(read_many(store, ["k000", "k001", "k002", "k003"], max_bytes=max_bytes, sizes=sizes))
+        refused = found.pop("k000")
+        assert isinstance(refused, StorageError) and refused.code == "too_large"
+        assert [body.data for body in found.values() if isinstance(body, Body)] == [b"1", b"2", b"3"]
+
+
 def test_early_stop_leaves_no_thread() -> None:
     store = SlowStore()
     for _ in read_many(store, [f"k{number}" for number in range(1000)], parallel=8):
