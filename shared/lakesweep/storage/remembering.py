@@ -145,7 +145,7 @@ class RememberingStore:
         if etag is None and not key.startswith(IMMUTABLE_FOLDER):
             return self._store.read(key, max_bytes)
         body = self._memory.find(key, etag)
-        if body is None:
+        if body is None or (max_bytes is not None and len(body.data) > max_bytes):
             body = self._store.read(key, max_bytes)
             self._memory.learn(key, body)
         return body
