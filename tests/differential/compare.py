@@ -61,7 +61,8 @@ class Evidence:
     engine_refusal: str | None
     """Its exception, when it would not."""
     reference: Listing
-    """What the engine leaves when no hint misleads it and a snapshot's age is that of its successor."""
+    """What the engine leaves when no hint misleads it and a snapshot's age is that of its successor; where a hint does,
+    also by the engine's own rule of age, if that leaves the same snapshots as ours."""
     earliest_too_high: bool
     """The EARLIEST hint named a later snapshot than the first one."""
     ours: Listing
