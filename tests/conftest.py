@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support.summaries import calls_broken, tables_compared
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -66,3 +68,9 @@ def engine_classpath() -> str:
     if not made.is_file():
         pytest.skip("no engine jars: run `make jars`")
     return made.read_text(encoding="utf-8").strip()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests recorded."""
+    calls_broken(terminalreporter)
+    tables_compared(terminalreporter)

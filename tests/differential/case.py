@@ -1,7 +1,8 @@
 """A case: one history, written once and expired twice at the same place.
 
-The engine goes first, two or three times (see `Evidence.reference`); the table is put back from a copy each time, since paths in its
-metadata may be absolute and it cannot move. What the engine says of the table beforehand is taken as the truth.
+The engine goes first, two or three times (see `Evidence.reference`); the table is put back from a copy each time, since
+paths in its metadata may be absolute and it cannot move. What the engine says of the table beforehand is taken as the
+truth.
 """
 
 from __future__ import annotations

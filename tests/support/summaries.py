@@ -1,0 +1,54 @@
+"""What a session prints in the end of what its tests recorded, from whichever process ran them.
+
+The hooks of a folder's own `conftest.py` are not known to the process that prints, when the tests run in others.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+def recorded(reporter: pytest.TerminalReporter, name: str, *outcomes: str) -> Iterator[tuple[str, Any]]:
+    """Yield what tests recorded under a name, with the test's own name."""
+    for outcome in outcomes:
+        for report in reporter.getreports(outcome):
+            for key, value in getattr(report, "user_properties", ()):
+                if key == name and report.when == "call":
+                    yield report.nodeid.rpartition("::")[2], value
+
+
+def calls_broken(reporter: pytest.TerminalReporter) -> None:
+    """Print a line for every test that broke calls."""
+    lines = [f"{test}: {value}" for test, value in recorded(reporter, "calls", "passed")]
+    if lines:
+        reporter.section("storage calls broken")
+        for line in lines:
+            reporter.write_line(line)
+
+
+def tables_compared(reporter: pytest.TerminalReporter) -> None:
+    """Say what was compared: a green run over empty tables would prove nothing."""
+    verdicts = [value for _, value in recorded(reporter, "verdict", "passed", "failed")]
+    if not verdicts:
+        return
+    from tests.differential.compare import RULES
+
+    facts = sum((Counter(verdict["facts"]) for verdict in verdicts), Counter[str]())
+    explained = sum((Counter(verdict["explained"]) for verdict in verdicts), Counter[str]())
+    seconds = sum(verdict["seconds"] for verdict in verdicts)
+    reporter.section("differential")
+    reporter.write_line(
+        f"{facts['histories']} histories from seed {min(verdict['seed'] for verdict in verdicts)} on, {seconds:.0f} s: "
+        f"{facts['files']} files compared, {facts['deleted by the engine']} deleted by the engine, "
+        f"{facts['deleted by ours']} by ours, {sum(verdict['problems'] > 0 for verdict in verdicts)} with problems"
+    )
+    for rule, count in sorted(explained.items()):
+        reporter.write_line(f"  {count} differences by {rule}: {RULES[rule].sentence}")
+    features = (
+        f"{name} {count}"
+        for name, count in sorted(facts.items())
+        if count <= facts["histories"] and name != "histories"
+    )
+    reporter.write_line("  histories with " + ", ".join(features))
