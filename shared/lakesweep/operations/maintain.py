@@ -11,6 +11,7 @@ as a whole. Such a plan is not stored: its turn comes when the others are done.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from lakesweep.control.lease import read_lease
 from lakesweep.errors import RefusedError
 from lakesweep.model.plan import Action, Delete, Plan
 from lakesweep.model.report import RunReport, Status
@@ -23,7 +24,7 @@ from lakesweep.operations.expire_consumers import EXPIRATION_TIME, ConsumerArgum
 from lakesweep.operations.expire_snapshots import plan_expire_snapshots
 from lakesweep.operations.fleet import Ruling, limited, may_delete, watched_ruling, why_observed
 from lakesweep.operations.retention_options import ExpireArguments, has_decoupled_changelog
-from lakesweep.operations.run import plan_and_execute, plan_only, refused
+from lakesweep.operations.run import plan_and_execute, plan_only, refused, require_area
 from lakesweep.operations.shortcut import needs_nothing, remember
 from lakesweep.storage.planned import PlannedStore
 
@@ -86,7 +87,12 @@ def one_pass(
     try:
         asked = _steps(table, arguments, ruling, listing)
         if execute and may_delete(ruling):
-            steps = tuple(plan_and_execute(table, name, planner) for name, planner in asked)
+            # Before the first step lists the table. The later ones list it anew.
+            leases = [read_lease(require_area(table))]
+            steps = tuple(
+                plan_and_execute(table, name, planner, lease=leases.pop() if leases else None)
+                for name, planner in asked
+            )
         else:
             steps, after = _planned(table, asked)
     except RefusedError as error:

@@ -56,15 +56,24 @@ def plan_only(table: Table, operation: str, planner: Planner) -> RunReport:
     return _report(table, operation, "planned", plan)
 
 
-def plan_and_execute(table: Table, operation: str, planner: Planner, *, grace_ms: int = 0) -> RunReport:
-    """Plan and carry the plan out; a plan that an earlier run began is finished first."""
+def plan_and_execute(
+    table: Table, operation: str, planner: Planner, *, grace_ms: int = 0, lease: LeaseDocument | None = None
+) -> RunReport:
+    """Plan and carry the plan out; a plan that an earlier run began is finished first.
+
+    Args:
+        table: The table.
+        operation: Its name, for the report.
+        planner: Makes the plan.
+        grace_ms: How long readers of what goes may go on.
+        lease: As it was read before the listing that the planner goes by, where it lists nothing itself: whoever held
+            the lease between the two has made that listing old.
+    """
     area = require_area(table)
     try:
-        lease = read_lease(area)
+        lease = lease or read_lease(area)
         finished = finish_begun(table, lease)
-        if finished is not None:
-            lease = read_lease(area)
-        if finished is not None and lease.intent is not None:
+        if finished is not None and read_lease(area).intent is not None:
             return finished  # it was interrupted again, and no other plan can be begun
         plan = _plan(table, planner)
     except RefusedError as error:
