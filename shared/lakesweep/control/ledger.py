@@ -111,27 +111,33 @@ class Ledger:
         self._area.put(f"{self._folder}{self._part:05d}-{suffix}.ndjson.gz", pack(rows))
 
 
-def settled(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, str]:
-    """Return path -> result of every object of a plan that earlier runs settled (gone, or kept by a look).
+@dataclass(frozen=True, slots=True)
+class EarlierWork:
+    """What earlier runs of a plan did, as far as the ledger knows."""
 
-    A damaged part settles nothing: what it spoke of is looked at and deleted once more, which is harmless.
+    settled: Mapping[str, str]
+    """Path -> result of every object that is gone, or was kept by a look."""
+    may_have_begun_files: bool
+    """Something else than documents and hints may be gone."""
+
+
+def earlier_work(area: ControlArea, plan_id: str, runs: Iterable[str]) -> EarlierWork:
+    """Return what earlier runs of a plan did.
+
+    A damaged part settles nothing, and may have spoken of any kind: what it spoke of is looked at and deleted once
+    more, which is harmless.
     """
     found: dict[str, str] = {}
+    begun = False
     for row in _rows_of(area, plan_id, runs):
-        if row is not None and row.get("result") in ("deleted", "already_gone", "kept_by_look"):
-            found[str(row.get("key"))] = str(row["result"])
-    return found
-
-
-def intended_beyond_documents(area: ControlArea, plan_id: str, runs: Iterable[str]) -> bool:
-    """Tell whether any earlier run of a plan may have deleted something else than documents and hints.
-
-    A damaged part may have spoken of any kind.
-    """
-    return any(
-        row is None or (row.get("kind") not in _DOCUMENTS and row.get("result") != "kept_by_look")
-        for row in _rows_of(area, plan_id, runs)
-    )
+        if row is None:
+            begun = True
+            continue
+        result = row.get("result")
+        if result in ("deleted", "already_gone", "kept_by_look"):
+            found[str(row.get("key"))] = str(result)
+        begun = begun or (row.get("kind") not in _DOCUMENTS and result != "kept_by_look")
+    return EarlierWork(found, begun)
 
 
 def _rows_of(area: ControlArea, plan_id: str, runs: Iterable[str]) -> Iterator[dict[str, object] | None]:

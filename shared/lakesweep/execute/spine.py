@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import Lease, LeaseDocument, acquire
-from lakesweep.control.ledger import Ledger, intended_beyond_documents, settled
+from lakesweep.control.ledger import Ledger, earlier_work
 from lakesweep.errors import (
     MaintenanceError,
     ObjectNotFoundError,
@@ -159,10 +159,11 @@ class _Execution:
 
     def run(self) -> Executed:
         plan_id = self._plan.header.plan_id
-        done = settled(self._env.area, plan_id, self._earlier_runs)
+        earlier = earlier_work(self._env.area, plan_id, self._earlier_runs)
+        done = earlier.settled
         # What an earlier run intended may have happened, whether or not it lived to write that down.
         self._progress.documents_gone = bool(self._earlier_runs)
-        self._progress.data_begun = intended_beyond_documents(self._env.area, plan_id, self._earlier_runs)
+        self._progress.data_begun = earlier.may_have_begun_files
         documents = [delete.path for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE]
         self._looker.forget(path for path in documents if done.get(path) in _GONE)
         if self._earlier_runs:

@@ -13,9 +13,10 @@ from lakesweep.storage.store import (
     UndeleteRequest,
     UndeleteResult,
 )
+from lakesweep.storage.wrapping import WrappingStore
 
 
-class PlannedStore:
+class PlannedStore(WrappingStore):
     """Shows a store without the objects that will go, and with the documents that will be written.
 
     Nothing can be written or deleted here. The ETag of a document that is not there yet is none that a store gives, so
@@ -30,15 +31,9 @@ class PlannedStore:
             going: Keys of objects that will be gone.
             written: Key -> body of documents that will be there.
         """
-        self._store = store
+        super().__init__(store)
         self._going = going
         self._written = written
-        self.reads_wait: bool = getattr(store, "reads_wait", True)
-
-    @property
-    def location(self) -> str:
-        """Return the root."""
-        return self._store.location
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Yield objects below a folder; see `Store.list`."""
@@ -76,14 +71,6 @@ class PlannedStore:
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
         """Refuse."""
         raise StorageError(f"{self.location}: expected nothing to be taken back in a dry run", code="planned")
-
-    def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
-        """Return what a deletion hides; see `Store.read_deleted`."""
-        return self._store.read_deleted(request, max_bytes)
-
-    def now_ms(self) -> int:
-        """Return the store's clock."""
-        return self._store.now_ms()
 
 
 def _etag(key: str) -> str:

@@ -7,18 +7,14 @@ were read, so that whoever asks checks and decodes them as if they had just come
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lakesweep.storage.store import (
     Body,
-    DeleteRequest,
-    DeleteResult,
     Store,
-    StoredObject,
-    UndeleteRequest,
-    UndeleteResult,
 )
+from lakesweep.storage.wrapping import WrappingStore
 
 IMMUTABLE_FOLDER = "manifest/"
 MAX_OBJECT_BYTES = 1 << 20
@@ -110,7 +106,7 @@ class Memory:
         return {key: known for key, known in kept.items() if known.idle_runs < MAX_IDLE_RUNS}
 
 
-class RememberingStore:
+class RememberingStore(WrappingStore):
     """Reads from memory what is known, and remembers what is read."""
 
     def __init__(self, store: Store, memory: Memory, etags: Mapping[str, str]) -> None:
@@ -121,23 +117,9 @@ class RememberingStore:
             memory: What is known of it.
             etags: Path -> ETag of the documents that a listing has just shown.
         """
-        self._store = store
+        super().__init__(store)
         self._memory = memory
         self._etags = etags
-        self.reads_wait: bool = getattr(store, "reads_wait", True)
-
-    @property
-    def location(self) -> str:
-        """Return the root."""
-        return self._store.location
-
-    def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Yield objects below a folder; see `Store.list`."""
-        return self._store.list(prefix)
-
-    def folders_among(self, names: Sequence[str]) -> frozenset[str]:
-        """Return which of `names` may be folders; see `Store.folders_among`."""
-        return self._store.folders_among(names)
 
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         """Return one object; see `Store.read`."""
@@ -149,23 +131,3 @@ class RememberingStore:
             body = self._store.read(key, max_bytes)
             self._memory.learn(key, body)
         return body
-
-    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
-        """Write one object; see `Store.put`."""
-        return self._store.put(key, data, if_absent=if_absent, if_match=if_match)
-
-    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
-        """Delete objects; see `Store.delete`."""
-        return self._store.delete(requests)
-
-    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
-        """Take deletions back; see `Store.undelete`."""
-        return self._store.undelete(requests, only_check=only_check)
-
-    def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
-        """Return what a deletion hides; see `Store.read_deleted`."""
-        return self._store.read_deleted(request, max_bytes)
-
-    def now_ms(self) -> int:
-        """Return the store's clock."""
-        return self._store.now_ms()

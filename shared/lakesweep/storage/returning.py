@@ -12,20 +12,16 @@ from lakesweep.storage.store import (
     UndeleteRequest,
     UndeleteResult,
 )
+from lakesweep.storage.wrapping import WrappingStore
 
 
-class ReturningStore:
+class ReturningStore(WrappingStore):
     """Reads a store, and what will come back to it; changes nothing."""
 
     def __init__(self, store: Store, returning: Mapping[str, str]) -> None:
         """Look at `store` with `returning` (key -> delete marker) back in place."""
-        self._store = store
+        super().__init__(store)
         self._returning = returning
-
-    @property
-    def location(self) -> str:
-        """Return that of the store."""
-        return self._store.location
 
     def keys(self) -> frozenset[str]:
         """Return every key that is there or comes back."""
@@ -60,14 +56,6 @@ class ReturningStore:
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
         """Refuse: this only reads."""
         raise self._refusal("restored")
-
-    def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
-        """Return what is deleted; see `Store.read_deleted`."""
-        return self._store.read_deleted(request, max_bytes)
-
-    def now_ms(self) -> int:
-        """Return the store's clock."""
-        return self._store.now_ms()
 
     def _refusal(self, what: str) -> StorageError:
         return StorageError(f"{self.location}: nothing is {what} in a table as it will be", code="unsupported")

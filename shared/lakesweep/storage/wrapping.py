@@ -1,0 +1,59 @@
+"""A store around another one, which passes on what a subclass does not do in its own way."""
+
+from collections.abc import Iterator, Sequence
+
+from lakesweep.storage.store import (
+    Body,
+    DeleteRequest,
+    DeleteResult,
+    Store,
+    StoredObject,
+    UndeleteRequest,
+    UndeleteResult,
+)
+
+
+class WrappingStore:
+    """Passes every request on."""
+
+    def __init__(self, store: Store) -> None:
+        """Wrap a store."""
+        self._store = store
+        self.reads_wait: bool = getattr(store, "reads_wait", True)
+
+    @property
+    def location(self) -> str:
+        """Return the root."""
+        return self._store.location
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Yield objects below a folder; see `Store.list`."""
+        return self._store.list(prefix)
+
+    def folders_among(self, names: Sequence[str]) -> frozenset[str]:
+        """Return which of `names` may be folders; see `Store.folders_among`."""
+        return self._store.folders_among(names)
+
+    def read(self, key: str, max_bytes: int | None = None) -> Body:
+        """Return one object; see `Store.read`."""
+        return self._store.read(key, max_bytes)
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        """Write one object; see `Store.put`."""
+        return self._store.put(key, data, if_absent=if_absent, if_match=if_match)
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        """Delete objects; see `Store.delete`."""
+        return self._store.delete(requests)
+
+    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
+        """Take deletions back; see `Store.undelete`."""
+        return self._store.undelete(requests, only_check=only_check)
+
+    def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
+        """Return what a deletion hides; see `Store.read_deleted`."""
+        return self._store.read_deleted(request, max_bytes)
+
+    def now_ms(self) -> int:
+        """Return the store's clock."""
+        return self._store.now_ms()
