@@ -82,6 +82,13 @@ class LeaseHeldError(MaintenanceError):
     code = "lease_held"
 
 
+class OutOfTimeError(MaintenanceError):
+    """The time that the caller gave is nearly over; what is begun goes on in another call."""
+
+    exit_code = 4
+    code = "out_of_time"
+
+
 class LeaseLostError(MaintenanceError):
     """This run no longer owns its lease, so it stopped."""
 

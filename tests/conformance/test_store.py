@@ -423,6 +423,24 @@ def test_memory_clock_is_the_callers() -> None:
     assert next(store.list("")).modified_ms == 42
 
 
+def test_folders_of_a_folder(store: Store) -> None:
+    """Names only, once each, of folders directly there, in the order of keys."""
+    for key in ("db/a/x", "db/a/y/z", "db/a-b/x", "db/ü %/x", "db/file", "dbx/c/d", "e"):
+        store.put(key, b"1")
+    assert list(store.folders("db/")) == ["a-b", "a", "ü %"]
+    assert list(store.folders("")) == ["db", "dbx"]
+    assert list(store.folders("nothing/")) == []
+    with pytest.raises(StorageError):
+        list(store.folders("../"))
+
+
+def test_folders_beyond_a_page(store: Store) -> None:
+    """More folders than one page of a listing holds."""
+    for number in range(1005):
+        store.put(f"db/t{number:04}/f", b"1")
+    assert list(store.folders("db/")) == [f"t{number:04}" for number in range(1005)]
+
+
 def test_folders_among_names_what_is_there(store: Store) -> None:
     for key in ("a/x", "branch/b/c", "consumerx/y", "snapshot", "a b/c", "tag/ü%/z"):
         store.put(key, b"1")

@@ -75,6 +75,10 @@ class FaultyStore:
         found = self._switch.run(f"{self._name} list {prefix}", lambda: list(self._store.list(prefix)))
         yield from found  # type: ignore[misc]
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        found = self._switch.run(f"{self._name} folders {prefix}", lambda: list(self._store.folders(prefix)))
+        yield from found  # type: ignore[misc]
+
     def folders_among(self, names: Sequence[str]) -> frozenset[str]:
         return self._switch.run(f"{self._name} folders", lambda: self._store.folders_among(names))  # type: ignore[return-value]
 

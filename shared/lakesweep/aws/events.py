@@ -13,7 +13,7 @@ with Amazon SQS" (AWS Lambda Developer Guide).
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from urllib.parse import unquote_plus
 
 from lakesweep.errors import FormatError
@@ -43,6 +43,8 @@ class CommitHint:
     """The table: `s3://bucket/prefix`, without a closing slash."""
     branch: str
     snapshot_id: int
+    account: str | None = field(default=None, compare=False)
+    """Of the bus that the event came over; a notification does not say."""
 
 
 def coalesce(hints: Iterable[CommitHint]) -> tuple[CommitHint, ...]:
@@ -135,7 +137,9 @@ def _hints_of_record(record: object, name: str, *, may_wrap: bool) -> Iterator[C
 def _hints_of_eventbridge(event: dict[str, object], name: str) -> Iterator[CommitHint]:
     if event.get("source") != "aws.s3" or event["detail-type"] != "Object Created":
         return
-    yield from _hint(*_bucket_and_key(get_object(event, "detail", name), name))
+    account = get_str(event, "account", name)
+    for hint in _hint(*_bucket_and_key(get_object(event, "detail", name), name)):
+        yield replace(hint, account=account)
 
 
 def _hint(bucket: str, key: str) -> Iterator[CommitHint]:

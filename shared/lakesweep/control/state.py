@@ -41,6 +41,20 @@ class BranchState:
         return latest_id - self.retain_max + 1 <= self.first_id and now_ms <= self.first_old_from_ms
 
 
+def always_due(latest_id: int, checked_ms: int) -> BranchState:
+    """Return the state of a branch of which only the time of the last pass is known: every pass looks anew."""
+    return BranchState(
+        latest_id=latest_id,
+        schema_id=0,
+        first_id=0,
+        first_old_from_ms=0,
+        retain_min=0,
+        retain_max=0,
+        limit=1 << 62,
+        checked_ms=checked_ms,
+    )
+
+
 def read_states(area: ControlArea) -> dict[str, BranchState]:
     """Return the state of each branch; none where there is no state or one of another format."""
     try:

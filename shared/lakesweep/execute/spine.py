@@ -72,6 +72,8 @@ class Environment:
     known: Store
     """The table's store, which may know lists and manifests from before."""
     sleep: Callable[[float], None] = time.sleep
+    check_time: Callable[[str], None] = lambda what: None
+    """Called before each batch; raises OutOfTimeError when the caller's time is nearly over."""
     progress: Callable[[int, int], None] = lambda done, total: None
     """Called with objects settled so far and in all."""
 
@@ -81,7 +83,6 @@ class Attempt:
     """One run's work on a stored plan."""
 
     run_id: str
-    """That of a plan which the same call made is the plan's own id."""
     on_end: Callable[[Executed], None]
     """Called under the lease once the plan has ended, to write that down before the intent is withdrawn."""
     grace_ms: int = 0
@@ -90,6 +91,8 @@ class Attempt:
     """Runs that began this plan and did not end it; what their ledgers settled is not done again."""
     lease: LeaseDocument | None = None
     """The lease as it was just read, when it was."""
+    has_just_planned: bool = False
+    """The same call made the plan, after it read the lease."""
 
 
 def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
@@ -145,7 +148,7 @@ class _Execution:
         self._lease = lease
         self._grace_ms = attempt.grace_ms
         self._earlier_runs = attempt.earlier_runs
-        self._is_of_this_call = attempt.run_id == plan.header.plan_id
+        self._is_of_this_call = attempt.has_just_planned
         self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id)
         self._changelogs = {
             action.path: action
@@ -192,6 +195,7 @@ class _Execution:
             if not is_head(batch[0]):
                 self._wait(grace_ms)
                 grace_ms = 0
+            self._env.check_time(f"plan {self._plan.header.plan_id} of table {self._plan.header.table}")
             self._lease.check()
             if not self._was_just_listed(batch):
                 references = self._looker.look([a for a in pending if isinstance(a, Delete)])

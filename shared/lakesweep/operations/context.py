@@ -15,6 +15,10 @@ def _no_progress(done: int, total: int) -> None:
     """Show nothing."""
 
 
+def _no_limit(what: str) -> None:
+    """Let it begin."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table to work on. The edges (CLI, functions, jobs) make it.
@@ -36,6 +40,12 @@ class Table:
     progress: Callable[[int, int], None] = _no_progress
     memory: Memory = field(default_factory=Memory)
     """What earlier runs, and this one, have read of the table's metadata."""
+    check_time: Callable[[str], None] = _no_limit
+    """Called with what a batch of deletions is for, before it begins.
+
+    Raises:
+        OutOfTimeError: The caller's time is nearly over.
+    """
     policy: str | None = None
     """Location of the fleet policy that governs unattended maintenance."""
 

@@ -5,6 +5,7 @@ alone, except that nothing is deleted from a table that is paused. A policy that
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from lakesweep.errors import ObjectNotFoundError, RefusedError, StorageError, UsageError
@@ -13,6 +14,7 @@ from lakesweep.model.fleet_policy import FleetPolicy, FleetRule, parse_fleet_pol
 from lakesweep.operations.context import Table
 from lakesweep.operations.retention_options import ExpireArguments
 from lakesweep.storage.location import parse_location
+from lakesweep.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,12 @@ def ruling_of(table: Table) -> Ruling | None:
     """
     if table.policy is None:
         return None
-    policy = read_policy(table, table.policy)
-    return Ruling(policy.location, policy.rule_for(spell(table.ref.location)))
+    return ruling_in(read_policy(table.open_store, table.policy), table.ref.location)
+
+
+def ruling_in(policy: FleetPolicy | None, location: str) -> Ruling | None:
+    """Return what a policy that was read says about the table at `location`, `None` without a policy."""
+    return None if policy is None else Ruling(policy.location, policy.rule_for(spell(location)))
 
 
 def watched_ruling(table: Table) -> Ruling | None:
@@ -77,7 +83,7 @@ def watched_ruling(table: Table) -> Ruling | None:
     return ruling
 
 
-def read_policy(table: Table, location: str) -> FleetPolicy:
+def read_policy(open_store: Callable[[str], Store], location: str) -> FleetPolicy:
     """Read the policy document at `location`.
 
     Raises:
@@ -88,7 +94,7 @@ def read_policy(table: Table, location: str) -> FleetPolicy:
     if not name or folder.endswith("/"):
         raise UsageError(f"policy {location}: expected the location of a JSON document", code="bad_policy")
     try:
-        body = table.open_store(folder or "/").read(name, max_bytes=MAX_BYTES)
+        body = open_store(folder or "/").read(name, max_bytes=MAX_BYTES)
     except ObjectNotFoundError as error:
         raise UsageError(
             f"policy {location}: expected a JSON document, found nothing there", code="bad_policy"

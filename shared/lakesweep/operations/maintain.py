@@ -45,6 +45,12 @@ class MaintainArguments:
     protect_commit_users: tuple[str, ...] = ()
     """The last snapshot of each of these commit users stays, and every later one."""
 
+    max_actions: int | None = None
+    """A plan of more is stored and not carried out."""
+    is_due: bool = False
+    """The caller has held the state of the last pass against the commit already (`operations/triage.py`). So the pass
+    is made, and its time is kept for the next commit, whatever it finds."""
+
     def may_skip(self, *, execute: bool) -> bool:
         """Tell whether the state of the last pass may answer this one: it was made by the table's own options."""
         return execute and not self.options
@@ -55,7 +61,7 @@ def maintain(table: Table, arguments: MaintainArguments, *, execute: bool) -> Ru
 
     A commit that needs nothing costs four requests at most and writes nothing: the state of the last pass answers it.
     """
-    quick = arguments.may_skip(execute=execute)
+    quick = arguments.may_skip(execute=execute) and not arguments.is_due
     if quick and needs_nothing(table, arguments.min_interval_ms, arguments.committed_id):
         return nothing(table)
     try:
@@ -90,15 +96,21 @@ def one_pass(
             # Before the first step lists the table. The later ones list it anew.
             leases = [read_lease(require_area(table))]
             steps = tuple(
-                plan_and_execute(table, name, planner, lease=leases.pop() if leases else None)
+                plan_and_execute(
+                    table,
+                    name,
+                    planner,
+                    lease=leases.pop() if leases else None,
+                    max_actions=arguments.max_actions,
+                )
                 for name, planner in asked
             )
         else:
             steps, after = _planned(table, asked)
     except RefusedError as error:
         steps = (refused(table, expire_snapshots.OPERATION, error),)
-    if arguments.may_skip(execute=execute) and len(steps) == 1:
-        remember(table, steps[0], arguments.min_interval_ms)
+    if arguments.may_skip(execute=execute or arguments.is_due):
+        remember(table, steps, keeps_time=arguments.is_due or arguments.min_interval_ms > 0)
     return fold(table, steps), after
 
 

@@ -4,7 +4,7 @@ A dry run is the same plan that nobody executes. A run that finds nothing to do 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import PlanEnd, end_plan, plan_end
@@ -23,6 +23,9 @@ from lakesweep.operations.table_environment import environment
 
 PLAN_ATTEMPTS = 3
 """How often a table that changes while it is read is read again."""
+
+TOO_MANY_ACTIONS = "too_many_actions"
+"""Code of a plan that was stored and not carried out, since the call takes fewer actions."""
 
 Planner = Callable[[Table], Plan]
 
@@ -57,7 +60,13 @@ def plan_only(table: Table, operation: str, planner: Planner) -> RunReport:
 
 
 def plan_and_execute(
-    table: Table, operation: str, planner: Planner, *, grace_ms: int = 0, lease: LeaseDocument | None = None
+    table: Table,
+    operation: str,
+    planner: Planner,
+    *,
+    grace_ms: int = 0,
+    lease: LeaseDocument | None = None,
+    max_actions: int | None = None,
 ) -> RunReport:
     """Plan and carry the plan out; a plan that an earlier run began is finished first.
 
@@ -68,6 +77,7 @@ def plan_and_execute(
         grace_ms: How long readers of what goes may go on.
         lease: As it was read before the listing that the planner goes by, where it lists nothing itself: whoever held
             the lease between the two has made that listing old.
+        max_actions: A plan of more is stored and not carried out: its status is `planned`.
     """
     area = require_area(table)
     try:
@@ -83,14 +93,32 @@ def plan_and_execute(
     store_plan(area, plan)
     if plan.header.needs_confirmation:
         return refused(table, operation, _unconfirmed(plan), plan)
-    begin = _Begin(grace_ms, lease=lease, run_id=plan.header.plan_id)
+    if max_actions is not None and len(plan.actions) > max_actions:
+        keep(table)
+        left = Refusal(
+            TOO_MANY_ACTIONS,
+            f"table {table.ref}: plan {plan.header.plan_id} has {len(plan.actions)} actions; expected {max_actions} at "
+            f"most in this call; lakesweep execute TABLE {plan.header.plan_id} carries it out",
+        )
+        return replace(_report(table, operation, "planned", plan), warnings=_finished_first(finished), refusal=left)
+    begin = _Begin(grace_ms, lease=lease, run_id=plan.header.plan_id, has_just_planned=True)
     report = _execute(table, plan, begin, _finished_first(finished))
     keep(table)
     return report
 
 
-def execute_stored(table: Table, plan_id: str, *, confirm: str | None = None, grace_ms: int = 0) -> RunReport:
-    """Execute a plan that was stored earlier. Doing so twice is harmless."""
+def execute_stored(
+    table: Table, plan_id: str, *, confirm: str | None = None, grace_ms: int = 0, run_id: str | None = None
+) -> RunReport:
+    """Execute a plan that was stored earlier. Doing so twice is harmless.
+
+    Args:
+        table: The branch that it was made for.
+        plan_id: Which plan.
+        confirm: The plan's id again, where it asks for that.
+        grace_ms: How long readers of what goes may go on.
+        run_id: The id of this run, when it is the first that works on the plan. Else a new one.
+    """
     area = require_area(table)
     try:
         watched_ruling(table)  # a table that is paused keeps what it has
@@ -119,7 +147,7 @@ def execute_stored(table: Table, plan_id: str, *, confirm: str | None = None, gr
             raise _unconfirmed(plan)
     except RefusedError as error:
         return refused(table, "execute", error)
-    return _execute(table, plan, _Begin(grace_ms, earlier, lease))
+    return _execute(table, plan, _Begin(grace_ms, earlier, lease, None if earlier else run_id))
 
 
 def finish_begun(table: Table, lease: LeaseDocument) -> RunReport | None:
@@ -177,7 +205,8 @@ class _Begin:
     earlier_runs: tuple[str, ...] = ()
     lease: LeaseDocument | None = None
     run_id: str | None = None
-    """Of a plan that was made in this call: its own id."""
+    """`None`: a new one."""
+    has_just_planned: bool = False
 
 
 def _execute(table: Table, plan: Plan, begin: _Begin, warnings: tuple[str, ...] = ()) -> RunReport:
@@ -199,7 +228,8 @@ def _execute(table: Table, plan: Plan, begin: _Begin, warnings: tuple[str, ...] 
 
     try:
         env = environment(table, area, plan)
-        executed = execute(env, plan, Attempt(run_id, end, begin.grace_ms, begin.earlier_runs, begin.lease))
+        attempt = Attempt(run_id, end, begin.grace_ms, begin.earlier_runs, begin.lease, begin.has_just_planned)
+        executed = execute(env, plan, attempt)
     except RefusedError as error:
         return refused(table, plan.header.operation, error, plan)
     finally:

@@ -4,10 +4,10 @@ It is a shortcut to doing nothing, never to doing something. Events come for eve
 nothing; so the question is answered from the state of the last pass, the newest snapshot and the newest schema.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lakesweep.control.state import BranchState, read_states, write_state
+from lakesweep.control.state import BranchState, always_due, read_states, write_state
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import BranchListing
@@ -28,21 +28,42 @@ def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) 
         min_interval_ms: A pass not longer ago than this is enough.
         committed_id: The snapshot that an event told of, if any.
     """
-    if table.area is None:
-        return False
-    try:
-        state = read_states(table.area).get(table.ref.branch)
-    except FormatError:
-        return False
+    state = last_pass(table)
     if state is None:
         return False
-    now_ms = table.store.now_ms()
-    if 0 <= now_ms - state.checked_ms < min_interval_ms:
+    if 0 <= table.store.now_ms() - state.checked_ms < min_interval_ms:
         return True
+    newest = committed_id if committed_id is not None else latest_hint(table)
+    return newest is not None and answers(table, state, newest)
+
+
+def last_pass(table: Table) -> BranchState | None:
+    """Return what the last pass over a branch left for the next one, if anything."""
+    if table.area is None:
+        return None
+    try:
+        return read_states(table.area).get(table.ref.branch)
+    except FormatError:
+        return None
+
+
+def latest_hint(table: Table) -> int | None:
+    """Return the id that LATEST of a branch names, `None` without it."""
+    return read_hint(table.store, f"{branch_dir(table.ref.branch)}snapshot/LATEST")
+
+
+def answers(table: Table, state: BranchState, newest: int) -> bool:
+    """Tell whether the last pass says that nothing is to be done now.
+
+    Args:
+        table: One branch of a table.
+        state: What the last pass left.
+        newest: The newest snapshot as far as the caller knows; those right after it are looked for.
+    """
     folder = branch_dir(table.ref.branch)
-    newest = committed_id if committed_id is not None else read_hint(table.store, f"{folder}snapshot/LATEST")
-    if newest is None or newest < state.latest_id:
-        return False  # nothing known, or a rollback: look anew
+    now_ms = table.store.now_ms()
+    if newest < state.latest_id:
+        return False  # a rollback: look anew
     if not state.wants_nothing(newest, now_ms):
         return False  # nor would a newer one
     for _ in range(MAX_PROBES):
@@ -89,28 +110,43 @@ def _answers(state: BranchState, own: BranchListing, min_interval_ms: int, now_m
     return newest >= state.latest_id and state.wants_nothing(newest, now_ms)
 
 
-def remember(table: Table, report: RunReport, min_interval_ms: int = 0) -> None:
+def remember(table: Table, steps: Sequence[RunReport], *, keeps_time: bool = False) -> None:
     """Keep what a pass found for the next one, where that could answer it.
 
     Args:
         table: One branch of a table, with its control location.
-        report: Of the pass.
-        min_interval_ms: When passes are this far apart, the time of each counts.
+        steps: Of the pass.
+        keeps_time: The time of each pass counts, also of one that only planned.
     """
-    if table.area is None or report.plan is None or report.status not in ("done", "nothing_to_do"):
+    settled = {"done", "nothing_to_do", "planned"} if keeps_time else {"done", "nothing_to_do"}
+    if table.area is None or any(step.status not in settled for step in steps):
         return
-    if not report.plan.header.next_pass:
+    state = _state_after(steps)
+    if state is None:
         return
-    state = BranchState(**report.plan.header.next_pass)
-    if not min_interval_ms and not state.wants_nothing(state.latest_id + 1, state.checked_ms):
+    if not keeps_time and not state.wants_nothing(state.latest_id + 1, state.checked_ms):
         return  # the next commit asks for a whole pass in any case
     try:
         states = read_states(table.area)
     except FormatError:
         states = {}
     known = states.get(table.ref.branch)
-    if known is None or min_interval_ms or replace(known, checked_ms=0) != replace(state, checked_ms=0):
+    if known is None or keeps_time or replace(known, checked_ms=0) != replace(state, checked_ms=0):
         write_state(table.area, {**states, table.ref.branch: state})
+
+
+def _state_after(steps: Sequence[RunReport]) -> BranchState | None:
+    """Return what a pass that did all it had to leaves for the next.
+
+    What its retention was says a single step of a table that states it, when it was made. In other cases only its time
+    counts.
+    """
+    headers = [step.plan.header for step in steps if step.plan is not None]
+    if len(headers) == len(steps) == 1 and headers[0].next_pass and steps[0].status != "planned":
+        return BranchState(**headers[0].next_pass)
+    latest = [header.snapshots.get("latest") for header in headers]
+    ids = [found for found in latest if isinstance(found, int)]
+    return always_due(max(ids), min(header.created_ms for header in headers)) if ids else None
 
 
 def _exists(table: Table, key: str) -> bool:

@@ -25,5 +25,6 @@ def environment(table: Table, area: ControlArea, plan: Plan) -> Environment:
         area=area,
         known=RememberingStore(table.store, table.memory, {}),
         sleep=table.sleep,
+        check_time=table.check_time,
         progress=table.progress,
     )

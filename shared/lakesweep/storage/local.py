@@ -92,6 +92,20 @@ class LocalStore:
         is_link = stat.S_ISLNK(status.st_mode)
         yield StoredObject(key, status.st_size, _etag(status), status.st_mtime_ns // 1_000_000, is_link)
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yield the folders in a folder; see `Store.folders`."""
+        check_prefix(prefix, self._root)
+        self._counter.add("list")
+        self._refuse_links(prefix + "x")
+        try:
+            with os.scandir(self._below + prefix) as scan:
+                names = [entry.name for entry in scan if entry.is_dir(follow_symlinks=False)]
+        except _MISSING:
+            return
+        except OSError as error:
+            raise _storage_error("list", f"{self._root}/{prefix}", error) from error
+        yield from sorted(names, key=lambda name: f"{name}/")
+
     def folders_among(self, names: Sequence[str]) -> frozenset[str]:
         """Return which of `names` are there, as folders or links; see `Store.folders_among`."""
         self._counter.add("list")

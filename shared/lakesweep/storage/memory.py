@@ -58,6 +58,14 @@ class MemoryStore:
                 self._counter.add("list")
             yield StoredObject(key, len(data), etag, modified_ms)
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yield the folders in a folder; see `Store.folders`."""
+        check_prefix(prefix, self._location)
+        self._counter.add("list")
+        with self._lock:
+            below = [key.removeprefix(prefix) for key in self._objects if key.startswith(prefix)]
+        yield from sorted({key.split("/", 1)[0] for key in below if "/" in key}, key=lambda name: f"{name}/")
+
     def folders_among(self, names: Sequence[str]) -> frozenset[str]:
         """Return which of `names` are folders; see `Store.folders_among`."""
         self._counter.add("list")

@@ -10,7 +10,7 @@ from typing import Any
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.storage.keys import SINGLE_DELETES, check_count, check_key, check_prefix, count_deletes, is_key
-from lakesweep.storage.list_page import page_of
+from lakesweep.storage.list_page import ListPage, page_of
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3_client import s3_request, was_repeated
 from lakesweep.storage.s3_versions import KeyVersion, below_marker, noncurrent_days_of, versions_of
@@ -57,25 +57,36 @@ class S3Store:
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Yield objects below a folder; see `Store.list`."""
-        check_prefix(prefix, self.location)
-        where = f"{self.location}/{prefix}"
-        asked = {"Bucket": self._bucket, "Prefix": self._prefix + prefix}
+        where, below = f"{self.location}/{prefix}", self._prefix + prefix
         cut = len(self._prefix)
         last = ""
+        for page in self._pages(prefix):
+            for key, size_bytes, etag, modified_ms in page.entries:
+                last = _next_key(key, last, below, where)
+                if not key.endswith("/"):
+                    yield StoredObject(key[cut:], size_bytes, etag, modified_ms)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yield the folders in a folder; see `Store.folders`."""
+        where, below = f"{self.location}/{prefix}", self._prefix + prefix
+        last = ""
+        for page in self._pages(prefix, Delimiter="/"):
+            for folder in page.folders:
+                last = _next_key(folder, last, below, where)
+                name = folder.removeprefix(below).removesuffix("/")
+                if is_key(name):  # else `a//b`, which no table's path has
+                    yield name
+
+    def _pages(self, prefix: str, **words: str) -> Iterator[ListPage]:
+        check_prefix(prefix, self.location)
+        where = f"{self.location}/{prefix}"
+        asked = {"Bucket": self._bucket, "Prefix": self._prefix + prefix, **words}
         while True:
             with s3_request("list", where, self._counter):
                 response = self._client.list_objects_v2(**asked)
             self._note_time(response)
             page = page_of(response, where)
-            for key, size_bytes, etag, modified_ms in page.entries:
-                if not key.startswith(asked["Prefix"]) or key <= last:
-                    raise StorageError(
-                        f"list {where}: expected keys below it in ascending order, found {key!r} after {last!r}",
-                        code="damaged_page",
-                    )
-                last = key
-                if not key.endswith("/"):
-                    yield StoredObject(key[cut:], size_bytes, etag, modified_ms)
+            yield page
             if page.next_token is None:
                 return
             if page.next_token == asked.get("ContinuationToken"):
@@ -361,6 +372,15 @@ def _result(key: str, deleted: Any, failed: str | None) -> DeleteResult:
     if deleted is None:
         return DeleteResult(key, "not_in_answer")
     return DeleteResult(key, "deleted", deleted.get("DeleteMarkerVersionId"))
+
+
+def _next_key(key: str, last: str, below: str, where: str) -> str:
+    if not key.startswith(below) or key <= last:
+        raise StorageError(
+            f"list {where}: expected keys below it in ascending order, found {key!r} after {last!r}",
+            code="damaged_page",
+        )
+    return key
 
 
 def _etag(response: Any, where: str) -> str:

@@ -110,6 +110,16 @@ class Store(Protocol):
             StorageError: Any page failed; what was yielded before is not the whole.
         """
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yield the names of the folders directly below a folder, in ascending order of `name/`, in pages.
+
+        Args:
+            prefix: As in `list`. Symbolic links are no folders.
+
+        Raises:
+            StorageError: Any page failed; what was yielded before is not the whole.
+        """
+
     def folders_among(self, names: Sequence[str]) -> frozenset[str]:
         """Return those of `names` that may be folders with something in them, directly below the root, in one request.
 

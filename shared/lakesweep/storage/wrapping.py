@@ -30,6 +30,10 @@ class WrappingStore:
         """Yield objects below a folder; see `Store.list`."""
         return self._store.list(prefix)
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yield the folders in a folder; see `Store.folders`."""
+        return self._store.folders(prefix)
+
     def folders_among(self, names: Sequence[str]) -> frozenset[str]:
         """Return which of `names` may be folders; see `Store.folders_among`."""
         return self._store.folders_among(names)

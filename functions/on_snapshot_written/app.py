@@ -1,0 +1,21 @@
+"""Sort commits: ask for a pass over each branch that needs one.
+
+Input: a batch of SQS messages, each an S3 event (a notification, or one of EventBridge) or a hint that comes once more.
+A message that failed comes again, alone.
+"""
+
+from typing import Any
+
+from lakesweep.aws.batch import answer, bodies_of
+from lakesweep.aws.commits import Commits
+from lakesweep.aws.runtime import Context, Runtime
+
+runtime = Runtime.load()
+
+
+@runtime.telemetry.logger.inject_lambda_context
+@runtime.telemetry.metrics.log_metrics
+def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Take a batch, and tell SQS which messages failed."""
+    commits = Commits(runtime, bodies_of(event), context)
+    return answer(runtime, event, context, commits.take)

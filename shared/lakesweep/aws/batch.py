@@ -1,0 +1,64 @@
+"""Answer a batch of messages: what was taken is gone, what failed comes again, alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from lakesweep.aws.runtime import Context, Runtime
+from lakesweep.errors import MaintenanceError
+
+Take = Callable[[str, str], None]
+"""Takes the body of a message, and what log lines call it."""
+
+
+def bodies_of(event: object) -> list[str]:
+    """Return the bodies of the messages of a batch, as far as they are messages."""
+    return [record["body"] for record in _records(event)]
+
+
+def answer(runtime: Runtime, event: object, context: Context, take: Take) -> dict[str, Any]:
+    """Take each message of a batch and tell SQS which ones failed.
+
+    A message that is damaged fails like one that met an error: after some attempts it lies in the dead-letter queue,
+    where somebody can look at it, and the others have passed. What is no message at all is counted, and nothing else
+    can be done.
+    """
+    records = _records(event)
+    given = event.get("Records") if isinstance(event, dict) else None
+    lost = (len(given) if isinstance(given, list) else 1) - len(records)
+    if lost:
+        runtime.telemetry.count("EventsRejected", lost)
+        runtime.telemetry.warn("an event that is no batch of messages", found=type(event).__name__, lost=lost)
+    if not records:
+        return {"batchItemFailures": []}
+
+    def one(record: SQSRecord) -> None:
+        name = f"message {record.message_id}"
+        try:
+            take(record.body, name)
+        except MaintenanceError as error:
+            runtime.telemetry.warn(f"{name}: {error}", code=error.code)
+            raise
+        except Exception:
+            runtime.telemetry.logger.exception("an error that nobody foresaw", message_id=record.message_id)
+            raise
+
+    processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+    answered = process_partial_response(
+        event={"Records": records},
+        record_handler=one,
+        processor=processor,
+        context=context,  # type: ignore[arg-type]
+    )
+    return dict(answered)
+
+
+def _records(event: object) -> list[dict[str, Any]]:
+    records = event.get("Records") if isinstance(event, dict) else None
+    return [
+        record
+        for record in (records if isinstance(records, list) else ())
+        if isinstance(record, dict) and isinstance(record.get("messageId"), str) and isinstance(record.get("body"), str)
+    ]

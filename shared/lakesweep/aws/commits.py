@@ -1,0 +1,113 @@
+"""What becomes of events: each table's newest commit is sorted once, however many messages tell of it."""
+
+from collections.abc import Iterable
+
+from lakesweep.aws.events import CommitHint, hints_of_message
+from lakesweep.aws.messages import Hint, is_ours, message_of
+from lakesweep.aws.runtime import Context, Runtime
+from lakesweep.errors import FormatError, MaintenanceError
+from lakesweep.format.json_document import parse_object, wrong_type
+from lakesweep.operations.triage import triage
+
+Branch = tuple[str, str]
+
+
+class Commits:
+    """The commits that one batch of messages tells of."""
+
+    def __init__(self, runtime: Runtime, bodies: Iterable[str], context: Context) -> None:
+        """Find the newest commit of each branch in a batch.
+
+        Args:
+            runtime: Of the function.
+            bodies: Of all messages of the batch; what does not parse is left to `take`.
+            context: Of this invocation.
+        """
+        self._runtime = runtime
+        self._context = context
+        self._newest: dict[Branch, Hint] = {}
+        self._failed: dict[Branch, MaintenanceError | None] = {}
+        for body in bodies:
+            try:
+                hints = self._hints(body, "message")
+            except MaintenanceError:
+                continue
+            for hint in hints:
+                self._keep_newest(hint)
+
+    def take(self, body: str, name: str) -> None:
+        """Settle all that a message tells of.
+
+        Raises:
+            FormatError: It is no event and no message of ours; it will be no better the next time.
+            NewerMessageError: It is for a newer function.
+            MaintenanceError: A request failed; the message comes again.
+        """
+        telemetry = self._runtime.telemetry
+        telemetry.count("EventsReceived")
+        try:
+            hints = self._hints(body, name)
+        except FormatError:
+            telemetry.count("EventsRejected")
+            raise
+        if not hints:
+            telemetry.count("EventsIgnored")
+        for hint in hints:
+            if self._runtime.settings.allows(hint.table):
+                self._settle((hint.table, hint.branch))
+            else:
+                telemetry.count("EventsRejected")
+                telemetry.warn(f"{name}: a table that is none of this deployment's", table=hint.table[:200])
+
+    def _settle(self, branch: Branch) -> None:
+        if branch not in self._failed:
+            self._failed[branch] = None
+            try:
+                self._sort(self._newest[branch])
+            except MaintenanceError as error:
+                self._failed[branch] = error
+        failed = self._failed[branch]
+        if failed is not None:
+            raise failed
+
+    def _sort(self, hint: Hint) -> None:
+        runtime = self._runtime
+        if hint.snapshot_id is None:
+            runtime.queues.ask_for_pass(hint)
+            return
+        table = runtime.open_table(hint.table, hint.branch, self._context)
+        try:
+            found = triage(table, hint.snapshot_id, runtime.settings.min_interval_ms)
+        finally:
+            runtime.telemetry.count_requests(table.counter.snapshot())
+        if found.is_due:
+            runtime.queues.ask_for_pass(hint)
+        elif found.wait_ms and not runtime.queues.again(hint, delay_s=-(-found.wait_ms // 1000)):
+            runtime.telemetry.count("HopLimitReached")
+            runtime.telemetry.warn("a hint was handed on too often", table=hint.table, branch=hint.branch)
+
+    def _hints(self, body: str, name: str) -> tuple[Hint, ...]:
+        document = parse_object(body.encode("utf-8", "surrogatepass"), name)
+        if is_ours(document):
+            message = message_of(document, name)
+            if not isinstance(message, Hint):
+                raise wrong_type(name, "kind", "hint", message.kind)
+            return (message,)
+        accounts = self._runtime.settings.accounts
+        return tuple(_as_hint(hint, name, accounts) for hint in hints_of_message(body, name))
+
+    def _keep_newest(self, hint: Hint) -> None:
+        known = self._newest.get((hint.table, hint.branch))
+        if known is None or _rank(hint) > _rank(known):
+            self._newest[hint.table, hint.branch] = hint
+
+
+def _rank(hint: Hint) -> float:
+    """Return how new a hint is; one without a commit asks for a pass in any case."""
+    return float("inf") if hint.snapshot_id is None else hint.snapshot_id
+
+
+def _as_hint(hint: CommitHint, name: str, accounts: frozenset[str]) -> Hint:
+    if hint.account is not None and accounts and hint.account not in accounts:
+        raise wrong_type(name, "account", "an account of this deployment", hint.account)
+    return Hint(hint.location, hint.branch, hint.snapshot_id)

@@ -1,0 +1,163 @@
+"""Messages between the functions.
+
+Each carries the version of its format. A function that meets a later version leaves the message in its queue, for a
+newer function to take. `hop` counts how often work was handed on: a message that could go in circles ends.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+
+from lakesweep.errors import FormatError, RefusedError
+from lakesweep.format.json_document import get_int, get_str, parse_object, require_str, wrong_type
+from lakesweep.format.names import branch_name_of
+from lakesweep.model.table_ref import MAIN
+
+MESSAGE_VERSION = 1
+HOP_LIMIT = 16
+MAX_MESSAGE_BYTES = 256 << 10
+"""What SQS takes."""
+_MAX_LOCATION = 2048
+"""More than a bucket and a key of S3 can have."""
+
+
+class NewerMessageError(RefusedError):
+    """A message of a later version than this code knows."""
+
+    code = "newer_message"
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A branch of a table may need a pass."""
+
+    table: str
+    branch: str = MAIN
+    snapshot_id: int | None = None
+    """The commit that an event told of."""
+    hop: int = 0
+
+    kind = "hint"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Work for the larger executor: a stored plan, or a whole pass."""
+
+    table: str
+    branch: str = MAIN
+    plan_id: str | None = None
+    """`None`: a whole pass, which first finishes what is begun."""
+    grace_ms: int = 0
+    confirm: bool = False
+    """The plan needs a confirmation, and whoever sent this gave it."""
+    hop: int = 0
+
+    @property
+    def kind(self) -> str:
+        """Return the message's word for it."""
+        return "maintain" if self.plan_id is None else "execute"
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A tour of all tables, or what is left of it."""
+
+    cursor: str | None = None
+    """The last table that was probed; `None` at the beginning."""
+    hop: int = 0
+
+    kind = "sweep"
+
+
+Message = Hint | Work | Sweep
+
+
+def next_hop(message: Message) -> Message | None:
+    """Return a message as it is handed on, `None` when it has been handed on too often."""
+    return replace(message, hop=message.hop + 1) if message.hop + 1 < HOP_LIMIT else None
+
+
+def to_body(message: Message) -> str:
+    """Return the body of a message."""
+    document: dict[str, object] = {"format_version": MESSAGE_VERSION, "kind": message.kind, "hop": message.hop}
+    if isinstance(message, Sweep):
+        document["cursor"] = message.cursor
+    else:
+        document |= {"table": message.table, "branch": message.branch}
+    if isinstance(message, Hint):
+        document["snapshot_id"] = message.snapshot_id
+    if isinstance(message, Work) and message.plan_id is not None:
+        document |= {"plan_id": message.plan_id, "grace_ms": message.grace_ms, "confirm": message.confirm}
+    return json.dumps(document, separators=(",", ":"))
+
+
+def is_ours(document: dict[str, object]) -> bool:
+    """Tell whether a document is a message of ours, and not an event of S3."""
+    return "format_version" in document and "kind" in document
+
+
+def parse_message(body: str | bytes, name: str) -> Message:
+    """Read the body of a message.
+
+    Raises:
+        NewerMessageError: It is of a later version.
+        FormatError: It is no message of ours.
+    """
+    try:
+        data = body.encode() if isinstance(body, str) else body
+    except UnicodeEncodeError as error:
+        raise FormatError(f"{name}: expected JSON in UTF-8") from error
+    return message_of(parse_object(data, name), name)
+
+
+def message_of(document: dict[str, object], name: str) -> Message:
+    """Read a message that is parsed already; see `parse_message`."""
+    version = get_int(document, "format_version", name)
+    if version is None or version < 1:
+        raise wrong_type(name, "format_version", "a whole number from 1", document.get("format_version"))
+    if version > MESSAGE_VERSION:
+        raise NewerMessageError(f"{name}: expected format_version {MESSAGE_VERSION} at most, found {version}")
+    kind, hop = require_str(document, "kind", name), get_int(document, "hop", name) or 0
+    if not 0 <= hop < HOP_LIMIT:
+        raise wrong_type(name, "hop", f"a whole number below {HOP_LIMIT}", hop)
+    if kind == "sweep":
+        return Sweep(get_str(document, "cursor", name), hop)
+    table, branch = _table(document, name), _branch(document, name)
+    if kind == "hint":
+        return Hint(table, branch, get_int(document, "snapshot_id", name), hop)
+    if kind == "maintain":
+        return Work(table, branch, hop=hop)
+    if kind == "execute":
+        grace_ms = get_int(document, "grace_ms", name) or 0
+        if grace_ms < 0:
+            raise wrong_type(name, "grace_ms", "milliseconds from 0", grace_ms)
+        return Work(
+            table, branch, require_str(document, "plan_id", name), grace_ms, document.get("confirm") is True, hop
+        )
+    raise wrong_type(name, "kind", "hint, maintain, execute or sweep", kind)
+
+
+def group_of(table: str) -> str:
+    """Return the group of a table in a FIFO queue: its messages come one at a time."""
+    return hashlib.sha256(table.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def dedup_id_of(hint: Hint) -> str:
+    """Return the id by which a FIFO queue knows the same commit again."""
+    text = "\0".join((hint.table, hint.branch, str(hint.snapshot_id), str(hint.hop)))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _table(document: dict[str, object], name: str) -> str:
+    table = require_str(document, "table", name)
+    if not table.startswith("s3://") or len(table) > _MAX_LOCATION:
+        raise wrong_type(name, "table", "s3://bucket/prefix", table)
+    return table
+
+
+def _branch(document: dict[str, object], name: str) -> str:
+    branch = get_str(document, "branch", name) or MAIN
+    if branch != MAIN and branch_name_of(f"branch-{branch}") != branch:
+        raise wrong_type(name, "branch", "the name of a branch", branch)
+    return branch

@@ -1,0 +1,181 @@
+"""Answer an invocation by hand: plan an operation, and have somebody else carry it out.
+
+The function behind this may not delete anything. It stores the plan and sends its id to the executor.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakesweep.aws.messages import Work
+from lakesweep.aws.runtime import Context, Runtime
+from lakesweep.aws.telemetry import summary_of
+from lakesweep.control.plans import load_header
+from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
+from lakesweep.format.json_document import get_object, get_str, require_str, wrong_type
+from lakesweep.format.names import branch_name_of
+from lakesweep.model.table_ref import MAIN
+from lakesweep.operations import maintain, undo
+from lakesweep.operations.context import Table
+from lakesweep.operations.registry import run_operation
+from lakesweep.operations.run import require_area
+from lakesweep.operations.times import parse_span_ms
+
+EXECUTE = "execute"
+"""The operation that carries out a stored plan."""
+MAX_GRACE_MS = 600_000
+"""The executor waits for readers, and has 15 minutes for that and all else."""
+_NAME = "event"
+_KEYS = frozenset({"operation", "table", "branch", "arguments", "execute", "plan_id", "confirm"})
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What somebody asks for."""
+
+    operation: str
+    table: str
+    branch: str
+    arguments: Mapping[str, object]
+    execute: bool
+    plan_id: str | None
+    """For `execute`."""
+    confirm: str | None
+
+
+def parse_demand(event: object) -> Demand:
+    """Read an invocation.
+
+    Raises:
+        FormatError: It asks for nothing that there is.
+    """
+    if not isinstance(event, dict):
+        raise FormatError(f"{_NAME}: expected an object, found {type(event).__name__}")
+    unknown = sorted(str(key) for key in event if key not in _KEYS)
+    if unknown:
+        raise FormatError(f"{_NAME}: expected some of {', '.join(sorted(_KEYS))}, found {unknown[0][:100]!r}")
+    execute = event.get("execute", False)
+    if not isinstance(execute, bool):
+        raise wrong_type(_NAME, "execute", "true or false", execute)
+    branch = get_str(event, "branch", _NAME) or MAIN
+    if branch != MAIN and branch_name_of(f"branch-{branch}") != branch:
+        raise wrong_type(_NAME, "branch", "the name of a branch", branch)
+    return Demand(
+        operation=require_str(event, "operation", _NAME),
+        table=require_str(event, "table", _NAME),
+        branch=branch,
+        arguments=get_object(event, "arguments", _NAME),
+        execute=execute,
+        plan_id=get_str(event, "plan_id", _NAME),
+        confirm=get_str(event, "confirm", _NAME),
+    )
+
+
+def answer_demand(runtime: Runtime, event: object, context: Context) -> dict[str, object]:
+    """Plan what is asked for, queue it where that is asked for, and return what there is to know by then.
+
+    An error is an answer, too: whoever invokes a function by hand reads what it returns.
+    """
+    try:
+        demand = parse_demand(event)
+        if not runtime.settings.allows(demand.table):
+            raise RefusedError(
+                f"table {demand.table[:200]}: expected one below "
+                f"{', '.join(map(str, runtime.settings.tables))}, where this deployment works",
+                code="foreign_table",
+            )
+        table = runtime.open_table(demand.table, demand.branch, context)
+        return _queued(runtime, table, demand) if demand.operation == EXECUTE else _planned(runtime, table, demand)
+    except MaintenanceError as error:
+        runtime.telemetry.count("EventsRejected" if isinstance(error, FormatError | UsageError) else "RunsRefused")
+        runtime.telemetry.warn(f"on demand: {error}", code=error.code)
+        return {"status": "refused", "queued": False, "refusal": {"code": error.code, "message": str(error)}}
+
+
+def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
+    if demand.operation == undo.OPERATION:
+        raise RefusedError(
+            "undo restores versions, which no function may; expected `lakesweep undo` with the operator's role",
+            code="needs_operator",
+        )
+    if demand.plan_id or demand.confirm:
+        raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
+    is_pass = demand.operation == maintain.OPERATION
+    if is_pass and demand.execute and demand.arguments:
+        raise UsageError(
+            "maintain is carried out by the tables' own options; expected it without arguments, or without execute"
+        )
+    if demand.execute:
+        _check_mode(runtime, table)
+    grace_ms = _grace_ms(demand)
+    report = run_operation(table, demand.operation, demand.arguments, execute=False)
+    runtime.telemetry.record(report)
+    plan_id = report.plan.header.plan_id if report.plan and report.plan.actions and not is_pass else None
+    queued = demand.execute and report.status == "planned"
+    if queued and report.plan is not None and report.plan.header.needs_confirmation:
+        raise RefusedError(
+            f"plan {plan_id} overrides the table's own retention and takes more data files than it leaves; expected "
+            f'{{"operation": "execute", "plan_id": "{plan_id}", "confirm": "{plan_id}"}} and the table',
+            code="confirmation_needed",
+        )
+    if queued:
+        runtime.queues.hand_over(Work(table.ref.location, table.ref.branch, plan_id, grace_ms))
+    return {**summary_of(report), **_where(table, plan_id), "run_id": plan_id if queued else None, "queued": queued}
+
+
+def _queued(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
+    if demand.plan_id is None or not demand.execute:
+        raise UsageError(f"{EXECUTE} carries out a stored plan; expected plan_id, and execute to be true")
+    _check_mode(runtime, table)
+    header = load_header(require_area(table), demand.plan_id)
+    if header.branch != demand.branch:
+        raise RefusedError(
+            f"plan {demand.plan_id} is of branch {header.branch}; expected that branch", code="plan_of_another_branch"
+        )
+    if header.needs_confirmation and demand.confirm != demand.plan_id:
+        raise RefusedError(
+            f"plan {demand.plan_id} overrides the table's own retention and takes more data files than it leaves; "
+            "expected its id again as confirm",
+            code="confirmation_needed",
+        )
+    runtime.queues.hand_over(
+        Work(table.ref.location, table.ref.branch, demand.plan_id, _grace_ms(demand), demand.confirm is not None)
+    )
+    return {
+        "status": "planned",
+        "operation": header.operation,
+        "table": table.ref.location,
+        "branch": header.branch,
+        "refusal": None,
+        **_where(table, demand.plan_id),
+        "run_id": demand.plan_id,
+        "queued": True,
+    }
+
+
+def _where(table: Table, plan_id: str | None) -> dict[str, object]:
+    """Say where the plan lies and where its report will: that of the first run that works on a plan has its id."""
+    area = require_area(table)
+    if plan_id is None:
+        return {"plan_id": None, "plan": None, "report": None}
+    return {
+        "plan_id": plan_id,
+        "plan": area.path(f"plans/{plan_id}/header.json"),
+        "report": area.path(f"reports/{plan_id}.json"),
+    }
+
+
+def _grace_ms(demand: Demand) -> int:
+    text = demand.arguments.get("grace")
+    grace_ms = 0 if text is None else parse_span_ms(str(text), "grace")
+    if grace_ms > MAX_GRACE_MS:
+        raise UsageError(f"grace: expected {MAX_GRACE_MS // 60_000} min at most, found {text!r}", code="bad_argument")
+    return grace_ms
+
+
+def _check_mode(runtime: Runtime, table: Table) -> None:
+    if not runtime.settings.may_delete:
+        raise RefusedError(
+            f"table {table.ref}: this deployment observes; expected its parameter Mode to be delete, or execute to be "
+            "false",
+            code="observed",
+        )

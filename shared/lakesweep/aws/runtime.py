@@ -1,0 +1,76 @@
+"""What a function has from its first invocation to its last: settings, clients, logger, metrics."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from lakesweep.aws.queues import Queues
+from lakesweep.aws.settings import Settings, load_settings
+from lakesweep.aws.telemetry import Telemetry
+from lakesweep.control.area import ControlArea
+from lakesweep.model.table_ref import MAIN, TableRef
+from lakesweep.operations.context import Table
+from lakesweep.storage.deadline import BATCH_RESERVE_MS, Deadline, DeadlineStore
+from lakesweep.storage.location import parse_location
+from lakesweep.storage.open import open_store
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.store import Store
+
+
+class Context(Protocol):
+    """What Lambda hands to a handler, as far as it matters here."""
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return how long this invocation may go on."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """One function's process."""
+
+    settings: Settings
+    queues: Queues
+    telemetry: Telemetry
+
+    @classmethod
+    def load(cls) -> "Runtime":
+        """Make it from the environment; asks nothing of AWS yet.
+
+        Raises:
+            UsageError: A setting is missing or means nothing.
+        """
+        settings = load_settings()
+        return cls(settings, Queues(dict(settings.queues)), Telemetry())
+
+    def open_table(self, location: str, branch: str, context: Context, counter: RequestCounter | None = None) -> Table:
+        """Open a table for one piece of work.
+
+        Args:
+            location: One that the settings allow.
+            branch: Which branch.
+            context: Of this invocation. Reading stops when its time runs out, and no batch of deletions begins then.
+            counter: Counts the requests, instead of one of its own.
+
+        Raises:
+            UsageError: A location that means nothing.
+            RefusedError: The control location lies inside the table.
+        """
+        counter = counter or RequestCounter()
+        deadline = Deadline(context.get_remaining_time_in_millis)
+        table = str(parse_location(location))
+        return Table(
+            ref=TableRef(table, branch or MAIN),
+            store=DeadlineStore(open_store(table, counter=counter), deadline),
+            area=ControlArea(open_store(self.settings.control, counter=counter), table),
+            open_store=_opener(counter, deadline),
+            counter=counter,
+            check_time=lambda what: deadline.check(what, BATCH_RESERVE_MS),
+            policy=self.settings.policy,
+        )
+
+
+def _opener(counter: RequestCounter, deadline: Deadline) -> Callable[[str], Store]:
+    def opened(location: str) -> Store:
+        return DeadlineStore(open_store(location, counter=counter), deadline)
+
+    return opened

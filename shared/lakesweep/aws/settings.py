@@ -1,0 +1,96 @@
+"""The settings of a deployment, from the environment of a function."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from lakesweep.errors import UsageError
+from lakesweep.operations.times import parse_span_ms
+from lakesweep.storage.location import Location, parse_location
+
+DEFAULT_MIN_INTERVAL = "1 min"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a deployment allows its functions, and where they find each other."""
+
+    tables: tuple[Location, ...]
+    """Tables lie here or below; no other is ever touched."""
+    control: str
+    """The control location of all of them."""
+    may_delete: bool
+    """Mode `delete`; else every table is observed."""
+    policy: str | None
+    """The fleet policy, where there is one."""
+    accounts: frozenset[str]
+    """Accounts whose events are believed; empty: any."""
+    min_interval_ms: int
+    """Passes over a branch are so far apart at least."""
+    queues: Mapping[str, str]
+    """`commits`, `expire`, `execute`, `sweep` -> URL, as far as the function may send there."""
+
+    def allows(self, location: str) -> bool:
+        """Tell whether a table at `location` is one of the deployment's."""
+        try:
+            place = parse_location(location)
+        except UsageError:
+            return False
+        return any(root.contains(place) and (root.path or place.path) for root in self.tables)
+
+    @cached_property
+    def buckets(self) -> frozenset[str]:
+        """Return the buckets in which tables lie."""
+        return frozenset(root.bucket for root in self.tables)
+
+
+def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings.
+
+    Args:
+        environment: Instead of the process's.
+
+    Raises:
+        UsageError: One is missing or means nothing: the function must not guess.
+    """
+    environment = os.environ if environment is None else environment
+    tables = tuple(_bucket_place(text) for text in _words(environment, "LAKESWEEP_TABLES"))
+    if not tables:
+        raise UsageError("LAKESWEEP_TABLES: expected bucket/prefix of the tables, found nothing", code="bad_setting")
+    control = str(_place(environment.get("LAKESWEEP_CONTROL", ""), "LAKESWEEP_CONTROL"))
+    mode = environment.get("LAKESWEEP_MODE", "observe")
+    if mode not in ("observe", "delete"):
+        raise UsageError(f"LAKESWEEP_MODE: expected observe or delete, found {mode!r}", code="bad_setting")
+    interval = environment.get("LAKESWEEP_MIN_INTERVAL") or DEFAULT_MIN_INTERVAL
+    queues = {name: environment.get(f"LAKESWEEP_{name.upper()}_QUEUE", "") for name in _QUEUES}
+    return Settings(
+        tables=tables,
+        control=control,
+        may_delete=mode == "delete",
+        policy=environment.get("LAKESWEEP_POLICY") or None,
+        accounts=frozenset(_words(environment, "LAKESWEEP_ACCOUNTS")),
+        min_interval_ms=parse_span_ms(interval, "LAKESWEEP_MIN_INTERVAL"),
+        queues={name: url for name, url in queues.items() if url},
+    )
+
+
+_QUEUES = ("commits", "expire", "execute", "sweep")
+
+
+def _words(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in environment.get(name, "").split(",") if word.strip())
+
+
+def _bucket_place(text: str) -> Location:
+    return _place(text if "://" in text else f"s3://{text}", "LAKESWEEP_TABLES")
+
+
+def _place(text: str, name: str) -> Location:
+    try:
+        place = parse_location(text)
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}", code="bad_setting") from error
+    if place.scheme != "s3":
+        raise UsageError(f"{name}: expected a place in S3, found {text!r}", code="bad_setting")
+    return place

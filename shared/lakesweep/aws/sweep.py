@@ -1,0 +1,180 @@
+"""The tour of all tables: what no event told of, or what an event was lost for, is found here.
+
+A table is found by its folders, in the layout of a warehouse (`name.db/table`) or of any other up to some levels deep.
+Each is asked whether a pass is due, which costs five small reads at most, and a due one is asked for. Passes are
+idempotent, so nothing is lost when a tour is broken off, doubled or late.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from lakesweep.aws.messages import Hint, Sweep
+from lakesweep.aws.runtime import Context, Runtime
+from lakesweep.control.state import BranchState, read_states
+from lakesweep.errors import FormatError, MaintenanceError, OutOfTimeError
+from lakesweep.model.fleet_policy import FleetPolicy
+from lakesweep.model.table_ref import MAIN
+from lakesweep.operations.context import Table
+from lakesweep.operations.fleet import may_delete, read_policy, ruling_in
+from lakesweep.operations.run import require_area
+from lakesweep.operations.triage import lag_of
+from lakesweep.storage.deadline import BATCH_RESERVE_MS, Deadline
+from lakesweep.storage.location import Location
+from lakesweep.storage.open import open_store
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.store import Store
+
+MAX_DEPTH = 4
+"""Levels below a configured place in which tables are looked for."""
+PARALLEL = 8
+"""Tables that are asked at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tour:
+    """What a tour found, or a part of it; parts add up."""
+
+    tables: int = 0
+    lagging: int = 0
+    """Branches that a pass was asked for."""
+    failed: int = 0
+    max_lag_ms: int = 0
+    """The longest time that a pass has been due, among tables that may be deleted from."""
+    last: str | None = None
+    """The last table that was asked."""
+    is_finished: bool = False
+
+    def __add__(self, other: "Tour") -> "Tour":
+        return replace(
+            self,
+            tables=self.tables + other.tables,
+            lagging=self.lagging + other.lagging,
+            failed=self.failed + other.failed,
+            max_lag_ms=max(self.max_lag_ms, other.max_lag_ms),
+            last=other.last or self.last,
+        )
+
+
+def sweep(runtime: Runtime, message: Sweep, context: Context) -> Tour:
+    """Ask every table after `message.cursor`, as long as there is time; then hand the rest on.
+
+    Raises:
+        UsageError: There is no valid policy at its location.
+        StorageError: A folder could not be listed, or the policy not be read.
+    """
+    counter = RequestCounter()
+    policy = None
+    if runtime.settings.policy is not None:
+        policy = read_policy(lambda place: open_store(place, counter=counter), runtime.settings.policy)
+    tour = _ask_all(runtime, message.cursor, policy, context, counter)
+    telemetry = runtime.telemetry
+    telemetry.count("TablesSwept", tour.tables)
+    telemetry.count("TablesLagging", tour.lagging)
+    telemetry.count("MaxLagSeconds", tour.max_lag_ms / 1000)
+    telemetry.count_requests(counter.snapshot())
+    telemetry.tell("a part of the tour" if not tour.is_finished else "the tour ended", tour=str(tour))
+    if tour.failed:
+        telemetry.count("RunsFailed", tour.failed)
+    if not tour.is_finished and not runtime.queues.again(Sweep(tour.last, message.hop), 0):
+        telemetry.count("HopLimitReached")
+        telemetry.warn("the tour was handed on too often; tables after the last one wait for the next", last=tour.last)
+    return tour
+
+
+def _ask_all(
+    runtime: Runtime, cursor: str | None, policy: FleetPolicy | None, context: Context, counter: RequestCounter
+) -> Tour:
+    deadline = Deadline(context.get_remaining_time_in_millis)
+    places = _places(runtime, cursor, counter)
+    tour = Tour(last=cursor)
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        while group := list(islice(places, 4 * PARALLEL)):
+            try:
+                for found in pool.map(lambda place: _ask(runtime, place, policy, context, counter), group):
+                    tour += found
+                deadline.check("sweep", 2 * BATCH_RESERVE_MS)
+            except OutOfTimeError:
+                return tour  # up to the last table that was asked, in order
+    return replace(tour, is_finished=True)
+
+
+def _ask(
+    runtime: Runtime, location: str, policy: FleetPolicy | None, context: Context, counter: RequestCounter
+) -> Tour:
+    """Ask for a pass over each branch that one is due for.
+
+    The branches are main and those that a pass has seen before; a commit to a new one announces itself.
+    """
+    tour = Tour(tables=1, last=location)
+    try:
+        ruling = ruling_in(policy, location)
+        if ruling is not None and ruling.rule is not None and ruling.rule.paused:
+            return tour
+        counts = runtime.settings.may_delete and may_delete(ruling)
+        table = runtime.open_table(location, MAIN, context, counter)
+        states = _states(table)
+        for branch in (MAIN, *sorted(states.keys() - {MAIN})):
+            target = replace(table, ref=replace(table.ref, branch=branch))
+            lag = lag_of(target, states.get(branch))
+            if lag is not None:
+                runtime.queues.ask_for_pass(Hint(location, branch))
+                tour += Tour(lagging=1, max_lag_ms=(lag.lag_ms or 0) if counts else 0)
+    except OutOfTimeError:
+        raise
+    except MaintenanceError as error:
+        runtime.telemetry.warn(f"sweep: {error}", table=location, code=error.code)
+        tour += Tour(failed=1)
+    return tour
+
+
+def _states(table: Table) -> dict[str, BranchState]:
+    try:
+        return read_states(require_area(table))
+    except FormatError:
+        return {}
+
+
+def tables_below(store: Store, prefix: str = "", depth: int = 0) -> Iterator[str]:
+    """Yield the prefixes of the tables below a folder, without a closing slash, in the order of keys.
+
+    Raises:
+        StorageError: A folder could not be listed.
+    """
+    names = list(store.folders(prefix))
+    if "snapshot" in names and "schema" in names:
+        yield prefix.rstrip("/")
+        return
+    is_database = prefix.rstrip("/").endswith(".db")
+    for name in names:
+        if name.startswith((".", "_")):
+            continue
+        if is_database:
+            yield f"{prefix}{name}"  # whether it is a table, its documents say
+        elif depth < MAX_DEPTH:
+            yield from tables_below(store, f"{prefix}{name}/", depth + 1)
+
+
+def _places(runtime: Runtime, cursor: str | None, counter: RequestCounter) -> Iterator[str]:
+    """Yield the tables after `cursor`. A tour goes through the configured places in order, and each by its keys."""
+    seen: set[str] = set()
+    waiting = cursor is not None
+    roots = runtime.settings.tables
+    if cursor is not None and not any(_holds(root, cursor) for root in roots):
+        waiting = False  # the settings changed since
+    for root in roots:
+        if waiting and cursor is not None and not _holds(root, cursor):
+            continue
+        for prefix in tables_below(open_store(root, counter=counter)):
+            location = f"{root}/{prefix}".rstrip("/")
+            if waiting and cursor is not None and _holds(root, cursor) and f"{location}/" <= f"{cursor}/":
+                continue
+            if location not in seen:
+                seen.add(location)
+                yield location
+        waiting = False
+
+
+def _holds(root: Location, location: str) -> bool:
+    return location == str(root) or location.startswith(f"{root}/")

@@ -1,0 +1,81 @@
+"""What the functions tell: one line of log and one set of metrics for each run.
+
+Metrics have one dimension, the service, since every other one multiplies their price. Tables, branches and runs are
+properties of the log line, where CloudWatch Logs Insights finds them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+
+from lakesweep.model.report import RunReport
+
+NAMESPACE = "Lakesweep"
+SKIPPED = frozenset({"paused", "retention_not_stated"})
+"""Refusals that somebody wants."""
+_STATUS = {"done": "RunsDone", "partial": "RunsPartial", "refused": "RunsRefused", "stale": "RunsStale"}
+_REQUESTS = {"get": "GetRequests", "head": "GetRequests", "list": "ListRequests", "put": "PutRequests"}
+_UNITS = {"BytesFreed": MetricUnit.Bytes, "MaxLagSeconds": MetricUnit.Seconds}
+
+
+class Telemetry:
+    """A function's logger and metrics."""
+
+    def __init__(self) -> None:
+        """Make them from the POWERTOOLS settings."""
+        self.logger = Logger()
+        self.metrics = Metrics(namespace=NAMESPACE)
+
+    def count(self, name: str, value: float = 1) -> None:
+        """Add to a metric."""
+        self.metrics.add_metric(name=name, unit=_UNITS.get(name, MetricUnit.Count), value=value)
+
+    def tell(self, sentence: str, **facts: object) -> None:
+        """Log one line."""
+        self.logger.info(sentence, extra=facts)
+
+    def warn(self, sentence: str, **facts: object) -> None:
+        """Log one line that somebody may want to act on."""
+        self.logger.warning(sentence, extra=facts)
+
+    def record(self, report: RunReport) -> None:
+        """Tell of a run."""
+        self.count("Runs")
+        document = summary_of(report)
+        outcome: Any = document["outcome"] or {}
+        self.count(status_metric(report))
+        for name, value in (("ObjectsDeleted", outcome.get("deleted", 0)), ("BytesFreed", outcome.get("bytes", 0))):
+            if value:
+                self.count(name, value)
+        self.count_requests(report.requests)
+        say = self.warn if status_metric(report) in ("RunsRefused", "RunsPartial") else self.tell
+        say(f"{report.operation} of {report.table}: {report.status}", run=document)
+
+    def count_requests(self, requests: Mapping[str, int]) -> None:
+        """Tell of requests to S3."""
+        for kind, name in _REQUESTS.items():
+            if requests.get(kind):
+                self.count(name, requests[kind])
+        if requests.get("delete"):
+            self.count("DeleteRequests", requests["delete"])
+
+
+def status_metric(report: RunReport) -> str:
+    """Return the metric that counts how a run ended."""
+    if report.refusal is not None and report.refusal.code in SKIPPED:
+        return "RunsSkipped"
+    return _STATUS.get(report.status, "RunsSkipped")
+
+
+def summary_of(report: RunReport) -> dict[str, object]:
+    """Return what a log line or an answer says of a run: the report without the objects, which may be many."""
+    document = report.to_json()
+    outcome: Any = document["outcome"]
+    if outcome is not None:
+        outcome = {**outcome, "failed": outcome["failed"][:10], "failed_count": len(outcome["failed"])}
+    for name in ("actions", "created"):
+        del document[name]
+    steps = None if report.steps is None else [summary_of(step) for step in report.steps]
+    return {**document, "outcome": outcome, "steps": steps}

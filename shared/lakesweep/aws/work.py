@@ -1,0 +1,133 @@
+"""Carry out what a message asks for: a pass over a branch, or a stored plan.
+
+Whatever stops the work half way, it is finished by somebody: what is out of time by a message that goes on, what is
+refused because another maintainer is at work by the same message later, what fails by the queue's own repetition. The
+stored plan and the ledger say where to go on, so messages carry no position.
+"""
+
+from dataclasses import replace
+
+from lakesweep.aws.messages import Hint, Work
+from lakesweep.aws.runtime import Context, Runtime
+from lakesweep.aws.telemetry import SKIPPED
+from lakesweep.errors import LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
+from lakesweep.model.report import RunReport
+from lakesweep.operations.context import Table
+from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.operations.run import TOO_MANY_ACTIONS, execute_stored
+from lakesweep.operations.triage import triage
+
+MAX_ACTIONS_IN_PLACE = 10_000
+"""A plan of more is left to the larger executor, which has the time for it."""
+AT_ONCE_S = 0
+
+
+def carry_out(runtime: Runtime, message: Hint | Work, context: Context, name: str) -> None:
+    """Do what a message asks for.
+
+    Args:
+        runtime: Of the function.
+        message: A hint asks for a pass with a small plan; work for all of it.
+        context: Of this invocation.
+        name: What log lines call the message.
+
+    Raises:
+        MaintenanceError: It failed in a way that another attempt may not.
+    """
+    telemetry = runtime.telemetry
+    if not runtime.settings.allows(message.table):
+        telemetry.count("EventsRejected")
+        telemetry.warn(f"{name}: a table that is none of this deployment's", table=message.table[:200])
+        return
+    try:
+        table = runtime.open_table(message.table, message.branch, context)
+        if isinstance(message, Hint) and not _is_due(runtime, table, message):
+            telemetry.count_requests(table.counter.snapshot())
+            return
+        report = _run(runtime, table, message)
+    except OutOfTimeError as error:
+        _out_of_time(runtime, table, message, error)
+    except (LeaseHeldError, LeaseLostError) as error:
+        telemetry.count("LeaseHeld")
+        _again(runtime, message, str(error))
+    except MaintenanceError as error:
+        telemetry.count("RunsFailed")
+        telemetry.warn(f"{name}: {error}", table=message.table, branch=message.branch, code=error.code)
+        raise
+    else:
+        telemetry.record(report)
+        _follow_up(runtime, message, report)
+
+
+def _run(runtime: Runtime, table: Table, message: Hint | Work) -> RunReport:
+    may_delete = runtime.settings.may_delete
+    if isinstance(message, Work) and message.plan_id is not None:
+        if not may_delete:
+            raise MaintenanceError(
+                f"table {table.ref}: plan {message.plan_id} was not carried out, since this deployment observes; "
+                "expected its parameter Mode to be delete",
+                code="observed",
+            )
+        confirm = message.plan_id if message.confirm else None
+        return execute_stored(
+            table, message.plan_id, confirm=confirm, grace_ms=message.grace_ms, run_id=message.plan_id
+        )
+    arguments = MaintainArguments(max_actions=MAX_ACTIONS_IN_PLACE if isinstance(message, Hint) else None, is_due=True)
+    return maintain(table, arguments, execute=may_delete)
+
+
+def _is_due(runtime: Runtime, table: Table, hint: Hint) -> bool:
+    """Sort a commit once more: since it was, another pass may have seen it."""
+    if hint.snapshot_id is None:
+        return True
+    found = triage(table, hint.snapshot_id, runtime.settings.min_interval_ms)
+    if found.wait_ms:
+        _send(runtime, hint, "the last pass is not long enough ago", -(-found.wait_ms // 1000))
+    return found.is_due
+
+
+def _follow_up(runtime: Runtime, message: Hint | Work, report: RunReport) -> None:
+    leaves = tuple(report.leaves())
+    for step in leaves:
+        if step.plan is not None and step.refusal is not None and step.refusal.code == TOO_MANY_ACTIONS:
+            runtime.queues.hand_over(Work(message.table, message.branch, step.plan.header.plan_id))
+            runtime.telemetry.count("Continuations")
+    codes = {step.refusal.code for step in leaves if step.refusal is not None} - SKIPPED
+    if "out_of_time" in codes:
+        _go_on(runtime, message, "out of time")
+    elif any(step.status == "stale" for step in leaves) or any(
+        step.status == "partial" and step.refusal is not None for step in leaves
+    ):
+        _again(runtime, message, "interrupted")
+
+
+def _out_of_time(runtime: Runtime, table: Table, message: Hint | Work, error: OutOfTimeError) -> None:
+    if isinstance(message, Work) and not table.counter.snapshot()["delete"]:
+        # There is nobody with more time, and the next attempt would come no further.
+        runtime.telemetry.count("RunsFailed")
+        runtime.telemetry.warn(
+            "the table is too large for a function", table=message.table, branch=message.branch, why=str(error)
+        )
+    else:
+        _go_on(runtime, message, str(error))
+
+
+def _go_on(runtime: Runtime, message: Hint | Work, why: str) -> None:
+    """Go on at once, with more time: the larger executor finishes what is begun."""
+    work = message if isinstance(message, Work) else Work(message.table, message.branch, hop=message.hop)
+    runtime.telemetry.count("Continuations")
+    _send(runtime, work, why, AT_ONCE_S)
+
+
+def _again(runtime: Runtime, message: Hint | Work, why: str) -> None:
+    # What is asked for by the commit's number is asked for anew: the newest commit may be another one by then.
+    _send(runtime, replace(message, snapshot_id=None) if isinstance(message, Hint) else message, why, None)
+
+
+def _send(runtime: Runtime, message: Hint | Work, why: str, delay_s: int | None) -> None:
+    facts = {"table": message.table, "branch": message.branch, "hop": message.hop, "why": why}
+    if runtime.queues.again(message, delay_s):
+        runtime.telemetry.tell("the work goes on in another message", **facts)
+    else:
+        runtime.telemetry.count("HopLimitReached")
+        runtime.telemetry.warn("the work was handed on too often; the next sweep asks for it again", **facts)

@@ -1,0 +1,65 @@
+"""A store that stops asking when the caller's time runs out.
+
+A function that is killed in the middle of reading has read in vain, and nobody hears of it. One that stops by itself
+can hand the work over. Only reading stops here: what a deletion begins, it ends, and the ledger and the lease are
+written to another store.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lakesweep.errors import OutOfTimeError
+from lakesweep.storage.store import Body, Store, StoredObject
+from lakesweep.storage.wrapping import WrappingStore
+
+READ_RESERVE_MS = 10_000
+"""What must be left for a read: the answer, and handing the work over."""
+BATCH_RESERVE_MS = 20_000
+"""What must be left for a batch of deletes with its look and its ledger entry. One that takes longer dies with its
+function, which is safe, and the next run finishes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The caller's time."""
+
+    remaining_ms: Callable[[], int]
+
+    def check(self, what: str, reserve_ms: int) -> None:
+        """Make sure that there is time for something.
+
+        Raises:
+            OutOfTimeError: There is not.
+        """
+        left_ms = self.remaining_ms()
+        if left_ms < reserve_ms:
+            raise OutOfTimeError(f"{what}: expected {reserve_ms // 1000} s for it, found {max(left_ms, 0)} ms left")
+
+
+class DeadlineStore(WrappingStore):
+    """Reads while there is time."""
+
+    def __init__(self, store: Store, deadline: Deadline) -> None:
+        """Wrap a store for one call."""
+        super().__init__(store)
+        self._deadline = deadline
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Yield objects below a folder; see `Store.list`."""
+        self._deadline.check(f"list {self.location}/{prefix}", READ_RESERVE_MS)
+        return self._store.list(prefix)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yield the folders in a folder; see `Store.folders`."""
+        self._deadline.check(f"list {self.location}/{prefix}", READ_RESERVE_MS)
+        return self._store.folders(prefix)
+
+    def folders_among(self, names: Sequence[str]) -> frozenset[str]:
+        """Return which of `names` may be folders; see `Store.folders_among`."""
+        self._deadline.check(f"list {self.location}", READ_RESERVE_MS)
+        return self._store.folders_among(names)
+
+    def read(self, key: str, max_bytes: int | None = None) -> Body:
+        """Return one object; see `Store.read`."""
+        self._deadline.check(f"read {self.location}/{key}", READ_RESERVE_MS)
+        return self._store.read(key, max_bytes)

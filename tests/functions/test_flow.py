@@ -1,0 +1,62 @@
+"""From an event to a smaller table: the functions' own code, on real queues and buckets."""
+
+from tests.functions.deployment import Deployment
+from tests.support.maintenance import assert_roots_readable
+
+
+def test_a_commit_is_maintained() -> None:
+    """The event of a commit expires what the table's options let go, and nothing else."""
+    deployed = Deployment()
+    table = deployed.table()
+    answers = deployed.run(deployed.commit_event(6))
+    assert deployed.snapshots() == [5, 6]
+    assert_roots_readable(table)
+    assert [answer.failed for answer in answers] == [[], []]
+    total = answers[-1].metrics
+    assert (total["Runs"], total["RunsDone"]) == (1, 1)
+    assert total["ObjectsDeleted"] > 4
+    assert answers[-1].dimensions == {"service"}
+
+
+def test_a_doubled_event_costs_one_read() -> None:
+    deployed = Deployment()
+    deployed.table()
+    deployed.run(deployed.commit_event(6))
+    (answer,) = deployed.run(deployed.commit_event(6))
+    assert answer.metrics["GetRequests"] == 1
+    assert not answer.metrics.keys() & {"ListRequests", "PutRequests", "DeleteRequests"}
+
+
+def test_many_events_of_one_table_ask_once() -> None:
+    deployed = Deployment()
+    deployed.table()
+    deployed.send("on_snapshot_written", *(deployed.commit_event(number) for number in (3, 6, 5, 6, 4)))
+    (message,) = deployed.waiting("expire")
+    assert (message["snapshot_id"], message["branch"]) == (6, "main")
+
+
+def test_observing_deletes_nothing() -> None:
+    """The default mode plans and says so."""
+    deployed = Deployment(mode="observe")
+    deployed.table()
+    answers = deployed.run(deployed.commit_event(6))
+    assert deployed.snapshots() == [1, 2, 3, 4, 5, 6]
+    assert '"status": "planned"' in answers[-1].text
+    assert any("/plans/" in key for key in deployed.control_keys())
+
+
+def test_the_sweep_finds_what_no_event_told_of() -> None:
+    """Every event was lost."""
+    deployed = Deployment()
+    deployed.table()
+    deployed.table("sales.db/customers")
+    deployed.table("plain")
+    first = deployed.send("sweep", {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0})
+    assert first.metrics["TablesSwept"] == 3
+    assert first.metrics["TablesLagging"] == 3
+    deployed.run()
+    for name in ("sales.db/orders", "sales.db/customers", "plain"):
+        assert deployed.snapshots(name) == [5, 6]
+    again = deployed.send("sweep", {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0})
+    assert again.metrics["TablesLagging"] == 0
+    assert not deployed.waiting("expire")
