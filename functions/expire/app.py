@@ -15,8 +15,7 @@ from lakesweep.format.json_document import wrong_type
 runtime = Runtime.load()
 
 
-@runtime.telemetry.logger.inject_lambda_context
-@runtime.telemetry.metrics.log_metrics
+@runtime.telemetry.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Take a batch, and tell SQS which messages failed."""
 

@@ -12,8 +12,7 @@ from lakesweep.aws.runtime import Context, Runtime
 runtime = Runtime.load()
 
 
-@runtime.telemetry.logger.inject_lambda_context
-@runtime.telemetry.metrics.log_metrics
+@runtime.telemetry.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Answer one invocation."""
     return answer_demand(runtime, event, context)

@@ -13,8 +13,7 @@ from lakesweep.aws.runtime import Context, Runtime
 runtime = Runtime.load()
 
 
-@runtime.telemetry.logger.inject_lambda_context
-@runtime.telemetry.metrics.log_metrics
+@runtime.telemetry.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Take a batch, and tell SQS which messages failed."""
     commits = Commits(runtime, bodies_of(event), context)

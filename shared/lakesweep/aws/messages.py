@@ -12,6 +12,7 @@ from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.json_document import get_int, get_str, parse_object, require_str, wrong_type
 from lakesweep.format.names import branch_name_of
 from lakesweep.model.table_ref import MAIN
+from lakesweep.storage.keys import is_key
 
 MESSAGE_VERSION = 1
 HOP_LIMIT = 16
@@ -123,7 +124,7 @@ def message_of(document: dict[str, object], name: str) -> Message:
         raise wrong_type(name, "hop", f"a whole number below {HOP_LIMIT}", hop)
     if kind == "sweep":
         return Sweep(get_str(document, "cursor", name), hop)
-    table, branch = _table(document, name), _branch(document, name)
+    table, branch = _table(document, name), branch_of(document, name)
     if kind == "hint":
         return Hint(table, branch, get_int(document, "snapshot_id", name), hop)
     if kind == "maintain":
@@ -156,8 +157,14 @@ def _table(document: dict[str, object], name: str) -> str:
     return table
 
 
-def _branch(document: dict[str, object], name: str) -> str:
+def branch_of(document: dict[str, object], name: str) -> str:
+    """Return the branch that a message or an invocation names; else main.
+
+    Raises:
+        FormatError: It is no name of a branch.
+    """
     branch = get_str(document, "branch", name) or MAIN
-    if branch != MAIN and branch_name_of(f"branch-{branch}") != branch:
+    folder = f"branch-{branch}"
+    if branch != MAIN and (branch_name_of(folder) != branch or not is_key(folder) or "/" in branch):
         raise wrong_type(name, "branch", "the name of a branch", branch)
     return branch

@@ -6,14 +6,12 @@ The function behind this may not delete anything. It stores the plan and sends i
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakesweep.aws.messages import Work
+from lakesweep.aws.messages import Work, branch_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.telemetry import summary_of
 from lakesweep.control.plans import load_header
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.format.json_document import get_object, get_str, require_str, wrong_type
-from lakesweep.format.names import branch_name_of
-from lakesweep.model.table_ref import MAIN
 from lakesweep.operations import maintain, undo
 from lakesweep.operations.context import Table
 from lakesweep.operations.registry import run_operation
@@ -56,13 +54,10 @@ def parse_demand(event: object) -> Demand:
     execute = event.get("execute", False)
     if not isinstance(execute, bool):
         raise wrong_type(_NAME, "execute", "true or false", execute)
-    branch = get_str(event, "branch", _NAME) or MAIN
-    if branch != MAIN and branch_name_of(f"branch-{branch}") != branch:
-        raise wrong_type(_NAME, "branch", "the name of a branch", branch)
     return Demand(
         operation=require_str(event, "operation", _NAME),
         table=require_str(event, "table", _NAME),
-        branch=branch,
+        branch=branch_of(event, _NAME),
         arguments=get_object(event, "arguments", _NAME),
         execute=execute,
         plan_id=get_str(event, "plan_id", _NAME),

@@ -4,7 +4,9 @@ Metrics have one dimension, the service, since every other one multiplies their 
 properties of the log line, where CloudWatch Logs Insights finds them.
 """
 
-from collections.abc import Mapping
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
@@ -19,6 +21,8 @@ _STATUS = {"done": "RunsDone", "partial": "RunsPartial", "refused": "RunsRefused
 _REQUESTS = {"get": "GetRequests", "head": "GetRequests", "list": "ListRequests", "put": "PutRequests"}
 _UNITS = {"BytesFreed": MetricUnit.Bytes, "MaxLagSeconds": MetricUnit.Seconds}
 
+Handler = Callable[[Any, Any], dict[str, Any]]
+
 
 class Telemetry:
     """A function's logger and metrics."""
@@ -26,11 +30,33 @@ class Telemetry:
     def __init__(self) -> None:
         """Make them from the POWERTOOLS settings."""
         self.logger = Logger()
-        self.metrics = Metrics(namespace=NAMESPACE)
+        self._metrics = Metrics(namespace=NAMESPACE)
+        self._totals: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def invocation(self, handle: Handler) -> Handler:
+        """Wrap a handler: its log lines carry the request, and its metrics go out together at its end."""
+
+        def handled(event: Any, context: Any) -> dict[str, Any]:
+            self._totals.clear()  # an invocation that was killed told nothing
+            try:
+                return handle(event, context)
+            finally:
+                self._publish()
+
+        wrapped: Handler = self.logger.inject_lambda_context(handled)
+        return wrapped
 
     def count(self, name: str, value: float = 1) -> None:
-        """Add to a metric."""
-        self.metrics.add_metric(name=name, unit=_UNITS.get(name, MetricUnit.Count), value=value)
+        """Add to a metric of this invocation."""
+        with self._lock:
+            self._totals[name] += value  # type: ignore[assignment]
+
+    def _publish(self) -> None:
+        for name, value in self._totals.items():
+            self._metrics.add_metric(name=name, unit=_UNITS.get(name, MetricUnit.Count), value=value)
+        if self._totals:
+            self._metrics.flush_metrics()
 
     def tell(self, sentence: str, **facts: object) -> None:
         """Log one line."""

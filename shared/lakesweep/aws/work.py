@@ -7,9 +7,10 @@ stored plan and the ledger say where to go on, so messages carry no position.
 
 from dataclasses import replace
 
-from lakesweep.aws.messages import Hint, Work
+from lakesweep.aws.messages import Hint, NewerMessageError, Work
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.telemetry import SKIPPED
+from lakesweep.control.plans import UNSUPPORTED_PLAN
 from lakesweep.errors import LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.context import Table
@@ -45,6 +46,8 @@ def carry_out(runtime: Runtime, message: Hint | Work, context: Context, name: st
             telemetry.count_requests(table.counter.snapshot())
             return
         report = _run(runtime, table, message)
+        if report.refusal is not None and report.refusal.code == UNSUPPORTED_PLAN:
+            raise NewerMessageError(f"{name}: {report.refusal.message}")
     except OutOfTimeError as error:
         _out_of_time(runtime, table, message, error)
     except (LeaseHeldError, LeaseLostError) as error:

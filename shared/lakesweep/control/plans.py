@@ -19,6 +19,8 @@ from lakesweep.model.plan import PLAN_FORMAT_VERSION, Action, Delete, Plan, Plan
 
 PLAN_LIFETIME_MS = 24 * 3_600_000
 """How long a stored plan may wait for its execution."""
+UNSUPPORTED_PLAN = "unsupported_plan"
+"""Code of a stored plan of another version, which another edition of this code can carry out."""
 _PART_ROWS = 20_000
 _HEADER_ROWS = 500
 """So many actions fit into the header."""
@@ -69,7 +71,7 @@ def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
     if document.get("format_version") != PLAN_FORMAT_VERSION:
         raise RefusedError(
             f"{area.path(name)}: plan format {document.get('format_version')}; expected {PLAN_FORMAT_VERSION}",
-            code="unsupported_plan",
+            code=UNSUPPORTED_PLAN,
         )
     try:
         header = PlanHeader(**{**document, "warnings": tuple(document.get("warnings", ()))})  # type: ignore[arg-type]
