@@ -1,0 +1,149 @@
+"""Commits are sorted in a few reads; what is sorted out wrongly is found by the next tour."""
+
+import pytest
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.state import read_states
+from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.operations.triage import Lag, Triage, lag_of, triage
+from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.requests import RequestCounter
+from tests.support.maintenance import Maintainer
+from tests.support.table_builder import TableBuilder
+
+MINUTE_MS = 60_000
+OPTIONS = {"snapshot.num-retained.min": "3", "snapshot.num-retained.max": "10", "snapshot.time-retained": "1 h"}
+
+
+class Scene:
+    """Five commits ten minutes apart, and a pass right after the last."""
+
+    def __init__(self, **options: str) -> None:
+        self.now_ms = 300 * MINUTE_MS
+        self.counter = RequestCounter()
+        self.store = MemoryStore("memory://bucket/t", self.counter, clock=lambda: self.now_ms)
+        self.control = MemoryStore("memory://control", self.counter, clock=lambda: self.now_ms)
+        self.table = TableBuilder(self.store, options={**OPTIONS, **options})
+        for number in range(1, 6):
+            self.commit(number)
+
+    def commit(self, number: int, minutes: int = 10) -> None:
+        self.now_ms += minutes * MINUTE_MS
+        self.table.commit(f"+F{number}", time_ms=self.now_ms)
+        self.table.hint("LATEST", number)
+
+    def maintain(self, *, execute: bool = True) -> str:
+        table = Maintainer(self.store, control=self.control, counter=self.counter).table
+        return maintain(table, MaintainArguments(is_due=True), execute=execute).status
+
+    def sort(self, committed_id: int, interval_ms: int = 0) -> tuple[Triage, int]:
+        before = sum(self.counter.snapshot().values())
+        table = Maintainer(self.store, control=self.control, counter=self.counter).table
+        found = triage(table, committed_id, interval_ms)
+        return found, sum(self.counter.snapshot().values()) - before
+
+    def lag(self) -> Lag | None:
+        area = ControlArea(self.control, self.store.location)
+        table = Maintainer(self.store, control=self.control, counter=self.counter).table
+        return lag_of(table, read_states(area).get("main"))
+
+
+DUE, HANDLED = Triage(True), Triage(False)
+
+
+def test_without_a_pass_all_is_due() -> None:
+    scene = Scene()
+    assert scene.sort(5) == (DUE, 1)
+    assert scene.lag() == Lag(5, None)
+
+
+def test_doubled_and_late_events() -> None:
+    """One read for the same commit, two for an older one."""
+    scene = Scene()
+    scene.maintain()
+    assert scene.sort(5) == (HANDLED, 1)
+    assert scene.sort(3) == (HANDLED, 2)
+    assert scene.lag() is None
+
+
+def test_a_commit_that_needs_nothing() -> None:
+    scene = Scene()
+    scene.maintain()
+    scene.commit(6, minutes=1)
+    assert scene.sort(6) == (HANDLED, 3)
+    assert scene.lag() is None
+
+
+def test_a_commit_that_needs_a_pass() -> None:
+    scene = Scene()
+    scene.maintain()
+    scene.commit(6, minutes=120)
+    assert scene.sort(6)[0] == DUE
+    scene.now_ms += 7 * MINUTE_MS
+    assert scene.lag() == Lag(6, 7 * MINUTE_MS)
+
+
+def test_age_alone_is_for_the_tour() -> None:
+    """No commit comes any more, and what stays grows old."""
+    scene = Scene()
+    scene.maintain()
+    scene.now_ms += 600 * MINUTE_MS
+    assert scene.sort(5)[0] == HANDLED
+    found = scene.lag()
+    assert found is not None
+    assert found.lag_ms is not None
+    assert 500 * MINUTE_MS < found.lag_ms < 600 * MINUTE_MS
+
+
+@pytest.mark.parametrize("committed_id", [3, 6])
+def test_a_rollback_is_no_late_event(committed_id: int) -> None:
+    """LATEST is below what the last pass saw, so another history has begun."""
+    scene = Scene()
+    scene.maintain()
+    scene.table.rollback(2)
+    scene.commit(3, minutes=1)
+    assert scene.sort(3)[0] == DUE
+    assert scene.lag() is not None
+
+
+def test_passes_are_apart() -> None:
+    scene = Scene()
+    scene.maintain()
+    scene.now_ms += 20_000
+    scene.table.commit("+X", time_ms=scene.now_ms)
+    assert scene.sort(6, MINUTE_MS) == (Triage(False, 40_000), 1)
+    assert scene.sort(5, MINUTE_MS) == (HANDLED, 1)
+    scene.now_ms += 40_000
+    assert scene.sort(6, MINUTE_MS)[0].wait_ms == 0
+    scene.now_ms -= 200_000
+    assert scene.sort(6, MINUTE_MS)[0].wait_ms == 0, "a state from the future makes nobody wait"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"consumer.expiration-time": "1 d"},
+        {"changelog.num-retained.max": "20", "changelog.num-retained.min": "15"},
+    ],
+)
+def test_a_table_that_is_looked_at_anew_each_time(options: dict[str, str]) -> None:
+    """Of such a pass only the time counts: the next may not follow too soon, and none is left out for ever."""
+    scene = Scene(**options)
+    scene.maintain()
+    scene.commit(6, minutes=0)
+    assert scene.sort(6, MINUTE_MS)[0].wait_ms == MINUTE_MS
+    scene.now_ms += 2 * MINUTE_MS
+    assert scene.sort(6, MINUTE_MS)[0] == DUE
+    assert scene.lag() is not None
+
+
+def test_an_observed_table_is_not_planned_for_at_every_commit() -> None:
+    scene = Scene()
+    scene.now_ms += 600 * MINUTE_MS
+    assert scene.maintain(execute=False) == "planned"
+    assert scene.sort(5) == (HANDLED, 1)
+    scene.commit(6, minutes=0)
+    assert scene.sort(6, MINUTE_MS)[0].wait_ms == MINUTE_MS
+    scene.now_ms += 2 * MINUTE_MS
+    assert scene.sort(6, MINUTE_MS)[0] == DUE
+    assert scene.maintain() == "done", "and once it may, it does"
