@@ -94,6 +94,8 @@ class Deployment:
     bucket: str = field(default_factory=fresh_bucket)
     control_bucket: str = field(default_factory=fresh_bucket)
 
+    queue_names: Mapping[str, str] = field(default_factory=dict)
+
     def __post_init__(self) -> None:
         self.sqs = boto3.client("sqs", endpoint_url=moto_endpoint(), region_name="us-east-1")
         number = f"{os.getpid()}-{next(_numbers)}"
@@ -101,14 +103,14 @@ class Deployment:
         for name in ("commits", "expire", "execute", "sweep"):
             is_fifo = name == "expire"
             made = self.sqs.create_queue(
-                QueueName=f"{name}-{number}{'.fifo' if is_fifo else ''}",
+                QueueName=self.queue_names.get(name, f"{name}-{number}{'.fifo' if is_fifo else ''}"),
                 Attributes={"FifoQueue": "true", "DeduplicationScope": "messageGroup"} if is_fifo else {},
             )
             self.queues[name] = made["QueueUrl"]
         self._modules: dict[str, ModuleType] = {}
 
-    @property
-    def environment(self) -> dict[str, str]:
+    def environment_of(self, function: str) -> dict[str, str]:
+        """Return what a function finds in its environment."""
         return {
             "LAKESWEEP_TABLES": f"{self.bucket}/{PREFIX}",
             "LAKESWEEP_CONTROL": f"s3://{self.control_bucket}/lakesweep",
@@ -169,7 +171,7 @@ class Deployment:
             spec = importlib.util.spec_from_file_location(name, FUNCTIONS / function / "app.py")
             assert spec is not None and spec.loader is not None
             module = importlib.util.module_from_spec(spec)
-            with patch.dict(os.environ, self.environment):
+            with patch.dict(os.environ, self.environment_of(function)):
                 spec.loader.exec_module(module)
             self._modules[function] = module
         return self._modules[function]
@@ -179,7 +181,7 @@ class Deployment:
         module = self.load(function)
         out = io.StringIO()
         handlers = list(module.runtime.telemetry.logger.handlers)
-        with patch.dict(os.environ, self.environment), redirect_stdout(out):
+        with patch.dict(os.environ, self.environment_of(function)), redirect_stdout(out):
             streams = [handler.setStream(out) for handler in handlers]
             try:
                 value = module.handler(event, Context(reads=reads))

@@ -1,0 +1,215 @@
+"""Each function, run under its role: what it asked for is allowed, and nothing more than that is."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from lakesweep.aws import work
+from tests.functions.deployment import PREFIX, Deployment
+from tests.support.iam import Call, Role, assert_allowed, recorded, role_of, unused_permissions
+from tests.support.s3_server import fresh_bucket
+from tests.support.stack import Stack, render
+
+FUNCTIONS = {
+    "on_snapshot_written": "OnSnapshotWritten",
+    "expire": "Expire",
+    "execute_batch": "ExecuteBatch",
+    "sweep": "Sweep",
+    "on_demand": "OnDemand",
+}
+DECOUPLED = {
+    "snapshot.num-retained.min": "1",
+    "snapshot.num-retained.max": "2",
+    "snapshot.time-retained": "1 h",
+    "changelog.num-retained.min": "3",
+    "changelog.num-retained.max": "3",
+    "changelog.time-retained": "2 h",
+    "consumer.expiration-time": "1 d",
+}
+PLANNERS = ("on_snapshot_written", "sweep", "on_demand")
+EXECUTORS = ("expire", "execute_batch")
+
+
+class Stacked(Deployment):
+    """A deployment whose functions get their settings from the template."""
+
+    stack: Stack
+
+    def environment_of(self, function: str) -> dict[str, str]:
+        stated = self.stack.environment(FUNCTIONS[function])
+        urls = {name: url for name, url in super().environment_of(function).items() if name in stated}
+        own = {name: value for name, value in stated.items() if not name.endswith("_QUEUE")}
+        queues = {name: url for name, url in urls.items() if name.endswith("_QUEUE")}
+        extra = {"AWS_ENDPOINT_URL": super().environment_of(function)["AWS_ENDPOINT_URL"]}
+        return {**own, **queues, **extra, "LAKESWEEP_ACCOUNTS": "111122223333"}
+
+
+def stacked() -> Stacked:
+    bucket, control, policies = fresh_bucket(), fresh_bucket(), fresh_bucket()
+    parameters = {
+        "TableBuckets": bucket,
+        "TablePrefixes": f"{bucket}/{PREFIX}",
+        "ControlBucket": control,
+        "Mode": "delete",
+        "PolicyLocation": f"s3://{policies}/policy.json",
+    }
+    stack = render(parameters)
+    names = {
+        name: stack.environment(function)[f"LAKESWEEP_{name.upper()}_QUEUE"].rsplit("/", 1)[-1]
+        for name, function in (("commits", "Expire"), ("expire", "Sweep"), ("execute", "Expire"), ("sweep", "Sweep"))
+    }
+    made = Stacked(bucket=bucket, control_bucket=control, queue_names=names)
+    made.stack = stack
+    for queue in made.queues:
+        made.waiting(queue)
+    rule = f'{{"tables": "s3://{bucket}/{PREFIX}", "mode": "delete"}}'
+    policy_store = made.store().__class__(policies, "", made.store()._client)
+    policy_store.put("policy.json", f'{{"version": 1, "rules": [{rule}]}}'.encode())
+    return made
+
+
+def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
+    """Make each function do everything that it does, and yield what it asked AWS for."""
+    table = deployed.table(commits=8, options=DECOUPLED, primary_keys=("id",))
+    table.consumer("old", 8)
+    plain = deployed.table("sales.db/plain")
+
+    def run(function: str, *bodies: object, reads: int | None = None) -> tuple[str, list[Call]]:
+        with recorded() as calls:
+            answer = deployed.send(function, *bodies, reads=reads)
+        assert answer.failed == []
+        return function, calls
+
+    def hint(name: str = "sales.db/orders", **words: object) -> dict[str, object]:
+        return {
+            "format_version": 1,
+            "kind": "hint",
+            "table": deployed.location(name),
+            "branch": "main",
+            "snapshot_id": None,
+            "hop": 0,
+            **words,
+        }
+
+    def demand(**words: object) -> tuple[str, list[Call]]:
+        event = {"operation": "expire_snapshots", "table": deployed.location("sales.db/plain"), **words}
+        with recorded() as calls:
+            answer = deployed.invoke("on_demand", event)
+        assert answer.value["status"] != "refused", answer.value
+        return "on_demand", calls
+
+    yield run("on_snapshot_written", deployed.commit_event(8))
+    yield run("sweep", {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0})
+    yield run("sweep", {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0}, reads=0)
+    yield run("expire", hint(), reads=3)
+    yield run("execute_batch", *deployed.waiting("execute"))
+    plain.commit("+G1", "-F6")
+    plain.hint("LATEST", 7)
+    yield run("expire", hint("sales.db/plain"))
+    for number in (8, 9, 10):
+        plain.commit(f"+G{number}")
+        plain.hint("LATEST", number)
+    yield run("on_snapshot_written", deployed.commit_event(10, "sales.db/plain"))
+    yield run("on_snapshot_written", deployed.commit_event(3, "sales.db/plain"))
+    yield demand(arguments={"retain_max": 1, "retain_min": 1})
+    deployed.table("sales.db/fresh")
+    yield demand(operation="maintain", table=deployed.location("sales.db/fresh"))
+    yield demand(arguments={"retain_max": 2, "retain_min": 1}, execute=True)
+    work.MAX_ACTIONS_IN_PLACE, before = 1, work.MAX_ACTIONS_IN_PLACE
+    try:
+        yield run("expire", hint("sales.db/plain"))
+    finally:
+        work.MAX_ACTIONS_IN_PLACE = before
+    for message in deployed.waiting("execute"):
+        yield run("execute_batch", message)
+    changing = deployed.table("sales.db/again", options=DECOUPLED, primary_keys=("id",))
+    changing.consumer("old", 6)
+    yield run("expire", hint("sales.db/again"))
+    cut = deployed.table("sales.db/cut")
+    assert cut
+    maintain = {"format_version": 1, "kind": "maintain", "branch": "main", "hop": 0}
+    lease = {**maintain, "table": deployed.location("sales.db/cut")}
+    # A lease that somebody holds: the message comes again.
+    yield run("expire", hint("sales.db/cut"), reads=40)
+    for message in deployed.waiting("execute"):
+        yield run("execute_batch", message)
+    control = deployed.control()
+    (key,) = [key for key in deployed.control_keys() if "db-cut" in key and key.endswith("lease.json")]
+    held = b'{"run_id": "x", "token": 9, "expires_at_ms": %d, "intent": null}' % (control.now_ms() + 60_000)
+    control.put(key, held)
+    more = deployed.table("sales.db/cut", commits=8)
+    assert more
+    yield run("expire", hint("sales.db/cut"))
+    yield run("execute_batch", lease)
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Stacked:
+    return stacked()
+
+
+@pytest.fixture(scope="module")
+def calls(deployed: Stacked) -> dict[str, list[Call]]:
+    found: dict[str, list[Call]] = {name: [] for name in FUNCTIONS}
+    for function, made in asked(deployed):
+        found[function] += made
+    return found
+
+
+def role(deployed: Stacked, function: str) -> Role:
+    return role_of(deployed.stack, FUNCTIONS[function])
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_role_allows_what_its_function_does(deployed: Stacked, calls: dict[str, list[Call]], function: str) -> None:
+    assert len(calls[function]) > 3
+    assert_allowed(role(deployed, function), calls[function])
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_role_allows_nothing_more(deployed: Stacked, calls: dict[str, list[Call]], function: str) -> None:
+    """What no call of the code needed is listed with who does need it (`tests/support/iam.py`)."""
+    assert unused_permissions(role(deployed, function), calls[function]) == []
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_what_no_function_may(deployed: Stacked, function: str) -> None:
+    of, bucket, control = role(deployed, function), deployed.bucket, deployed.control_bucket
+    orders = f"arn:aws:s3:::{bucket}/{PREFIX}/sales.db/orders"
+    denied = [
+        ("s3:DeleteObject", f"{orders}/schema/schema-0"),
+        ("s3:PutObject", f"{orders}/schema/schema-0"),
+        ("s3:DeleteObject", f"arn:aws:s3:::{bucket}/elsewhere/t/snapshot/snapshot-1"),
+        ("s3:DeleteObject", f"arn:aws:s3:::{bucket}/{PREFIX}2/t/snapshot/snapshot-1"),
+        ("s3:GetObject", f"arn:aws:s3:::{bucket}/elsewhere/t/snapshot/snapshot-1"),
+        ("s3:GetObject", "arn:aws:s3:::another/warehouse/t/snapshot/snapshot-1"),
+        ("s3:ListBucket", "arn:aws:s3:::another"),
+        ("s3:DeleteObject", f"arn:aws:s3:::{control}/lakesweep/tables/t/lease.json"),
+        ("s3:PutObject", f"{orders}/bucket-0/data-1.parquet"),
+        ("s3:PutObject", f"{orders}/snapshot/snapshot-9"),
+        ("s3:DeleteObjectVersion", f"{orders}/snapshot/snapshot-1"),
+        ("s3:PutBucketNotification", f"arn:aws:s3:::{bucket}"),
+        ("s3:DeleteBucket", f"arn:aws:s3:::{bucket}"),
+        ("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:another"),
+        ("iam:PassRole", "*"),
+        ("lambda:InvokeFunction", "*"),
+    ]
+    assert {call: of.decide(*call) for call in denied if of.decide(*call) == "allowed"} == {}
+
+
+@pytest.mark.parametrize("function", PLANNERS)
+def test_a_planner_changes_no_table(deployed: Stacked, function: str) -> None:
+    of = role(deployed, function)
+    orders = f"arn:aws:s3:::{deployed.bucket}/{PREFIX}/sales.db/orders"
+    for action in ("s3:DeleteObject", "s3:PutObject"):
+        for path in ("snapshot/snapshot-1", "snapshot/EARLIEST", "bucket-0/data-1.parquet", "consumer/consumer-x"):
+            assert of.decide(action, f"{orders}/{path}") != "allowed"
+
+
+@pytest.mark.parametrize("function", EXECUTORS)
+def test_an_executor_may_what_it_is_for(deployed: Stacked, function: str) -> None:
+    """So that the denials above say something."""
+    of = role(deployed, function)
+    orders = f"arn:aws:s3:::{deployed.bucket}/{PREFIX}/sales.db/orders"
+    assert of.decide("s3:DeleteObject", f"{orders}/dt=a/bucket-0/data-1.parquet") == "allowed"
+    assert of.decide("s3:PutObject", f"{orders}/snapshot/EARLIEST") == "allowed"
