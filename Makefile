@@ -37,10 +37,13 @@ help: ## Show this list
 install: .venv/.installed ## Create .venv, or renew it when the lock changed
 
 .PHONY: lock
-lock: build/lock/bin/uv ## Resolve pyproject.toml into requirements/dev.txt (UV_ARGS=--upgrade for newer versions)
+lock: build/lock/bin/uv ## Resolve pyproject.toml and layers/base into locks (UV_ARGS=--upgrade for newer versions)
 	build/lock/bin/uv pip compile pyproject.toml --extra dev --quiet --universal --python-version 3.11 \
 		--only-binary :all: --generate-hashes --no-emit-index-url --custom-compile-command "make lock" \
 		--output-file requirements/dev.txt $(UV_ARGS)
+	build/lock/bin/uv pip compile layers/base/requirements.in --constraint requirements/dev.txt --quiet --universal \
+		--python-version 3.11 --only-binary :all: --generate-hashes --no-emit-index-url \
+		--custom-compile-command "make lock" --output-file layers/base/requirements.txt $(UV_ARGS)
 	@for python in 3.11 3.12 3.13; do for machine in x86_64 aarch64; do \
 		echo "checking that wheels exist for Python $$python on $$machine"; \
 		build/lock/bin/uv pip install --quiet --dry-run --target build/lock/none --python-version "$$python" \
@@ -68,6 +71,28 @@ test: install ## Run every test that this machine can run (PYTEST_ARGS="-k name"
 .PHONY: faults
 faults: install ## Break every storage call of a run in every way, and kill it there; prints what was broken
 	@$(BIN)/python -m pytest tests/fault tests/bad_bytes --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+# --- deployment: docs/deploy.md ---------------------------------------------------------------------------------------
+
+# As the template's parameters of these names; a deployment that sets them has to be built with the same.
+RUNTIME ?= python3.13
+ARCHITECTURE ?= arm64
+# It compiles the layers, which halves the time of a cold start. What is built works without it.
+TARGET_PYTHON ?= $(RUNTIME)
+
+# SAM wants a region even for what it does here; nothing is asked of it.
+SAM := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-us-east-1} PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/sam
+
+.PHONY: build
+build: install ## Build functions and layers into .aws-sam (TARGET_PYTHON=/path/to/python3.13 RUNTIME= ARCHITECTURE=)
+	@"$(TARGET_PYTHON)" -c 'import sys; sys.exit("python%d.%d" % sys.version_info[:2] != "$(RUNTIME)")' 2>/dev/null \
+		|| echo "$(RUNTIME) is not here: cold starts will be slower. TARGET_PYTHON=/path/to/$(RUNTIME) names it." >&2
+	@LAYER_RUNTIME=$(RUNTIME) LAYER_ARCHITECTURE=$(ARCHITECTURE) TARGET_PYTHON="$(TARGET_PYTHON)" $(SAM) build \
+		--parameter-overrides Runtime=$(RUNTIME) Architecture=$(ARCHITECTURE) $(SAM_ARGS)
+
+.PHONY: validate
+validate: install ## Lint the template
+	@$(SAM) validate --lint
 
 # --- for contributors ------------------------------------------------------------------------------------------------
 
@@ -160,5 +185,5 @@ bench-list: install ## Measure listing 100 000 keys beside boto3
 
 .PHONY: clean
 clean: ## Remove everything that these commands made
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist .aws-sam .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find shared tests -name __pycache__ -type d -prune -exec rm -rf {} +

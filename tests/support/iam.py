@@ -33,6 +33,7 @@ BY_LAMBDA: Mapping[str, str] = {
     "Decrypt": "S3 asks for the key when an object is read",
     "Encrypt": "S3 asks for the key when an object is written",
     "Attach": "Lambda makes the interfaces in the VPC",
+    "Describe": "and looks at its subnets",
 }
 """Statements that no call of the code needs, by Sid, and who does."""
 

@@ -3,9 +3,11 @@
 Only what the template uses is known here. Anything else raises, so that no test passes because something was left out.
 """
 
+import copy
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +50,15 @@ def _short_form(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]
 _Loader.add_multi_constructor("!", _short_form)
 
 
-def load_template(path: Path = TEMPLATE) -> dict[str, Any]:
-    """Return the template's document, with the long forms of functions."""
-    return yaml.load(path.read_text(encoding="utf-8"), _Loader)
+def load_template() -> dict[str, Any]:
+    """Return the template's document, with the long forms of functions; the caller may change it."""
+    return copy.deepcopy(_template())
+
+
+@cache
+def _template() -> dict[str, Any]:
+    document: dict[str, Any] = yaml.load(TEMPLATE.read_text(encoding="utf-8"), _Loader)
+    return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,7 @@ def render(parameters: Mapping[str, str] | None = None, template: dict[str, Any]
         parameters: As given to CloudFormation, lists with commas; over `PARAMETERS`.
         template: Another than the project's.
     """
-    return _Renderer(template or load_template(), {**PARAMETERS, **(parameters or {})}).stack()
+    return _Renderer(template or _template(), {**PARAMETERS, **(parameters or {})}).stack()
 
 
 class _Renderer:
@@ -238,9 +246,10 @@ def _parameter(name: str, definition: dict[str, Any], given: Mapping[str, str]) 
     pattern = definition.get("AllowedPattern")
     for each in values:
         assert pattern is None or re.fullmatch(pattern, each), f"{name}: {each!r} does not match {pattern}"
-    if definition["Type"] == "CommaDelimitedList":
-        return values
-    return value
+    if definition["Type"] == "Number":
+        low, high = definition.get("MinValue", 0), definition.get("MaxValue", float("inf"))
+        assert value.isdigit() and low <= int(value) <= high, f"{name}: {value!r} is no number from {low} to {high}"
+    return values if definition["Type"] == "CommaDelimitedList" else value
 
 
 def _merged(shared: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:

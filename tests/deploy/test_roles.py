@@ -1,0 +1,285 @@
+"""What the roles of the template may and may not do.
+
+What each function asks for when it runs is held against its role by the tests of the functions. These are about what no
+function may ask for, and about the evaluator and the recorder themselves.
+"""
+
+import json
+from collections.abc import Iterator
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from tests.deploy.test_template import DEPLOYMENTS
+from tests.support.iam import Call, Role, assert_allowed, calls_of, recorded, role, role_of, unused_permissions
+from tests.support.stack import render
+
+FUNCTIONS = ("OnSnapshotWritten", "Expire", "ExecuteBatch", "Sweep", "OnDemand")
+EXECUTORS = ("Expire", "ExecuteBatch")
+PLANNERS = ("OnSnapshotWritten", "Sweep", "OnDemand")
+TABLE = "arn:aws:s3:::lake/warehouse/sales.db/orders"
+CONTROL = "arn:aws:s3:::control/lakesweep/tables/orders"
+
+
+@pytest.fixture(scope="module")
+def roles() -> dict[str, Role]:
+    stack = render()
+    return {name: role_of(stack, name) for name in FUNCTIONS}
+
+
+@pytest.fixture(scope="module")
+def operator() -> Role:
+    return role(render(DEPLOYMENTS["everything"] | {"ControlBucket": "control"}), "OperatorRole")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_everyone_reads_tables_and_control(roles: dict[str, Role], name: str) -> None:
+    for action, resource in (
+        ("s3:GetObject", f"{TABLE}/snapshot/snapshot-1"),
+        ("s3:GetObject", f"{TABLE}/schema/schema-0"),
+        ("s3:GetObject", f"{CONTROL}/state.json"),
+        ("s3:ListBucket", "arn:aws:s3:::lake"),
+        ("s3:ListBucket", "arn:aws:s3:::control"),
+    ):
+        assert roles[name].decide(action, resource) == "allowed", (action, resource)
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+@pytest.mark.parametrize("branch", ["", "/branch/branch-dev"])
+def test_executors_delete_and_write_what_expiry_does(roles: dict[str, Role], name: str, branch: str) -> None:
+    for action, key in (
+        ("s3:DeleteObject", f"{TABLE}{branch}/snapshot/snapshot-1"),
+        ("s3:DeleteObject", f"{TABLE}/dt=1/bucket-0/data-1.parquet"),
+        ("s3:DeleteObject", f"{TABLE}/manifest/manifest-1"),
+        ("s3:PutObject", f"{TABLE}{branch}/snapshot/EARLIEST"),
+        ("s3:PutObject", f"{TABLE}{branch}/snapshot/LATEST"),
+        ("s3:PutObject", f"{TABLE}{branch}/changelog/changelog-1"),
+        ("s3:PutObject", f"{TABLE}{branch}/changelog/EARLIEST"),
+        ("s3:PutObject", f"{TABLE}{branch}/consumer/consumer-a"),
+        ("s3:PutObject", f"{CONTROL}/lease.json"),
+    ):
+        assert roles[name].decide(action, key) == "allowed", (action, key)
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+@pytest.mark.parametrize("action", ["s3:PutObject", "s3:DeleteObject"])
+@pytest.mark.parametrize("branch", ["", "/branch/branch-dev"])
+def test_schemas_are_denied_to_executors(roles: dict[str, Role], name: str, action: str, branch: str) -> None:
+    assert roles[name].decide(action, f"{TABLE}{branch}/schema/schema-0") == "denied"
+    # Also where the table's own folder is what the parameter names.
+    own = role_of(render({"TablePrefixes": "lake/warehouse/sales.db/orders"}), name)
+    assert own.decide(action, f"{TABLE}{branch}/schema/schema-0") == "denied"
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_executors_overwrite_no_snapshot_and_no_data(roles: dict[str, Role], name: str) -> None:
+    for key in ("snapshot/snapshot-1", "manifest/manifest-1", "dt=1/bucket-0/data-1.parquet", "tag/tag-a"):
+        assert roles[name].decide("s3:PutObject", f"{TABLE}/{key}") == "denied"
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_planners_change_no_table(roles: dict[str, Role], name: str) -> None:
+    for action in ("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObjectTagging"):
+        for key in ("snapshot/EARLIEST", "snapshot/snapshot-1", "dt=1/bucket-0/data-1.parquet", "consumer/consumer-a"):
+            assert roles[name].decide(action, f"{TABLE}/{key}") == "not allowed", (action, key)
+
+
+@pytest.mark.parametrize(
+    ("name", "decision"),
+    [("OnSnapshotWritten", "not allowed"), ("Sweep", "not allowed"), ("OnDemand", "allowed"), ("Expire", "allowed")],
+)
+def test_only_some_write_control(roles: dict[str, Role], name: str, decision: str) -> None:
+    assert roles[name].decide("s3:PutObject", f"{CONTROL}/plans/1/header.json") == decision
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_nothing_leaves_the_named_prefixes(roles: dict[str, Role], name: str) -> None:
+    for action, resource in (
+        ("s3:GetObject", "arn:aws:s3:::lake/warehouse2/sales.db/orders/snapshot/snapshot-1"),
+        ("s3:GetObject", "arn:aws:s3:::lake/elsewhere/secret"),
+        ("s3:DeleteObject", "arn:aws:s3:::lake/warehouse2/sales.db/orders/snapshot/snapshot-1"),
+        ("s3:GetObject", "arn:aws:s3:::other/warehouse/sales.db/orders/snapshot/snapshot-1"),
+        ("s3:DeleteObject", "arn:aws:s3:::other/warehouse/sales.db/orders/snapshot/snapshot-1"),
+        ("s3:ListBucket", "arn:aws:s3:::other"),
+        ("s3:GetObject", "arn:aws:s3:::control/elsewhere"),
+        ("s3:DeleteObject", f"{CONTROL}/lease.json"),
+        ("s3:DeleteObjectVersion", f"{TABLE}/snapshot/snapshot-1"),
+        ("s3:GetObjectVersion", f"{TABLE}/snapshot/snapshot-1"),
+        ("s3:PutBucketNotification", "arn:aws:s3:::lake"),
+        ("s3:DeleteBucket", "arn:aws:s3:::lake"),
+        ("iam:PassRole", "arn:aws:iam::123456789012:role/OperatorRole"),
+        ("sts:AssumeRole", "arn:aws:iam::123456789012:role/OperatorRole"),
+        ("sqs:PurgeQueue", "arn:aws:sqs:us-east-1:123456789012:lakesweep-commits"),
+        ("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:other"),
+    ):
+        assert roles[name].decide(action, resource) != "allowed", (action, resource)
+
+
+def test_queues_are_sent_to_as_the_environment_says() -> None:
+    stack = render()
+    queues = [queue["QueueName"] for queue in stack.of_type("AWS::SQS::Queue").values()]
+    for name in FUNCTIONS:
+        due = {url.rsplit("/", 1)[1] for key, url in stack.environment(name).items() if key.endswith("_QUEUE")}
+        arns = {queue: f"arn:aws:sqs:us-east-1:123456789012:{queue}" for queue in queues}
+        may = {each for each in queues if role_of(stack, name).decide("sqs:SendMessage", arns[each]) == "allowed"}
+        assert may == due, name
+
+
+def test_the_operator_takes_deletions_back_and_leaves_schemas(operator: Role) -> None:
+    for action, resource in (
+        ("s3:DeleteObjectVersion", f"{TABLE}/snapshot/snapshot-1"),
+        ("s3:GetObjectVersion", f"{TABLE}/manifest/manifest-1"),
+        ("s3:ListBucketVersions", "arn:aws:s3:::lake"),
+        ("s3:GetLifecycleConfiguration", "arn:aws:s3:::lake"),
+        ("s3:PutObject", f"{TABLE}/snapshot/EARLIEST"),
+        ("s3:DeleteObject", f"{TABLE}/changelog/changelog-1"),
+        ("s3:PutObject", f"{CONTROL}/lease.json"),
+    ):
+        assert operator.decide(action, resource) == "allowed", (action, resource)
+    for action in ("s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject"):
+        assert operator.decide(action, f"{TABLE}/schema/schema-0") == "denied"
+    assert operator.decide("s3:DeleteObjectVersion", "arn:aws:s3:::lake/elsewhere/x") == "not allowed"
+    assert operator.decide("s3:DeleteObjectVersion", f"{CONTROL}/lease.json") == "not allowed"
+
+
+def test_keys_are_used_through_their_services_alone() -> None:
+    executor = role_of(render(DEPLOYMENTS["everything"]), "Expire")
+    key, through = "arn:aws:kms:us-east-1:123456789012:key/1", {"kms:ViaService": "s3.us-east-1.amazonaws.com"}
+    assert executor.decide("kms:Decrypt", key, through) == "allowed"
+    assert executor.decide("kms:GenerateDataKey", key, through) == "allowed"
+    assert executor.decide("kms:Decrypt", key) == "not allowed"
+    assert executor.decide("kms:Decrypt", "arn:aws:kms:us-east-1:123456789012:key/9", through) == "not allowed"
+    sweep = role_of(render(DEPLOYMENTS["everything"]), "Sweep")
+    assert sweep.decide("kms:GenerateDataKey", key, through) == "not allowed"
+    assert role_of(render(), "Expire").decide("kms:Decrypt", key, through) == "not allowed"
+
+
+def test_the_vpc_is_for_lambda_and_not_for_the_code() -> None:
+    executor = role_of(render(DEPLOYMENTS["everything"]), "Expire")
+    code = {"lambda:SourceFunctionArn": "arn:aws:lambda:us-east-1:123456789012:function:lakesweep-expire"}
+    subnet = "arn:aws:ec2:us-east-1:210987654321:subnet/subnet-0a"
+    assert executor.decide("ec2:CreateNetworkInterface", subnet) == "allowed"
+    assert executor.decide("ec2:CreateNetworkInterface", subnet, code) == "denied"
+    assert role_of(render(), "Expire").decide("ec2:CreateNetworkInterface", subnet) == "not allowed"
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS)
+def test_parliament_finds_nothing(deployment: str) -> None:
+    parliament = pytest.importorskip("parliament")
+    stack = render(DEPLOYMENTS[deployment])
+    for name in stack.of_type("AWS::IAM::Role"):
+        for policy, document in role(stack, name).documents.items():
+            findings = parliament.analyze_policy_string(json.dumps(document)).findings
+            # It knows this key for Lambda's own actions alone. Lambda puts it into all that a function asks for ("Using
+            # source function ARN to control function access behavior", AWS Lambda Developer Guide).
+            found = [str(each) for each in findings if "Unknown condition lambda:SourceFunctionArn" not in each.detail]
+            assert found == [], (name, policy)
+
+
+def test_parliament_finds_an_action_that_does_not_exist() -> None:
+    parliament = pytest.importorskip("parliament")
+    statement = {"Effect": "Allow", "Action": "s3:ListBuckets", "Resource": "*"}
+    assert parliament.analyze_policy_string(json.dumps({"Version": "2012-10-17", "Statement": [statement]})).findings
+
+
+def test_policies_stay_within_iams_limits() -> None:
+    """A policy may have 6 144 characters without spaces, those within a role 10 240: enough for forty long prefixes."""
+    prefixes = ",".join(f"lake-of-the-company-{number:02}/warehouse/department-{number:02}.db" for number in range(40))
+    buckets = ",".join(f"lake-of-the-company-{number:02}" for number in range(40))
+    stack = render(
+        DEPLOYMENTS["everything"] | {"TablePrefixes": prefixes, "TableBuckets": buckets, "ControlBucket": "control"}
+    )
+    for policy in stack.of_type("AWS::IAM::ManagedPolicy").values():
+        assert len(json.dumps(policy["PolicyDocument"], separators=(",", ":"))) <= 6144
+    for properties in stack.of_type("AWS::IAM::Role").values():
+        assert sum(len(json.dumps(each, separators=(",", ":"))) for each in properties["Policies"]) <= 10240
+
+
+# --- the recorder and the evaluator ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lake() -> Iterator[None]:
+    with mock_aws():
+        for bucket in ("lake", "control"):
+            boto3.client("s3").create_bucket(Bucket=bucket)
+        boto3.client("sqs").create_queue(QueueName="lakesweep-execute")
+        yield
+
+
+@pytest.mark.usefixtures("lake")
+def test_what_is_asked_of_aws_is_noted() -> None:
+    s3, sqs = boto3.client("s3"), boto3.client("sqs")
+    url = sqs.get_queue_url(QueueName="lakesweep-execute")["QueueUrl"]
+    with recorded() as calls:
+        etag = s3.put_object(Bucket="lake", Key="a", Body=b"")["ETag"]
+        s3.put_object(Bucket="lake", Key="a", Body=b"", IfMatch=etag)
+        s3.list_objects_v2(Bucket="lake", Prefix="p/")
+        s3.delete_objects(Bucket="lake", Delete={"Objects": [{"Key": "a"}, {"Key": "b", "VersionId": "1"}]})
+        sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "1", "MessageBody": "x"}])
+        with pytest.raises(s3.exceptions.NoSuchKey):
+            s3.get_object(Bucket="lake", Key="missing")
+    s3.list_objects_v2(Bucket="lake")
+    assert calls == [
+        Call("s3:PutObject", "arn:aws:s3:::lake/a"),
+        Call("s3:PutObject", "arn:aws:s3:::lake/a"),
+        Call("s3:GetObject", "arn:aws:s3:::lake/a"),
+        Call("s3:ListBucket", "arn:aws:s3:::lake"),
+        Call("s3:DeleteObject", "arn:aws:s3:::lake/a"),
+        Call("s3:DeleteObjectVersion", "arn:aws:s3:::lake/b"),
+        Call("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:lakesweep-execute"),
+        Call("s3:GetObject", "arn:aws:s3:::lake/missing"),
+        Call("s3:ListBucket", "arn:aws:s3:::lake"),
+    ]
+    assert calls[3].context == {"s3:prefix": "p/"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "asked", "action"),
+    [
+        ("GetObject", {"Key": "k", "VersionId": "1"}, "s3:GetObjectVersion"),
+        ("HeadObject", {"Key": "k"}, "s3:GetObject"),
+        ("DeleteObject", {"Key": "k", "VersionId": "1"}, "s3:DeleteObjectVersion"),
+        ("ListObjectVersions", {}, "s3:ListBucketVersions"),
+        ("GetBucketLifecycleConfiguration", {}, "s3:GetLifecycleConfiguration"),
+    ],
+)
+def test_an_operation_needs_its_action(operation: str, asked: dict[str, str], action: str) -> None:
+    assert [call.action for call in calls_of("s3", operation, {"Bucket": "lake", **asked})] == [action]
+
+
+@pytest.mark.parametrize(("service", "operation"), [("s3", "CopyObject"), ("sts", "AssumeRole"), ("sqs", "PurgeQueue")])
+def test_an_operation_that_is_not_known_raises(service: str, operation: str) -> None:
+    with pytest.raises(NotImplementedError):
+        calls_of(service, operation, {"Bucket": "lake"})
+
+
+def test_a_call_that_is_not_allowed_is_reported(roles: dict[str, Role]) -> None:
+    good, bad = Call("s3:GetObject", f"{TABLE}/snapshot/LATEST"), Call("s3:DeleteObject", f"{TABLE}/snapshot/LATEST")
+    assert_allowed(roles["Sweep"], [good])
+    with pytest.raises(AssertionError, match="s3:DeleteObject"):
+        assert_allowed(roles["Sweep"], [good, bad])
+
+
+def test_a_permission_that_nobody_used_is_reported(roles: dict[str, Role]) -> None:
+    queue = "arn:aws:sqs:us-east-1:123456789012:lakesweep-execute"
+    calls = [
+        Call("s3:GetObject", f"{TABLE}/snapshot/LATEST"),
+        Call("s3:ListBucket", "arn:aws:s3:::lake"),
+        Call("s3:GetObject", f"{CONTROL}/state.json"),
+        Call("s3:ListBucket", "arn:aws:s3:::control"),
+        Call("sqs:SendMessage", queue),
+    ]
+    missing = ("WriteControl", "s3:PutObject", "arn:aws:s3:::control/lakesweep/*")
+    assert unused_permissions(roles["OnDemand"], calls) == [missing]
+    assert unused_permissions(roles["OnDemand"], [*calls, Call("s3:PutObject", f"{CONTROL}/lease.json")]) == []
+    assert ("Send", "sqs:SendMessage", queue) in unused_permissions(roles["OnDemand"], calls[:-1])
+
+
+def test_a_condition_that_is_not_known_raises() -> None:
+    stack = render()
+    policy = stack.of_type("AWS::IAM::ManagedPolicy")["ReadTables"]["PolicyDocument"]
+    policy["Statement"][0]["Condition"] = {"DateGreaterThan": {"aws:CurrentTime": "2030-01-01T00:00:00Z"}}
+    with pytest.raises(NotImplementedError, match="DateGreaterThan"):
+        role_of(stack, "Sweep").decide("s3:GetObject", f"{TABLE}/snapshot/LATEST")
