@@ -1,6 +1,7 @@
 """From an event to a smaller table: the functions' own code, on real queues and buckets."""
 
 from tests.functions.deployment import Deployment
+from tests.support.iam import recorded
 from tests.support.maintenance import assert_roots_readable
 
 
@@ -60,3 +61,29 @@ def test_the_sweep_finds_what_no_event_told_of() -> None:
     again = deployed.send("sweep", {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0})
     assert again.metrics["TablesLagging"] == 0
     assert not deployed.waiting("expire")
+
+
+def test_a_commit_that_needs_nothing_takes_three_reads() -> None:
+    """The state, the next snapshot and the next schema: no listing, no write, no second function."""
+    deployed = Deployment(extra={"LAKESWEEP_MIN_INTERVAL": "0 ms"})
+    table = deployed.table(options={"snapshot.num-retained.max": "9", "snapshot.time-retained": "50000 d"})
+    deployed.run(deployed.commit_event(6))
+    table.commit("+F7")
+    table.hint("LATEST", 7)
+    with recorded() as calls:
+        answers = deployed.run(deployed.commit_event(7))
+    assert len(answers) == 1
+    asked = [call.action for call in calls if call.action.startswith("s3:Get") or call.action == "s3:PutObject"]
+    assert asked == ["s3:GetObject"] * 3
+    assert not [call for call in calls if "prefix" in str(call.context)], "nothing was listed"
+
+
+def test_a_commit_too_soon_takes_one_read() -> None:
+    deployed = Deployment()
+    deployed.table()
+    deployed.run(deployed.commit_event(6))
+    with recorded() as calls:
+        answer = deployed.send("on_snapshot_written", deployed.commit_event(7))
+    assert [call.action for call in calls] == ["s3:GetObject", "sqs:SendMessage"]
+    assert answer.metrics["GetRequests"] == 1
+    assert "ListRequests" not in answer.metrics

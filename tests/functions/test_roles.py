@@ -1,5 +1,6 @@
 """Each function, run under its role: what it asked for is allowed, and nothing more than that is."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -112,7 +113,15 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
     yield run("on_snapshot_written", deployed.commit_event(10, "sales.db/plain"))
     yield run("on_snapshot_written", deployed.commit_event(3, "sales.db/plain"))
     yield demand(arguments={"retain_max": 1, "retain_min": 1})
-    deployed.table("sales.db/fresh")
+    fresh = deployed.table("sales.db/fresh", options={"snapshot.time-retained": "50000 d"})
+    yield run("expire", hint("sales.db/fresh"))
+    keys = [key for key in deployed.control_keys() if "db-fresh" in key and key.endswith("state.json")]
+    state = json.loads(deployed.control().read(keys[0]).data)
+    state["branches"]["main"]["checked_ms"] -= 600_000
+    deployed.control().put(keys[0], json.dumps(state).encode())
+    fresh.commit("+F7")
+    fresh.hint("LATEST", 7)
+    yield run("on_snapshot_written", deployed.commit_event(7, "sales.db/fresh"))
     yield demand(operation="maintain", table=deployed.location("sales.db/fresh"))
     yield demand(arguments={"retain_max": 2, "retain_min": 1}, execute=True)
     work.MAX_ACTIONS_IN_PLACE, before = 1, work.MAX_ACTIONS_IN_PLACE

@@ -31,7 +31,7 @@ def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) 
     state = last_pass(table)
     if state is None:
         return False
-    if 0 <= table.store.now_ms() - state.checked_ms < min_interval_ms:
+    if 0 <= clock_ms(table) - state.checked_ms < min_interval_ms:
         return True
     newest = committed_id if committed_id is not None else latest_hint(table)
     return newest is not None and answers(table, state, newest)
@@ -45,6 +45,11 @@ def last_pass(table: Table) -> BranchState | None:
         return read_states(table.area).get(table.ref.branch)
     except FormatError:
         return None
+
+
+def clock_ms(table: Table) -> int:
+    """Return the time by the store that has just answered: another one would have to be asked for it."""
+    return table.store.now_ms() if table.area is None else table.area.store.now_ms()
 
 
 def latest_hint(table: Table) -> int | None:
@@ -61,7 +66,7 @@ def answers(table: Table, state: BranchState, newest: int) -> bool:
         newest: The newest snapshot as far as the caller knows; those right after it are looked for.
     """
     folder = branch_dir(table.ref.branch)
-    now_ms = table.store.now_ms()
+    now_ms = clock_ms(table)
     if newest < state.latest_id:
         return False  # a rollback: look anew
     if not state.wants_nothing(newest, now_ms):

@@ -12,8 +12,11 @@ from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.context import Table
-from lakesweep.operations.shortcut import answers, last_pass, latest_hint
+from lakesweep.operations.shortcut import answers, clock_ms, last_pass, latest_hint
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
+
+CLOCK_ERROR_MS = 5_000
+"""So far two readings of a store's clock may differ. A state that is younger than now by more makes nobody wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +49,18 @@ def triage(table: Table, committed_id: int, min_interval_ms: int) -> Triage:
         newest = latest_hint(table)
         if newest is not None and newest >= state.latest_id:
             return _HANDLED  # a late event; otherwise a rollback has been here
-        return _later(state, table.store.now_ms(), min_interval_ms) or _DUE
-    later = _later(state, table.store.now_ms(), min_interval_ms)
+        return _later(state, clock_ms(table), min_interval_ms) or _DUE
+    later = _later(state, clock_ms(table), min_interval_ms)
     if later is not None:
         return later
     return _HANDLED if answers(table, state, committed_id) else _DUE
 
 
 def _later(state: BranchState, now_ms: int, min_interval_ms: int) -> Triage | None:
-    wait_ms = min_interval_ms - (now_ms - state.checked_ms)
-    return Triage(False, wait_ms) if 0 < wait_ms <= min_interval_ms else None
+    since_ms = now_ms - state.checked_ms
+    if -CLOCK_ERROR_MS <= since_ms < min_interval_ms:
+        return Triage(False, min_interval_ms - max(since_ms, 0))
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ def lag_of(table: Table, state: BranchState | None) -> Lag | None:
         return Lag(newest, None)
     if answers(table, state, newest):
         return None
-    now_ms = table.store.now_ms()
+    now_ms = clock_ms(table)
     if newest == state.latest_id:
         since_ms = max(state.first_old_from_ms, state.checked_ms)
     else:
