@@ -127,6 +127,7 @@ def _read_whole_manifest(data: bytes, path: str) -> None:
 
 
 def _orc(data: bytes) -> None:
+    """Decode in the process that ORC has of its own. That damage may end that process is how it is meant to be."""
     from lakesweep.format import metadata_file
     from lakesweep.format.projection import Want
 
