@@ -24,6 +24,7 @@ from lakesweep.operations.run import plan_and_execute
 from lakesweep.storage.local import LocalStore
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
+from tests.support import metadata_files
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.reader import all_roots, assert_all_readable
@@ -126,17 +127,40 @@ def simple(stage: Stage, count: int = 6) -> None:
 # Names.
 
 
-def test_an_external_file_is_found_by_its_own_name() -> None:
+@pytest.mark.parametrize("kind", ["data", "extra", "changelog", "index"])
+def test_an_external_file_is_found_by_its_own_name(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name in the external path need not be the name of the entry."""
+    for record in (metadata_files.DataFile, metadata_files.IndexFile):
+        monkeypatch.setattr(record, "record", _named_otherwise(record.record))
     outside = MemoryStore("s3://other/p")
-    stage = Stage(externals={"s3://other/p": outside})
+    stage = Stage(externals={"s3://other/p": outside}, options={"changelog-producer": "input"})
     table = stage.table
-    table.commit("+A", external={"A": "s3://other/p/bucket-0/other-name.parquet"}, extra={"A": ("x.index",)})
+    if kind == "index":
+        table.commit("+A", index={"F": {"A": (1,)}}, external={"F": "s3://other/p/bucket-0/index-other-name"})
+    elif kind == "changelog":
+        table.commit("+A", changelog=["+F"], external={"F": "s3://other/p/bucket-0/other-name.parquet"})
+    else:
+        extra = {"F": ["x.index"]} if kind == "extra" else None
+        table.commit("+F", external={"F": "s3://other/p/bucket-0/other-name.parquet"}, extra=extra)
     table.tag("t")
-    table.commit("-A", "+B")
+    table.branch("b", from_tag="t")
+    table.remove("branch/branch-b/tag/tag-t")
+    table.remove("tag/tag-t")
+    table.commit("-F" if kind in ("data", "extra") else "-A", "+B", index={})
     table.commit("+C")
-    stage.maintainer(open_store=lambda location: outside).expire()
+    there = {entry.key for entry in outside.list("")}
+    assert len(there) == (2 if kind == "extra" else 1)
+    assert stage.maintainer(open_store=lambda location: outside).expire().status == "done"
+    assert {entry.key for entry in outside.list("")} == there
     assert_all_readable(table)
+
+
+def _named_otherwise(record: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
+    def named(file: Any) -> dict[str, Any]:
+        name = {"_FILE_NAME": f"entry-of-{file.name}"} if file.is_external else {}
+        return record(file) | name
+
+    return named
 
 
 @pytest.mark.parametrize(

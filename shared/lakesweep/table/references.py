@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 
 from lakesweep.format.manifest import COMPACT, ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import DATA_KINDS, FileKind, Freed, References
+from lakesweep.model.facts import DATA_KINDS, FileKind, Freed, References, base_name
 from lakesweep.model.roots import Root
 from lakesweep.model.table_ref import MAIN
 from lakesweep.table.metadata import MetadataReader, Unreadable
@@ -139,7 +139,8 @@ class _Search:
         for name, content in self._reader.index_manifests(named).items():
             for root in named[name]:
                 if not isinstance(content, Unreadable):
-                    self._keep(root, (entry.file_name for entry in content), self._index_names)
+                    for entry in content:
+                        self._keep(root, (entry.file_name, *_outside(entry.external_path)), self._index_names)
                 else:
                     self._hidden(root, content, "index")
 
@@ -157,6 +158,7 @@ class _Search:
             for entry in entries
             if entry.file_name in wanted
             or real_name(entry.file_name) in wanted
+            or (entry.external_path is not None and _name_outside(entry.external_path) in wanted)
             or any(extra in wanted for extra in entry.extra_files)
         )
 
@@ -182,7 +184,7 @@ class _Search:
         if root.ref.kind != "tag":
             live += self._changelog_entries(files, found)
         for entry in live:
-            self._keep(root, (entry.file_name, real_name(entry.file_name), *entry.extra_files), self._data_names)
+            self._keep(root, _names_of(entry), self._data_names)
 
     def _changelog_entries(self, files: RootFiles, found: dict[str, Entries | Unreadable]) -> Iterator[ManifestEntry]:
         for meta in files.changelog if isinstance(files.changelog, tuple) else ():
@@ -191,6 +193,20 @@ class _Search:
                 self._hidden(files.root, content, "changelog")
             else:
                 yield from (entry for entry in content if entry.is_add)
+
+
+def _names_of(entry: ManifestEntry) -> tuple[str, ...]:
+    outside = _outside(entry.external_path)
+    return (entry.file_name, real_name(entry.file_name), *outside, *entry.extra_files)
+
+
+def _outside(external_path: str | None) -> tuple[str, ...]:
+    return () if external_path is None else (_name_outside(external_path),)
+
+
+def _name_outside(external_path: str) -> str:
+    """Return the name by which a file outside the table is deleted: its path says it, whatever its entry is called."""
+    return real_name(base_name(external_path))
 
 
 def _state_manifests(files: RootFiles) -> tuple[ManifestMeta, ...]:
