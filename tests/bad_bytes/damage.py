@@ -1,5 +1,6 @@
 """Ways to damage bytes: cut them, flip a bit, swap them."""
 
+import itertools
 import random
 from collections.abc import Iterable, Iterator
 
@@ -87,6 +88,16 @@ def swaps(world: World) -> Iterator[Case]:
                     yield Case(f"{path} with the bytes of {other}", {path: world.body(other)}, is_swap=True)
             other = paths[(place + 1) % len(paths)]
             yield Case(f"{path} and {other} swapped", {path: world.body(other), other: world.body(path)}, is_swap=True)
+
+
+def look_alikes(world: World) -> Iterator[Case]:
+    """Yield every list and manifest with the bytes of each of its kind that is as long, and each such two swapped."""
+    for path, other in itertools.permutations((path for path in world.metadata if "/manifest-" in path), 2):
+        if _kind(path) == _kind(other) and len(world.body(path)) == len(world.body(other)):
+            yield Case(f"{path} with the bytes of {other}", {path: world.body(other)}, is_swap=True)
+            if path < other:
+                changes = {path: world.body(other), other: world.body(path)}
+                yield Case(f"{path} and {other} swapped", changes, is_swap=True)
 
 
 def _kind(path: str) -> str:

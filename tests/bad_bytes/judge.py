@@ -9,6 +9,7 @@ one of these reasons only:
 - *value*: readers that share no code with ours decode the damaged file, too, and nothing differs but values of
   `UNSEEN`: the name of a file, a partition. Then another file is protected than the true one.
 - *list*: a whole manifest list where no size is stated (before release 1.1) or one of the same size is swapped in.
+- *manifest*: a whole manifest of the same size, with as many added and deleted files, is swapped in.
 - *tag*: a tag that holds the document of another snapshot is a tag of that snapshot.
 """
 
@@ -144,16 +145,26 @@ def _excuse(world: World, case: Case) -> str | None:
             decoded.append((path, _decoded(world.body(path)), _decoded(body)))
         except Exception:  # readers have error classes of their own
             return None
-    if all(set(_changed(before, after)) <= UNSEEN for _, before, after in decoded):
+    is_value = all(set(_changed(before, after)) <= UNSEEN for _, before, after in decoded)
+    if is_value and not case.is_swap:
         return "value"
     fits = all(len(world.body(path)) == len(body or b"") for path, body in case.changes.items())
     if (fits or not world.states_list_sizes) and all(
         "-list-" in path and _is_list(after) for path, _, after in decoded
     ):
         return "list"
+    if case.is_swap and fits and all(_counts(before) == _counts(after) is not None for _, before, after in decoded):
+        return "manifest"
     if case.is_swap and all("tag/tag-" in path and "baseManifestList" in after for path, _, after in decoded):
         return "tag"
-    return None
+    return "value" if is_value else None
+
+
+def _counts(records: Any) -> Counter[int] | None:
+    """Return how many files a manifest adds (0) and deletes (1), `None` of anything else."""
+    if not isinstance(records, list) or not all("_FILE" in record for record in records):
+        return None
+    return Counter(record["_KIND"] for record in records)
 
 
 def _excuse_forged(world: World, case: Case, lost: set[str]) -> str | None:

@@ -1,6 +1,7 @@
 """Metadata that is cut, flipped or swapped costs no root a file, and is said plainly."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -27,6 +28,16 @@ def test_damage(world: World, cases: Callable[[World], Iterable[Case]]) -> None:
     tally = judge_all(world, cases(world))
     tally.check()
     assert not tally.excused["value"]
+
+
+def test_look_alikes() -> None:
+    """What cannot be told apart may cost a file; this says that such cases were tried, and that nothing else did."""
+    excused: Counter[str] = Counter()
+    for name in ("appends", "changes", "deltas"):
+        tally = judge_all(built_world(name), damage.look_alikes(built_world(name)))
+        tally.check()
+        excused += tally.excused
+    assert excused.keys() == {"list", "manifest"}
 
 
 def test_flips(world: World) -> None:
