@@ -1,0 +1,58 @@
+"""A look lies before every batch of files, not only before the first. Batches are small here instead of tables big."""
+
+import pytest
+
+from lakesweep.execute import batches
+from lakesweep.storage.memory import MemoryStore
+from tests.support.faulty_store import FaultyStore, Switch
+from tests.support.maintenance import Maintainer
+from tests.support.reader import assert_all_readable
+from tests.support.table_builder import TableBuilder
+
+BATCH_KEYS = 2
+
+
+class Late(Switch):
+    """Writes a tag right before one request, and notes what was there then."""
+
+    def __init__(self, store: MemoryStore, document: bytes, at: int) -> None:
+        super().__init__()
+        self.there: set[str] = set()
+        self._store, self._document, self._late_at = store, document, at
+
+    def _run(self, name: str, call: object) -> object:
+        if len(self.calls) + 1 == self._late_at:
+            self.there = {entry.key for entry in self._store.list("")}
+            self._store.put("tag/tag-late", self._document)
+        return super()._run(name, call)  # type: ignore[arg-type]
+
+
+def test_what_a_late_root_needs_stays_as_far_as_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tag that is copied from an old document comes when some files are gone: no more of its files go.
+
+    It comes before each request in turn, so what goes is at most the batch whose look had just been.
+    """
+    monkeypatch.setattr(batches, "BATCH_KEYS", BATCH_KEYS)
+    kept_late = at = 0
+    while True:
+        at += 1
+        store = MemoryStore("memory://bucket/t")
+        table = TableBuilder(store)
+        table.commit(*(f"+A{number}" for number in range(8)), index={"i1": {"A1": (1,)}}, statistics="s1")
+        document = store.read("snapshot/snapshot-1").data
+        needs = table.referenced("snapshot/snapshot-1")
+        table.commit(*(f"-A{number}" for number in range(8)), "+B", merge_base=True)
+        table.commit("+C", index={}, statistics="s3")
+        switch = Late(store, document, at)
+        report = Maintainer(FaultyStore(store, switch, "table")).expire()
+        assert report.status in ("done", "stale"), report.refusal
+        if not switch.there:
+            break
+        left = {entry.key for entry in store.list("")}
+        lost = (needs & switch.there) - left - {"snapshot/snapshot-1"}
+        assert len(lost) <= BATCH_KEYS, f"before request {at}, {switch.calls[at - 1]}: {sorted(lost)}"
+        data = {path for path in needs & switch.there if "/data-" in path}
+        kept_late += 0 < len(data) < 8 and data <= left
+        table.remove("tag/tag-late")
+        assert_all_readable(table)
+    assert kept_late > 5, "it never came between two batches of data files"
