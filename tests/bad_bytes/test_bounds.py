@@ -173,7 +173,7 @@ def _maintain(folder: Path, changes: dict[str, bytes]) -> str:
 @pytest.mark.parametrize("part", ["/manifest-list-", "/manifest-"])
 @pytest.mark.parametrize("attack", AVRO)
 def test_avro_bombs(tmp_path: Path, attack: str, part: str) -> None:
-    """Every list or manifest of the table that a retained root names becomes the bomb, its stated size included."""
+    """A list or manifest of the table becomes the bomb, and whatever names it states the size of the bomb."""
     world = built_world("appends")
     names = [path for path in world.metadata if part in path and ("-list-" in path) == ("-list-" in part)]
     path = names[0]
