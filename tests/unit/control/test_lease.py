@@ -1,0 +1,92 @@
+"""The lease: who may take it when, and what a run that lost it may still do."""
+
+import pytest
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.intent import Intent
+from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, acquire, read_lease
+from lakesweep.errors import LeaseHeldError, LeaseLostError
+from lakesweep.storage.memory import MemoryStore
+
+START_MS = 1_800_000_000_000
+
+
+class Place:
+    """A table's control documents, with a clock."""
+
+    def __init__(self) -> None:
+        self.now_ms = START_MS
+        self.store = MemoryStore("memory://control", clock=lambda: self.now_ms)
+        self.area = ControlArea(self.store, "memory://bucket/t")
+
+
+def intent(plan_id: str) -> Intent:
+    return Intent(plan_id=plan_id, branch="main", end_id=3, runs=("r1",), created_ms=START_MS, grace_ms=0)
+
+
+def test_a_successor_waits_for_deletions_under_way_beyond_the_expiry() -> None:
+    place = Place()
+    acquire(place.area, "r1")
+    for late_ms in (0, LEASE_MS - 1, LEASE_MS, LEASE_MS + DELETE_MARGIN_MS - 1):
+        place.now_ms = START_MS + late_ms
+        with pytest.raises(LeaseHeldError):
+            acquire(place.area, "r2")
+    place.now_ms = START_MS + LEASE_MS + DELETE_MARGIN_MS
+    acquire(place.area, "r2")
+
+
+def test_a_lease_as_it_was_read_is_no_shortcut_past_one_that_holds() -> None:
+    place = Place()
+    acquire(place.area, "r1")
+    with pytest.raises(LeaseHeldError):
+        acquire(place.area, "r2", known=read_lease(place.area))
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["given back", "run out"])
+def test_what_a_dead_run_began_is_finished_before_another_plan(is_over: bool) -> None:
+    place = Place()
+    lease = acquire(place.area, "r1", intent("p1"))
+    if is_over:
+        place.now_ms += LEASE_MS + DELETE_MARGIN_MS
+    else:
+        lease.release(ended=False)
+    known = read_lease(place.area)
+    for other in (None, intent("p2")):
+        with pytest.raises(LeaseHeldError, match="p1"):
+            acquire(place.area, "r2", other)
+        with pytest.raises(LeaseHeldError, match="p1"):
+            acquire(place.area, "r2", other, known)
+    acquire(place.area, "r2", intent("p1")).release(ended=True)
+    acquire(place.area, "r3", intent("p2"))
+
+
+def test_no_batch_starts_under_a_lease_that_may_end_before_it() -> None:
+    """At any moment after a check the lease outlasts the longest batch, or the check failed."""
+    place = Place()
+    lease = acquire(place.area, "r1")
+    for _ in range(20):
+        place.now_ms += LEASE_MS // 3
+        lease.check()
+        assert read_lease(place.area).expires_ms - place.now_ms > DELETE_MARGIN_MS
+
+
+def test_a_run_that_lost_its_lease_neither_deletes_nor_gives_it_back() -> None:
+    place = Place()
+    first = acquire(place.area, "r1")
+    place.now_ms += LEASE_MS + DELETE_MARGIN_MS
+    acquire(place.area, "r2")
+    with pytest.raises(LeaseLostError):
+        first.check()
+    first.release(ended=True)
+    assert read_lease(place.area).run_id == "r2"
+    assert read_lease(place.area).expires_ms > place.now_ms
+
+
+def test_only_a_lease_that_nobody_had_since_is_as_known() -> None:
+    place = Place()
+    acquire(place.area, "r0").release(ended=True)
+    known = read_lease(place.area)
+    first = acquire(place.area, "r1", known=known)
+    assert first.is_as_known
+    first.release(ended=True)
+    assert not acquire(place.area, "r2", known=known).is_as_known
