@@ -67,15 +67,24 @@ def answer_operation(place: Place, operation: str, run: Callable[[Table], RunRep
 
 def answer_document(place: Place, read: Callable[[Table], Document], lines: Callable[[Document], Iterable[str]]) -> int:
     """Run a command that only reads, and print what it found; its `warnings` go to standard error as well."""
-    try:
+
+    def found() -> Document:
         with progress_bar("reading") as progress:
-            document = read(open_table(place, RequestCounter(), progress))
+            return read(open_table(place, RequestCounter(), progress))
+
+    return answer_call(found, lines, as_json=place.as_json)
+
+
+def answer_call(call: Callable[[], Document], lines: Callable[[Document], Iterable[str]], *, as_json: bool) -> int:
+    """Run a command that answers with a document of its own kind, and print that."""
+    try:
+        document = call()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
-        return _failed_document(error, place.as_json)
+        return _failed_document(error, as_json)
     warnings = document.get("warnings")
     for warning in warnings if isinstance(warnings, list) else ():
         say(f"warning: {warning}")
-    if place.as_json:
+    if as_json:
         print_document(document)
     else:
         print_lines(lines(document))
@@ -162,7 +171,7 @@ def _failed(
 
 
 def _failed_document(error: BaseException, as_json: bool) -> int:
-    """Say what went wrong with a command that only reads, and return the exit code."""
+    """Say what went wrong with a command that has no report, and return the exit code."""
     code, message, exit_code = explain(error)
     say(message)
     if as_json:

@@ -13,6 +13,7 @@ from lakesweep import __version__
 from lakesweep.cli import (
     consumers,
     demo,
+    enable_events,
     execute,
     expire_changelogs,
     expire_snapshots,
@@ -40,6 +41,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (
     ("runs", runs.runs, runs.EXAMPLES),
     ("report", report.report, report.EXAMPLES),
     ("undo", undo.undo, undo.EXAMPLES),
+    ("enable-events", enable_events.enable_events, enable_events.EXAMPLES),
     ("demo", demo.demo, demo.EXAMPLES),
 )
 

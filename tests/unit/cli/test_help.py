@@ -24,6 +24,7 @@ COMMANDS = (
     "execute",
     "runs",
     "report",
+    "enable-events",
     "demo",
 )
 HEAVY = ("boto3", "botocore", "fastavro", "pyarrow", "pypaimon", "pyspark", "rich")
