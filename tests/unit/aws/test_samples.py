@@ -46,7 +46,8 @@ KEYS = {
     "sweep": {"cursor"},
 }
 SQS = [name for name in NAMES if name.startswith("sqs_")]
-ON_DEMAND = [name for name in NAMES if name.startswith("on_demand_")]
+STORED_PLAN = "on_demand_execute_plan"
+ON_DEMAND = [name for name in NAMES if name.startswith("on_demand_") and name != STORED_PLAN]
 
 
 def sample(name: str) -> dict[str, Any]:
@@ -130,3 +131,10 @@ def test_an_invocation_is_valid(name: str) -> None:
     assert (event["operation"], event["execute"]) == (operation, name.endswith("_execute"))
     assert str(parse_location(event["table"])) == event["table"]
     parse_call(OPERATIONS[event["operation"]], event["arguments"])
+
+
+def test_a_stored_plan_is_confirmed_by_its_id() -> None:
+    """The invocation that carries out what was planned before."""
+    event = sample(STORED_PLAN)
+    assert (event["operation"], event["execute"]) == ("execute", True)
+    assert event["plan_id"] == event["confirm"]

@@ -1,0 +1,300 @@
+"""What a deployment costs, from counted requests and docs/prices.json: the tables of docs/cost.md.
+
+    python -m benchmarks.cost            write the tables into docs/cost.md
+    python -m benchmarks.cost --check    say whether they are up to date
+
+Counts are of this code (tests/e2e/test_cost.py holds them against real runs) or of template.yaml. Assumptions are what
+nothing here can measure: they are named as such, in one place, and docs/cost.md repeats them.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PRICES = ROOT / "docs" / "prices.json"
+PAGE = ROOT / "docs" / "cost.md"
+
+# --- counted: by tests/e2e/test_cost.py ---
+FILES_A_COMMIT = 20
+"""Data files that a commit of the measured table adds, while the 20 of the commit before die."""
+WRITTEN_A_COMMIT = 25
+"""Objects that its writer puts: files, a manifest, two lists, the snapshot, LATEST."""
+DELETED_A_SNAPSHOT = 24
+"""Objects that go with a snapshot, once manifests are merged as often as they are written."""
+QUIET = {"get": 3}
+"""A commit that needs nothing: the state, and two documents that must not be there."""
+DUE = {"get": 1}
+"""A commit that needs a pass, before that pass: the state."""
+PASS_OF_1 = {"get": 8, "list": 7, "put": 9, "delete": 2}
+"""A pass that expires one snapshot."""
+PASS_OF_60 = {"get": 197, "list": 13, "put": 11, "delete": 3}
+"""A pass that expires 60 snapshots."""
+LEFT_KB = {1: 16.0, 60: 410.0}
+"""Snapshots that a pass expires -> what it leaves in the control location for good: plan, ledger, report."""
+REPLACED_KB = 50.0
+"""What a pass replaces there. Versions of it stay for the 30 days of the template's lifecycle rule."""
+SWEPT = {"get": 4}
+"""A table that a sweep finds in order: the state, LATEST, and two documents that must not be there."""
+
+# --- counted: in template.yaml and shared/lakesweep/aws ---
+METRICS = 22
+ALARM_METRICS = 24
+"""Alarms, each counted once for every metric that it looks at."""
+QUEUES = 4
+"""Queues that a function is fed from."""
+MEMORY_GB = {"on_snapshot_written": 0.5, "expire": 1.0, "sweep": 0.5}
+
+# --- assumed ---
+SECONDS = {"on_snapshot_written": 0.3, "pass of 1": 1.5, "pass of 60": 8.0, "sweep, a table": 0.02}
+"""How long a function runs. Nothing was run on AWS. 25 requests of 40 ms, one after the other, are one second."""
+LOG_KB = {"on_snapshot_written": 2.0, "expire": 5.0}
+POLLS_A_MINUTE = 15
+"""Receives of an empty queue: five pollers, each of which waits for 20 s."""
+HOURS = 730
+"""A month."""
+MINUTES = HOURS * 60
+SECONDS_A_MONTH = MINUTES * 60
+
+LABELS = {
+    "eventbridge_opt_in": "EventBridge: all events of the bucket",
+    "s3_put_list": "S3: PUT and LIST",
+    "s3_get": "S3: GET",
+    "s3_delete": "S3: DELETE",
+    "s3_storage": "S3: control documents of a month (GB)",
+    "lambda_request": "Lambda: invocations",
+    "lambda_gb_second": "Lambda: GB-seconds",
+    "sqs_standard": "SQS: standard requests",
+    "sqs_fifo": "SQS: FIFO requests",
+    "scheduler": "Scheduler",
+    "xray_trace": "X-Ray: traces",
+    "cloudwatch_logs": "CloudWatch: logs (GB)",
+    "cloudwatch_log_storage": "CloudWatch: logs kept (GB)",
+    "cloudwatch_metric": "CloudWatch: metrics",
+    "cloudwatch_alarm": "CloudWatch: alarms",
+    "cloudwatch_dashboard": "CloudWatch: dashboard",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Units of what is paid for, by the name of its price. Adds up."""
+
+    units: Mapping[str, float] = field(default_factory=dict)
+
+    def __add__(self, other: "Usage") -> "Usage":
+        names = [*self.units, *(name for name in other.units if name not in self.units)]
+        return Usage({name: self.units.get(name, 0) + other.units.get(name, 0) for name in names})
+
+    def __mul__(self, times: float) -> "Usage":
+        return Usage({name: count * times for name, count in self.units.items()})
+
+
+def price_of(name: str) -> float:
+    """Return the dollars for one unit."""
+    entry = json.loads(PRICES.read_text(encoding="utf-8"))["prices"][name]
+    return float(entry["usd"]) / float(entry["per"])
+
+
+def dollars(usage: Usage) -> float:
+    """Return what a usage costs."""
+    return sum(count * price_of(name) for name, count in usage.units.items())
+
+
+def requests(counts: Mapping[str, int]) -> Usage:
+    """Requests to S3 by kind."""
+    return Usage(
+        {
+            "s3_get": counts.get("get", 0),
+            "s3_put_list": counts.get("put", 0) + counts.get("list", 0),
+            "s3_delete": counts.get("delete", 0),
+        }
+    )
+
+
+def invocation(gigabytes: float, seconds: float, log_kb: float) -> Usage:
+    """One invocation of a function, its log lines and its trace."""
+    return Usage(
+        {
+            "lambda_request": 1,
+            "lambda_gb_second": gigabytes * seconds,
+            "cloudwatch_logs": log_kb / 1e6,
+            "cloudwatch_log_storage": log_kb / 1e6,
+            "xray_trace": 1,
+        }
+    )
+
+
+def events(count: float) -> Usage:
+    """Events of a bucket that EventBridge takes in, whether a rule wants them or not."""
+    return Usage({"eventbridge_opt_in": count})
+
+
+def looked_at(counts: Mapping[str, int]) -> Usage:
+    """A lonely commit in `on_snapshot_written`: sent, received and deleted, one invocation."""
+    run = invocation(MEMORY_GB["on_snapshot_written"], SECONDS["on_snapshot_written"], LOG_KB["on_snapshot_written"])
+    return Usage({"sqs_standard": 3}) + run + requests(counts)
+
+
+def passed(snapshots: int) -> Usage:
+    """A pass in `expire` over so many snapshots: sent, received and deleted, one invocation, and what it leaves."""
+    run = invocation(MEMORY_GB["expire"], SECONDS[f"pass of {snapshots}"], LOG_KB["expire"])
+    stored = Usage({"s3_storage": (LEFT_KB[snapshots] + REPLACED_KB) / 1e6})
+    return Usage({"sqs_fifo": 3}) + run + requests(PASS_OF_1 if snapshots == 1 else PASS_OF_60) + stored
+
+
+def quiet_commit() -> Usage:
+    """A commit that needs nothing."""
+    return events(WRITTEN_A_COMMIT) + looked_at(QUIET)
+
+
+def expiring_commit() -> Usage:
+    """A commit that expires one snapshot. What is written and deleted is announced to EventBridge as well."""
+    return events(WRITTEN_A_COMMIT + DELETED_A_SNAPSHOT + 1) + looked_at(DUE) + passed(1)
+
+
+def standing() -> Usage:
+    """A month of a deployment without any table."""
+    polls = POLLS_A_MINUTE * MINUTES
+    return Usage(
+        {
+            "sqs_standard": polls * (QUEUES - 1) + 3 * HOURS,
+            "sqs_fifo": polls,
+            "scheduler": HOURS,
+            "cloudwatch_metric": METRICS,
+            "cloudwatch_alarm": ALARM_METRICS,
+            "cloudwatch_dashboard": 1,
+        }
+    )
+
+
+def sweeps(tables: int) -> Usage:
+    """A month of hourly sweeps over so many tables."""
+    run = invocation(MEMORY_GB["sweep"], SECONDS["sweep, a table"] * tables, 2.0)
+    return (run + requests(SWEPT) * tables) * HOURS
+
+
+def fleet(tables: int) -> Usage:
+    """A month of tables with a commit an hour each."""
+    return standing() + sweeps(tables) + expiring_commit() * (tables * HOURS)
+
+
+def hot_table() -> Usage:
+    """A month of one table with a commit a second, and passes one minute apart, each of which expires 60 snapshots.
+
+    Every minute six batches of ten events are looked at. All but one find the last pass too close and send one hint,
+    which comes back alone and finds its commit handled: two reads.
+    """
+    commits = events(WRITTEN_A_COMMIT + DELETED_A_SNAPSHOT) + Usage({"sqs_standard": 1 + 2 / 10})
+    run = invocation(MEMORY_GB["on_snapshot_written"], SECONDS["on_snapshot_written"], LOG_KB["on_snapshot_written"])
+    batches = run * 11 + requests({"get": 6 + 5 * 2}) + Usage({"sqs_standard": 5 * 3})
+    minute = batches + passed(60) + events(1)
+    return standing() + sweeps(1) + commits * SECONDS_A_MONTH + minute * MINUTES
+
+
+def tables() -> dict[str, str]:
+    """Return every table of the page by its name."""
+    million = 1_000_000
+    quiet, expiring = quiet_commit() * million, expiring_commit() * million
+    return {
+        "commits": _side_by_side(
+            ("", "units a commit", "needs nothing", "units a commit", "expires a snapshot"), quiet, expiring, million
+        ),
+        "standing": _months(("", "units a month", "USD a month"), standing()),
+        "fleet": _months(("", "units a month", "USD a month"), fleet(1000)),
+        "hot": _months(("", "units a month", "USD a month"), hot_table()),
+        "prices": _prices(),
+    }
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _head(cells: tuple[str, ...]) -> list[str]:
+    return [_row(cells), _row(("---", *("---:" for _ in cells[1:])))]
+
+
+def _side_by_side(head: tuple[str, ...], one: Usage, other: Usage, times: int) -> str:
+    rows = [
+        _row(
+            (
+                LABELS[name],
+                *(
+                    cell
+                    for usage in (one, other)
+                    for cell in (_count(usage.units.get(name, 0) / times), _usd(usage, name))
+                ),
+            )
+        )
+        for name in LABELS
+        if name in one.units or name in other.units
+    ]
+    total = _row(("**in all, USD a million commits**", "", f"**{dollars(one):.2f}**", "", f"**{dollars(other):.2f}**"))
+    return "\n".join([*_head(head), *rows, total])
+
+
+def _months(head: tuple[str, ...], usage: Usage) -> str:
+    rows = [
+        _row((LABELS[name], _count(usage.units[name]), _usd(usage, name))) for name in LABELS if name in usage.units
+    ]
+    return "\n".join([*_head(head), *rows, _row(("**in all**", "", f"**{dollars(usage):.2f}**"))])
+
+
+def _usd(usage: Usage, name: str) -> str:
+    return f"{usage.units[name] * price_of(name):.2f}" if name in usage.units else ""
+
+
+def _count(count: float) -> str:
+    if count == 0:
+        return ""
+    if count < 0.01:
+        return f"{count:.6f}".rstrip("0")
+    if count < 10 and count != int(count):
+        return f"{count:.2g}"
+    return f"{round(count):,}".replace(",", " ")
+
+
+def _prices() -> str:
+    document = json.loads(PRICES.read_text(encoding="utf-8"))
+    rows = [
+        _row(
+            (
+                entry["unit"],
+                f"{entry['usd']:.10f}".rstrip("0").rstrip("."),
+                f"{entry['per']:,}".replace(",", " "),
+                f"[{entry['page'].removeprefix('https://').rstrip('/')}]({entry['page']})",
+                f"[quoted]({entry['quoted']})" if "quoted" in entry else entry["from"],
+            )
+        )
+        for entry in document["prices"].values()
+    ]
+    return "\n".join([*_head(("what", "USD", "for", "page", "from")), *rows])
+
+
+def with_tables(text: str) -> str:
+    """Return the page with every table as it is computed now."""
+    for name, table in tables().items():
+        pattern = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        text, found = pattern.subn(lambda match, table=table: f"{match[1]}\n{table}\n\n{match[2]}", text)  # type: ignore[misc]
+        if found != 1:
+            raise SystemExit(f"docs/cost.md: expected one place for the table {name}, found {found}")
+    return text
+
+
+def main() -> int:
+    """Write the tables, or check them."""
+    text = PAGE.read_text(encoding="utf-8")
+    current = with_tables(text)
+    if "--check" in sys.argv[1:]:
+        print("docs/cost.md is up to date" if text == current else "docs/cost.md is not: run python -m benchmarks.cost")
+        return int(text != current)
+    PAGE.write_text(current, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
