@@ -1,5 +1,7 @@
 """From an event to a smaller table: the functions' own code, on real queues and buckets."""
 
+import time
+
 from tests.functions.deployment import Deployment
 from tests.support.iam import recorded
 from tests.support.maintenance import assert_roots_readable
@@ -66,7 +68,8 @@ def test_the_sweep_finds_what_no_event_told_of() -> None:
 def test_a_commit_that_needs_nothing_takes_three_reads() -> None:
     """The state, the next snapshot and the next schema: no listing, no write, no second function."""
     deployed = Deployment(extra={"LAKESWEEP_MIN_INTERVAL": "0 ms"})
-    table = deployed.table(options={"snapshot.num-retained.max": "9", "snapshot.time-retained": "50000 d"})
+    recently_ms = int(time.time() * 1000) - 7_200_000
+    table = deployed.table(options={"snapshot.num-retained.max": "19"}, start_ms=recently_ms)
     deployed.run(deployed.commit_event(6))
     table.commit("+F7")
     table.hint("LATEST", 7)
