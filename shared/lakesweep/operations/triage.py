@@ -58,9 +58,8 @@ def triage(table: Table, committed_id: int, min_interval_ms: int) -> Triage:
 
 def _later(state: BranchState, now_ms: int, min_interval_ms: int) -> Triage | None:
     since_ms = now_ms - state.checked_ms
-    if -CLOCK_ERROR_MS <= since_ms < min_interval_ms:
-        return Triage(False, min_interval_ms - max(since_ms, 0))
-    return None
+    wait_ms = min_interval_ms - max(since_ms, 0)
+    return Triage(False, wait_ms) if since_ms >= -CLOCK_ERROR_MS and wait_ms > 0 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,19 @@ def test_passes_are_apart() -> None:
     assert scene.sort(6, MINUTE_MS)[0].wait_ms == 0, "a state from the future makes nobody wait"
 
 
+def test_no_interval_and_a_clock_that_is_behind() -> None:
+    """The state may be some seconds from the future; a commit is not lost for that."""
+    scene = Scene()
+    scene.maintain()
+    scene.commit(6, minutes=120)
+    scene.maintain()
+    scene.now_ms -= 1_000
+    scene.table.commit("+X", "+Y", time_ms=scene.now_ms)
+    assert scene.sort(7, 0)[0] == HANDLED
+    assert scene.sort(7, 0)[1] == 3, "it was looked at"
+    assert scene.sort(7, MINUTE_MS)[0].wait_ms == MINUTE_MS
+
+
 @pytest.mark.parametrize(
     "options",
     [
