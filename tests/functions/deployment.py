@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 import boto3
 
+from lakesweep.storage.open import _client
 from lakesweep.storage.s3 import S3Store
 from tests.support.s3_server import fresh_bucket, moto_client, moto_endpoint, moto_store
 from tests.support.table_builder import TableBuilder
@@ -97,6 +98,7 @@ class Deployment:
     queue_names: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _client.cache_clear()  # an earlier test's client may speak to another place
         self.sqs = boto3.client("sqs", endpoint_url=moto_endpoint(), region_name="us-east-1")
         number = f"{os.getpid()}-{next(_numbers)}"
         self.queues = {}

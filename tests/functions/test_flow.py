@@ -2,7 +2,7 @@
 
 import time
 
-from tests.functions.deployment import Deployment
+from tests.functions.deployment import STATED, Deployment
 from tests.support.iam import recorded
 from tests.support.maintenance import assert_roots_readable
 
@@ -90,3 +90,12 @@ def test_a_commit_too_soon_takes_one_read() -> None:
     assert [call.action for call in calls] == ["s3:GetObject", "sqs:SendMessage"]
     assert answer.metrics["GetRequests"] == 1
     assert "ListRequests" not in answer.metrics
+
+
+def test_a_pass_that_ends_at_its_limit_asks_for_the_next() -> None:
+    """A table with more commits between two passes than a pass expires does not fall behind."""
+    deployed = Deployment()
+    deployed.table(commits=12, options={**STATED, "snapshot.expire.limit": "4"})
+    answers = deployed.run(deployed.commit_event(12))
+    assert deployed.snapshots() == [11, 12]
+    assert len(answers) == 7, "three passes, each asked for by a hint that was sorted"

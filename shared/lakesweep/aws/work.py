@@ -16,11 +16,13 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.context import Table
 from lakesweep.operations.maintain import MaintainArguments, maintain
 from lakesweep.operations.run import TOO_MANY_ACTIONS, execute_stored
+from lakesweep.operations.shortcut import wants_more
 from lakesweep.operations.triage import triage
 
 MAX_ACTIONS_IN_PLACE = 10_000
 """A plan of more is left to the larger executor, which has the time for it."""
 AT_ONCE_S = 0
+SOON_S = 5
 
 
 def carry_out(runtime: Runtime, message: Hint | Work, context: Context, name: str) -> None:
@@ -102,6 +104,9 @@ def _follow_up(runtime: Runtime, message: Hint | Work, report: RunReport) -> Non
         step.status == "partial" and step.refusal is not None for step in leaves
     ):
         _again(runtime, message, "interrupted")
+    elif isinstance(message, Hint) and any(wants_more(step) for step in leaves):
+        # A pass takes `snapshot.expire.limit` snapshots; a table with more commits than that must not fall behind.
+        _send(runtime, replace(message, snapshot_id=None), "a pass ended at its limit", SOON_S)
 
 
 def _out_of_time(runtime: Runtime, table: Table, message: Hint | Work, error: OutOfTimeError) -> None:

@@ -140,6 +140,14 @@ def remember(table: Table, steps: Sequence[RunReport], *, keeps_time: bool = Fal
         write_state(table.area, {**states, table.ref.branch: state})
 
 
+def wants_more(step: RunReport) -> bool:
+    """Tell whether a step that was carried out left something that is due already, because a pass has its limit."""
+    if step.status != "done" or step.plan is None or not step.plan.header.next_pass:
+        return False
+    state = BranchState(**step.plan.header.next_pass)
+    return not state.wants_nothing(state.latest_id, state.checked_ms)
+
+
 def _state_after(steps: Sequence[RunReport]) -> BranchState | None:
     """Return what a pass that did all it had to leaves for the next.
 

@@ -1,0 +1,119 @@
+"""Every file in events/ goes to the function that it is for: once, doubled, and all of them in any order."""
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.functions.deployment import Answer, Deployment, batch, keys_of
+from tests.support.maintenance import assert_roots_readable
+from tests.support.s3_server import moto_client
+from tests.support.table_builder import TableBuilder
+
+EVENTS = Path(__file__).resolve().parents[2] / "events"
+NAMES = sorted(path.stem for path in EVENTS.glob("*.json"))
+FAILING = {"sqs_commits_poison": 3, "sqs_expire_later_version": 1}
+"""Messages that come again, and in the end lie in the dead-letter queue."""
+REFUSED = {"on_demand_execute_plan", "on_demand_reset_consumer", "on_demand_reset_consumer_execute"}
+"""Demands for what is not there: a plan of another day, a snapshot that is gone."""
+
+
+class Lake(Deployment):
+    """The bucket that the files speak of."""
+
+    def __init__(self) -> None:
+        for bucket in ("lake", "archive"):
+            try:
+                moto_client().create_bucket(Bucket=bucket)
+            except ClientError:
+                self._empty(bucket)
+        self._read: frozenset[str] = frozenset()
+        super().__init__(bucket="lake", extra={"LAKESWEEP_TABLES": "lake/warehouse", "LAKESWEEP_ACCOUNTS": ""})
+        self.tables = [self._write("sales.db/orders", 50), self._write("sales.db/customers", 20)]
+        self.run(self.commit_event(50), self.commit_event(20, "sales.db/customers"))
+        for table, newest in zip(self.tables, (50, 20), strict=True):
+            table.commit("+late", time_ms=1)
+            table.hint("LATEST", newest + 1)
+
+    def _write(self, name: str, commits: int) -> TableBuilder:
+        table = self.table(name, commits)
+        table.tag("cut", snapshot=commits - 1)
+        for branch in ("rt", "audit"):
+            table.branch(branch, from_tag="cut")
+        table.consumer("nightly", commits - 2)
+        return table
+
+    @staticmethod
+    def _empty(bucket: str) -> None:
+        client = moto_client()
+        for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+            for entry in page.get("Contents", ()):
+                client.delete_object(Bucket=bucket, Key=entry["Key"])
+
+    def replay(self, name: str, times: int = 1) -> Iterator[Answer]:
+        """Deliver a file, every message of it as often as asked for."""
+        event: dict[str, Any] = json.loads((EVENTS / f"{name}.json").read_text(encoding="utf-8"))
+        if name.startswith("on_demand"):
+            for _ in range(times):
+                yield self.invoke("on_demand", event)
+            return
+        if not name.startswith("sqs_"):
+            event = batch(event)
+        records = [
+            {**record, "messageId": f"{record['messageId']}-{number}"}
+            for record in event["Records"]
+            for number in range(times)
+        ]
+        kinds = {"sqs_expire": "expire", "sqs_execute": "execute_batch", "sqs_sweep": "sweep", "schedule": "sweep"}
+        function = next((it for start, it in kinds.items() if name.startswith(start)), "on_snapshot_written")
+        yield self.invoke(function, {"Records": records})
+
+    def settle(self) -> None:
+        """Let everything that was sent be done, and hold every root against its files."""
+        for answer in self.run():
+            assert answer.failed == [], answer.text
+        found = frozenset(key for table in self.tables for key in keys_of(table.store))
+        if found != self._read:  # reading every root takes a while
+            for table in self.tables:
+                assert_roots_readable(table)
+            self._read = found
+
+
+@pytest.fixture(scope="module")
+def lake() -> Lake:
+    return Lake()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("times", [1, 2], ids=["once", "doubled"])
+def test_a_file_is_answered(lake: Lake, name: str, times: int) -> None:
+    for answer in lake.replay(name, times):
+        assert "Traceback" not in answer.text
+        if name.startswith("on_demand"):
+            assert (answer.value["status"] == "refused") == (name in REFUSED), answer.value
+        else:
+            assert len(answer.failed) == FAILING.get(name, 0) * times, answer.text
+    lake.settle()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_any_order(seed: int) -> None:
+    """All of them, doubled and shuffled, with the functions' own messages in between: the same tables in the end."""
+    lake = Lake()
+    order = [name for name in NAMES for _ in range(2)]
+    random.Random(seed).shuffle(order)
+    for number, name in enumerate(order):
+        for answer in lake.replay(name):
+            assert "Traceback" not in answer.text
+        if number % 20 == 0:
+            lake.settle()
+    lake.settle()
+    lake.send("sweep", {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0})
+    lake.settle()
+    for name, newest in (("sales.db/orders", 51), ("sales.db/customers", 21)):
+        assert lake.snapshots(name)[-1] == newest
+        assert len(lake.snapshots(name)) <= 3
