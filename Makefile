@@ -22,7 +22,7 @@ help: ## Show this list
 # From the lock alone: every file is a wheel with a known hash, so nothing is built and nothing else is fetched.
 .venv/.locked: requirements/dev.txt
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 to 3.13 found; install one (with its venv module) or set PYTHON=" >&2; exit 1; }
-	@echo "Installing the locked packages into .venv (about 820 MB on disk)"
+	@echo "Installing the locked packages into .venv (about 950 MB on disk)"
 	@$(PYTHON) -m venv --clear .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input \
 		--only-binary :all: --require-hashes -r requirements/dev.txt
