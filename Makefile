@@ -19,13 +19,14 @@ help: ## Show this list
 
 # --- the environment -------------------------------------------------------------------------------------------------
 
-# From the lock alone: every file is a wheel with a known hash, so nothing is built and nothing else is fetched.
+# From the lock alone: every file is a wheel with a known hash, so nothing is built and nothing else is fetched. The lock is
+# complete, so pip resolves nothing (--no-deps); it would stumble over extras, which it cannot match with hashes.
 .venv/.locked: requirements/dev.txt
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 to 3.13 found; install one (with its venv module) or set PYTHON=" >&2; exit 1; }
-	@echo "Installing the locked packages into .venv (about 950 MB on disk)"
+	@echo "Installing the locked packages into .venv (about 1.1 GB on disk)"
 	@$(PYTHON) -m venv --clear .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input \
-		--only-binary :all: --require-hashes -r requirements/dev.txt
+		--only-binary :all: --require-hashes --no-deps -r requirements/dev.txt
 	@touch $@
 
 .venv/.installed: .venv/.locked pyproject.toml

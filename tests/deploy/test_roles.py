@@ -6,6 +6,8 @@ function may ask for, and about the evaluator and the recorder themselves.
 
 import json
 from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
 
 import boto3
 import pytest
@@ -164,13 +166,21 @@ def test_the_vpc_is_for_lambda_and_not_for_the_code() -> None:
     assert role_of(render(), "Expire").decide("ec2:CreateNetworkInterface", subnet) == "not allowed"
 
 
+def findings_of(document: dict[str, Any]) -> list[Any]:
+    """Return what parliament has to say about a policy."""
+    if find_spec("parliament") is None:
+        pytest.skip("parliament is not installed (extra `deploy`)")
+    from parliament import analyze_policy_string
+
+    return list(analyze_policy_string(json.dumps(document)).findings)
+
+
 @pytest.mark.parametrize("deployment", DEPLOYMENTS)
 def test_parliament_finds_nothing(deployment: str) -> None:
-    parliament = pytest.importorskip("parliament")
     stack = render(DEPLOYMENTS[deployment])
     for name in stack.of_type("AWS::IAM::Role"):
         for policy, document in role(stack, name).documents.items():
-            findings = parliament.analyze_policy_string(json.dumps(document)).findings
+            findings = findings_of(document)
             # It knows this key for Lambda's own actions alone. Lambda puts it into all that a function asks for ("Using
             # source function ARN to control function access behavior", AWS Lambda Developer Guide).
             found = [str(each) for each in findings if "Unknown condition lambda:SourceFunctionArn" not in each.detail]
@@ -178,9 +188,8 @@ def test_parliament_finds_nothing(deployment: str) -> None:
 
 
 def test_parliament_finds_an_action_that_does_not_exist() -> None:
-    parliament = pytest.importorskip("parliament")
     statement = {"Effect": "Allow", "Action": "s3:ListBuckets", "Resource": "*"}
-    assert parliament.analyze_policy_string(json.dumps({"Version": "2012-10-17", "Statement": [statement]})).findings
+    assert findings_of({"Version": "2012-10-17", "Statement": [statement]})
 
 
 def test_policies_stay_within_iams_limits() -> None:
