@@ -31,7 +31,7 @@ SHARED_VARIABLES = {
 SENDS_TO = {
     "OnSnapshotWritten": {"Commits", "Expire"},
     "Expire": {"Commits", "Execute"},
-    "ExecuteBatch": {"Commits", "Execute"},
+    "ExecuteBatch": {"Execute"},
     "Sweep": {"Sweep", "Expire"},
     "OnDemand": {"Execute"},
 }
@@ -475,6 +475,29 @@ def test_the_builders_defaults_are_the_templates() -> None:
         text = (TEMPLATE.parent / path).read_text(encoding="utf-8")
         assert f"\n{prefix}RUNTIME ?= {parameters['Runtime']['Default']}\n" in text
         assert f"\n{prefix}ARCHITECTURE ?= {parameters['Architecture']['Default']}\n" in text
+
+
+def test_the_dashboards_prices_are_those_of_the_documents() -> None:
+    stated = json.loads((TEMPLATE.parent / "docs" / "prices.json").read_text(encoding="utf-8"))["prices"]
+    price = {name: entry["usd"] / entry["per"] for name, entry in stated.items()}
+    used = {name: float(text) for name, text in load_template()["Mappings"]["Prices"]["Dollars"].items()}
+    assert used == pytest.approx(
+        {
+            "S3Write": price["s3_put_list"],
+            "S3Read": price["s3_get"],
+            "GigabyteSecond": price["lambda_gb_second"],
+            "Invocation": price["lambda_request"],
+            "Message": 3 * price["sqs_standard"],
+            "FifoMessage": 3 * price["sqs_fifo"],
+        }
+    )
+
+
+def test_every_alarm_is_explained() -> None:
+    text = (TEMPLATE.parent / "docs" / "operations.md").read_text(encoding="utf-8")
+    names = [alarm["AlarmName"].removeprefix("lakesweep-") for alarm in render().of_type(ALARMS).values()]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if f"`{name}`" not in text] == []
 
 
 def test_the_rule_and_the_notifications_let_in_only_what_is_named() -> None:
