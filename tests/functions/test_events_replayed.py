@@ -116,4 +116,4 @@ def test_any_order(seed: int) -> None:
     lake.settle()
     for name, newest in (("sales.db/orders", 51), ("sales.db/customers", 21)):
         assert lake.snapshots(name)[-1] == newest
-        assert len(lake.snapshots(name)) <= 3
+        assert len(lake.snapshots(name)) <= 4, "what the consumer needs, at most"
