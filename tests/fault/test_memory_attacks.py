@@ -44,6 +44,25 @@ def test_a_changelog_whose_lists_another_command_removed_keeps_no_file() -> None
     assert_roots_readable(table)
 
 
+@pytest.mark.parametrize("damage", ["corrupt", "remove"])
+@pytest.mark.parametrize("what", ["baseManifestList", "deltaManifestList", "manifest"])
+def test_damage_to_the_newest_snapshot_is_noticed_though_it_was_remembered(what: str, damage: str) -> None:
+    """Its lists and the manifests of its delta are read anew: older snapshots may be all that is left to go back to."""
+    store = MemoryStore(LOCATION)
+    table = TableBuilder(store, primary_keys=("k",))
+    for number in range(4):
+        table.commit(f"+F{number}", *([f"-F{number - 1}"] if number else []))
+    warm = Maintainer(store)
+    assert warm.plan(2, 2).status == "planned"
+    newest = table.model("snapshot/snapshot-4")
+    name = newest.delta[0].name if what == "manifest" else newest.document[what]
+    getattr(table, damage)(f"manifest/{name}")
+    before = {entry.key for entry in store.list("")}
+    report = Maintainer(store, control=warm.control).expire(2, 2)
+    assert report.refusal is not None and report.refusal.code == "unreadable_root"
+    assert {entry.key for entry in store.list("")} == before
+
+
 def _packed(header: object, bodies: bytes = b"") -> bytes:
     return zlib.compress(json.dumps(header).encode() + b"\n" + bodies)
 
