@@ -12,6 +12,7 @@ import pytest
 
 from tests.bad_bytes.judge import Case, judge_all
 from tests.bad_bytes.worlds import World, built_world
+from tests.support.metadata_schemas import MANIFEST
 
 SAMPLE = 5
 """Values that each file gets; `make bad-bytes` gives all to all."""
@@ -131,6 +132,49 @@ def test_lies_about_counts_and_sizes(world: World, field: str) -> None:
     tally = judge_all(world, _cases(world, part, (field,), LIES))
     tally.check()
     assert not tally.excused
+
+
+def test_manifests_of_more_or_fewer_entries(world: World) -> None:
+    """One is gone or deleted as well, and the sizes that lists state are true: only the numbers of files say so."""
+
+    def cases() -> Iterator[Case]:
+        for path, reader, records in _manifests(world):
+            for at, record in enumerate(records):
+                for name, changed in (
+                    ("gone", records[:at] + records[at + 1 :]),
+                    ("deleted", [*records, {**record, "_KIND": 1}]),
+                ):
+                    body = _avro(reader.writer_schema, changed, str(reader.codec))
+                    yield Case(f"{path}, entry {at} {name}", _with_true_sizes(world, path, body), is_forged=True)
+
+    tally = judge_all(world, cases())
+    tally.check()
+    assert tally.counts.total() > 10 and not tally.excused
+
+
+def test_manifests_that_name_others(world: World) -> None:
+    """As many entries as before, with longer or shorter names: only the size that lists state says so."""
+
+    def cases() -> Iterator[Case]:
+        for path, reader, records in _manifests(world):
+            for at, record in enumerate(records):
+                for name in ("x", "of-another-table" * 4):
+                    named = {**record, "_FILE": {**record["_FILE"], "_FILE_NAME": name}}
+                    body = _avro(MANIFEST, [*records[:at], named, *records[at + 1 :]], str(reader.codec))
+                    if len(body) != len(world.body(path)):  # compressed, a few are as long as before
+                        yield Case(f"{path} with entry {at} called {name}", {path: body})
+
+    tally = judge_all(world, cases())
+    tally.check()
+    assert tally.counts.total() > 10 and not tally.excused
+
+
+def _manifests(world: World) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
+    for path in (path for path in world.metadata if "/manifest-" in path and "-list-" not in path):
+        reader = fastavro.reader(io.BytesIO(world.body(path)))
+        records: list[Any] = list(reader)
+        if records and "_FILE" in records[0]:
+            yield path, reader, records
 
 
 def test_lists_that_repeat_or_reorder(world: World) -> None:

@@ -10,7 +10,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.control.plans import load_plan, store_plan
 from lakesweep.errors import FormatError
-from lakesweep.model.plan import Action, Plan, content_hash
+from lakesweep.model.plan import PHASES, Action, Delete, Plan, Put, content_hash
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from tests.support.faulty_store import ProcessDeathError
@@ -265,3 +265,33 @@ def test_documents_return_for_a_rollback_although_a_run_died_right_after_them() 
         pass
     assert scene.snapshots() == [1, 2]
     assert_roots_readable(scene.table)
+
+
+FORBIDDEN = (
+    Delete("data", "data", "snapshot/snapshot-6", None, "x"),
+    Delete("data", "data", "schema/schema-0", None, "x"),
+    Delete("data", "data", "../other/bucket-0/data-1", None, "x"),
+    Delete("data", "data", "bucket-0/", None, "x"),
+    Delete("manifest", "manifest", "tag/tag-t", None, "x"),
+    Delete("statistics", "schema", "schema/schema-0", None, "x"),
+    Put("latest", "hint", "schema/schema-0", "{}", "x"),
+    Put("latest", "snapshot", "snapshot/snapshot-6", "{}", "x"),
+)
+
+
+@pytest.mark.parametrize("action", FORBIDDEN, ids=lambda action: f"{action.kind} {action.path}")
+def test_a_stored_plan_with_what_no_plan_may_do_is_refused_whole(action: Action) -> None:
+    """Its hash is right; nothing of it is carried out."""
+    scene = Scene()
+    maintainer = scene.maintainer()
+    plan = maintainer.plan().plan
+    assert plan is not None
+    actions = sorted((*plan.actions, action), key=lambda each: PHASES.index(each.phase))
+    header = replace(plan.header, plan_id="forged", content_hash=content_hash(actions), action_count=len(actions))
+    area = maintainer.table.area
+    assert area is not None
+    store_plan(area, Plan(header, tuple(actions)))
+    before = {entry.key for entry in scene.store.list("")}
+    report = maintainer.execute("forged")
+    assert report.refusal is not None and report.refusal.code == "forbidden_action"
+    assert {entry.key for entry in scene.store.list("")} == before
