@@ -38,8 +38,10 @@ def write_cache(area: ControlArea, objects: Mapping[str, Remembered]) -> None:
     """Replace what is remembered. Of two writers the last one wins; both were right."""
     rows = [[key, known.body.etag, known.idle_runs, len(known.body.data)] for key, known in objects.items()]
     header = {"format_version": CACHE_FORMAT_VERSION, "table": area.table, "objects": rows}
-    bodies = (known.body.data for known in objects.values())
-    area.put(_NAME, zlib.compress(b"".join((json.dumps(header).encode(), b"\n", *bodies)), level=1))
+    packer = zlib.compressobj(level=1)
+    parts = [packer.compress(json.dumps(header).encode() + b"\n")]
+    parts += (packer.compress(known.body.data) for known in objects.values())
+    area.put(_NAME, b"".join((*parts, packer.flush())))
 
 
 def _unpack(data: bytes, table: str) -> dict[str, Remembered]:
@@ -47,17 +49,16 @@ def _unpack(data: bytes, table: str) -> dict[str, Remembered]:
     text = unzip.decompress(data, _MAX_UNPACKED_BYTES)
     if not unzip.eof:
         raise ValueError("cut off or too large")
-    line, _, bodies = text.partition(b"\n")
-    header = json.loads(line)
+    start = text.index(b"\n") + 1  # the bodies are cut out of `text`, which may be large
+    header = json.loads(text[:start])
     if header["format_version"] != CACHE_FORMAT_VERSION or header["table"] != table:
         return {}
     found: dict[str, Remembered] = {}
-    start = 0
     for key, etag, idle_runs, size in header["objects"]:
         if not (isinstance(key, str) and isinstance(etag, str) and type(idle_runs) is int and type(size) is int):
             raise ValueError("not an object")
-        found[key] = Remembered(Body(bodies[start : start + size], etag), idle_runs)
+        found[key] = Remembered(Body(text[start : start + size], etag), idle_runs)
         start += size
-    if start != len(bodies) or any(size < 0 for *_, size in header["objects"]):
+    if start != len(text) or any(size < 0 for *_, size in header["objects"]):
         raise ValueError("bodies of other lengths")
     return found

@@ -10,7 +10,7 @@ from lakesweep.storage.store import Body, Store
 
 PARALLEL = 32
 """Requests under way at once: enough to hide a latency of tens of milliseconds."""
-WINDOW_BYTES = 256 << 20
+WINDOW_BYTES = 64 << 20
 """No read begins while so many bytes wait to be taken, or are known to be on their way."""
 
 
