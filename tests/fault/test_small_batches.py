@@ -1,5 +1,7 @@
 """A look lies before every batch of files, not only before the first. Batches are small here instead of tables big."""
 
+from collections.abc import Callable
+
 import pytest
 
 from lakesweep.execute import batches
@@ -13,24 +15,28 @@ BATCH_KEYS = 2
 
 
 class Late(Switch):
-    """Writes a tag right before one request, and notes what was there then."""
+    """Does something right before one request, and notes what was there then."""
 
-    def __init__(self, store: MemoryStore, document: bytes, at: int) -> None:
+    def __init__(self, store: MemoryStore, act: Callable[[], None], at: int) -> None:
         super().__init__()
         self.there: set[str] = set()
-        self._store, self._document, self._late_at = store, document, at
+        self._store, self._act, self._late_at = store, act, at
 
     def _run(self, name: str, call: object) -> object:
         if len(self.calls) + 1 == self._late_at:
             self.there = {entry.key for entry in self._store.list("")}
-            self._store.put("tag/tag-late", self._document)
+            self._act()
         return super()._run(name, call)  # type: ignore[arg-type]
 
 
-def test_what_a_late_root_needs_stays_as_far_as_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_rolled_back", [False, True], ids=["goes on", "salvages"])
+def test_what_a_late_root_needs_stays_as_far_as_it_is_there(
+    is_rolled_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A tag that is copied from an old document comes when some files are gone: no more of its files go.
 
-    It comes before each request in turn, so what goes is at most the batch whose look had just been.
+    It comes before each request in turn, so what goes is at most the batch whose look had just been. A rollback at the
+    same moment makes the plan stale, and what of it is still done asks the tag as well.
     """
     monkeypatch.setattr(batches, "BATCH_KEYS", BATCH_KEYS)
     kept_late = at = 0
@@ -43,16 +49,27 @@ def test_what_a_late_root_needs_stays_as_far_as_it_is_there(monkeypatch: pytest.
         needs = table.referenced("snapshot/snapshot-1")
         table.commit(*(f"-A{number}" for number in range(8)), "+B", merge_base=True)
         table.commit("+C", index={}, statistics="s3")
-        switch = Late(store, document, at)
-        report = Maintainer(FaultyStore(store, switch, "table")).expire()
+        table.commit("+D")
+
+        def act(store: MemoryStore = store, table: TableBuilder = table, document: bytes = document) -> None:
+            store.put("tag/tag-late", document)
+            if is_rolled_back:
+                table.hint("LATEST", 3)
+                table.remove("snapshot/snapshot-4")
+
+        switch = Late(store, act, at)
+        report = Maintainer(FaultyStore(store, switch, "table")).expire(2, 2)
         assert report.status in ("done", "stale"), report.refusal
         if not switch.there:
             break
         left = {entry.key for entry in store.list("")}
+        where = f"before request {at}, {switch.calls[at - 1]}"
         lost = (needs & switch.there) - left - {"snapshot/snapshot-1"}
-        assert len(lost) <= BATCH_KEYS, f"before request {at}, {switch.calls[at - 1]}: {sorted(lost)}"
+        assert len(lost) <= BATCH_KEYS, f"{where}: {sorted(lost)}"
         data = {path for path in needs & switch.there if "/data-" in path}
-        kept_late += 0 < len(data) < 8 and data <= left
+        if 0 < len(data) < 8 and data <= left:
+            kept_late += 1
+            assert (report.status == "stale") is is_rolled_back, where
         table.remove("tag/tag-late")
         assert_all_readable(table)
     assert kept_late > 5, "it never came between two batches of data files"
