@@ -3,8 +3,7 @@
 On S3 what counts is every request on the wire, so that a call of the store that takes several is also cut in between.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,6 @@ import pytest
 from tests.support.dying_cli import DEATH, Ended, Trouble, Zygote
 from tests.support.fault_places import NOW_MS, Found, LocalPlace, MotoPlace
 from tests.support.fault_story import LATER_MS, Reruns, Story, Tally
-
-LANES = 2
-"""Deaths at a time: each lane has a table and a parent of processes of its own."""
 
 
 class Lane:
@@ -44,45 +40,32 @@ class Lane:
                 break
         return found
 
-    def kill(self, mode: str, numbers: Sequence[int]) -> list[str]:
-        """Die at each of these calls in turn, and return their names."""
-        names = []
-        for number in numbers:
-            ended = self.broken(Trouble(mode, number))
-            where = f"{mode} at call {number}, {self.calls[number - 1]}"
-            assert ended.status == DEATH, f"{where}: ended with {ended.status}: {ended.errors}"
-            names.append(self.place.name_of(ended.calls[number - 1]))
-            self.reruns.check(self.place.found(), where)
-        return names
+    def kill(self, mode: str, number: int) -> str:
+        """Die at a call, and return its name."""
+        ended = self.broken(Trouble(mode, number))
+        where = f"{mode} at call {number}, {self.calls[number - 1]}"
+        assert ended.status == DEATH, f"{where}: ended with {ended.status}: {ended.errors}"
+        self.reruns.check(self.place.found(), where)
+        return self.place.name_of(ended.calls[number - 1])
 
 
 @pytest.fixture(scope="module", params=["local", "local, no changelog files", "s3"])
-def lanes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Lane]]:
-    """Lanes on one kind of place."""
+def lane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lane]:
+    """A lane on one kind of place. Both ways to die use it, since they mostly leave the same behind."""
     story = Story("none" if "no changelog" in request.param else "lookup")
-    made = []
-    for _ in range(LANES):
-        folder: Path = tmp_path_factory.mktemp("deaths")
-        place = MotoPlace(story.objects) if request.param == "s3" else LocalPlace(folder / "place", story.objects)
-        made.append(Lane(story, place, Zygote(folder / "zygote", place.level)))
-    assert len({len(lane.calls) for lane in made}) == 1
+    folder: Path = tmp_path_factory.mktemp("deaths")
+    place = MotoPlace(story.objects) if request.param == "s3" else LocalPlace(folder / "place", story.objects)
+    made = Lane(story, place, Zygote(folder / "zygote", place.level))
     yield made
-    for lane in made:
-        lane.zygote.close()
+    made.zygote.close()
 
 
 @pytest.mark.timeout(1200)  # hundreds of processes: seconds become minutes where many share a machine
 @pytest.mark.parametrize("mode", ["kill", "kill_after"])
-def test_the_process_may_die_at_any_call(
-    lanes: list[Lane], mode: str, record_property: Callable[[str, object], None]
-) -> None:
+def test_the_process_may_die_at_any_call(lane: Lane, mode: str, record_property: Callable[[str, object], None]) -> None:
     """Before the call, or right after it took effect with its answer unseen."""
-    first, numbers = lanes[0], range(1, len(lanes[0].calls) + 1)
-    tally = Tally(first.place.name_of(call) for call in first.calls)
-    with ThreadPoolExecutor(LANES) as pool:
-        shares = [numbers[start::LANES] for start in range(LANES)]
-        for names in pool.map(Lane.kill, lanes, [mode] * LANES, shares):
-            for name in names:
-                tally.add(name)
+    tally = Tally(lane.place.name_of(call) for call in lane.calls)
+    for number in range(1, len(lane.calls) + 1):
+        tally.add(lane.kill(mode, number))
     record_property("calls", tally.line())
     tally.assert_complete()

@@ -10,6 +10,7 @@ the kernel.
 """
 
 import contextlib
+import gc
 import io
 import itertools
 import json
@@ -249,6 +250,7 @@ def _child(asked: Any, folder: Path, level: str) -> int:
 
 def _serve(folder: Path, level: str) -> None:
     _warm_up()
+    gc.freeze()  # what the children share with this process they need not look through, which would copy it
     for line in sys.stdin:
         asked = json.loads(line)
         if level == "wire":

@@ -1,18 +1,20 @@
 """Where the table of `fault_history` lies when runs of the real command line are broken: memory, local folders, S3."""
 
+import itertools
+import json
 import os
 import shutil
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from lakesweep.control.ndjson import unpack
 from lakesweep.storage.memory import MemoryStore
+from tests.support import fault_s3
 from tests.support.fault_history import CONSUMER_AGES_MS
-from tests.support.s3_server import fresh_bucket, moto_endpoint
 
 NOW_MS = 1_800_000_000_000
 """What every clock says in the run that is broken."""
@@ -26,11 +28,15 @@ class Found:
     control: Mapping[str, bytes]
 
     def digest(self) -> str:
-        """Return a word for exactly these objects."""
+        """Return a word for exactly these objects.
+
+        What runs remember of a table counts without its order, which is that in which threads had their answers.
+        """
         found = sha256()
         for objects in (self.table, self.control):
             for key in sorted(objects):
-                found.update(f"{key}\0{len(objects[key])}\0".encode() + objects[key])
+                data = _in_order(objects[key]) if key.endswith("/cache.bin") else objects[key]
+                found.update(f"{key}\0{len(data)}\0".encode() + data)
             found.update(b"\0\0")
         return found.hexdigest()
 
@@ -108,13 +114,13 @@ class MotoPlace:
 
     def __init__(self, objects: Mapping[str, bytes]) -> None:
         self._objects = objects
-        place = ["--endpoint-url", moto_endpoint(), "--region", "us-east-1"]
-        self._table, self._control = fresh_bucket(), fresh_bucket()
+        place = ["--endpoint-url", fault_s3.endpoint(), "--region", "us-east-1"]
+        self._table, self._control = fault_s3.make_bucket(), fault_s3.make_bucket()
         self.arguments = [f"s3://{self._table}/t", "--control", f"s3://{self._control}/c", *place]
 
     def reset(self) -> None:
         """Put the table back to what it was at first, and forget all control documents."""
-        backend = _moto()
+        backend = fault_s3.buckets()
         for name in (self._table, self._control):
             backend.buckets[name].keys.clear()
         for key, data in self._objects.items():
@@ -135,6 +141,15 @@ class MotoPlace:
         return Found(_keys(self._table, "t/"), _keys(self._control, "c/"))
 
 
+def _in_order(cache: bytes) -> bytes:
+    """Return what `control/cache.py` wrote with its objects sorted by key."""
+    line, _, bodies = zlib.decompress(cache).partition(b"\n")
+    header = json.loads(line)
+    ends = itertools.accumulate(size for *_, size in header["objects"])
+    rows = sorted((row, bodies[end - row[-1] : end]) for row, end in zip(header["objects"], ends, strict=True))
+    return repr((header | {"objects": None}, rows)).encode()
+
+
 def _objects(store: MemoryStore) -> dict[str, bytes]:
     return {entry.key: store.read(entry.key).data for entry in store.list("")}
 
@@ -148,11 +163,4 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def _keys(bucket: str, prefix: str) -> dict[str, bytes]:
-    return {name.removeprefix(prefix): key.value for name, key in _moto().buckets[bucket].keys.items()}
-
-
-def _moto() -> Any:
-    from moto.core import DEFAULT_ACCOUNT_ID
-    from moto.s3.models import s3_backends
-
-    return s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+    return {name.removeprefix(prefix): key.value for name, key in fault_s3.buckets().buckets[bucket].keys.items()}
