@@ -10,7 +10,6 @@ the kernel.
 """
 
 import contextlib
-import gc
 import io
 import itertools
 import json
@@ -250,7 +249,6 @@ def _child(asked: Any, folder: Path, level: str) -> int:
 
 def _serve(folder: Path, level: str) -> None:
     _warm_up()
-    gc.freeze()  # what the children share with this process they need not look through, which would copy it
     for line in sys.stdin:
         asked = json.loads(line)
         if level == "wire":
@@ -269,9 +267,13 @@ def _serve(folder: Path, level: str) -> None:
 def _warm_up() -> None:
     """Run a pass in memory, so that children find imported and compiled what they need."""
     from lakesweep.cli.main import main
+    from lakesweep.storage import local, s3
     from lakesweep.storage.memory import MemoryStore
     from lakesweep.storage.open import MEMORY_STORES
+    from tests.support import faulty_store
     from tests.support.fault_history import build
+
+    assert local and s3 and faulty_store  # a pass in memory does not import them
 
     table, control = MemoryStore("memory://warm/t"), MemoryStore("memory://warm/control")
     build(table, table.now_ms())
