@@ -24,6 +24,9 @@ class Lane:
         self.calls = first.calls
         self.reruns = Reruns(story, place.found(), self._rerun)
         self.reruns.check_end(place.found())
+        went = story.objects.keys() - self.reruns.end.table.keys()
+        assert went
+        assert went <= self.reruns.end.gone().keys(), "gone without a row in the ledger"
 
     def broken(self, trouble: Trouble) -> Ended:
         """Run on the table as it was at first."""
