@@ -2,7 +2,7 @@
 
 After a break every root that stays reads completely. When the lease of the dead run has ended, a rerun ends where the
 undisturbed run ended: the same files, the same rows in the ledger. A rerun depends on nothing but what the stores hold
-and the clock, so breaks that leave the same bytes behind share one; the runs that break share nothing.
+and the clock, so breaks that leave the same behind (`Found.digest`) share one; the runs that break share nothing.
 """
 
 from collections import Counter
