@@ -28,15 +28,21 @@ class Story:
         self.builder: TableBuilder = build(store, NOW_MS, producer)
         self.objects = {entry.key: store.read(entry.key).data for entry in store.list("")}
         self._roots = ROOTS_LEFT & self.objects.keys()
+        self._read: set[str] = set()
+        """Digests of tables that were read completely: the same objects need not be read twice."""
 
     def check_roots(self, found: Found) -> None:
         """Fail unless every root that stays is there, and every root that is there reads completely as it was built."""
+        digest = Found(found.table, {}).digest()
+        if digest in self._read:
+            return
         store = MemoryStore("memory://bucket/copy")
         for key, data in found.table.items():
             store.put(key, data)
         lost = self._roots - set(all_roots(store))
         assert not lost, f"roots lost: {sorted(lost)}"
         assert_all_readable(self.builder, store)
+        self._read.add(digest)
 
 
 @dataclass
