@@ -8,7 +8,8 @@ idempotent, so nothing is lost when a tour is broken off, doubled or late.
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
+from heapq import merge
+from itertools import groupby, islice
 
 from lakesweep.aws.messages import Hint, Sweep
 from lakesweep.aws.runtime import Context, Runtime
@@ -21,7 +22,6 @@ from lakesweep.operations.fleet import may_delete, read_policy, ruling_in
 from lakesweep.operations.run import require_area
 from lakesweep.operations.triage import lag_of
 from lakesweep.storage.deadline import BATCH_RESERVE_MS, Deadline
-from lakesweep.storage.location import Location
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
@@ -30,6 +30,14 @@ MAX_DEPTH = 4
 """Levels below a configured place in which tables are looked for."""
 PARALLEL = 8
 """Tables that are asked at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder on the way of the tour."""
+
+    location: str
+    is_table: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,7 @@ class Tour:
     max_lag_ms: int = 0
     """The longest time that a pass has been due, among tables that may be deleted from."""
     last: str | None = None
-    """The last table that was asked."""
+    """The last folder that was looked at."""
     is_finished: bool = False
 
     def __add__(self, other: "Tour") -> "Tour":
@@ -96,17 +104,18 @@ def _ask_all(
                     tour += found
                 deadline.check("sweep", 2 * BATCH_RESERVE_MS)
             except OutOfTimeError:
-                return tour  # up to the last table that was asked, in order
+                return tour  # up to the last folder that was looked at, in order
     return replace(tour, is_finished=True)
 
 
-def _ask(
-    runtime: Runtime, location: str, policy: FleetPolicy | None, context: Context, counter: RequestCounter
-) -> Tour:
+def _ask(runtime: Runtime, place: Place, policy: FleetPolicy | None, context: Context, counter: RequestCounter) -> Tour:
     """Ask for a pass over each branch that one is due for.
 
     The branches are main and those that a pass has seen before; a commit to a new one announces itself.
     """
+    location = place.location
+    if not place.is_table or not runtime.settings.allows(location):
+        return Tour(last=location)
     tour = Tour(tables=1, last=location)
     try:
         ruling = ruling_in(policy, location)
@@ -126,6 +135,9 @@ def _ask(
     except MaintenanceError as error:
         runtime.telemetry.warn(f"sweep: {error}", table=location, code=error.code)
         tour += Tour(failed=1)
+    except Exception:  # the tables after this one are asked all the same
+        runtime.telemetry.logger.exception("an error that nobody foresaw", table=location)
+        tour += Tour(failed=1)
     return tour
 
 
@@ -136,45 +148,60 @@ def _states(table: Table) -> dict[str, BranchState]:
         return {}
 
 
-def tables_below(store: Store, prefix: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield the prefixes of the tables below a folder, without a closing slash, in the order of keys.
+def places_below(root: str, store: Store, after: str = "", apart_from: str = "") -> Iterator[Place]:
+    """Yield the folders below a place, and which of them are tables, in the order of keys.
+
+    Args:
+        root: Location of the place.
+        store: Of the place.
+        after: A location; what comes before it or is it is left out, and not listed either.
+        apart_from: A folder that holds no tables.
 
     Raises:
         StorageError: A folder could not be listed.
     """
+    return _walk(root, store, "", 0, after, apart_from)
+
+
+def _walk(root: str, store: Store, prefix: str, depth: int, after: str, apart_from: str) -> Iterator[Place]:
+    location = f"{root}/{prefix}".rstrip("/")
+    is_new = _order(location) > _order(after)
+    if location == apart_from or not (is_new or _order(after).startswith(_order(location))):
+        return
     names = list(store.folders(prefix))
-    if "snapshot" in names and "schema" in names:
-        yield prefix.rstrip("/")
+    is_table = "snapshot" in names and "schema" in names
+    if is_new:
+        yield Place(location, is_table)
+    if is_table:
         return
     is_database = prefix.rstrip("/").endswith(".db")
     for name in names:
         if name.startswith((".", "_")):
             continue
-        if is_database:
-            yield f"{prefix}{name}"  # whether it is a table, its documents say
-        elif depth < MAX_DEPTH:
-            yield from tables_below(store, f"{prefix}{name}/", depth + 1)
+        if not is_database and depth < MAX_DEPTH:
+            yield from _walk(root, store, f"{prefix}{name}/", depth + 1, after, apart_from)
+        elif is_database and _order(f"{location}/{name}") > _order(after):
+            yield Place(f"{location}/{name}", is_table=True)  # whether it is one, its documents say
 
 
-def _places(runtime: Runtime, cursor: str | None, counter: RequestCounter) -> Iterator[str]:
-    """Yield the tables after `cursor`. A tour goes through the configured places in order, and each by its keys."""
-    seen: set[str] = set()
-    waiting = cursor is not None
-    roots = runtime.settings.tables
-    if cursor is not None and not any(_holds(root, cursor) for root in roots):
-        waiting = False  # the settings changed since
-    for root in roots:
-        if waiting and cursor is not None and not _holds(root, cursor):
-            continue
-        for prefix in tables_below(open_store(root, counter=counter)):
-            location = f"{root}/{prefix}".rstrip("/")
-            if waiting and cursor is not None and _holds(root, cursor) and f"{location}/" <= f"{cursor}/":
-                continue
-            if location not in seen:
-                seen.add(location)
-                yield location
-        waiting = False
+def _places(runtime: Runtime, cursor: str | None, counter: RequestCounter) -> Iterator[Place]:
+    """Yield the folders after `cursor`. One that lies below several configured places comes once."""
+    settings = runtime.settings
+    walks = (
+        places_below(str(root), open_store(root, counter=counter), cursor or "", settings.control)
+        for root in settings.tables
+    )
+    last = ""
+    for location, found in groupby(merge(*walks, key=_place_order), key=lambda place: place.location):
+        if location != last:
+            last = location
+            yield Place(location, any(place.is_table for place in found))
 
 
-def _holds(root: Location, location: str) -> bool:
-    return location == str(root) or location.startswith(f"{root}/")
+def _place_order(place: Place) -> str:
+    return _order(place.location)
+
+
+def _order(location: str) -> str:
+    """Return by what locations are put in the order in which S3 lists them, folders before what lies in them."""
+    return f"{location}/"
