@@ -140,7 +140,14 @@ def read_lease(area: ControlArea) -> LeaseDocument:
     return LeaseDocument(body.etag, str(holder), token, expires_ms, intent_of(document.get("intent"), path))
 
 
-def acquire(area: ControlArea, run_id: str, intent: Intent | None = None, known: LeaseDocument | None = None) -> Lease:
+def acquire(
+    area: ControlArea,
+    run_id: str,
+    intent: Intent | None = None,
+    known: LeaseDocument | None = None,
+    *,
+    exactly: bool = False,
+) -> Lease:
     """Take the lease of a table, and publish with it what the run is about to remove.
 
     Args:
@@ -148,6 +155,7 @@ def acquire(area: ControlArea, run_id: str, intent: Intent | None = None, known:
         run_id: Who takes it.
         intent: What it is about to do, `None` for a run that removes nothing of the table's.
         known: The lease as it was read before; one that is not true any more is read again.
+        exactly: Instead, one that is not true any more is refused: what the caller goes by may have changed with it.
 
     Raises:
         LeaseHeldError: Another run holds it, or died and left a plan to finish that is not this run's.
@@ -158,11 +166,14 @@ def acquire(area: ControlArea, run_id: str, intent: Intent | None = None, known:
         try:
             lease.take(known)
         except (PreconditionFailedError, ObjectNotFoundError):
-            pass  # somebody had it since
+            if exactly:
+                raise LeaseHeldError(
+                    f"table {area.table}: another run had the lease since it was read; expected nobody to, try again"
+                ) from None
         else:
             lease.is_as_known = True
             return lease
-    found = read_lease(area)
+    found = known if exactly and known is not None else read_lease(area)
     _refuse_held(area, found, intent)
     try:
         lease.take(found)

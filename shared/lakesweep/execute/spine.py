@@ -119,7 +119,10 @@ def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
         created_ms=env.area.store.now_ms(),
         grace_ms=attempt.grace_ms,
     )
-    lease = acquire(env.area, attempt.run_id, intent, attempt.lease)
+    # Whether a stored plan has ended, and which runs worked on it, was read right after the lease. One that was made
+    # since needs no other answer than the looks.
+    is_stored = attempt.lease is not None and not attempt.has_just_planned
+    lease = acquire(env.area, attempt.run_id, intent, attempt.lease, exactly=is_stored)
     ended = False
     try:
         executed = _Execution(env, plan, attempt, lease).run()
@@ -188,7 +191,7 @@ class _Execution:
 
     def _carry_out(self, pending: Sequence[Action]) -> None:
         total = sum(isinstance(action, Delete) for action in pending)
-        grace_ms = self._grace_ms
+        grace_ms = 0 if self._progress.data_begun else self._grace_ms  # an earlier run has waited before its first file
         is_new = not self._earlier_runs
         batch: tuple[Action, ...] = ()
         for batch in batches(pending):
@@ -239,9 +242,10 @@ class _Execution:
 
     def _wait(self, grace_ms: int) -> None:
         """Wait for readers, holding the lease."""
-        step_ms = 60_000
+        step_ms = 10_000  # what a caller keeps in reserve is more
         self._progress.others_were_here = self._progress.others_were_here or grace_ms > 0
         while grace_ms > 0:
+            self._env.check_time(f"readers of what plan {self._plan.header.plan_id} removes")
             self._env.sleep(min(step_ms, grace_ms) / 1000)
             grace_ms -= step_ms
             self._lease.check()
