@@ -6,7 +6,7 @@ and handed to `execute_batch`, and so is what there was no time for.
 
 from typing import Any
 
-from lakesweep.aws.batch import answer
+from lakesweep.aws.batch import answer, comes_again
 from lakesweep.aws.messages import Hint, parse_message
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.work import carry_out
@@ -23,6 +23,6 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
         message = parse_message(body, name)
         if not isinstance(message, Hint):
             raise wrong_type(name, "kind", "hint", message.kind)
-        carry_out(runtime, message, context, name)
+        carry_out(runtime, message, context, name, comes_again=comes_again(event))
 
     return answer(runtime, event, context, take)

@@ -18,6 +18,12 @@ def bodies_of(event: object) -> list[str]:
     return [record["body"] for record in _records(event)]
 
 
+def comes_again(event: object) -> bool:
+    """Tell whether somebody has tried a message of a batch before, and did not end it."""
+    counts = [(record.get("attributes") or {}).get("ApproximateReceiveCount", "1") for record in _records(event)]
+    return any(count != "1" for count in counts)
+
+
 def answer(runtime: Runtime, event: object, context: Context, take: Take) -> dict[str, Any]:
     """Take each message of a batch and tell SQS which ones failed.
 

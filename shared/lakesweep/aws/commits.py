@@ -61,11 +61,12 @@ class Commits:
 
     def _settle(self, branch: Branch) -> None:
         if branch not in self._failed:
-            self._failed[branch] = None
             try:
                 self._sort(self._newest[branch])
             except MaintenanceError as error:
                 self._failed[branch] = error
+            else:
+                self._failed[branch] = None
         failed = self._failed[branch]
         if failed is not None:
             raise failed

@@ -6,6 +6,7 @@ newer function to take. `hop` counts how often work was handed on: a message tha
 
 import hashlib
 import json
+import uuid
 from dataclasses import dataclass, replace
 
 from lakesweep.errors import FormatError, RefusedError
@@ -52,6 +53,8 @@ class Work:
     grace_ms: int = 0
     confirm: bool = False
     """The plan needs a confirmation, and whoever sent this gave it."""
+    by_hand: bool = False
+    """Somebody asked for this plan, so the fleet policy does not say whether it is carried out, unless it pauses."""
     hop: int = 0
 
     @property
@@ -65,7 +68,7 @@ class Sweep:
     """A tour of all tables, or what is left of it."""
 
     cursor: str | None = None
-    """The last table that was probed; `None` at the beginning."""
+    """The last folder that was looked at; `None` at the beginning."""
     hop: int = 0
 
     kind = "sweep"
@@ -90,6 +93,7 @@ def to_body(message: Message) -> str:
         document["snapshot_id"] = message.snapshot_id
     if isinstance(message, Work) and message.plan_id is not None:
         document |= {"plan_id": message.plan_id, "grace_ms": message.grace_ms, "confirm": message.confirm}
+        document["by_hand"] = message.by_hand
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -134,7 +138,13 @@ def message_of(document: dict[str, object], name: str) -> Message:
         if grace_ms < 0:
             raise wrong_type(name, "grace_ms", "milliseconds from 0", grace_ms)
         return Work(
-            table, branch, require_str(document, "plan_id", name), grace_ms, document.get("confirm") is True, hop
+            table,
+            branch,
+            require_str(document, "plan_id", name),
+            grace_ms,
+            confirm=document.get("confirm") is True,
+            by_hand=document.get("by_hand") is True,
+            hop=hop,
         )
     raise wrong_type(name, "kind", "hint, maintain, execute or sweep", kind)
 
@@ -145,7 +155,12 @@ def group_of(table: str) -> str:
 
 
 def dedup_id_of(hint: Hint) -> str:
-    """Return the id by which a FIFO queue knows the same commit again."""
+    """Return the id by which a FIFO queue knows the same commit again, within five minutes.
+
+    One that came to no end and is asked for again has no commit by which it could be told from the one before.
+    """
+    if hint.snapshot_id is None and hint.hop:
+        return uuid.uuid4().hex
     text = "\0".join((hint.table, hint.branch, str(hint.snapshot_id), str(hint.hop)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -113,7 +113,7 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
             code="confirmation_needed",
         )
     if queued:
-        runtime.queues.hand_over(Work(table.ref.location, table.ref.branch, plan_id, grace_ms))
+        runtime.queues.hand_over(Work(table.ref.location, table.ref.branch, plan_id, grace_ms, by_hand=True))
     return {**summary_of(report), **_where(table, plan_id), "run_id": plan_id if queued else None, "queued": queued}
 
 
@@ -133,7 +133,14 @@ def _queued(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]
             code="confirmation_needed",
         )
     runtime.queues.hand_over(
-        Work(table.ref.location, table.ref.branch, demand.plan_id, _grace_ms(demand), demand.confirm is not None)
+        Work(
+            table.ref.location,
+            table.ref.branch,
+            demand.plan_id,
+            _grace_ms(demand),
+            confirm=demand.confirm is not None,
+            by_hand=True,
+        )
     )
     return {
         "status": "planned",

@@ -13,9 +13,10 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from lakesweep.model.report import RunReport
+from lakesweep.operations.fleet import OBSERVED
 
 NAMESPACE = "Lakesweep"
-SKIPPED = frozenset({"paused", "retention_not_stated"})
+SKIPPED = frozenset({"paused", "retention_not_stated", OBSERVED})
 """Refusals that somebody wants."""
 _STATUS = {"done": "RunsDone", "partial": "RunsPartial", "refused": "RunsRefused", "stale": "RunsStale"}
 _REQUESTS = {"get": "GetRequests", "head": "GetRequests", "list": "ListRequests", "put": "PutRequests"}

@@ -25,7 +25,9 @@ AT_ONCE_S = 0
 SOON_S = 5
 
 
-def carry_out(runtime: Runtime, message: Hint | Work, context: Context, name: str) -> None:
+def carry_out(
+    runtime: Runtime, message: Hint | Work, context: Context, name: str, *, comes_again: bool = False
+) -> None:
     """Do what a message asks for.
 
     Args:
@@ -33,6 +35,8 @@ def carry_out(runtime: Runtime, message: Hint | Work, context: Context, name: st
         message: A hint asks for a pass with a small plan; work for all of it.
         context: Of this invocation.
         name: What log lines call the message.
+        comes_again: Somebody tried this message before and did not end it. The state of the last pass may be from that
+            attempt, and what was to follow it has not been sent.
 
     Raises:
         MaintenanceError: It failed in a way that another attempt may not.
@@ -44,7 +48,7 @@ def carry_out(runtime: Runtime, message: Hint | Work, context: Context, name: st
         return
     try:
         table = runtime.open_table(message.table, message.branch, context)
-        if isinstance(message, Hint) and not _is_due(runtime, table, message):
+        if isinstance(message, Hint) and not comes_again and not _is_due(runtime, table, message):
             telemetry.count_requests(table.counter.snapshot())
             return
         report = _run(runtime, table, message)
@@ -75,7 +79,12 @@ def _run(runtime: Runtime, table: Table, message: Hint | Work) -> RunReport:
             )
         confirm = message.plan_id if message.confirm else None
         return execute_stored(
-            table, message.plan_id, confirm=confirm, grace_ms=message.grace_ms, run_id=message.plan_id
+            table,
+            message.plan_id,
+            confirm=confirm,
+            grace_ms=message.grace_ms,
+            run_id=message.plan_id,
+            by_hand=message.by_hand,
         )
     arguments = MaintainArguments(max_actions=MAX_ACTIONS_IN_PLACE if isinstance(message, Hint) else None, is_due=True)
     return maintain(table, arguments, execute=may_delete)
@@ -100,13 +109,22 @@ def _follow_up(runtime: Runtime, message: Hint | Work, report: RunReport) -> Non
     codes = {step.refusal.code for step in leaves if step.refusal is not None} - SKIPPED
     if "out_of_time" in codes:
         _go_on(runtime, message, "out of time")
-    elif any(step.status == "stale" for step in leaves) or any(
-        step.status == "partial" and step.refusal is not None for step in leaves
-    ):
+    elif any(step.status == "stale" for step in leaves):
+        # A plan that ended stale is never carried out; what the table needs now, another pass finds.
+        _again(runtime, _pass_like(message), "stale")
+    elif any(step.status == "partial" and step.refusal is not None for step in leaves):
         _again(runtime, message, "interrupted")
-    elif isinstance(message, Hint) and any(wants_more(step) for step in leaves):
-        # A pass takes `snapshot.expire.limit` snapshots; a table with more commits than that must not fall behind.
-        _send(runtime, replace(message, snapshot_id=None), "a pass ended at its limit", SOON_S)
+    elif left := [step.plan.header.plan_id for step in leaves if step.status == "partial" and step.plan is not None]:
+        # The documents are gone, so no later plan would ask for these objects again.
+        runtime.telemetry.count("RunsFailed")
+        by_hand = isinstance(message, Work) and message.by_hand
+        for plan_id in left:
+            work = Work(message.table, message.branch, plan_id, by_hand=by_hand, hop=message.hop)
+            _send(runtime, work, "objects could not be deleted", None)
+    elif any(wants_more(step) for step in leaves):
+        # A pass takes `snapshot.expire.limit` snapshots; a table with more commits than that must not fall behind. Each
+        # pass leaves fewer of them, so this ends without being counted.
+        _send(runtime, replace(_pass_like(message), hop=0), "a pass ended at its limit", SOON_S)
 
 
 def _out_of_time(runtime: Runtime, table: Table, message: Hint | Work, error: OutOfTimeError) -> None:
@@ -128,8 +146,15 @@ def _go_on(runtime: Runtime, message: Hint | Work, why: str) -> None:
 
 
 def _again(runtime: Runtime, message: Hint | Work, why: str) -> None:
+    _send(runtime, _pass_like(message) if isinstance(message, Hint) else message, why, None)
+
+
+def _pass_like(message: Hint | Work) -> Hint | Work:
+    """Return a message that asks the same function for a whole pass."""
+    if isinstance(message, Work):
+        return Work(message.table, message.branch, hop=message.hop)
     # What is asked for by the commit's number is asked for anew: the newest commit may be another one by then.
-    _send(runtime, replace(message, snapshot_id=None) if isinstance(message, Hint) else message, why, None)
+    return replace(message, snapshot_id=None)
 
 
 def _send(runtime: Runtime, message: Hint | Work, why: str, delay_s: int | None) -> None:

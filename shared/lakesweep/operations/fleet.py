@@ -27,6 +27,10 @@ class Ruling:
     """`None`: no rule holds for the table, so it is observed."""
 
 
+OBSERVED = "table_observed"
+"""Code of a plan of unattended maintenance that is not carried out, since a fleet policy says to observe."""
+
+
 def may_delete(ruling: Ruling | None) -> bool:
     """Tell whether the pass after a commit may delete: without a policy it may."""
     return ruling is None or (ruling.rule is not None and ruling.rule.mode == "delete" and not ruling.rule.paused)

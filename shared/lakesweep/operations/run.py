@@ -16,9 +16,10 @@ from lakesweep.execute.spine import Attempt, Executed, execute, forget
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.operations.context import Table
-from lakesweep.operations.fleet import watched_ruling
+from lakesweep.operations.fleet import OBSERVED, may_delete, watched_ruling, why_observed
 from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.memory import keep
+from lakesweep.operations.shortcut import doubt
 from lakesweep.operations.table_environment import environment
 
 PLAN_ATTEMPTS = 3
@@ -108,7 +109,13 @@ def plan_and_execute(
 
 
 def execute_stored(
-    table: Table, plan_id: str, *, confirm: str | None = None, grace_ms: int = 0, run_id: str | None = None
+    table: Table,
+    plan_id: str,
+    *,
+    confirm: str | None = None,
+    grace_ms: int = 0,
+    run_id: str | None = None,
+    by_hand: bool = True,
 ) -> RunReport:
     """Execute a plan that was stored earlier. Doing so twice is harmless.
 
@@ -118,10 +125,13 @@ def execute_stored(
         confirm: The plan's id again, where it asks for that.
         grace_ms: How long readers of what goes may go on.
         run_id: The id of this run, when it is the first that works on the plan. Else a new one.
+        by_hand: Somebody asked for it. Otherwise a fleet policy that says to observe by now keeps what the table has.
     """
     area = require_area(table)
     try:
-        watched_ruling(table)  # a table that is paused keeps what it has
+        ruling = watched_ruling(table)  # a table that is paused keeps what it has
+        if not by_hand and not may_delete(ruling):
+            raise RefusedError("; ".join(why_observed(ruling)), code=OBSERVED)
         plan = load_plan(area, plan_id)
         if plan.header.branch != table.ref.branch:
             raise RefusedError(
@@ -227,6 +237,10 @@ def _execute(table: Table, plan: Plan, begin: _Begin, warnings: tuple[str, ...] 
         end_plan(area, plan_id, PlanEnd(executed.status, run_id, (*begin.earlier_runs, run_id)))
 
     try:
+        if plan.header.arguments:
+            # By other rules than those of the last pass. By its own it may find nothing to do, and a plan that is begun
+            # and not ended would wait for a pass that is due.
+            doubt(table, plan.header.branch)
         env = environment(table, area, plan)
         attempt = Attempt(run_id, end, begin.grace_ms, begin.earlier_runs, begin.lease, begin.has_just_planned)
         executed = execute(env, plan, attempt)

@@ -140,6 +140,23 @@ def remember(table: Table, steps: Sequence[RunReport], *, keeps_time: bool = Fal
         write_state(table.area, {**states, table.ref.branch: state})
 
 
+def doubt(table: Table, branch: str) -> None:
+    """Forget what the last pass said of a branch: the next one looks anew.
+
+    Args:
+        table: Any branch of the table, with its control location.
+        branch: Which branch.
+    """
+    if table.area is None:
+        return
+    try:
+        states = read_states(table.area)
+    except FormatError:
+        return  # says nothing of any branch
+    if branch in states:
+        write_state(table.area, {name: state for name, state in states.items() if name != branch})
+
+
 def wants_more(step: RunReport) -> bool:
     """Tell whether a step that was carried out left something that is due already, because a pass has its limit."""
     if step.status != "done" or step.plan is None or not step.plan.header.next_pass:
