@@ -75,6 +75,21 @@ def test_schemas_are_denied_to_executors(roles: dict[str, Role], name: str, acti
 
 
 @pytest.mark.parametrize("name", EXECUTORS)
+@pytest.mark.parametrize("folder", ["schema", "changelog", "snapshot"])
+def test_a_folder_above_the_tables_may_be_called_anything(name: str, folder: str) -> None:
+    """A denial that is meant for a table's own folder must not reach all tables below one of that name, nor allow."""
+    of = role_of(render({"TablePrefixes": f"lake/{folder}"}), name)
+    table = f"arn:aws:s3:::lake/{folder}/db.db/t"
+    for key in ("snapshot/snapshot-1", "bucket-0/data-1.parquet", "manifest/manifest-1"):
+        assert of.decide("s3:DeleteObject", f"{table}/{key}") == "allowed"
+        assert of.decide("s3:PutObject", f"{table}/{key}") == "denied"
+    assert of.decide("s3:PutObject", f"{table}/snapshot/EARLIEST") == "allowed"
+    for action in ("s3:DeleteObject", "s3:PutObject"):
+        assert of.decide(action, f"{table}/schema/schema-0") == "denied"
+        assert of.decide(action, f"{table}/branch/branch-rt/schema/schema-12") == "denied"
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
 def test_executors_overwrite_no_snapshot_and_no_data(roles: dict[str, Role], name: str) -> None:
     for key in ("snapshot/snapshot-1", "manifest/manifest-1", "dt=1/bucket-0/data-1.parquet", "tag/tag-a"):
         assert roles[name].decide("s3:PutObject", f"{TABLE}/{key}") == "denied"

@@ -10,6 +10,8 @@ from lakesweep.operations.times import parse_span_ms
 from lakesweep.storage.location import Location, parse_location
 
 DEFAULT_MIN_INTERVAL = "1 min"
+MAX_MIN_INTERVAL_MS = 3 * 3_600_000
+"""A commit that waits for longer would be handed on too often: 16 times, a quarter of an hour each."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,9 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     if mode not in ("observe", "delete"):
         raise UsageError(f"LAKESWEEP_MODE: expected observe or delete, found {mode!r}", code="bad_setting")
     interval = environment.get("LAKESWEEP_MIN_INTERVAL") or DEFAULT_MIN_INTERVAL
+    min_interval_ms = parse_span_ms(interval, "LAKESWEEP_MIN_INTERVAL")
+    if min_interval_ms > MAX_MIN_INTERVAL_MS:
+        raise UsageError(f"LAKESWEEP_MIN_INTERVAL: expected 3 h at most, found {interval!r}", code="bad_setting")
     queues = {name: environment.get(f"LAKESWEEP_{name.upper()}_QUEUE", "") for name in _QUEUES}
     return Settings(
         tables=tables,
@@ -70,7 +75,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
         may_delete=mode == "delete",
         policy=environment.get("LAKESWEEP_POLICY") or None,
         accounts=frozenset(_words(environment, "LAKESWEEP_ACCOUNTS")),
-        min_interval_ms=parse_span_ms(interval, "LAKESWEEP_MIN_INTERVAL"),
+        min_interval_ms=min_interval_ms,
         queues={name: url for name, url in queues.items() if url},
     )
 
