@@ -322,8 +322,7 @@ def expected() -> set[str]:
         return settled(deployed)
 
 
-@pytest.mark.parametrize("number", range(1, 200, 23))
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(("number", "after"), [(12, True), (47, False), (70, True), (93, True)])
 @pytest.mark.parametrize("function", ["expire", "execute_batch"])
 def test_a_worker_that_is_killed(
     monkeypatch: pytest.MonkeyPatch, expected: set[str], function: str, number: int, after: bool
@@ -347,7 +346,7 @@ def test_a_worker_that_is_killed(
     assert settled(deployed) == expected
 
 
-@pytest.mark.parametrize("reads", range(2, 120, 13))
+@pytest.mark.parametrize("reads", (5, 18, 44, 96))
 def test_time_runs_out_in_every_hand(monkeypatch: pytest.MonkeyPatch, expected: set[str], reads: int) -> None:
     """`expire` is cut off, and so is `execute_batch`, each time a little later."""
     monkeypatch.setattr(batches, "BATCH_KEYS", 4)
