@@ -49,6 +49,9 @@ def discover(store: Store, folders: Iterable[str] = ALL_FOLDERS) -> TableListing
     def objects_in(folder: str) -> list[StoredObject]:
         return list(store.list(f"{folder}/"))
 
+    if not getattr(store, "reads_wait", True):  # threads would cost more than all the listings
+        there = [*(folder for folder in folders if folder not in rare), *store.folders_among(rare)]
+        return sort_listing(store.location, (entry for folder in there for entry in objects_in(folder)))
     with ThreadPoolExecutor(max_workers=len(folders) + 1) as pool:
         among = pool.submit(store.folders_among, rare)
         pages = [pool.submit(objects_in, folder) for folder in folders if folder not in rare]
