@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -223,6 +224,29 @@ def test_two_workers_with_one_plan(monkeypatch: pytest.MonkeyPatch, stored: bool
     assert deployed.snapshots() == [6]
     assert delete_markers(deployed) == markers[0]
     assert lease_of(deployed)["intent"] is None
+
+
+def test_readers_are_waited_for_no_longer_than_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that is killed while it waits would hold the lease for twelve minutes, and the next one as well."""
+    deployed = Deployment(extra=AT_ONCE)
+    deployed.table()
+    arguments = {"retain_max": 1, "retain_min": 1, "grace": "10 min"}
+    deployed.invoke("on_demand", {**OVERRIDE, "table": deployed.location(), "arguments": arguments})
+    (message,) = deployed.waiting("execute")
+    left_ms = 120_000
+
+    def sleep(seconds: float) -> None:
+        nonlocal left_ms
+        left_ms -= int(seconds * 1000)
+
+    kind = type(deployed.load("execute_batch").runtime)
+    opened = kind.open_table
+    monkeypatch.setattr(Context, "get_remaining_time_in_millis", lambda context: left_ms)
+    monkeypatch.setattr(kind, "open_table", lambda *words, **more: replace(opened(*words, **more), sleep=sleep))
+    deployed.send("execute_batch", message)
+    assert 0 < left_ms < 20_000
+    assert lease_of(deployed)["expires_at_ms"] == 0, "given back"
+    assert [each["hop"] for each in deployed.waiting("execute")] == [1]
 
 
 def delete_markers(deployed: Deployment) -> set[tuple[str, str]]:
