@@ -28,10 +28,11 @@ class Queues:
     def _client(self) -> Any:
         if self._given is not None:
             return self._given
-        import boto3
         from botocore.config import Config
 
-        return boto3.client(
+        from lakesweep.storage.s3_client import new_session
+
+        return new_session().create_client(
             "sqs",
             config=Config(retries={"mode": "standard", "total_max_attempts": 3}, connect_timeout=4, read_timeout=10),
         )

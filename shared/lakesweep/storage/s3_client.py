@@ -1,11 +1,13 @@
 """The S3 client: configuration, request counting and error translation in one place.
 
-boto3 is imported when the first client is made, so that nothing else pays for it.
+botocore is imported when the first client is made, so that nothing else pays for it. boto3 on top of it would add
+nothing but transfers in parts, and the time to import them.
 """
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from lakesweep.errors import (
@@ -53,12 +55,11 @@ def make_client(
             which some servers do not know.
         region: Where the usual configuration names none.
         max_parallel: Connections kept open.
-        session: A `boto3.Session` with other credentials than the usual ones.
+        session: A `boto3.Session`, or another maker of clients, with other credentials than the usual ones.
 
     Raises:
         UsageError: An endpoint that is no URL, or a profile that does not exist.
     """
-    import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
@@ -74,17 +75,33 @@ def make_client(
         response_checksum_validation="when_required",
     )
     try:
-        session = session or boto3.session.Session()
+        create = session.client if session is not None else new_session().create_client
         if endpoint_url is None:
-            client = session.client("s3", region_name=region, config=config)
+            client = create("s3", region_name=region, config=config)
             # An endpoint may also come from the usual configuration.
             if ".amazonaws.com" in client.meta.endpoint_url:
                 return _with_events(client)
             endpoint_url = client.meta.endpoint_url
-        client = session.client("s3", endpoint_url=endpoint_url, region_name=region, config=config.merge(elsewhere))
+        client = create("s3", endpoint_url=endpoint_url, region_name=region, config=config.merge(elsewhere))
     except (BotoCoreError, ValueError) as error:
         raise UsageError(f"S3 client for endpoint {endpoint_url}, region {region}: {error}") from error
     return _with_events(client)
+
+
+def new_session() -> Any:
+    """Return a botocore session. It finds credentials and settings anew; what AWS's services are like is read once."""
+    from botocore.session import Session
+
+    session = Session()
+    session.register_component("data_loader", _service_models())
+    return session
+
+
+@cache
+def _service_models() -> Any:
+    from botocore.loaders import Loader
+
+    return Loader()
 
 
 def _with_events(client: Any) -> Any:
