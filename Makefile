@@ -38,13 +38,16 @@ help: ## Show this list
 install: .venv/.installed ## Create .venv, or renew it when the lock changed
 
 .PHONY: lock
-lock: build/lock/bin/uv ## Resolve pyproject.toml and layers/base into locks (UV_ARGS=--upgrade for newer versions)
+lock: build/lock/bin/uv ## Resolve what is asked for into locks (UV_ARGS=--upgrade for newer versions)
 	build/lock/bin/uv pip compile pyproject.toml --extra dev --quiet --universal --python-version 3.11 \
 		--only-binary :all: --generate-hashes --no-emit-index-url --custom-compile-command "make lock" \
 		--output-file requirements/dev.txt $(UV_ARGS)
 	build/lock/bin/uv pip compile layers/base/requirements.in --constraint requirements/dev.txt --quiet --universal \
 		--python-version 3.11 --only-binary :all: --generate-hashes --no-emit-index-url \
 		--custom-compile-command "make lock" --output-file layers/base/requirements.txt $(UV_ARGS)
+	build/lock/bin/uv pip compile requirements/lambda.in --constraint requirements/dev.txt --quiet --universal \
+		--python-version 3.11 --only-binary :all: --generate-hashes --no-emit-index-url \
+		--custom-compile-command "make lock" --output-file requirements/lambda.txt $(UV_ARGS)
 	@for python in 3.11 3.12 3.13; do for machine in x86_64 aarch64; do \
 		echo "checking that wheels exist for Python $$python on $$machine"; \
 		build/lock/bin/uv pip install --quiet --dry-run --target build/lock/none --python-version "$$python" \
@@ -183,6 +186,22 @@ bench-memory: install ## Measure plan and show on a table of a million files (ne
 .PHONY: bench-list
 bench-list: install ## Measure listing 100 000 keys beside boto3
 	@$(BIN)/python -m benchmarks.list $(ARGS)
+
+# Lambda's Python has its runtime client and boto3, and nothing else. TARGET_PYTHON makes it, or else the one of .venv.
+build/lambda-runtime/.installed: requirements/lambda.txt .venv/.locked
+	@python="$(TARGET_PYTHON)"; "$$python" -c "" 2>/dev/null || python=$(BIN)/python; \
+		"$$python" -m venv --clear build/lambda-runtime
+	@build/lambda-runtime/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
+		--only-binary :all: --require-hashes --no-deps -r requirements/lambda.txt
+	@touch $@
+
+# Built for that Python and this machine, in a place of their own.
+.PHONY: bench-functions
+bench-functions: install build/lambda-runtime/.installed ## Measure the start of the functions under Lambda's runtime client
+	@python="$(CURDIR)/build/lambda-runtime/bin/python"; $(MAKE) build TARGET_PYTHON="$$python" \
+		RUNTIME="$$("$$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')" \
+		ARCHITECTURE="$(subst aarch64,arm64,$(shell uname -m))" SAM_ARGS="--build-dir build/lambda-functions" >/dev/null
+	@$(BIN)/python -m benchmarks.functions $(ARGS)
 
 .PHONY: clean
 clean: ## Remove everything that these commands made

@@ -1,0 +1,236 @@
+"""Lambda in small: a function as `sam build` left it, under the real runtime client and a Runtime API of our own.
+
+The client (`awslambdaric`) runs in a process of its own, with a Python that has nothing but it and boto3, as Lambda's
+has. It imports the handler, asks for the first event, answers it and asks for the next. Events come from `invoke`.
+
+What else Lambda does is not here: limits of memory and processor, a read-only disk, freezing between invocations.
+
+Source: AWS Lambda Developer Guide, "Using the Lambda runtime API for custom runtimes" and "Working with Lambda
+environment variables".
+"""
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Self
+
+REGION = "us-east-1"
+ACCOUNT = "123456789012"
+_API = "/2018-06-01/runtime"
+
+
+@dataclass(frozen=True, slots=True)
+class Init:
+    """What went before the first event: the interpreter, the runtime client, the function's module."""
+
+    seconds: float
+    """From the start of the process until it asked for an event."""
+    cpu_s: float
+    log: str
+    """What it printed until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How one invocation ended."""
+
+    value: Any
+    is_error: bool
+    """The handler raised; `value` says what."""
+    seconds: float
+    """From handing over the event until the answer was there."""
+
+
+class FunctionDiedError(Exception):
+    """The process ended, or was too slow, before it did what was waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """One thing that the process did."""
+
+    what: str
+    """`next`, `response`, `error` or `end`."""
+    at_s: float
+    body: bytes = b""
+
+
+class LambdaFunction:
+    """One process of one function. A context manager: the process lives inside the block."""
+
+    init: Init
+
+    def __init__(
+        self,
+        python: Path,
+        code: Path,
+        layers: Sequence[Path],
+        environment: Mapping[str, str],
+        log: Path,
+        *,
+        options: Sequence[str] = (),
+        timeout_s: float = 60,
+    ) -> None:
+        """Describe it; it starts with the block.
+
+        Args:
+            python: Of an environment with awslambdaric and boto3.
+            code: The function's folder; its handler is `app.handler`.
+            layers: Folders with a folder `python` each.
+            environment: The function's own variables.
+            log: Takes what the process prints.
+            options: Of the interpreter, such as `-Ximporttime`.
+            timeout_s: Of each invocation, and of the start.
+        """
+        self._command = [str(python), *options, "-m", "awslambdaric", "app.handler"]
+        self._code = code
+        self._log = log
+        self._timeout_s = timeout_s
+        self._environment = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "LANG": "en_US.UTF-8",
+            "TZ": ":UTC",
+            "PYTHONPATH": ":".join([str(code), *(f"{layer}/python" for layer in layers)]),
+            "LAMBDA_TASK_ROOT": str(code),
+            "_HANDLER": "app.handler",
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_SESSION_TOKEN": "testing",
+            "AWS_LAMBDA_FUNCTION_NAME": code.name,
+            "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512",
+            "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+            "AWS_LAMBDA_LOG_FORMAT": "JSON",
+            "AWS_LAMBDA_LOG_LEVEL": "INFO",
+            **environment,
+        }
+        self._said: SimpleQueue[_Said] = SimpleQueue()
+        self._events: SimpleQueue[bytes] = SimpleQueue()
+
+    def __enter__(self) -> Self:
+        """Start the process, and wait until it asks for its first event.
+
+        Raises:
+            FunctionDiedError: It never did, for instance because its module could not be imported.
+        """
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        api = f"127.0.0.1:{self._server.server_port}"
+        with self._log.open("wb") as output:
+            started = time.perf_counter()
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._code,
+                env={**self._environment, "AWS_LAMBDA_RUNTIME_API": api},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        threading.Thread(target=self._tell_of_its_end, daemon=True).start()
+        try:
+            asked = self._wait_for("next")
+        except FunctionDiedError:
+            self.__exit__()
+            raise
+        self.init = Init(asked.at_s - started, self.cpu_s, self.log)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+        self._events.put(b"")  # for the thread that waits with its request
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def log(self) -> str:
+        """Return what it printed so far."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def cpu_s(self) -> float:
+        """Return the processor time of the process so far, of the user and the system, with all threads."""
+        # Linux numbers the clock of a process so (clock_getcpuclockid); it counts nanoseconds where /proc counts ticks.
+        return time.clock_gettime(~self._process.pid << 3 | 2)
+
+    def invoke(self, event: Any) -> Answer:
+        """Hand over an event, and wait until it is answered and the next one asked for.
+
+        Raises:
+            FunctionDiedError: The process did not come so far.
+        """
+        body = json.dumps(event).encode()
+        start = time.perf_counter()
+        self._events.put(body)
+        said = self._wait_for("response", "error")
+        self._wait_for("next")
+        return Answer(json.loads(said.body), said.what == "error", said.at_s - start)
+
+    def _wait_for(self, *whats: str) -> _Said:
+        try:
+            said = self._said.get(timeout=self._timeout_s)
+        except Empty:
+            raise FunctionDiedError(f"{self._code.name}: nothing for {self._timeout_s} s\n{self.log}") from None
+        if said.what not in whats:
+            detail = said.body.decode("utf-8", "replace")
+            raise FunctionDiedError(f"{self._code.name}: expected {whats}, found {said.what} {detail}\n{self.log}")
+        return said
+
+    def _tell_of_its_end(self) -> None:
+        code = self._process.wait()
+        self._said.put(_Said("end", time.perf_counter(), f"with exit code {code}".encode()))
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        said, events, name, timeout_s = self._said, self._events, self._code.name, self._timeout_s
+
+        class Api(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else an answer in two pieces waits 40 ms for an acknowledgement
+            number = 0
+
+            def do_GET(self) -> None:
+                said.put(_Said("next", time.perf_counter()))
+                event = events.get()
+                if not event:
+                    self.close_connection = True
+                    return
+                Api.number += 1
+                self._answer(
+                    200,
+                    event,
+                    {
+                        "Content-Type": "application/json",
+                        "Lambda-Runtime-Aws-Request-Id": f"00000000-0000-0000-0000-{Api.number:012}",
+                        "Lambda-Runtime-Deadline-Ms": str(int((time.time() + timeout_s) * 1000)),
+                        "Lambda-Runtime-Invoked-Function-Arn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}",
+                        "Lambda-Runtime-Trace-Id": "Root=1-00000000-000000000000000000000000;Sampled=0",
+                    },
+                )
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                said.put(_Said(self.path.rsplit("/", 1)[-1], time.perf_counter(), body))
+                self._answer(202, b'{"status":"OK"}')
+
+            def _answer(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+                self.send_response_only(status)
+                for header, value in (headers or {}).items():
+                    self.send_header(header, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Api
