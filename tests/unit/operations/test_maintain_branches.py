@@ -210,7 +210,7 @@ def test_a_branch_that_fails_does_not_keep_the_others() -> None:
 def test_a_held_lease_is_said_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another maintainer may be done by the time the next branch comes, so each tries."""
 
-    def held(*_: object) -> None:
+    def held(*_: object, **_words: object) -> None:
         raise LeaseHeldError("held")
 
     monkeypatch.setattr("lakesweep.execute.spine.acquire", held)
