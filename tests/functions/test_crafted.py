@@ -81,6 +81,16 @@ def test_what_is_no_message(deployed: Deployment, function: str, what: str) -> N
     untouched(deployed, answer)
 
 
+@pytest.mark.parametrize("attributes", [None, "x", [], {"ApproximateReceiveCount": 7}])
+def test_odd_attributes(deployed: Deployment, attributes: object) -> None:
+    """Whatever stands beside a body, the body decides."""
+    event = batch(BODIES["unknown kind"])
+    event["Records"][0]["attributes"] = attributes
+    answer = deployed.invoke("expire", event)
+    assert answer.failed == ["m0"]
+    untouched(deployed, answer)
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_later_version_stays_in_the_queue(deployed: Deployment, function: str) -> None:
     answer = deployed.send(function, {"format_version": 2, "kind": "hint", "table": deployed.location(), "news": 1})

@@ -22,7 +22,6 @@ from typing import Any, Self
 
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
-_API = "/2018-06-01/runtime"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,17 @@
 """Answer a batch of messages: what was taken is gone, what failed comes again, alone."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
+from lakesweep.aws.messages import Hint, Sweep, Work, parse_message
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import MaintenanceError
+from lakesweep.format.json_document import wrong_type
 
+M = TypeVar("M", Hint, Work, Sweep)
 Take = Callable[[str, str], None]
 """Takes the body of a message, and what log lines call it."""
 
@@ -20,8 +23,25 @@ def bodies_of(event: object) -> list[str]:
 
 def comes_again(event: object) -> bool:
     """Tell whether somebody has tried a message of a batch before, and did not end it."""
-    counts = [(record.get("attributes") or {}).get("ApproximateReceiveCount", "1") for record in _records(event)]
-    return any(count != "1" for count in counts)
+    attributes = [record.get("attributes") for record in _records(event)]
+    return any(isinstance(each, dict) and each.get("ApproximateReceiveCount", "1") != "1" for each in attributes)
+
+
+def messages(kind: type[M], work: Callable[[M, str], object]) -> Take:
+    """Return what takes our own messages of one kind, for `answer`.
+
+    Args:
+        kind: `Hint`, `Work` or `Sweep`.
+        work: Called with a message, and what log lines call it.
+    """
+
+    def take(body: str, name: str) -> None:
+        message = parse_message(body, name)
+        if not isinstance(message, kind):
+            raise wrong_type(name, "kind", f"that of a {kind.__name__.lower()}", message.kind)
+        work(message, name)
+
+    return take
 
 
 def answer(runtime: Runtime, event: object, context: Context, take: Take) -> dict[str, Any]:

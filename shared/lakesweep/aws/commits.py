@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from lakesweep.aws.events import CommitHint, hints_of_message
+from lakesweep.aws.events import CommitHint, hints_of_document
 from lakesweep.aws.messages import Hint, is_ours, message_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import FormatError, MaintenanceError
@@ -25,14 +25,15 @@ class Commits:
         """
         self._runtime = runtime
         self._context = context
+        self._hints_in: dict[str, tuple[Hint, ...]] = {}
         self._newest: dict[Branch, Hint] = {}
         self._failed: dict[Branch, MaintenanceError | None] = {}
-        for body in bodies:
+        for body in dict.fromkeys(bodies):
             try:
-                hints = self._hints(body, "message")
+                self._hints_in[body] = self._hints(body, "message")
             except MaintenanceError:
                 continue
-            for hint in hints:
+            for hint in self._hints_in[body]:
                 self._keep_newest(hint)
 
     def take(self, body: str, name: str) -> None:
@@ -45,11 +46,13 @@ class Commits:
         """
         telemetry = self._runtime.telemetry
         telemetry.count("EventsReceived")
-        try:
-            hints = self._hints(body, name)
-        except FormatError:
-            telemetry.count("EventsRejected")
-            raise
+        hints = self._hints_in.get(body)
+        if hints is None:
+            try:
+                hints = self._hints(body, name)  # which fails again, and says so of this message
+            except FormatError:
+                telemetry.count("EventsRejected")
+                raise
         if not hints:
             telemetry.count("EventsIgnored")
         for hint in hints:
@@ -95,7 +98,7 @@ class Commits:
                 raise wrong_type(name, "kind", "hint", message.kind)
             return (message,)
         accounts = self._runtime.settings.accounts
-        return tuple(_as_hint(hint, name, accounts) for hint in hints_of_message(body, name))
+        return tuple(_as_hint(hint, name, accounts) for hint in hints_of_document(document, name))
 
     def _keep_newest(self, hint: Hint) -> None:
         known = self._newest.get((hint.table, hint.branch))

@@ -81,7 +81,12 @@ def hints_of_message(body: str | bytes, name: str) -> tuple[CommitHint, ...]:
         data = body.encode() if isinstance(body, str) else body
     except UnicodeEncodeError as error:
         raise FormatError(f"{name}: expected JSON in UTF-8, found {shorten(str(error))}") from error
-    return tuple(_hints(parse_object(data, name), name, may_wrap=False))
+    return hints_of_document(parse_object(data, name), name)
+
+
+def hints_of_document(document: dict[str, object], name: str) -> tuple[CommitHint, ...]:
+    """Return the hints in the body of one SQS message that is parsed already; see `hints_of_message`."""
+    return tuple(_hints(document, name, may_wrap=False))
 
 
 def hint_of_key(bucket: str, key: str) -> CommitHint | None:

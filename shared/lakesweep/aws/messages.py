@@ -17,8 +17,6 @@ from lakesweep.storage.keys import is_key
 
 MESSAGE_VERSION = 1
 HOP_LIMIT = 16
-MAX_MESSAGE_BYTES = 256 << 10
-"""What SQS takes."""
 _MAX_LOCATION = 2048
 """More than a bucket and a key of S3 can have."""
 

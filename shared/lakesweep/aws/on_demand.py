@@ -110,11 +110,7 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
     # A whole pass also finishes what is begun, which a plan does not show.
     queued = demand.execute and (report.status != "refused" if is_pass else report.status == "planned")
     if queued and not is_pass and report.plan is not None and report.plan.header.needs_confirmation:
-        raise RefusedError(
-            f"plan {plan_id} overrides the table's own retention and takes more data files than it leaves; expected "
-            f'{{"operation": "execute", "plan_id": "{plan_id}", "confirm": "{plan_id}"}} and the table',
-            code="confirmation_needed",
-        )
+        raise _unconfirmed(plan_id)
     if queued:
         runtime.queues.hand_over(Work(table.ref.location, table.ref.branch, plan_id, grace_ms, by_hand=True))
     return {**summary_of(report), **_where(table, plan_id), "run_id": plan_id if queued else None, "queued": queued}
@@ -130,11 +126,7 @@ def _queued(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]
             f"plan {demand.plan_id} is of branch {header.branch}; expected that branch", code="plan_of_another_branch"
         )
     if header.needs_confirmation and demand.confirm != demand.plan_id:
-        raise RefusedError(
-            f"plan {demand.plan_id} overrides the table's own retention and takes more data files than it leaves; "
-            "expected its id again as confirm",
-            code="confirmation_needed",
-        )
+        raise _unconfirmed(demand.plan_id)
     runtime.queues.hand_over(
         Work(
             table.ref.location,
@@ -167,6 +159,14 @@ def _where(table: Table, plan_id: str | None) -> dict[str, object]:
         "plan": area.path(f"plans/{plan_id}/header.json"),
         "report": area.path(f"reports/{plan_id}.json"),
     }
+
+
+def _unconfirmed(plan_id: str | None) -> RefusedError:
+    return RefusedError(
+        f"plan {plan_id} overrides the table's own retention and takes more data files than it leaves; expected "
+        f'{{"operation": "{EXECUTE}", "plan_id": "{plan_id}", "confirm": "{plan_id}", "execute": true}} and the table',
+        code="confirmation_needed",
+    )
 
 
 def _grace_ms(demand: Demand) -> int:

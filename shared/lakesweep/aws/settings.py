@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from lakesweep.errors import UsageError
 from lakesweep.operations.times import parse_span_ms
@@ -14,7 +13,7 @@ MAX_MIN_INTERVAL_MS = 3 * 3_600_000
 """A commit that waits for longer would be handed on too often: 16 times, a quarter of an hour each."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What a deployment allows its functions, and where they find each other."""
 
@@ -40,11 +39,6 @@ class Settings:
         except UsageError:
             return False
         return any(root.contains(place) and (root.path or place.path) for root in self.tables)
-
-    @cached_property
-    def buckets(self) -> frozenset[str]:
-        """Return the buckets in which tables lie."""
-        return frozenset(root.bucket for root in self.tables)
 
 
 def load_settings(environment: Mapping[str, str] | None = None) -> Settings:

@@ -11,7 +11,7 @@ as a whole. Such a plan is not stored: its turn comes when the others are done.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from lakesweep.control.lease import read_lease
+from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.errors import RefusedError
 from lakesweep.model.plan import Action, Delete, Plan
 from lakesweep.model.report import RunReport, Status
@@ -90,21 +90,15 @@ def one_pass(
         listing: The table as it was just listed, when it was.
     """
     after = table
+    steps: tuple[RunReport, ...] = ()
     try:
         asked = _steps(table, arguments, ruling, listing)
         if execute and may_delete(ruling):
             # Before the first step lists the table. The later ones list it anew.
-            leases = [read_lease(require_area(table))]
-            steps = tuple(
-                plan_and_execute(
-                    table,
-                    name,
-                    planner,
-                    lease=leases.pop() if leases else None,
-                    max_actions=arguments.max_actions,
-                )
-                for name, planner in asked
-            )
+            lease: LeaseDocument | None = read_lease(require_area(table))
+            for name, planner in asked:
+                done = plan_and_execute(table, name, planner, lease=lease, max_actions=arguments.max_actions)
+                steps, lease = (*steps, done), None
         else:
             steps, after = _planned(table, asked)
     except RefusedError as error:

@@ -149,6 +149,17 @@ def test_a_table_that_is_looked_at_anew_each_time(options: dict[str, str]) -> No
     assert scene.lag() is not None
 
 
+def test_the_interval_holds_for_every_table() -> None:
+    """Also where the state says nothing else: the next pass within the interval is not made."""
+    scene = Scene(**{"consumer.expiration-time": "1 d"})
+    table = Maintainer(scene.store, control=scene.control, counter=scene.counter).table
+    assert maintain(table, MaintainArguments(min_interval_ms=MINUTE_MS), execute=True).steps
+    scene.now_ms += MINUTE_MS // 2
+    assert maintain(table, MaintainArguments(min_interval_ms=MINUTE_MS), execute=True).steps == ()
+    scene.now_ms += MINUTE_MS
+    assert maintain(table, MaintainArguments(min_interval_ms=MINUTE_MS), execute=True).steps
+
+
 def test_an_observed_table_is_not_planned_for_at_every_commit() -> None:
     scene = Scene()
     scene.now_ms += 600 * MINUTE_MS
