@@ -25,7 +25,7 @@ _numbers = itertools.count()
 def endpoint() -> str:
     """Return the URL of the server, started once per process. It ends with the process."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line per request otherwise
-    server = make_server("127.0.0.1", 0, _app(), threaded=True, request_handler=_Handler)
+    server = make_server("127.0.0.1", 0, _app(), threaded=True, request_handler=QuickHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.port}"
 
@@ -53,7 +53,7 @@ def _app() -> Any:
     return locked
 
 
-class _Handler(MotoRequestHandler):
+class QuickHandler(MotoRequestHandler):
     """Answers in one piece and waits for the next request; that of werkzeug closes the connection."""
 
     disable_nagle_algorithm = True

@@ -50,6 +50,10 @@ class FunctionDiedError(Exception):
     """The process ended, or was too slow, before it did what was waited for."""
 
 
+class FunctionTimedOutError(FunctionDiedError):
+    """It was too slow."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Said:
     """One thing that the process did."""
@@ -58,6 +62,18 @@ class _Said:
     """`next`, `response`, `error` or `end`."""
     at_s: float
     body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """What the process gets for one invocation."""
+
+    body: bytes
+    timeout_s: float
+    trace: str
+
+
+NO_TRACE = "Root=1-00000000-000000000000000000000000;Sampled=0"
 
 
 class LambdaFunction:
@@ -112,7 +128,7 @@ class LambdaFunction:
             **environment,
         }
         self._said: SimpleQueue[_Said] = SimpleQueue()
-        self._events: SimpleQueue[bytes] = SimpleQueue()
+        self._events: SimpleQueue[_Event] = SimpleQueue()
 
     def __enter__(self) -> Self:
         """Start the process, and wait until it asks for its first event.
@@ -145,11 +161,20 @@ class LambdaFunction:
 
     def __exit__(self, *_: object) -> None:
         """End the process."""
-        self._process.kill()
+        self.kill()
         self._process.wait()
-        self._events.put(b"")  # for the thread that waits with its request
+        self._events.put(_Event(b"", 0, ""))  # for the thread that waits with its request
         self._server.shutdown()
         self._server.server_close()
+
+    def kill(self) -> None:
+        """Kill the process, as it stands."""
+        self._process.kill()
+
+    @property
+    def pid(self) -> int:
+        """Return the id of the process."""
+        return self._process.pid
 
     @property
     def log(self) -> str:
@@ -162,24 +187,32 @@ class LambdaFunction:
         # Linux numbers the clock of a process so (clock_getcpuclockid); it counts nanoseconds where /proc counts ticks.
         return time.clock_gettime(~self._process.pid << 3 | 2)
 
-    def invoke(self, event: Any) -> Answer:
+    def invoke(self, event: Any, *, timeout_s: float | None = None, trace: str = NO_TRACE) -> Answer:
         """Hand over an event, and wait until it is answered and the next one asked for.
 
+        Args:
+            event: As JSON.
+            timeout_s: Of this invocation, instead of the function's.
+            trace: The trace header that the invocation belongs to.
+
         Raises:
+            FunctionTimedOutError: It took longer.
             FunctionDiedError: The process did not come so far.
         """
+        timeout_s = timeout_s or self._timeout_s
         body = json.dumps(event).encode()
         start = time.perf_counter()
-        self._events.put(body)
-        said = self._wait_for("response", "error")
+        self._events.put(_Event(body, timeout_s, trace))
+        said = self._wait_for("response", "error", timeout_s=timeout_s)
         self._wait_for("next")
         return Answer(json.loads(said.body), said.what == "error", said.at_s - start)
 
-    def _wait_for(self, *whats: str) -> _Said:
+    def _wait_for(self, *whats: str, timeout_s: float | None = None) -> _Said:
+        timeout_s = timeout_s or self._timeout_s
         try:
-            said = self._said.get(timeout=self._timeout_s)
+            said = self._said.get(timeout=timeout_s)
         except Empty:
-            raise FunctionDiedError(f"{self._code.name}: nothing for {self._timeout_s} s\n{self.log}") from None
+            raise FunctionTimedOutError(f"{self._code.name}: nothing for {timeout_s} s\n{self.log}") from None
         if said.what not in whats:
             detail = said.body.decode("utf-8", "replace")
             raise FunctionDiedError(f"{self._code.name}: expected {whats}, found {said.what} {detail}\n{self.log}")
@@ -190,7 +223,7 @@ class LambdaFunction:
         self._said.put(_Said("end", time.perf_counter(), f"with exit code {code}".encode()))
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
-        said, events, name, timeout_s = self._said, self._events, self._code.name, self._timeout_s
+        said, events, name = self._said, self._events, self._code.name
 
         class Api(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -200,19 +233,19 @@ class LambdaFunction:
             def do_GET(self) -> None:
                 said.put(_Said("next", time.perf_counter()))
                 event = events.get()
-                if not event:
+                if not event.body:
                     self.close_connection = True
                     return
                 Api.number += 1
                 self._answer(
                     200,
-                    event,
+                    event.body,
                     {
                         "Content-Type": "application/json",
                         "Lambda-Runtime-Aws-Request-Id": f"00000000-0000-0000-0000-{Api.number:012}",
-                        "Lambda-Runtime-Deadline-Ms": str(int((time.time() + timeout_s) * 1000)),
+                        "Lambda-Runtime-Deadline-Ms": str(int((time.time() + event.timeout_s) * 1000)),
                         "Lambda-Runtime-Invoked-Function-Arn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}",
-                        "Lambda-Runtime-Trace-Id": "Root=1-00000000-000000000000000000000000;Sampled=0",
+                        "Lambda-Runtime-Trace-Id": event.trace,
                     },
                 )
 

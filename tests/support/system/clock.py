@@ -1,0 +1,66 @@
+"""The time of the running system: it may pass faster than the machine's, and skip what nobody has to wait for."""
+
+import threading
+import time
+from datetime import UTC, datetime
+from email.utils import format_datetime
+
+
+class Clock:
+    """Seconds since the epoch, from now on `speed` times as fast."""
+
+    def __init__(self, speed: float = 1.0) -> None:
+        self.speed = speed
+        self._began_s = time.time()
+        self._zero = time.monotonic()
+        self._skipped_s = 0.0
+        self._lock = threading.Lock()
+
+    def now(self) -> float:
+        """Return the time."""
+        with self._lock:
+            return self._began_s + (time.monotonic() - self._zero) * self.speed + self._skipped_s
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so long by this clock, or until somebody skips the time."""
+        end_s = self.now() + seconds
+        while (left_s := end_s - self.now()) > 0:
+            time.sleep(min(left_s / self.speed, 0.05))
+
+    def skip_to(self, at_s: float) -> None:
+        """Let the time until then be over; earlier times change nothing."""
+        left_s = at_s - self.now()
+        with self._lock:
+            self._skipped_s += max(0.0, left_s)
+
+    def datetime(self) -> datetime:
+        """Return the time as a date in UTC, without its zone."""
+        return datetime.fromtimestamp(self.now(), UTC).replace(tzinfo=None)
+
+    def http_date(self) -> str:
+        """Return the time as a Date header says it, in whole seconds."""
+        return format_datetime(datetime.fromtimestamp(int(self.now()), UTC), usegmt=True)
+
+
+class ManualClock(Clock):
+    """Stands still unless it is told to go on."""
+
+    def __init__(self, now_s: float = 1_700_000_000.0) -> None:
+        super().__init__()
+        self._now_s = now_s
+
+    def now(self) -> float:
+        """Return the time."""
+        return self._now_s
+
+    def advance(self, seconds: float) -> None:
+        """Go on."""
+        self._now_s += seconds
+
+    def sleep(self, seconds: float) -> None:
+        """Go on; nobody waits."""
+        self.advance(seconds)
+
+    def skip_to(self, at_s: float) -> None:
+        """Go on to a time."""
+        self._now_s = max(self._now_s, at_s)

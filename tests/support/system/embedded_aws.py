@@ -1,0 +1,240 @@
+"""The AWS that the functions speak to: moto's S3, and SQS of our own, behind one door that sees every request.
+
+At the door each caller is known by its access key. So a request is logged with who made it, held against the caller's
+role, may be slowed down, refused, or answered to a process that is dead by then. Answers carry the time of the system's
+clock, which is the time that Lakesweep goes by.
+"""
+
+import hashlib
+import json
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Self
+from unittest.mock import patch
+from urllib.parse import parse_qsl
+from uuid import uuid4
+from xml.etree import ElementTree
+
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.moto_server.werkzeug_app import create_backend_app
+from moto.s3.models import s3_backends
+from werkzeug.serving import make_server
+from werkzeug.test import run_wsgi_app
+from werkzeug.wrappers import Response
+
+from tests.support.fault_s3 import QuickHandler
+from tests.support.iam import Role, calls_of
+from tests.support.system.clock import Clock
+from tests.support.system.queue import Queue, SqsError
+
+OUTSIDE = "outside"
+"""The caller whose key nobody was given by the system: a writer, or a test."""
+_CREDENTIAL = re.compile(r"Credential=([^/]+)/")
+_NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
+
+
+@dataclass(slots=True)
+class Request:
+    """One request, as it came to the door."""
+
+    number: int
+    caller: str
+    """The name of an environment of a function, such as `Expire-1`, or `OUTSIDE`."""
+    operation: str
+    """As the API names it, such as `PutObject`."""
+    bucket: str
+    key: str
+    at_s: float
+    """By the system's clock."""
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments by the names of the API, as far as somebody here looks at them."""
+    body: bytes = b""
+    status: int = 0
+
+    @property
+    def function(self) -> str:
+        """Return the logical id of the function that asks."""
+        return self.caller.rpartition("-")[0] or self.caller
+
+
+Before = Callable[[Request], Response | None]
+After = Callable[[Request], None]
+
+
+class EmbeddedAws:
+    """One server on 127.0.0.1. A context manager: it answers inside the block."""
+
+    def __init__(self, clock: Clock, latency_s: float = 0.0) -> None:
+        """Make it.
+
+        Args:
+            clock: Goes into every answer and onto every object.
+            latency_s: Added to each request to S3, in real time.
+        """
+        self.clock = clock
+        self.latency_s = latency_s
+        self.roles: dict[str, Role] = {}
+        """By caller; one without a role may do everything."""
+        self.queues: dict[str, Queue] = {}
+        """By name."""
+        self.log: list[Request] = []
+        self.denied: list[Request] = []
+        self.before: list[Before] = []
+        """Each is shown a request before it is carried out, and may answer it instead."""
+        self.after: list[After] = []
+        """Each is shown a request when it has been carried out, before the caller hears of it."""
+        self._s3 = create_backend_app("s3")
+        # moto looks whether a condition holds and writes in two steps. Real S3 does it in one, so requests queue up here.
+        self._lock = threading.Lock()
+        self._log_lock = threading.Lock()
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Serve."""
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line per request otherwise
+        self._open.enter_context(patch("moto.s3.models.utcnow", self.clock.datetime))
+        self._server = make_server("127.0.0.1", 0, self, threaded=True, request_handler=QuickHandler)
+        self._server.daemon_threads = True
+        self.endpoint = f"http://127.0.0.1:{self._server.port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._open.close()
+
+    @property
+    def buckets(self) -> Any:
+        """Return what moto holds: to fill it and to look at it past the door."""
+        return s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        """Answer one request."""
+        body = environ["wsgi.input"].read()
+        request = self._request(environ, body)
+        if self.latency_s and request.operation != "SendMessage":
+            time.sleep(self.latency_s)
+        answer = next((it for each in self.before if (it := each(request)) is not None), None)
+        if answer is None and not self._is_allowed(request):
+            self.denied.append(request)
+            answer = _refusal(request, 403, "AccessDenied")
+        if answer is None:
+            answer = self._send(request) if request.operation == "SendMessage" else self._ask_s3(environ, body)
+        answer.headers["Date"] = self.clock.http_date()
+        request.status = answer.status_code
+        for each in self.after:
+            each(request)
+        request.body = b""
+        return answer(environ, start_response)
+
+    def _request(self, environ: Mapping[str, Any], body: bytes) -> Request:
+        found = _CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", ""))
+        caller = found[1] if found and found[1] in self.roles else OUTSIDE
+        if environ.get("HTTP_X_AMZ_TARGET") == "AmazonSQS.SendMessage":
+            operation, bucket, key = "SendMessage", "", ""
+            asked: dict[str, Any] = {**json.loads(body), "trace": environ.get("HTTP_X_AMZN_TRACE_ID")}
+        else:
+            path = environ["PATH_INFO"].encode("latin-1").decode()
+            bucket, _, key = path.lstrip("/").partition("/")
+            query = dict(parse_qsl(environ["QUERY_STRING"], keep_blank_values=True))
+            operation = _operation(environ["REQUEST_METHOD"], key, query)
+            asked = _asked(bucket, key, query, environ, operation, body)
+        with self._log_lock:
+            request = Request(len(self.log), caller, operation, bucket, key, self.clock.now(), asked, body)
+            self.log.append(request)
+        return request
+
+    def _is_allowed(self, request: Request) -> bool:
+        role = self.roles.get(request.caller)
+        if role is None:
+            return True
+        service = "sqs" if request.operation == "SendMessage" else "s3"
+        calls = calls_of(service, request.operation, request.asked)
+        # S3 refuses single keys of a DeleteObjects; here the whole request is refused, since none of it should occur.
+        return all(role.decide(call.action, call.resource, call.context) == "allowed" for call in calls)
+
+    def _ask_s3(self, environ: dict[str, Any], body: bytes) -> Response:
+        import io
+
+        environ["wsgi.input"] = io.BytesIO(body)
+        with self._lock:
+            parts, status, headers = run_wsgi_app(self._s3, environ, buffered=True)
+        return Response(b"".join(parts), status, headers)
+
+    def _send(self, request: Request) -> Response:
+        asked = request.asked
+        queue = self.queues.get(asked["QueueUrl"].rpartition("/")[2])
+        body = asked["MessageBody"]
+        try:
+            if queue is None:
+                raise SqsError("AWS.SimpleQueueService.NonExistentQueue")
+            message_id = queue.send(
+                body,
+                delay_s=asked.get("DelaySeconds"),
+                group=asked.get("MessageGroupId"),
+                dedup_id=asked.get("MessageDeduplicationId"),
+                trace=asked["trace"],
+            )
+        except SqsError as error:
+            return Response(json.dumps({"__type": error.code, "message": str(error)}), 400)
+        digest = hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
+        return Response(json.dumps({"MessageId": message_id, "MD5OfMessageBody": digest}), 200)
+
+
+def refusal(request: Request, status: int, code: str) -> Response:
+    """Return an answer of S3 that says no, such as 503 `SlowDown`."""
+    return _refusal(request, status, code)
+
+
+def _refusal(request: Request, status: int, code: str) -> Response:
+    if request.operation == "SendMessage":
+        return Response(json.dumps({"__type": code, "message": code}), status)
+    text = f"<Error><Code>{code}</Code><Message>{code}</Message><RequestId>{uuid4().hex}</RequestId></Error>"
+    return Response("" if request.operation.startswith("Head") else text, status, content_type="application/xml")
+
+
+def _operation(method: str, key: str, query: Mapping[str, str]) -> str:
+    if key:
+        if method == "PUT":
+            return "UploadPart" if "partNumber" in query else "PutObject"
+        if method == "POST":
+            return "CreateMultipartUpload" if "uploads" in query else "CompleteMultipartUpload"
+        return {"GET": "GetObject", "HEAD": "HeadObject", "DELETE": "DeleteObject"}[method]
+    if method == "GET":
+        for name, operation in _OF_BUCKETS.items():
+            if name in query:
+                return operation
+    if method == "POST" and "delete" in query:
+        return "DeleteObjects"
+    return "HeadBucket" if method == "HEAD" else f"{method} bucket"
+
+
+_OF_BUCKETS = {
+    "list-type": "ListObjectsV2",
+    "versions": "ListObjectVersions",
+    "lifecycle": "GetBucketLifecycleConfiguration",
+    "notification": "GetBucketNotificationConfiguration",
+}
+
+
+def _asked(
+    bucket: str, key: str, query: Mapping[str, str], environ: Mapping[str, Any], operation: str, body: bytes
+) -> dict[str, Any]:
+    asked: dict[str, Any] = {"Bucket": bucket}
+    if key:
+        asked["Key"] = key
+    if "HTTP_IF_MATCH" in environ:
+        asked["IfMatch"] = environ["HTTP_IF_MATCH"]
+    names = {"prefix": "Prefix", "delimiter": "Delimiter", "max-keys": "MaxKeys", "versionId": "VersionId"}
+    asked |= {name: query[word] for word, name in names.items() if word in query}
+    if operation == "DeleteObjects":
+        objects = ElementTree.fromstring(body).iter(f"{_NAMESPACE}Object")
+        asked["Delete"] = {"Objects": [{it.tag.removeprefix(_NAMESPACE): it.text for it in each} for each in objects]}
+    return asked

@@ -1,0 +1,214 @@
+"""Lambda's event source mapping: takes messages from one queue to one function.
+
+Messages that the function took are deleted. Those that it names as failed, and all of them when it ends otherwise than
+it should, stay where they are until their visibility timeout is over.
+
+Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS" and "Use Lambda recursive loop detection".
+"""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from tests.support.system.clock import Clock
+from tests.support.system.function import MAX_PAYLOAD_BYTES, DeployedFunction, ThrottledError, new_trace
+from tests.support.system.message import MAX_BODY_BYTES, Message, SqsError
+from tests.support.system.metrics import Metrics
+from tests.support.system.queue import MAX_RECEIVED, Queue
+
+POLL_S = 0.004
+"""Real seconds between two looks at a queue."""
+HOP_LIMIT = 16
+"""Invocations of one function in a chain of requests; then Lambda takes the chain for a loop."""
+_LINEAGE = re.compile(r";?Lineage=([0-9a-zA-Z-]+):(\d+)")
+_SLACK_BYTES = MAX_RECEIVED * 2 * MAX_BODY_BYTES
+"""What one more reception may add to a batch, written as JSON."""
+
+Disturbance = Callable[["SourceMapping", Sequence[Message]], Sequence[Sequence[Message]]]
+"""Says what becomes of messages that were received: batches, each for an invocation of its own."""
+
+
+def undisturbed(_: "SourceMapping", messages: Sequence[Message]) -> Sequence[Sequence[Message]]:
+    """Deliver what was received."""
+    return [messages]
+
+
+class SourceMapping:
+    """One event source of a function, at work in threads of its own between `start` and `stop`."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        function: DeployedFunction,
+        properties: Mapping[str, Any],
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        """Describe it.
+
+        Args:
+            queue: Where messages come from.
+            function: Where they go.
+            properties: Of the event in the rendered template.
+            clock: What the batch window goes by.
+            metrics: Takes what is dropped as a loop.
+        """
+        known = {"Queue", "BatchSize", "MaximumBatchingWindowInSeconds", "FunctionResponseTypes", "ScalingConfig"}
+        assert set(properties) <= known, set(properties) - known
+        self.queue = queue
+        self.function = function
+        self.batch_size = int(properties.get("BatchSize", 10))
+        self.window_s = float(properties.get("MaximumBatchingWindowInSeconds", 0))
+        self.concurrency = int(properties.get("ScalingConfig", {}).get("MaximumConcurrency", 1000))
+        self.disturbance: Disturbance = undisturbed
+        self.most_at_once = 0
+        self._is_partial = "ReportBatchItemFailures" in properties.get("FunctionResponseTypes", ())
+        self._clock = clock
+        self._metrics = metrics
+        self._slots = threading.Semaphore(self.concurrency)
+        self._busy = 0
+        self._window_ends_s: float | None = None
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._paused = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Begin to look at the queue."""
+        self._spawn(self._poll)
+
+    def stop(self) -> None:
+        """Take no more messages, and wait for what is under way."""
+        self._stopping.set()
+        for thread in list(self._threads):
+            thread.join(timeout=60)
+
+    def pause(self, paused: bool = True) -> None:
+        """Stop to take messages, or go on: as the mapping's `Enabled` does."""
+        self._paused.set() if paused else self._paused.clear()
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether an invocation is under way, or about to be."""
+        return self._busy > 0
+
+    def next_change_s(self) -> float | None:
+        """Return when something happens here that time alone brings about, `None` if nothing does."""
+        if self._paused.is_set():
+            return None
+        return self._window_ends_s if self._window_ends_s is not None else self.queue.next_change_s()
+
+    def _poll(self) -> None:
+        while not self._stopping.is_set():
+            if self._paused.is_set() or not self._slots.acquire(timeout=0.05):
+                time.sleep(POLL_S)
+                continue
+            messages = self._gather()
+            if not messages:
+                self._slots.release()
+                time.sleep(POLL_S)
+                continue
+            with self._lock:
+                self._busy += 1
+            try:
+                batches = [batch for batch in self.disturbance(self, messages) if batch]
+                for number, batch in enumerate(batches):
+                    if number:
+                        self._slots.acquire()
+                    self._spawn(self._deliver, batch)
+                if not batches:
+                    self._slots.release()
+            finally:
+                with self._lock:
+                    self._busy -= 1
+
+    def _gather(self) -> list[Message]:
+        """Receive a batch: for as long as the window, until it is full."""
+        messages = self.queue.receive(min(MAX_RECEIVED, self.batch_size))
+        if not messages or not self.window_s:
+            return messages
+        ends_s = self._clock.now() + self.window_s
+        self._window_ends_s = ends_s
+        while (room := self.batch_size - len(messages)) > 0 and self._clock.now() < ends_s:
+            if self._stopping.is_set() or _bytes_of(messages) > MAX_PAYLOAD_BYTES - _SLACK_BYTES:
+                break
+            more = self.queue.receive(min(MAX_RECEIVED, room))
+            messages += more
+            if not more:
+                time.sleep(POLL_S)
+        with self._lock:
+            self._busy += 1  # not idle for a moment between the window and the invocation
+        self._window_ends_s = None
+        with self._lock:
+            self._busy -= 1
+        return messages
+
+    def _spawn(self, target: Callable[..., None], *arguments: Any) -> None:
+        with self._lock:
+            self._busy += target == self._deliver
+            self.most_at_once = max(self.most_at_once, self._busy)
+            self._threads = [each for each in self._threads if each.is_alive()]
+            thread = threading.Thread(target=target, args=arguments, daemon=True)
+            self._threads.append(thread)
+        thread.start()
+
+    def _deliver(self, messages: Sequence[Message]) -> None:
+        try:
+            trace, hops = _trace_of(messages, self.function.function_name)
+            if hops >= HOP_LIMIT and self.function.is_stopped_in_loops:
+                self._drop(messages)
+                return
+            event = {"Records": [message.record(self.queue) for message in messages]}
+            with suppress(ThrottledError):  # the messages come again
+                done = self.function.invoke(event, trace=trace)
+                for message in messages if not done.error else ():
+                    if message.id not in self._failed(done.value, messages):
+                        self._delete(message)
+        finally:
+            with self._lock:
+                self._busy -= 1
+            self._slots.release()
+
+    def _failed(self, answer: Any, messages: Sequence[Message]) -> set[str]:
+        """Return the ids of the messages that stay: all of them when the answer is not what was agreed."""
+        if not self._is_partial or answer is None or answer == {}:
+            return set()
+        every = {message.id for message in messages}
+        items = answer.get("batchItemFailures") if isinstance(answer, dict) else 0
+        if items is None or items == []:
+            return set()
+        if not isinstance(items, list):
+            return every
+        named = {item.get("itemIdentifier") if isinstance(item, dict) else None for item in items}
+        return {str(each) for each in named} if named <= every else every
+
+    def _delete(self, message: Message) -> None:
+        with suppress(SqsError):  # its time was over, so it comes again
+            self.queue.delete(str(message.receipt))
+
+    def _drop(self, messages: Sequence[Message]) -> None:
+        dimensions = {"FunctionName": self.function.function_name}
+        self._metrics.put("AWS/Lambda", "RecursiveInvocationsDropped", dimensions, [1], self._clock.now())
+        for message in messages:
+            if self.queue.dead_letters is not None:
+                dedup_id = message.id if self.queue.fifo else None
+                self.queue.dead_letters.send(message.body, group=message.group, dedup_id=dedup_id)
+            self._delete(message)
+
+
+def _bytes_of(messages: Sequence[Message]) -> int:
+    return sum(len(json.dumps(message.body)) for message in messages)
+
+
+def _trace_of(messages: Sequence[Message], function: str) -> tuple[str, int]:
+    """Return the trace of an invocation for these messages, and how often it went through this function before."""
+    hops, header = 0, new_trace()
+    for message in messages:
+        found = _LINEAGE.search(message.trace or "")
+        if found and found[1] == function and int(found[2]) >= hops:
+            hops, header = int(found[2]), _LINEAGE.sub("", str(message.trace))
+    return f"{header};Lineage={function}:{hops + 1}", hops
