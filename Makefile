@@ -144,9 +144,9 @@ build/versitygw: Makefile
 		go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION) </dev/null
 	@touch $@
 
-.PHONY: system
-system: install versitygw ## Run the storage and system tests against real S3 servers
-	@$(BIN)/python -m pytest tests/conformance tests/system --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+.PHONY: servers
+servers: install versitygw ## Run the storage tests against real S3 servers
+	@$(BIN)/python -m pytest tests/conformance tests/servers --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 .PHONY: differential
 differential: install jars ## Compare with the Java engine on COUNT random tables

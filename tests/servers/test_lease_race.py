@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.tables import snapshots, table_of
 from tests.support.lake import Lake, lake_in, lake_on
 from tests.support.racing import REPOSITORY, Finish, Racers
 from tests.support.reader import read_all
 from tests.support.s3_server import moto_server
 from tests.support.versitygw import shared_versitygw
-from tests.system.tables import snapshots, table_of
 
 RACERS = 16
 ROUNDS = {"local": 4, "moto": 1, "versitygw": 4}

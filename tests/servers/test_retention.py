@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from tests.servers.tables import snapshots, streamed_table, table_of, wide_table
 from tests.support.lake import lake_in, lake_on
 from tests.support.reader import read_all
 from tests.support.s3_server import S3Server
-from tests.system.tables import snapshots, streamed_table, table_of, wide_table
 
 COLD_REQUESTS = 420
 """As in `tests/e2e/test_requests.py`: what S3 is asked does not depend on the server."""

@@ -11,10 +11,10 @@ import pytest
 
 from lakesweep.storage import s3_client
 from lakesweep.storage.s3 import S3Store
+from tests.servers.tables import snapshots, table_of
 from tests.support.lake import Lake, lake_on
 from tests.support.reader import read_all
 from tests.support.versitygw import Versitygw
-from tests.system.tables import snapshots, table_of
 
 COMMITS, KEEP = 12, 3
 AFTER_THE_LEASE_MS = 721_000

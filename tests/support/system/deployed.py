@@ -5,8 +5,8 @@
         table.commit("+F1")
         system.settle()
 
-What it consists of and how it is wired comes from the template. Functions are processes of their own; queues, schedules,
-mappings and the clock are in this one, and so is S3 (moto).
+What it consists of and how it is wired comes from the template. Functions are processes of their own; queues,
+schedules, mappings and the clock are in this one, and so is S3 (moto).
 """
 
 import itertools
@@ -145,7 +145,7 @@ class System:
             function.close()
         self._open.close()
 
-    # --- what is outside -------------------------------------------------------------------------------------------------
+    # --- what is outside ---
 
     def location(self, name: str) -> str:
         """Return where a table lies, by its path below the warehouse."""
@@ -168,7 +168,7 @@ class System:
         assert isinstance(store, S3Store)
         return store
 
-    # --- what happens ----------------------------------------------------------------------------------------------------
+    # --- what happens ---
 
     def invoke(self, function: str, event: Any) -> Invocation:
         """Invoke a function by its logical id, and wait for the answer."""
@@ -255,7 +255,7 @@ class System:
         taken_from = {mapping.queue for mapping in self.mappings.values()}
         return {name: count for name, count in self.backlog().items() if self.queues[name] not in taken_from}
 
-    # --- inside ----------------------------------------------------------------------------------------------------------
+    # --- inside ---
 
     def _deploy(self, name: str) -> DeployedFunction:
         return DeployedFunction(

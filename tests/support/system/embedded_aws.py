@@ -6,6 +6,7 @@ clock, which is the time that Lakesweep goes by.
 """
 
 import hashlib
+import io
 import json
 import logging
 import re
@@ -89,7 +90,7 @@ class EmbeddedAws:
         self.after: list[After] = []
         """Each is shown a request when it has been carried out, before the caller hears of it."""
         self._s3 = create_backend_app("s3")
-        # moto looks whether a condition holds and writes in two steps. Real S3 does it in one, so requests queue up here.
+        # moto looks whether a condition holds and writes in two steps. Real S3 does it in one, so requests queue up.
         self._lock = threading.Lock()
         self._log_lock = threading.Lock()
         self._open = ExitStack()
@@ -161,8 +162,6 @@ class EmbeddedAws:
         return all(role.decide(call.action, call.resource, call.context) == "allowed" for call in calls)
 
     def _ask_s3(self, environ: dict[str, Any], body: bytes) -> Response:
-        import io
-
         environ["wsgi.input"] = io.BytesIO(body)
         with self._lock:
             parts, status, headers = run_wsgi_app(self._s3, environ, buffered=True)
