@@ -94,6 +94,19 @@ build: install ## Build functions and layers into .aws-sam (TARGET_PYTHON=/path/
 	@LAYER_RUNTIME=$(RUNTIME) LAYER_ARCHITECTURE=$(ARCHITECTURE) TARGET_PYTHON="$(TARGET_PYTHON)" $(SAM) build \
 		--parameter-overrides Runtime=$(RUNTIME) Architecture=$(ARCHITECTURE) $(SAM_ARGS)
 
+.PHONY: invoke
+invoke: install ## Run one built function on one event, on this machine: FUNCTION=expire EVENT=events/sqs_expire.json
+	@$(BIN)/python -m tests.system.invoke $(FUNCTION) $(EVENT) $(ARGS)
+
+.PHONY: system
+system: install ## Run the deployed system on this machine: every function, real writers, every row checked (ARGS=--help)
+	@$(BIN)/python -m tests.system $(ARGS)
+
+MINUTES ?= 10
+.PHONY: chaos
+chaos: install ## Run it with every kind of trouble for MINUTES (10); SEED= repeats a run
+	@$(BIN)/python -m tests.system.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 .PHONY: validate
 validate: install ## Lint the template
 	@$(SAM) validate --lint

@@ -1,7 +1,7 @@
 """CloudWatch's alarms, as the template states them.
 
-Only what the template uses is known here. Anything else raises, so that no alarm counts as tested because something of it
-was left out.
+Only what the template uses is known here. Anything else raises, so that no alarm counts as tested because something of
+it was left out.
 """
 
 import operator

@@ -59,6 +59,7 @@ class System:
         latency_s: float = 0.0,
         seed: int = 0,
         parameters: Mapping[str, str] | None = None,
+        takes_messages: bool = True,
         on_end: Callable[[Invocation], None] = lambda _: None,
     ) -> None:
         """Describe it.
@@ -70,21 +71,24 @@ class System:
             latency_s: Added to each request to S3, in real time.
             seed: Of everything here that is left to chance.
             parameters: Of the template, over those that name the buckets.
+            takes_messages: Else its mappings are paused, and functions run only when they are invoked.
             on_end: Is told of every invocation.
         """
         number = f"{os.getpid()}-{next(_numbers)}"
-        self.bucket, self.control_bucket = f"lake-{number}", f"control-{number}"
         named = {
-            "TableBuckets": self.bucket,
-            "TablePrefixes": f"{self.bucket}/{PREFIX}",
-            "ControlBucket": self.control_bucket,
+            "TableBuckets": f"lake-{number}",
+            "TablePrefixes": f"lake-{number}/{PREFIX}",
+            "ControlBucket": f"control-{number}",
             "Mode": mode,
         }
         self.stack: Stack = render({**named, **(parameters or {})})
+        self.bucket: str = self.stack.parameters["TableBuckets"][0]
+        self.control_bucket: str = self.stack.parameters["ControlBucket"]
         self.clock = Clock(speed)
         self.chance = random.Random(seed)
         self.metrics = Metrics()
         self.invocations: list[Invocation] = []
+        self._takes_messages = takes_messages
         self._on_end = on_end
         self._build = build
         self._latency_s = latency_s
@@ -131,6 +135,7 @@ class System:
             for name, properties in self.stack.of_type("AWS::Scheduler::Schedule").items()
         }
         for mapping in self.mappings.values():
+            mapping.pause(not self._takes_messages)
             mapping.start()
         threading.Thread(target=self._go_on, daemon=True).start()
         self.aws.latency_s = self._latency_s

@@ -165,7 +165,7 @@ class EmbeddedAws:
         environ["wsgi.input"] = io.BytesIO(body)
         with self._lock:
             parts, status, headers = run_wsgi_app(self._s3, environ, buffered=True)
-        return Response(b"".join(parts), status, headers)
+        return Response([b"".join(parts)], status, headers)  # a list, else a HEAD's length becomes that of its body
 
     def _send(self, request: Request) -> Response:
         asked = request.asked

@@ -39,11 +39,11 @@ class Metrics:
         for directive in document["_aws"]["CloudWatchMetrics"]:
             for metric in directive["Metrics"]:
                 stated = document.get(metric["Name"])
-                values = stated if isinstance(stated, list) else [stated]
+                values: list[Any] = stated if isinstance(stated, list) else [stated]
                 if not 0 < len(values) <= _MAX_VALUES or not all(type(value) in (int, float) for value in values):
                     raise ValueError(f"metric {metric['Name']}: expected up to {_MAX_VALUES} numbers, found {stated!r}")
                 for names in directive["Dimensions"]:
-                    dimensions = {name: document.get(name) for name in names}
+                    dimensions: dict[str, Any] = {name: document.get(name) for name in names}
                     if not all(isinstance(value, str) for value in dimensions.values()):
                         raise ValueError(f"metric {metric['Name']}: expected text as dimensions, found {dimensions}")
                     self.put(directive["Namespace"], metric["Name"], dimensions, values, default_at_s)

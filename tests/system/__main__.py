@@ -1,0 +1,166 @@
+"""The deployed system at work on this machine: `make system`.
+
+Builds the functions, starts them with everything between them, lets real writers commit for a while, and then reads
+every row again. The last line says what was found; the exit code is 0 only if all of it is right.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from lakesweep.storage.open import StoreSettings
+from tests.support.stack import REGION
+from tests.support.system.build import BuildError, build_here
+from tests.support.system.deployed import PREFIX, System
+from tests.support.system.embedded_aws import OUTSIDE
+from tests.support.system.function import Invocation
+from tests.support.system.timeline import HEADER, Pass, Timeline, as_json
+from tests.support.system.verdict import Verdict, judge
+from tests.support.system.writers import Kind, Writer, WriterError, java_is_missing
+from tests.support.system.written import Assignment, Table
+
+SHAPES: dict[Kind, tuple[str, ...]] = {"pypaimon": ("partitioned", "plain", "keyed"), "java": ("streamed", "vectors")}
+TAG_EVERY = 7
+SWEEP = "rate(5 minutes)"
+_OF_THE_USER = ("AWS_", "BOTO_CONFIG", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the system and return the exit code."""
+    options = _options(arguments)
+    own_environment()
+    say = _nothing if options.json else print
+    began = time.perf_counter()
+    say("Building the functions with sam build, unless that is done", flush=True)
+    try:
+        build = build_here()
+    except BuildError as error:
+        print(f"make system: {error}", file=sys.stderr)
+        return 1
+    say(f"Built after {time.perf_counter() - began:.0f} s, in {build.folder}", flush=True)
+    with ExitStack() as stack:
+        system = System(
+            build,
+            speed=options.speed,
+            latency_s=options.latency / 1000,
+            seed=options.seed,
+            parameters={"SweepSchedule": SWEEP},
+            on_end=lambda done: ended(done),
+        )
+
+        def show(found: Pass) -> None:
+            print((as_json if options.json else Pass.line)(found, timeline.zero_s), flush=True)
+
+        stack.enter_context(system)
+        timeline = Timeline(system, show)
+
+        def ended(done: Invocation) -> None:
+            timeline.ended(done)
+
+        system.run_schedules()
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lakesweep-writers-")))
+        writers = [stack.enter_context(Writer(kind, _work(kind, system, options.seconds), folder)) for kind in _kinds()]
+        say(f"Tables in s3://{system.bucket}/{PREFIX} of {system.aws.endpoint}, timers {options.speed:g} times as fast")
+        try:
+            for writer in writers:
+                writer.wait_ready()
+            say(f"{len(writers)} writers commit for {options.seconds} s. All times in seconds of the system's clock:")
+            say(HEADER, flush=True)
+            for writer in writers:
+                writer.wait_stopped(options.seconds + 120)
+            say("The writers stopped; what still waits comes now, and then a sweep")
+            system.settle()
+            system.tick()
+            system.settle()
+            system.aws.latency_s = 0
+            say("Reading every row of every snapshot and tag again", flush=True)
+            verdict = judge(writers, StoreSettings(endpoint_url=system.aws.endpoint, region=REGION))
+        except (WriterError, TimeoutError) as error:
+            print(f"make system: {error}", file=sys.stderr)
+            return 1
+        problems = [*verdict.problems, *_own_problems(system)]
+        for problem in problems:
+            print(f"wrong: {problem}", file=sys.stderr)
+        print(_summary(system, timeline, verdict, problems))
+    return 1 if problems else 0
+
+
+def own_environment() -> None:
+    """Hide the user's AWS account and proxies from everything in this process, for good."""
+    for name in list(os.environ):
+        if name.upper().startswith(_OF_THE_USER):
+            del os.environ[name]
+    os.environ |= {
+        "AWS_ACCESS_KEY_ID": OUTSIDE,
+        "AWS_SECRET_ACCESS_KEY": OUTSIDE,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make system",
+        description="Run the deployed system on this machine, with real writers, and check every row.",
+        epilog='Examples: make system · make system ARGS="--seconds 20 --speed 30" · make system ARGS=--json',
+    )
+    parser.add_argument("--seconds", type=int, default=60, help="how long the writers commit, in real time (60)")
+    parser.add_argument("--speed", type=float, default=10, help="how many times as fast timers run (10)")
+    parser.add_argument("--latency", type=float, default=0, help="milliseconds added to each request to S3 (0)")
+    parser.add_argument("--seed", type=int, default=0, help="of what is left to chance (0)")
+    parser.add_argument("--json", action="store_true", help="one JSON document a pass instead of the table")
+    return parser.parse_args(arguments)
+
+
+def _kinds() -> Iterator[Kind]:
+    yield "pypaimon"
+    missing = java_is_missing()
+    if missing is None:
+        yield "java"
+    else:
+        print(f"The Java engine does not write: {missing}", file=sys.stderr)
+
+
+def _work(kind: Kind, system: System, seconds: int) -> Assignment:
+    tables = tuple(Table(f"{kind}.{shape}", shape) for shape in SHAPES[kind])
+    warehouse = f"s3://{system.bucket}/{PREFIX}"
+    return Assignment(kind, system.aws.endpoint, warehouse, tables, seconds=seconds, tag_every=TAG_EVERY)
+
+
+def _own_problems(system: System) -> Iterator[str]:
+    """Yield what is wrong with the system itself."""
+    for name, count in system.backlog().items():
+        yield f"queue {name}: {count} messages are left; expected none"
+    for done in system.invocations:
+        if done.error:
+            yield f"{done.caller}: {done.error}: {str(done.value)[:500]}"
+    for request in system.aws.denied[:5]:
+        yield f"{request.caller} may not {request.operation} {request.bucket}/{request.key}"
+    for name, rule in system.rules.items():
+        yield from (f"rule {name}: {error}" for error in rule.errors[:5])
+
+
+def _summary(system: System, timeline: Timeline, verdict: Verdict, problems: Sequence[str]) -> str:
+    commits = sum(map(len, timeline.commits.values()))
+    requests = sum(timeline.requests.values())
+    dead = sum(system.dead_letters().values())
+    return (
+        f"make system: {'FAILED' if problems else 'ok'}: {verdict.rows_verified} rows of {verdict.snapshots_verified} "
+        f"snapshots and tags in {verdict.tables} tables verified, {timeline.deleted} objects deleted after {commits} "
+        f"commits in {len(timeline.passes)} passes with {requests / max(commits, 1):.1f} requests a commit, "
+        f"DLQ depth {dead}, {len(problems)} problems"
+    )
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """Say nothing."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
