@@ -18,7 +18,6 @@ from tests.support.stack import REGION
 from tests.support.system.build import BuildError, build_here
 from tests.support.system.deployed import PREFIX, System
 from tests.support.system.embedded_aws import OUTSIDE
-from tests.support.system.function import Invocation
 from tests.support.system.timeline import HEADER, Pass, Timeline, as_json
 from tests.support.system.verdict import Verdict, judge
 from tests.support.system.writers import Kind, Writer, WriterError, java_is_missing
@@ -50,7 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             latency_s=options.latency / 1000,
             seed=options.seed,
             parameters={"SweepSchedule": SWEEP},
-            on_end=lambda done: ended(done),
         )
 
         def show(found: Pass) -> None:
@@ -58,10 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         stack.enter_context(system)
         timeline = Timeline(system, show)
-
-        def ended(done: Invocation) -> None:
-            timeline.ended(done)
-
         system.run_schedules()
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lakesweep-writers-")))
         writers = [stack.enter_context(Writer(kind, _work(kind, system, options.seconds), folder)) for kind in _kinds()]

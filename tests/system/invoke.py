@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.support.stack import ACCOUNT
 from tests.support.system.build import BuildError, build_here
+from tests.support.system.clock import Clock
 from tests.support.system.deployed import PREFIX, System
 from tests.support.system.queue import Queue
 from tests.system.__main__ import own_environment
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for table in TABLES:
             _write(system, table)
         if name in system.mappings and "Records" not in event:
-            event = _batch(event, system.mappings[name].queue)
+            event = _batch(event, system.mappings[name].queue, system.clock)
         waiting = {queue: len(queue.messages()) for queue in system.queues.values()}
         done = system.invoke(name, event)
         for line in done.lines:
@@ -78,9 +79,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         epilog="Example: make invoke FUNCTION=on_demand EVENT=events/on_demand_maintain.json ARGS='--mode observe'",
     )
     parser.add_argument("function", help="its folder below functions/, or its logical id in the template")
-    parser.add_argument(
-        "event", help="a file; what is not a batch of messages becomes one where the function takes them"
-    )
+    parser.add_argument("event", help="a file; becomes a batch of one message unless it is a batch")
     parser.add_argument("--mode", choices=("observe", "delete"), default="delete", help="of the deployment (delete)")
     parser.add_argument("--bucket", default="lake", help="the bucket that the event names (lake)")
     return parser.parse_args(arguments)
@@ -97,10 +96,11 @@ def _write(system: System, table: str) -> None:
     builder.hint("LATEST", COMMITS)
 
 
-def _batch(body: Mapping[str, Any], queue: Queue) -> dict[str, Any]:
-    text = json.dumps(body)
-    queue.send(text, **({"group": "event", "dedup_id": "event"} if queue.fifo else {}))
-    return {"Records": [message.record(queue) for message in queue.receive(1)]}
+def _batch(body: Mapping[str, Any], queue: Queue, clock: Clock) -> dict[str, Any]:
+    """Return a message as the function gets it from its queue, past the queue itself."""
+    own = Queue(queue.name, queue.arn, {"FifoQueue": queue.fifo}, clock)
+    own.send(json.dumps(body), **({"group": "event", "dedup_id": "event"} if queue.fifo else {}))
+    return {"Records": [message.record(own) for message in own.receive(1)]}
 
 
 if __name__ == "__main__":

@@ -60,7 +60,6 @@ class System:
         seed: int = 0,
         parameters: Mapping[str, str] | None = None,
         takes_messages: bool = True,
-        on_end: Callable[[Invocation], None] = lambda _: None,
     ) -> None:
         """Describe it.
 
@@ -72,7 +71,6 @@ class System:
             seed: Of everything here that is left to chance.
             parameters: Of the template, over those that name the buckets.
             takes_messages: Else its mappings are paused, and functions run only when they are invoked.
-            on_end: Is told of every invocation.
         """
         number = f"{os.getpid()}-{next(_numbers)}"
         named = {
@@ -88,8 +86,9 @@ class System:
         self.chance = random.Random(seed)
         self.metrics = Metrics()
         self.invocations: list[Invocation] = []
+        self.listeners: list[Callable[[Invocation], None]] = []
+        """Are told of every invocation that ended."""
         self._takes_messages = takes_messages
-        self._on_end = on_end
         self._build = build
         self._latency_s = latency_s
         self._open = ExitStack()
@@ -277,7 +276,8 @@ class System:
     def _ended(self, done: Invocation) -> None:
         with self._lock:
             self.invocations.append(done)
-        self._on_end(done)
+        for listener in self.listeners:
+            listener(done)
 
     def _invoke_later(self, function: str, event: Any) -> None:
         try:

@@ -40,10 +40,10 @@ class Pass:
 
 
 class Timeline:
-    """Watches a system: `ended` is told of every invocation, and answers with a pass if it was one."""
+    """Watches a system from now on."""
 
     def __init__(self, system: System, on_pass: Callable[[Pass], None] = lambda _: None) -> None:
-        """Begin to watch."""
+        """Begin to watch; `on_pass` is told of each pass when it ends."""
         self.passes: list[Pass] = []
         self.commits: dict[str, list[tuple[float, int]]] = {}
         """Table -> time and id of its commits."""
@@ -57,9 +57,9 @@ class Timeline:
         self._sorted_s: list[float] = []
         self._deleted_by: dict[str, tuple[int, float]] = {}
         system.aws.after.append(self._note)
+        system.listeners.append(self._ended)
 
-    def ended(self, done: Invocation) -> None:
-        """Take an invocation that ended."""
+    def _ended(self, done: Invocation) -> None:
         if done.function == "OnSnapshotWritten":
             self._sorted_s.append(done.at_s)
         if done.function not in _MAINTAIN:
