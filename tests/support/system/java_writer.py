@@ -92,14 +92,14 @@ class Java:
     def _change(self, table: Table, number: int) -> int | None:
         """Make one commit, and return the latest snapshot's id."""
         name = table.name
-        if number % 4 == 0:
+        if number % 3 == 0:
             compacted: int | None = self._engine("compact", table=name, options=_KEEPING)
             return compacted
-        if table.shape == "vectors" and number % 4 == 3:
+        if table.shape == "vectors" and number % 3 == 2:
             deleted: int | None = self._engine("dv_delete", table=name, n=3)
             return deleted
         keyed = table.shape != "vectors"
-        more: dict[str, Any] = {"deletes": 0.1} if keyed else {"overwrite": {}} if number % 6 == 0 else {}
+        more: dict[str, Any] = {"deletes": 0.1} if keyed else {"overwrite": {}} if number % 6 == 4 else {}
         ids = self._engine("write", table=name, n=ROWS, seed=number, keys=[0, KEYS], **more)
         return int(ids[-1])
 

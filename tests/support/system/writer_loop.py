@@ -11,7 +11,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol
 
@@ -72,16 +72,21 @@ def run(make_engine: Callable[[Assignment], Engine]) -> None:
     assignment = Assignment.from_json(json.loads(sys.argv[1]))
     engine = make_engine(assignment)
     try:
-        _Loop(assignment, engine, lambda line: print(json.dumps(line), file=out, flush=True)).run()
+        Loop(assignment, engine, lambda line: print(json.dumps(line), file=out, flush=True), sys.stdin).run()
     finally:
         engine.close()
 
 
-class _Loop:
-    def __init__(self, assignment: Assignment, engine: Engine, say: Callable[[dict[str, Any]], None]) -> None:
+class Loop:
+    """One engine at work; `say` gets what would be printed, `lines` are what would be standard input."""
+
+    def __init__(
+        self, assignment: Assignment, engine: Engine, say: Callable[[dict[str, Any]], object], lines: Iterable[str]
+    ) -> None:
         self._assignment = assignment
         self._engine = engine
         self._say = say
+        self._input = lines
         self._by_name = {table.name: table for table in assignment.tables}
         self._active = list(assignment.tables)
         self._made = dict.fromkeys(self._by_name, 0)
@@ -92,6 +97,7 @@ class _Loop:
         self._ended = False
 
     def run(self) -> None:
+        """Make the tables, commit to them in turn, and answer until the input ends."""
         for table in self._active:
             self._engine.create(table)
         threading.Thread(target=self._listen, daemon=True).start()
@@ -102,7 +108,7 @@ class _Loop:
             self._obey(None)
 
     def _listen(self) -> None:
-        for line in sys.stdin:
+        for line in self._input:
             self._lines.put(line)
         self._lines.put(None)
 

@@ -163,6 +163,11 @@ class Writer:
         if self.exit_code is not None:
             raise WriterError(f"writer {self.name} ended: {self._said()}")
 
+    @property
+    def stopped(self) -> bool:
+        """Tell whether it makes no more commits."""
+        return self._stopped.is_set()
+
     def stop(self) -> None:
         """Let it end the commit that it is at, and make no other. It can still read.
 
