@@ -1,7 +1,5 @@
 """What `sam build` makes: small layers that hold all that the functions import, and nothing that is not in the lock."""
 
-import os
-import platform
 import re
 import shutil
 import subprocess
@@ -10,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.stack import TEMPLATE, render
+from tests.support.stack import render
+from tests.support.system.build import ARCHITECTURE, REPOSITORY, RUNTIME, sam_build
 
-REPOSITORY = TEMPLATE.parent
-RUNTIME = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-ARCHITECTURE = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
 MAX_BYTES = 40 << 20
 """Both layers, unpacked."""
 FOLDERS = {
@@ -34,41 +30,6 @@ for name in names:
     importlib.import_module(name)
 print(len(names))
 """
-
-
-def sam_build(folder: Path, *arguments: str, runtime: str, architecture: str) -> Path:
-    """Build as `make build` does, and return where."""
-    sam = Path(sys.executable).parent / "sam"
-    if not sam.exists():
-        pytest.skip("sam is not installed (extra `deploy`)")
-    environment = {
-        **os.environ,
-        "PATH": f"{sam.parent}:{os.environ['PATH']}",
-        "SAM_CLI_TELEMETRY": "0",
-        "LAYER_RUNTIME": runtime,
-        "LAYER_ARCHITECTURE": architecture,
-        "TARGET_PYTHON": sys.executable,
-    }
-    done = subprocess.run(
-        [
-            sam,
-            "build",
-            *arguments,
-            "--template-file",
-            TEMPLATE,
-            "--build-dir",
-            folder / "build",
-            "--parameter-overrides",
-        ]
-        + [f"Runtime={runtime}", f"Architecture={architecture}"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "build"
 
 
 def files_of(*folders: Path) -> list[Path]:

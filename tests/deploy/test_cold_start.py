@@ -2,15 +2,14 @@
 
 import json
 import re
-import subprocess
-import venv
 from pathlib import Path
 
 import pytest
 
-from tests.deploy.test_build import ARCHITECTURE, FOLDERS, REPOSITORY, RUNTIME, sam_build
+from tests.deploy.test_build import FOLDERS
 from tests.functions.deployment import Deployment
 from tests.support.lambda_runtime import LambdaFunction
+from tests.support.system.build import REPOSITORY, build_here
 
 NOT_AT_INIT = {"pyarrow", "pydantic", "boto3", "urllib3"}
 """What a start must not wait for, since AWS is asked nothing yet. (`botocore` itself is where Powertools registers.)"""
@@ -21,23 +20,6 @@ EVENTS = {
     "Sweep": "sqs_sweep",
     "OnDemand": "on_demand_expire_snapshots",
 }
-
-
-def lambda_python(folder: Path) -> Path:
-    """Make a Python as Lambda has it, with awslambdaric and boto3 alone; skip the test where they cannot be had."""
-    venv.create(folder, with_pip=True)
-    python = folder / "bin" / "python"
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--retries", "1"]
-    lock = REPOSITORY / "requirements" / "lambda.txt"
-    done = subprocess.run(
-        [*pip, "--only-binary", ":all:", "--require-hashes", "--no-deps", "-r", lock],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        pytest.skip(f"Lambda's runtime client cannot be installed: {done.stderr.strip().splitlines()[-1:]}")
-    return python
 
 
 def event_of(name: str, bucket: str) -> object:
@@ -53,9 +35,7 @@ def imported(log: str) -> set[str]:
 
 @pytest.mark.slow
 def test_every_function_starts_light_and_answers(tmp_path: Path) -> None:
-    python = lambda_python(tmp_path / "python")
-    built = sam_build(tmp_path, runtime=RUNTIME, architecture=ARCHITECTURE)
-    layers = [built / "BaseLayer", built / "PackageLayer"]
+    build = build_here()
     lake = Deployment(extra={"LAKESWEEP_ACCOUNTS": ""})  # whatever account the files name
     for name in ("sales.db/orders", "sales.db/customers"):
         lake.table(name)
@@ -64,7 +44,9 @@ def test_every_function_starts_light_and_answers(tmp_path: Path) -> None:
     for function, event in EVENTS.items():
         environment = lake.environment_of(FOLDERS[function])
         log = tmp_path / f"{function}.log"
-        with LambdaFunction(python, built / function, layers, environment, log, options=["-Ximporttime"]) as running:
+        with LambdaFunction(
+            build.python, build.code(function), build.layers, environment, log, options=["-Ximporttime"]
+        ) as running:
             answer = running.invoke(event_of(event, lake.bucket))
 
             at_init, in_all = imported(running.init.log), imported(running.log)

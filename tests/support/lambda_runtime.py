@@ -111,6 +111,7 @@ class LambdaFunction:
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "LANG": "en_US.UTF-8",
             "TZ": ":UTC",
+            "PYTHONDONTWRITEBYTECODE": "1",  # Lambda's disk is read-only there
             "PYTHONPATH": ":".join([str(code), *(f"{layer}/python" for layer in layers)]),
             "LAMBDA_TASK_ROOT": str(code),
             "_HANDLER": "app.handler",

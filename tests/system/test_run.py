@@ -1,0 +1,69 @@
+"""`make system` and `make invoke`, as they are called: the last line, the exit code, and what they say of nonsense."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.system.build import REPOSITORY
+from tests.support.system.verdict import Verdict
+from tests.system import __main__ as command
+
+
+def call(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.slow
+def test_the_system_runs_and_every_row_is_there() -> None:
+    done = call("tests.system", "--seconds", "8", "--speed", "20")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    found = re.fullmatch(
+        r"make system: ok: (\d+) rows of (\d+) snapshots and tags in (\d+) tables verified, (\d+) objects deleted "
+        r"after (\d+) commits in (\d+) passes with [\d.]+ requests a commit, DLQ depth 0, 0 problems",
+        lines[-1],
+    )
+    assert found is not None, lines[-1]
+    rows, snapshots, tables, deleted, commits, passes = map(int, found.groups())
+    assert rows > snapshots >= tables >= 3
+    assert deleted > 0
+    assert commits > passes > 0
+    assert any(re.match(r"pypaimon\.db/plain +\d+ .*Expire$", line) for line in lines), done.stdout
+
+
+@pytest.mark.slow
+def test_what_is_wrong_ends_it_with_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "judge", lambda *_: Verdict(problems=("a row is gone",)))
+    monkeypatch.setattr(command, "java_is_missing", lambda: "left out")
+    monkeypatch.setattr(command, "own_environment", lambda: None)  # the tests' own is as empty
+    assert command.main(["--seconds", "1", "--speed", "50", "--json"]) == 1
+    said = capsys.readouterr()
+    assert said.err.splitlines() == ["The Java engine does not write: left out", "wrong: a row is gone"]
+    *passes, last = said.out.splitlines()
+    assert last.startswith("make system: FAILED: 0 rows of 0 snapshots and tags in 0 tables verified, ")
+    assert {"table", "commit", "objects", "commit_s", "event_s", "end_s"} <= set(json.loads(passes[0]))
+
+
+def test_one_function_runs_on_one_event() -> None:
+    done = call("tests.system.invoke", "expire", "events/sqs_expire.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "  DeleteObjects 200 lake" in done.stdout
+    assert done.stdout.endswith('{\n "batchItemFailures": []\n}\n')
+    failed = call("tests.system.invoke", "on_snapshot_written", "events/sqs_commits_poison.json")
+    assert failed.returncode == 1
+    assert json.loads(failed.stdout[failed.stdout.rindex("\n{\n") :])["batchItemFailures"] != []
+
+
+@pytest.mark.parametrize("arguments", [("nobody", "events/sqs_expire.json"), ("expire", "events/none.json")])
+def test_nonsense_is_named(arguments: tuple[str, str]) -> None:
+    done = call("tests.system.invoke", *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("make invoke: ")
+    assert len(done.stderr.splitlines()) == 1
