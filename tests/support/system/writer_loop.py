@@ -11,7 +11,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol
 
@@ -19,6 +19,8 @@ from tests.support.system.written import Assignment, Commit, Failure, Table, Tag
 
 BREATH_S = 0.2
 """After a commit that failed."""
+LEAVE_S = 15.0
+"""After the end of the input, at the latest."""
 LAST_TRIES = 10
 """To find out what came of a failed commit, before the writer says that it stopped."""
 
@@ -72,9 +74,17 @@ def run(make_engine: Callable[[Assignment], Engine]) -> None:
     assignment = Assignment.from_json(json.loads(sys.argv[1]))
     engine = make_engine(assignment)
     try:
-        Loop(assignment, engine, lambda line: print(json.dumps(line), file=out, flush=True), sys.stdin).run()
+        Loop(assignment, engine, lambda line: print(json.dumps(line), file=out, flush=True), _input()).run()
     finally:
         engine.close()
+
+
+def _input() -> Iterator[str]:
+    yield from sys.stdin
+    # An engine goes on for long with a server that has died together with whoever started this process.
+    leave = threading.Timer(LEAVE_S, os._exit, (1,))
+    leave.daemon = True
+    leave.start()
 
 
 class Loop:
