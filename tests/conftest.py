@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support.summaries import calls_broken, tables_compared
+from tests.support.summaries import calls_broken, system_measured, tables_compared
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -73,4 +73,5 @@ def engine_classpath() -> str:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what tests recorded."""
     calls_broken(terminalreporter)
+    system_measured(terminalreporter)
     tables_compared(terminalreporter)

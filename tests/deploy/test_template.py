@@ -1,6 +1,7 @@
 """What the template has to say that linters let pass, each proven to be noticed by a template that breaks it."""
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from tests.support.iam import role_of
 from tests.support.stack import TEMPLATE, Stack, load_template, render
 
@@ -17,6 +19,10 @@ FUNCTIONS = "AWS::Serverless::Function"
 QUEUES = "AWS::SQS::Queue"
 ALARMS = "AWS::CloudWatch::Alarm"
 
+RECOVERED_WITHIN_S = {"Expire": 780, "ExecuteBatch": 5460}
+"""From the death of a worker to the end of what it had begun, when nothing else happens to its table."""
+PASS_S = 60
+"""Of it for the work itself."""
 SHARED_VARIABLES = {
     "LAKESWEEP_TABLES",
     "LAKESWEEP_CONTROL",
@@ -89,6 +95,16 @@ def visibility(stack: Stack) -> Iterator[str]:
             yield f"{name}: its queue shows messages again after {queue['VisibilityTimeout']} s"
         if queue["VisibilityTimeout"] > 43200:
             yield f"{name}: more than SQS allows"
+
+
+def recovery(stack: Stack) -> Iterator[str]:
+    """A killed worker's message finds the lease free, and comes back in time for what docs/operations.md promises."""
+    for name, _, queue in mappings(stack):
+        hidden_s, runs_s = queue["VisibilityTimeout"], stack.function(name)["Timeout"]
+        if name in RECOVERED_WITHIN_S and hidden_s < runs_s + (LEASE_MS + DELETE_MARGIN_MS) / 1000:
+            yield f"{name}: its message may come back after {hidden_s} s and find the lease of a dead worker"
+        if hidden_s + PASS_S > RECOVERED_WITHIN_S.get(name, math.inf):
+            yield f"{name}: a killed worker's message comes back after {hidden_s} s"
 
 
 def event_sources(stack: Stack) -> Iterator[str]:
@@ -291,6 +307,7 @@ def queue_policies(stack: Stack) -> Iterator[str]:
 RULES: list[Callable[[Stack], Iterator[str]]] = [
     limits_of_lambda,
     visibility,
+    recovery,
     event_sources,
     dead_letters,
     schedules,
@@ -339,6 +356,10 @@ BROKEN: list[tuple[Callable[[Stack], Iterator[str]], str, Any, str]] = [
     (limits_of_lambda, "Expire.Properties.MemorySize", 99999, "memory of 99999"),
     (visibility, "ExpireQueue.Properties.VisibilityTimeout", 719, "after 719 s"),
     (visibility, "CommitsQueue.Properties.VisibilityTimeout", 360, "after 360 s"),
+    (recovery, "ExpireQueue.Properties.VisibilityTimeout", 719, "find the lease"),
+    (recovery, "Expire.Properties.Timeout", 121, "find the lease"),
+    (recovery, "ExpireQueue.Properties.VisibilityTimeout", 721, "comes back after 721 s"),
+    (recovery, "ExecuteQueue.Properties.VisibilityTimeout", 6000, "comes back after 6000 s"),
     (event_sources, "Expire.Properties.Events.Hints.Properties.MaximumBatchingWindowInSeconds", 5, "no batch window"),
     (
         event_sources,

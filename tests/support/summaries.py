@@ -28,6 +28,15 @@ def calls_broken(reporter: pytest.TerminalReporter) -> None:
             reporter.write_line(line)
 
 
+def system_measured(reporter: pytest.TerminalReporter) -> None:
+    """Print what tests of the running system measured."""
+    lines = [str(value) for _, value in recorded(reporter, "system", "passed", "failed")]
+    if lines:
+        reporter.section("the running system")
+        for line in lines:
+            reporter.write_line(line)
+
+
 def tables_compared(reporter: pytest.TerminalReporter) -> None:
     """Say what was compared: a green run over empty tables would prove nothing."""
     verdicts = [value for _, value in recorded(reporter, "verdict", "passed", "failed")]

@@ -22,9 +22,11 @@ from lakesweep.errors import (
     StorageError,
 )
 
-LEASE_MS = 600_000
-"""How long a lease holds unless it is renewed. Below the queue's visibility timeout of the deployed workers (720 s), so
-that a killed worker's message finds the lease free when it comes back."""
+LEASE_MS = 480_000
+"""How long a lease holds unless it is renewed. A killed worker's message has to find the lease free when it comes back,
+720 s after it was received (the visibility timeout of `expire`). The worker took the lease within the 120 s that it may
+run, and a successor waits for `DELETE_MARGIN_MS` after the end: 120 + 480 + 120 s. One more second, and the message is
+sent away again to wait for a minute or more."""
 DELETE_MARGIN_MS = 120_000
 """The longest that one batch of deletes may take with all retries of its requests."""
 _NAME = "lease.json"

@@ -12,8 +12,8 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 from unittest.mock import patch
@@ -115,6 +115,12 @@ class EmbeddedAws:
     def buckets(self) -> Any:
         """Return what moto holds: to fill it and to look at it past the door."""
         return s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+
+    @contextmanager
+    def alone(self) -> Iterator[Any]:
+        """Give what moto holds, while no request is carried out there."""
+        with self._lock:
+            yield self.buckets
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Answer one request."""
