@@ -14,6 +14,7 @@ import json
 import os
 import random
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -45,6 +46,7 @@ MAX_ASYNC_BYTES = 256 << 10
 ASYNC_RETRIES_S = (60.0, 120.0)
 """How long Lambda waits before it tries such an event again ("Error handling for asynchronous invocation")."""
 OBSERVED_EVERY_S = 60.0
+SWITCH_S = 0.0005
 _numbers = itertools.count(1)
 
 
@@ -102,6 +104,9 @@ class System:
         """Deploy, and begin to work."""
         self._folder = Path(tempfile.mkdtemp(prefix="lakesweep-system-"))
         self._open.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        # Many threads here do a little each. One that waits for its turn would wait for 5 ms, as long as a request takes.
+        self._open.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(SWITCH_S)
         self.aws = self._open.enter_context(EmbeddedAws(self.clock))
         self.s3 = boto3.client(
             "s3",

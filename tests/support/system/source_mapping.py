@@ -71,6 +71,7 @@ class SourceMapping:
         self._metrics = metrics
         self._slots = threading.Semaphore(self.concurrency)
         self._busy = 0
+        self._delivering = 0
         self._window_ends_s: float | None = None
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -149,8 +150,10 @@ class SourceMapping:
 
     def _spawn(self, target: Callable[..., None], *arguments: Any) -> None:
         with self._lock:
-            self._busy += target == self._deliver
-            self.most_at_once = max(self.most_at_once, self._busy)
+            if target == self._deliver:
+                self._busy += 1
+                self._delivering += 1
+                self.most_at_once = max(self.most_at_once, self._delivering)
             self._threads = [each for each in self._threads if each.is_alive()]
             thread = threading.Thread(target=target, args=arguments, daemon=True)
             self._threads.append(thread)
@@ -171,6 +174,7 @@ class SourceMapping:
         finally:
             with self._lock:
                 self._busy -= 1
+                self._delivering -= 1
             self._slots.release()
 
     def _failed(self, answer: Any, messages: Sequence[Message]) -> set[str]:
