@@ -21,8 +21,8 @@ RECOVERED_WITHIN_S = 13 * 60
 EXECUTOR_RECOVERED_WITHIN_S = 91 * 60
 """Its message stays hidden for six times the quarter of an hour that it may run."""
 NEXT_PASS_WITHIN_S = 20 * 60
-"""The lease of a dead worker has ended ten minutes after its last renewal. A commit's hint finds it held until then, and
-waits for one, two, four and eight minutes in turn, so for at most as long again."""
+"""The lease of a dead worker has ended ten minutes after its last renewal. A commit's hint finds it held until then,
+and waits for one, two, four and eight minutes in turn, so for at most as long again."""
 OPTIONS = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.time-retained": "1 h"}
 COMMITS = 8
 KEPT = (7, 8)
