@@ -45,6 +45,10 @@ MAX_ASYNC_BYTES = 256 << 10
 """Of an event that nobody waits for; Lambda takes 1 MB since 2025, and what fits here fits there."""
 ASYNC_RETRIES_S = (60.0, 120.0)
 """How long Lambda waits before it tries such an event again ("Error handling for asynchronous invocation")."""
+MAX_ASYNC_AGE_S = 6 * 3600.0
+"""So long it waits for concurrency. Attempts that found none do not count."""
+THROTTLED_WAITS_S = (1.0, 300.0)
+"""Between two of those: at first, and at most."""
 OBSERVED_EVERY_S = 60.0
 SWITCH_S = 0.0005
 _numbers = itertools.count(1)
@@ -122,21 +126,22 @@ class System:
         )
         self.queues: dict[str, Queue] = queues_of(self.stack, self.clock)
         self.aws.queues = {queue.name: queue for queue in self.queues.values()}
-        by_arn = {queue.arn: queue for queue in self.queues.values()}
+        self.queues_by_arn = {queue.arn: queue for queue in self.queues.values()}
+        """As EventBridge finds them: one that is taken out is gone for it."""
         self.functions = {name: self._deploy(name) for name in self.stack.of_type("AWS::Serverless::Function")}
         self.mappings = {}
         for name, function in self.functions.items():
             for event in self.stack.function(name).get("Events", {}).values():
                 assert event["Type"] == "SQS", event["Type"]
                 properties = event["Properties"]
-                queue = by_arn[properties["Queue"]]
+                queue = self.queues_by_arn[properties["Queue"]]
                 self.mappings[name] = SourceMapping(queue, function, properties, self.clock, self.metrics)
         self.rules = {}
         for name, properties in self.stack.of_type("AWS::Events::Rule").items():
-            self.rules[name] = EventRule(f"{self.bucket}-{name}", properties, by_arn, self.clock)
+            self.rules[name] = EventRule(f"{self.bucket}-{name}", properties, self.queues_by_arn, self.clock)
             self._open.callback(self.rules[name].close)
         self.schedules = {
-            name: Schedule(properties, by_arn, self.clock, self.chance)
+            name: Schedule(properties, self.queues_by_arn, self.clock, self.chance)
             for name, properties in self.stack.of_type("AWS::Scheduler::Schedule").items()
         }
         for mapping in self.mappings.values():
@@ -290,17 +295,26 @@ class System:
             listener(done)
 
     def _invoke_later(self, function: str, event: Any) -> None:
+        end_s = self.clock.now() + MAX_ASYNC_AGE_S
         try:
             for wait_s in (0.0, *ASYNC_RETRIES_S):
                 self.clock.sleep(wait_s)
-                try:
-                    if not self.functions[function].invoke(event).error:
-                        return
-                except ThrottledError:
-                    continue
+                done = self._invoke_when_free(function, event, end_s)
+                if done is None or not done.error:
+                    return
         finally:
             with self._lock:
                 self._pending -= 1
+
+    def _invoke_when_free(self, function: str, event: Any, end_s: float) -> Invocation | None:
+        wait_s, most_s = THROTTLED_WAITS_S
+        while self.clock.now() < end_s:
+            try:
+                return self.functions[function].invoke(event)
+            except ThrottledError:
+                self.clock.sleep(wait_s)
+                wait_s = min(2 * wait_s, most_s)
+        return None
 
     def _is_busy(self) -> bool:
         return bool(self._pending) or any(mapping.is_busy for mapping in self.mappings.values())

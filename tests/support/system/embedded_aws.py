@@ -179,7 +179,7 @@ class EmbeddedAws:
         body = asked["MessageBody"]
         try:
             if queue is None:
-                raise SqsError("AWS.SimpleQueueService.NonExistentQueue")
+                raise SqsError("AWS.SimpleQueueService.NonExistentQueue", asked["QueueUrl"])
             message_id = queue.send(
                 body,
                 delay_s=asked.get("DelaySeconds"),

@@ -25,19 +25,23 @@ OnDelivery = Callable[[dict[str, Any]], bool]
 
 
 def deliver(body: str, target: Mapping[str, Any], queues: Mapping[str, Queue]) -> None:
-    """Send to a target, and where that fails to its dead letters, with what EventBridge says of the failure.
+    """Send to a target, and where that cannot be, to its dead letters.
+
+    A queue that is gone or refuses is not asked again: so it is for what another attempt would not change.
 
     Args:
         body: What is sent.
         target: Of a rule or a schedule, with ARNs.
-        queues: By ARN.
+        queues: By ARN. What is not among them does not exist.
     """
     try:
+        if target["Arn"] not in queues:
+            raise SqsError("AWS.SimpleQueueService.NonExistentQueue", target["Arn"])
         queues[target["Arn"]].send(body)
-    except SqsError as error:
+    except SqsError:
         dead = target.get("DeadLetterConfig", {}).get("Arn")
         if dead is not None:
-            queues[dead].send(json.dumps({"error": error.code, "event": body}))
+            queues[dead].send(body)
 
 
 class EventRule:

@@ -24,7 +24,7 @@ POLL_S = 0.004
 """Real seconds between two looks at a queue."""
 HOP_LIMIT = 16
 """Invocations of one function in a chain of requests; then Lambda takes the chain for a loop."""
-_LINEAGE = re.compile(r";?Lineage=([0-9a-zA-Z-]+):(\d+)")
+_LINEAGE = re.compile(r";?Lineage=([^;]*)")
 _SLACK_BYTES = MAX_RECEIVED * 2 * MAX_BODY_BYTES
 """What one more reception may add to a batch, written as JSON."""
 
@@ -66,6 +66,7 @@ class SourceMapping:
         self.concurrency = int(properties.get("ScalingConfig", {}).get("MaximumConcurrency", 1000))
         self.disturbance: Disturbance = undisturbed
         self.most_at_once = 0
+        """So many invocations were under way at one time."""
         self._is_partial = "ReportBatchItemFailures" in properties.get("FunctionResponseTypes", ())
         self._clock = clock
         self._metrics = metrics
@@ -163,7 +164,7 @@ class SourceMapping:
         try:
             trace, hops = _trace_of(messages, self.function.function_name)
             if hops >= HOP_LIMIT and self.function.is_stopped_in_loops:
-                self._drop(messages)
+                self._count_dropped()  # the messages come again, and to the same end, until they are dead letters
                 return
             event = {"Records": [message.record(self.queue) for message in messages]}
             with suppress(ThrottledError):  # the messages come again
@@ -187,21 +188,16 @@ class SourceMapping:
             return set()
         if not isinstance(items, list):
             return every
-        named = {item.get("itemIdentifier") if isinstance(item, dict) else None for item in items}
-        return {str(each) for each in named} if named <= every else every
+        named = [item.get("itemIdentifier") if isinstance(item, dict) else None for item in items]
+        return set(named) if all(isinstance(each, str) and each in every for each in named) else every
 
     def _delete(self, message: Message) -> None:
         with suppress(SqsError):  # its time was over, so it comes again
             self.queue.delete(str(message.receipt))
 
-    def _drop(self, messages: Sequence[Message]) -> None:
+    def _count_dropped(self) -> None:
         dimensions = {"FunctionName": self.function.function_name}
         self._metrics.put("AWS/Lambda", "RecursiveInvocationsDropped", dimensions, [1], self._clock.now())
-        for message in messages:
-            if self.queue.dead_letters is not None:
-                dedup_id = message.id if self.queue.fifo else None
-                self.queue.dead_letters.send(message.body, group=message.group, dedup_id=dedup_id)
-            self._delete(message)
 
 
 def _bytes_of(messages: Sequence[Message]) -> int:
@@ -209,10 +205,19 @@ def _bytes_of(messages: Sequence[Message]) -> int:
 
 
 def _trace_of(messages: Sequence[Message], function: str) -> tuple[str, int]:
-    """Return the trace of an invocation for these messages, and how often it went through this function before."""
-    hops, header = 0, new_trace()
-    for message in messages:
-        found = _LINEAGE.search(message.trace or "")
-        if found and found[1] == function and int(found[2]) >= hops:
-            hops, header = int(found[2]), _LINEAGE.sub("", str(message.trace))
-    return f"{header};Lineage={function}:{hops + 1}", hops
+    """Return the trace of an invocation for these messages, and how often it went through this function before.
+
+    It counts every function that it went through. Of several messages the one that came farthest names the trace.
+    """
+    traces = [message.trace for message in messages if message.trace is not None] or [new_trace()]
+    counts = [_lineage_of(trace) for trace in traces]
+    longest = max(range(len(traces)), key=lambda at: counts[at].get(function, 0))
+    hops = counts[longest].get(function, 0)
+    lineage = ",".join(f"{name}:{count}" for name, count in {**counts[longest], function: hops + 1}.items())
+    return f"{_LINEAGE.sub('', traces[longest])};Lineage={lineage}", hops
+
+
+def _lineage_of(trace: str) -> dict[str, int]:
+    found = _LINEAGE.search(trace)
+    pairs = (part.rpartition(":") for part in found[1].split(",")) if found else ()
+    return {name: int(count) for name, _, count in pairs}
