@@ -10,8 +10,10 @@ import io
 import json
 import logging
 import re
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -101,6 +103,7 @@ class EmbeddedAws:
         self._open.enter_context(patch("moto.s3.models.utcnow", self.clock.datetime))
         self._server = make_server("127.0.0.1", 0, self, threaded=True, request_handler=QuickHandler)
         self._server.daemon_threads = True
+        self._server.handle_error = _tell_of_errors  # type: ignore[method-assign]
         self.endpoint = f"http://127.0.0.1:{self._server.port}"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         return self
@@ -125,6 +128,9 @@ class EmbeddedAws:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Answer one request."""
         body = environ["wsgi.input"].read()
+        if len(body) < int(environ.get("CONTENT_LENGTH") or 0):
+            # Who sent it died in the middle of it. AWS carries out no half requests.
+            return Response(status=400)(environ, start_response)
         request = self._request(environ, body)
         if self.latency_s and request.operation != "SendMessage":
             time.sleep(self.latency_s)
@@ -191,6 +197,11 @@ class EmbeddedAws:
             return Response(json.dumps({"__type": error.code, "message": str(error)}), 400)
         digest = hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
         return Response(json.dumps({"MessageId": message_id, "MD5OfMessageBody": digest}), 200)
+
+
+def _tell_of_errors(_: Any, client: Any) -> None:
+    if not isinstance(sys.exception(), ConnectionError):  # a client that was killed
+        traceback.print_exc()
 
 
 def refusal(request: Request, status: int, code: str) -> Response:
