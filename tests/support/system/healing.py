@@ -1,0 +1,93 @@
+"""The end of a run with troubles: let the system heal, and say what is wrong then."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+from lakesweep.errors import MaintenanceError
+from tests.support.reader import UnreadableRootError, read_all
+from tests.support.system.deployed import System
+from tests.support.system.hand import Hand
+from tests.support.system.maintainers import Maintainers
+from tests.support.system.written_table import WrittenTable
+
+SWEEPS = 8
+"""After so many sweeps nothing may be left to do."""
+BETWEEN_SWEEPS_S = 420.0
+"""Longer than a FIFO queue remembers what it was sent."""
+
+
+def heal(system: System, maintainers: Maintainers) -> bool:
+    """Let everything be done that waits, and sweep until a sweep changes nothing. Tell whether that came."""
+    system.settle()
+    for _ in range(SWEEPS):
+        changes = maintainers.changes
+        system.pass_time(BETWEEN_SWEEPS_S)
+        system.tick()
+        system.settle()
+        if maintainers.changes == changes:
+            return True
+    return False
+
+
+def problems_of(
+    system: System, tables: Iterable[WrittenTable], maintainers: Maintainers, poison: Sequence[str] = ()
+) -> list[str]:
+    """Return what is wrong with a system that had its time to heal, and with the way it went there.
+
+    Args:
+        system: At rest.
+        tables: All that it has.
+        maintainers: What was seen of them.
+        poison: Bodies that belong into the queues of dead letters, and nothing else does.
+    """
+    problems = [*maintainers.problems]
+    if maintainers.most_at_once > 1:
+        problems.append(f"{maintainers.most_at_once} held one lease at once")
+    problems += [f"a role denied request {it.number}: {it.caller} {it.operation} {it.key}" for it in system.aws.denied]
+    for name, rule in system.rules.items():
+        problems += [f"{name}: {error!r}" for error in rule.errors]
+    problems += _of_queues(system, poison)
+    problems += _of_invocations(system)
+    for number, table in enumerate(tables):
+        problems += _of_table(system, table, number)
+    return problems
+
+
+def _of_queues(system: System, poison: Sequence[str]) -> Iterator[str]:
+    dead = system.dead_letters()
+    for name, count in system.backlog().items():
+        if name not in dead:
+            yield f"{name} has {count} messages still"
+    bodies = sorted(message.body for name in dead for message in system.queues[name].messages())
+    if bodies != sorted(poison):
+        yield f"dead letters: expected {sorted(poison)}, found {bodies}"
+
+
+def _of_invocations(system: System) -> Iterator[str]:
+    for done in system.invocations:
+        if done.error not in ("", "Crash", "Timeout"):
+            yield f"{done.caller}: {done.error} {done.value}"
+        for line in done.lines:
+            if "nobody foresaw" in str(line.get("message")):
+                yield f"{done.caller}: {json.dumps(line)}"
+
+
+def _of_table(system: System, table: WrittenTable, number: int) -> Iterator[str]:
+    try:
+        read_all(table.store)
+    except UnreadableRootError as error:
+        yield f"{table.name}: {error}"
+    yield from table.differences()
+    hand = Hand(system, 1000 + number)
+    area = hand.table(table.location).area
+    assert area is not None
+    try:
+        lease = json.loads(area.read("lease.json").data)
+        report = hand.run(table.location, execute=False, all_branches=True)
+    except MaintenanceError as error:
+        yield f"{table.name}: {error}"
+        return
+    if lease["intent"] is not None:
+        yield f"{table.name}: {lease['intent']} was begun and never finished"
+    if report.status != "nothing_to_do":
+        yield f"{table.name}: another pass has something to do: {report.status}"
