@@ -6,11 +6,11 @@ from typing import Any, Self
 
 from tests.support.system.build import Build
 from tests.support.system.deployed import System
+from tests.support.system.healing import heal, problems_of
 from tests.support.system.maintainers import Maintainers
 from tests.support.system.troubled_messages import TroubledMessages
 from tests.support.system.troubled_requests import TroubledRequests
 from tests.support.system.troubles import Trouble, Waiting
-from tests.support.system.healing import heal, problems_of
 from tests.support.system.written_table import PLAIN, WrittenTable
 
 
