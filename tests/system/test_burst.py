@@ -125,7 +125,7 @@ def test_a_burst_over_many_tables(record_property: Callable[[str, object], None]
     kinds = ", ".join(f"{count} {function} {operation}" for (function, operation), count in sorted(counts.items()))
     record_property(
         "system",
-        f"burst: {commits} commits to {TABLES} tables in {written_s:.1f} s, half of them in {half_s:.1f} s; at rest after "
-        f"{rest_s:.1f} s; {passes} passes, {requests / commits:.2f} requests to S3 a commit; invocations "
+        f"burst: {commits} commits to {TABLES} tables in {written_s:.1f} s, half of them in {half_s:.1f} s; at rest "
+        f"after {rest_s:.1f} s; {passes} passes, {requests / commits:.2f} requests to S3 a commit; invocations "
         f"{dict(invocations)}, at once {at_once}\n  {kinds}",
     )

@@ -108,7 +108,7 @@ class System:
         """Deploy, and begin to work."""
         self._folder = Path(tempfile.mkdtemp(prefix="lakesweep-system-"))
         self._open.callback(shutil.rmtree, self._folder, ignore_errors=True)
-        # Many threads here do a little each. One that waits for its turn would wait for 5 ms, as long as a request takes.
+        # Many threads do a little each here. One that waits for its turn would wait for 5 ms, as long as a request.
         self._open.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(SWITCH_S)
         self.aws = self._open.enter_context(EmbeddedAws(self.clock))
