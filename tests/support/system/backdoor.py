@@ -23,11 +23,13 @@ class Backdoor:
             prefix: Of every key, with its closing slash.
         """
         self.location = f"s3://{bucket}/{prefix}".rstrip("/")
+        self.put_count = 0
         self._aws, self._bucket, self._prefix = aws, bucket, prefix
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Write one object."""
         assert not if_absent and if_match is None, "this writer is alone"
+        self.put_count += 1
         with self._aws.alone() as s3:
             written = s3.put_object(self._bucket, self._prefix + key, data)
         return str(written.etag)
