@@ -1,6 +1,5 @@
 """A thousand commits to fifty tables, as fast as they can be written."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -8,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from lakesweep.storage.memory import MemoryStore
-from tests.support.system.build import build_here
-from tests.support.system.deployed import PREFIX, System
-from tests.support.system.embedded_aws import Request
+from tests.support.system.build import Build
+from tests.support.system.deployed import System
 from tests.support.system.exactness import assert_exact
+from tests.support.system.maintainers import Maintainers
 from tests.support.table_builder import TableBuilder
 
 TABLES = 50
@@ -22,40 +21,6 @@ OPTIONS = {
     "snapshot.num-retained.max": str(RETAINED + 2),
     "snapshot.time-retained": "1 h",
 }
-
-
-class Leases:
-    """Who held which table's lease when, as the requests tell, in the order in which they came."""
-
-    def __init__(self, system: System) -> None:
-        self._system = system
-        self._ends_ms: dict[int, int] = {}
-        system.aws.after.append(self._note)
-
-    def _note(self, request: Request) -> None:
-        if request.operation == "PutObject" and request.key.endswith("/lease.json") and request.status == 200:
-            self._ends_ms[request.number] = json.loads(request.body)["expires_at_ms"]
-
-    def assert_one_maintainer(self) -> int:
-        """Fail if anybody deleted without the lease, or took it from a living one; return how often one was taken."""
-        holders: dict[str, str] = {}
-        taken = 0
-        for request in self._system.aws.log:
-            if request.number in self._ends_ms:
-                table = request.key.split("/")[-2].rpartition("-")[0]
-                holder = holders.get(table)
-                assert holder in (None, request.caller), f"{table}: {holder} had it when {request.caller} took it"
-                taken += holder is None
-                if self._ends_ms[request.number]:
-                    holders[table] = request.caller
-                else:
-                    del holders[table]
-            elif request.operation in ("DeleteObject", "DeleteObjects"):
-                first = request.key or request.asked["Delete"]["Objects"][0]["Key"]
-                table = "-".join(first.removeprefix(f"{PREFIX}/").split("/")[:2])
-                assert holders.get(table) == request.caller, f"{request.caller} deletes {first}, not {holders}"
-        assert not holders, holders
-        return taken
 
 
 class Rehearsal(MemoryStore):
@@ -90,9 +55,10 @@ def wait_for_deletes(system: System) -> None:
 
 
 @pytest.mark.slow
-def test_a_burst_over_many_tables(record_property: Callable[[str, object], None]) -> None:
-    with System(build_here()) as system:
-        leases = Leases(system)
+def test_a_burst_over_many_tables(build: Build, record_property: Callable[[str, object], None]) -> None:
+    with System(build) as system:
+        maintainers = Maintainers(system.clock, system.bucket, system.control_bucket)
+        maintainers.watch(system.aws)
         table = rehearsed()
         assert isinstance(table.store, Rehearsal)
         stores = [system.backdoor(f"burst.db/t{number:02}") for number in range(TABLES)]
@@ -107,11 +73,13 @@ def test_a_burst_over_many_tables(record_property: Callable[[str, object], None]
                 for key, data in objects:
                     store.put(key, data)
         written_s = time.perf_counter() - began
-        system.settle()
+        system.settle(within_s=240)
         rest_s = time.perf_counter() - began
         for store in stores:
             assert_exact(table, range(COMMITS_A_TABLE - RETAINED + 1, COMMITS_A_TABLE + 1), store)
-        passes = leases.assert_one_maintainer()
+        assert not maintainers.problems
+        assert maintainers.most_at_once == 1
+        passes = sum("run" in line for it in system.invocations for line in it.lines)
         assert not system.backlog()
         assert not [rule.errors for rule in system.rules.values() if rule.errors]
         assert not [each for each in system.invocations if each.error]

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 import pytest
 from werkzeug.wrappers import Response
 
-from tests.support.system.build import build_here
+from tests.support.system.build import Build
 from tests.support.system.deployed import System
 from tests.support.system.embedded_aws import Request, refusal
 from tests.support.system.exactness import assert_exact
+from tests.support.system.maintainers import Maintainers
 from tests.support.table_builder import TableBuilder
 
 RECOVERED_WITHIN_S = 13 * 60
@@ -101,13 +102,17 @@ def recovery_s(system: System, death: Death, function: str) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("slow_s", [0, 10, 95], ids=["at once", "slowly", "at the end of its time"])
 def test_a_pass_whose_worker_is_killed_is_finished_in_thirteen_minutes(
-    slow_s: float, record_property: Callable[[str, object], None]
+    build: Build, slow_s: float, record_property: Callable[[str, object], None]
 ) -> None:
     times: dict[str, float] = {}
-    with System(build_here()) as system:
+    with System(build) as system:
+        maintainers = Maintainers(system.clock, system.bucket, system.control_bucket)
+        maintainers.watch(system.aws)
         requests = requests_of_a_pass(system)
-        # Every fifth request on the way to the plan, and every second one from there on.
-        numbers = [*range(2, requests - 20, 8), *range(requests - 20, requests + 1, 2)]
+        # Some on the way to the plan, and every second one from there on, or every fourth.
+        numbers = list(range(requests - 20, requests + 1, 4 if slow_s else 2))
+        if not slow_s:
+            numbers += range(2, requests - 20, 8)
         for place, number in enumerate(numbers):
             is_answered = place % 2 == 1
             table = written(system, f"sales.db/killed-{number}")
@@ -116,10 +121,12 @@ def test_a_pass_whose_worker_is_killed_is_finished_in_thirteen_minutes(
             times[where] = recovery_s(system, death, "Expire")
             assert_exact(table, KEPT)
             assert not system.backlog(), where
+        assert not maintainers.problems
+        assert maintainers.most_at_once == 1
     late = {where: round(seconds) for where, seconds in times.items() if seconds > RECOVERED_WITHIN_S}
     record_property(
         "system",
-        f"killed {slow_s} s after its start or later, at {len(times)} places of a pass: its table is in order after "
+        f"expire killed, {slow_s} s after its start or later, at {len(times)} places of a pass: its table is in order after "
         f"{max(times.values()):.0f} s at most",
     )
     assert not late, late
@@ -128,10 +135,12 @@ def test_a_pass_whose_worker_is_killed_is_finished_in_thirteen_minutes(
 @pytest.mark.slow
 @pytest.mark.parametrize("has_commit", [False, True], ids=["nothing else happens", "another commit comes"])
 def test_a_plan_whose_worker_is_killed_is_finished(
-    has_commit: bool, record_property: Callable[[str, object], None]
+    build: Build, has_commit: bool, record_property: Callable[[str, object], None]
 ) -> None:
     times = []
-    with System(build_here()) as system:
+    with System(build) as system:
+        maintainers = Maintainers(system.clock, system.bucket, system.control_bucket)
+        maintainers.watch(system.aws)
         events = system.mappings["OnSnapshotWritten"]
         for number in (8, 14, 16, 18, 20):
             events.pause()  # else a pass would do it before anybody asks
@@ -146,7 +155,9 @@ def test_a_plan_whose_worker_is_killed_is_finished(
             system.settle()
             assert_exact(table, (8, 9) if has_commit else KEPT)
             assert not system.backlog()
+        assert not maintainers.problems
+        assert maintainers.most_at_once == 1
     least_s, most_s = (0, NEXT_PASS_WITHIN_S) if has_commit else (5400 - 900, EXECUTOR_RECOVERED_WITHIN_S)
     what = "and a commit comes" if has_commit else "and nothing else happens"
-    record_property("system", f"executor killed at {len(times)} places, {what}: {max(times):.0f} s at most")
+    record_property("system", f"execute_batch killed at {len(times)} places, {what}: {max(times):.0f} s at most")
     assert all(least_s <= each <= most_s for each in times), times

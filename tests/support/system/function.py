@@ -150,8 +150,14 @@ class DeployedFunction:
             processes = [*self._idle, *self._running.values()]
         return max((each.peak_bytes() for each in processes if each.is_started), default=0)
 
+    def cpu_s(self) -> float:
+        """Return the processor time of its living processes."""
+        with self._lock:
+            processes = [*self._idle, *self._running.values()]
+        return sum(each.running.cpu_s for each in processes if each.is_started)
+
     def close(self) -> None:
-        """End all processes."""
+        """End all processes. The next invocation starts another one."""
         with self._lock:
             processes = [*self._idle, *self._running.values()]
             self._idle.clear()
