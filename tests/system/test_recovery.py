@@ -126,8 +126,8 @@ def test_a_pass_whose_worker_is_killed_is_finished_in_thirteen_minutes(
     late = {where: round(seconds) for where, seconds in times.items() if seconds > RECOVERED_WITHIN_S}
     record_property(
         "system",
-        f"expire killed, {slow_s} s after its start or later, at {len(times)} places of a pass: its table is in order after "
-        f"{max(times.values()):.0f} s at most",
+        f"expire killed, {slow_s} s after its start or later, at {len(times)} places of a pass: its table is in order "
+        f"after {max(times.values()):.0f} s at most",
     )
     assert not late, late
 
