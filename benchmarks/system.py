@@ -312,14 +312,14 @@ def _latency_text(ways: Sequence[Way], latency_ms: float) -> Iterator[str]:
     if not ways:
         return
     yield (
-        f"## From a commit to its last delete\n\n{len(ways)} commits, one after the other, to a table with {TAGS} "
-        f"tags and {RETAINED} snapshots retained. Each adds {FILES_A_COMMIT} files and deletes {FILES_A_COMMIT}, and "
-        f"one snapshot expires; manifests are merged every {MERGED_EVERY} commits. Functions are warm: {UNMEASURED} "
+        f"## From a commit to its last delete\n\n{len(ways)} commits, one after the other, to a table with {TAGS} tags "
+        f"and {RETAINED} snapshots retained. Each adds {FILES_A_COMMIT} files and deletes {FILES_A_COMMIT}, and one "
+        f"snapshot expires; manifests are merged every {MERGED_EVERY} commits. Functions are warm: {UNMEASURED} "
         f"commits go before. {latency_ms:g} ms are added to each request to S3, in which moto answers from memory; "
         "none to SQS. The time begins when EventBridge hands the event to its queue, and ends when the last "
-        "DeleteObjects is answered. The batch window of 10 s is not counted: it was set to nothing here, and so every batch has one "
-        "event. The time between commits is skipped, so that `MinInterval` holds none of them back. S3, SQS and the "
-        "functions share this machine's processors."
+        "DeleteObjects is answered. The batch window of 10 s is not counted: it was set to nothing here, and so "
+        "every batch has one event. The time between commits is skipped, so that `MinInterval` holds none of them "
+        "back. S3, SQS and the functions share this machine's processors."
     )
     rows = [("all", *_times([way.total for way in ways]))]
     rows += [(label, *_times([getattr(way, name) for way in ways])) for name, label in _NAMES.items()]
