@@ -161,6 +161,12 @@ def _send(runtime: Runtime, message: Hint | Work, why: str, delay_s: int | None)
     facts = {"table": message.table, "branch": message.branch, "hop": message.hop, "why": why}
     if runtime.queues.again(message, delay_s):
         runtime.telemetry.tell("the work goes on in another message", **facts)
+        return
+    runtime.telemetry.count("HopLimitReached")
+    if isinstance(message, Work) and message.plan_id is not None:
+        # A sweep asks for what is due. It knows of no plan, and the documents that named its objects may be gone.
+        runtime.telemetry.warn(
+            "the plan was handed on too often; lakesweep execute goes on with it", plan_id=message.plan_id, **facts
+        )
     else:
-        runtime.telemetry.count("HopLimitReached")
         runtime.telemetry.warn("the work was handed on too often; the next sweep asks for it again", **facts)
