@@ -337,7 +337,7 @@ def a_request_that_fails_once(trouble: Trouble) -> None:
 
 @sets_off("RunsFailed", "HopLimitReached")
 def objects_that_may_not_be_deleted(trouble: Trouble) -> None:
-    """The plan that asks for them is handed on 16 times. No later plan knows them, so it has to be asked for by name."""
+    """Their plan is handed on 16 times. No later plan knows them, so it has to be asked for by name."""
 
     def answer(request: Request) -> Response | None:
         if request.operation != "DeleteObjects":
