@@ -216,6 +216,10 @@ bench-functions: install build/lambda-runtime/.installed ## Measure the start of
 		ARCHITECTURE="$(subst aarch64,arm64,$(shell uname -m))" SAM_ARGS="--build-dir build/lambda-functions" >/dev/null
 	@$(BIN)/python -m benchmarks.functions $(ARGS)
 
+.PHONY: bench-system
+bench-system: install ## Measure the running system: from a commit to its last delete, and the memory of a pass
+	@$(BIN)/python -m benchmarks.system $(ARGS)
+
 .PHONY: clean
 clean: ## Remove everything that these commands made
 	rm -rf .venv build dist .aws-sam .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
