@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -188,12 +189,15 @@ class LambdaFunction:
         # Linux numbers the clock of a process so (clock_getcpuclockid); it counts nanoseconds where /proc counts ticks.
         return time.clock_gettime(~self._process.pid << 3 | 2)
 
-    def invoke(self, event: Any, *, timeout_s: float | None = None, trace: str = NO_TRACE) -> Answer:
+    def invoke(
+        self, event: Any, *, timeout_s: float | None = None, ends_after_s: float | None = None, trace: str = NO_TRACE
+    ) -> Answer:
         """Hand over an event, and wait until it is answered and the next one asked for.
 
         Args:
             event: As JSON.
             timeout_s: Of this invocation, instead of the function's.
+            ends_after_s: It is over after this time already, which the function does not know.
             trace: The trace header that the invocation belongs to.
 
         Raises:
@@ -204,7 +208,7 @@ class LambdaFunction:
         body = json.dumps(event).encode()
         start = time.perf_counter()
         self._events.put(_Event(body, timeout_s, trace))
-        said = self._wait_for("response", "error", timeout_s=timeout_s)
+        said = self._wait_for("response", "error", timeout_s=ends_after_s or timeout_s)
         self._wait_for("next")
         return Answer(json.loads(said.body), said.what == "error", said.at_s - start)
 
@@ -260,8 +264,9 @@ class LambdaFunction:
                 for header, value in (headers or {}).items():
                     self.send_header(header, value)
                 self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                with suppress(ConnectionError):  # who asked is dead by now
+                    self.end_headers()
+                    self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
                 pass

@@ -15,3 +15,10 @@ def build() -> Build:
 def small(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Several batches of deletions, and the larger plans in the larger executor."""
     return altered(build, tmp_path_factory.mktemp("small") / "build", SMALL)
+
+
+@pytest.fixture(scope="session")
+def batches(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Several batches of deletions, all in `expire`."""
+    changes = {"execute/batches.py": SMALL["execute/batches.py"]}
+    return altered(build, tmp_path_factory.mktemp("batches") / "build", changes)

@@ -73,6 +73,8 @@ class DeployedFunction:
         self.name = name
         self.function_name = str(properties["FunctionName"])
         self.timeout_s = float(properties["Timeout"])
+        self.ends_after_s: float | None = None
+        """Real seconds after which an invocation is over, although its process was told of more time."""
         self.is_stopped_in_loops = properties.get("RecursiveLoop", "Terminate") == "Terminate"
         self.reserved = int(properties.get("ReservedConcurrentExecutions", 1000))
         self.environment: dict[str, str] = {
@@ -110,7 +112,12 @@ class DeployedFunction:
         done = Invocation(self.name, process.name, at_s, is_cold=not process.is_started)
         try:
             process.start()
-            answer = process.running.invoke(event, timeout_s=timeout_s or self.timeout_s, trace=trace or new_trace())
+            answer = process.running.invoke(
+                event,
+                timeout_s=timeout_s or self.timeout_s,
+                ends_after_s=self.ends_after_s,
+                trace=trace or new_trace(),
+            )
             done.value = answer.value
             done.error = "Unhandled" if answer.is_error else ""
             if len(json.dumps(answer.value).encode()) > MAX_PAYLOAD_BYTES:
@@ -123,6 +130,14 @@ class DeployedFunction:
         done.lines = process.new_lines()
         self._end(process, done)
         return done
+
+    def deploy(self, build: Build) -> None:
+        """Start processes from another build from now on. Those that are at work end with what they do."""
+        with self._lock:
+            self._build = build
+            idle, self._idle = self._idle, []
+        for process in idle:
+            process.stop()
 
     def kill(self, caller: str) -> bool:
         """Kill a process in the middle of what it does, and tell whether there was one."""
@@ -182,11 +197,11 @@ class DeployedFunction:
             self._folder / f"{name}.log",
             timeout_s=START_TIMEOUT_S,
         )
-        return _Process(name, runs)
+        return _Process(name, runs, self._build)
 
     def _end(self, process: "_Process", done: Invocation) -> None:
-        died = done.error in ("Timeout", "Crash")
-        if died:
+        ended = done.error in ("Timeout", "Crash") or process.build is not self._build
+        if ended:
             process.stop()
         now_s = self._aws.clock.now()
         for line in done.lines:
@@ -198,7 +213,7 @@ class DeployedFunction:
         self._on_end(done)
         with self._lock:
             del self._running[process.name]
-            if not died:
+            if not ended:
                 self._idle.append(process)
 
     def _count(self, name: str, value: float) -> None:
@@ -209,9 +224,10 @@ class DeployedFunction:
 class _Process:
     """One execution environment."""
 
-    def __init__(self, name: str, running: LambdaFunction) -> None:
+    def __init__(self, name: str, running: LambdaFunction, build: Build) -> None:
         self.name = name
         self.running = running
+        self.build = build
         self.is_started = False
         self._read = 0
 

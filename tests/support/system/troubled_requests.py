@@ -7,6 +7,7 @@ from typing import Any
 from werkzeug.wrappers import Response
 
 from lakesweep.control.area import table_key
+from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
 from tests.support.system.deployed import System
 from tests.support.system.embedded_aws import Request, refusal
@@ -16,9 +17,9 @@ from tests.support.system.troubles import DELETIONS, MAINTAINERS, Trouble, Waiti
 
 MOST_RECEPTIONS = 4
 """A message that was received so often is let succeed: else it would be a dead letter, and not for its own fault."""
-EXPIRED_S = 660.0
-"""A lease holds for 600 s, and for 120 s more nobody else takes it."""
-STOLEN_S = 780.0
+EXPIRED_S = LEASE_MS / 1000 + 60
+"""A lease is over by then, and nobody else may take it yet."""
+STOLEN_S = (LEASE_MS + DELETE_MARGIN_MS) / 1000 + 60
 
 
 class TroubledRequests:

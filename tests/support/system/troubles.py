@@ -66,11 +66,12 @@ class Trouble:
 
 
 def draw(seed: int, count: int) -> tuple[Trouble, ...]:
-    """Draw troubles, the same for the same seed."""
+    """Draw troubles, the same for the same seed; fewer of them are the first ones."""
     chance = random.Random(seed)
-    names = list(KINDS)
+    names, weights = list(KINDS), [kind.weight for kind in KINDS.values()]
     found = []
-    for name in chance.choices(names, [KINDS[name].weight for name in names], k=count):
+    for _ in range(count):
+        (name,) = chance.choices(names, weights)
         kind = KINDS[name]
         where = chance.choice(kind.places)
         number = chance.randint(1, kind.last[where])
@@ -82,6 +83,7 @@ class Waiting:
     """Troubles that have not happened yet, and those that have."""
 
     def __init__(self, troubles: Sequence[Trouble]) -> None:
+        self.drawn = tuple(troubles)
         self.happened: list[Trouble] = []
         self.is_over = False
         """Nothing happens any more."""
