@@ -37,8 +37,8 @@ LEFT_KB = {1: 16.0, 60: 410.0}
 """Snapshots that a pass expires -> what it leaves in the control location for good: plan, ledger, report."""
 REPLACED_KB = 50.0
 """What a pass replaces there. Versions of it stay for the 30 days of the template's lifecycle rule."""
-SWEPT = {"get": 4}
-"""A table that a sweep finds in order: the state, LATEST, and two documents that must not be there."""
+SWEPT = {"get": 4, "list": 1}
+"""A table that a sweep finds in order: the state, LATEST, two documents that must not be there, and its branches."""
 
 # --- counted: in template.yaml and shared/lakesweep/aws ---
 METRICS = 22

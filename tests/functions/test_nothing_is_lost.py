@@ -112,6 +112,21 @@ def test_a_plan_that_was_begun_and_forgotten_is_finished_by_the_sweep(monkeypatc
     assert lease_of(deployed)["intent"] is None
 
 
+def test_a_branch_of_which_every_event_was_lost_is_found_by_the_sweep() -> None:
+    """No pass has seen it, and main needs nothing."""
+    deployed = Deployment(extra=AT_ONCE)
+    table = deployed.table()
+    table.tag("cut")
+    deployed.run(deployed.commit_event(6))
+    branch = table.branch("rt", from_tag="cut")
+    for number in range(5):
+        branch.hint("LATEST", branch.commit(f"+R{number}"))
+    deployed.send("sweep", SWEEP)
+    deployed.run()
+    left = [entry.key for entry in deployed.store().list("branch/branch-rt/snapshot/") if "snapshot-" in entry.key]
+    assert len(left) == 2
+
+
 def test_a_plan_that_was_begun_and_forgotten_is_finished_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """As docs/operations.md says."""
     monkeypatch.setattr(batches, "BATCH_KEYS", 4)

@@ -1,8 +1,8 @@
 """The tour of all tables: what no event told of, or what an event was lost for, is found here.
 
 A table is found by its folders, in the layout of a warehouse (`name.db/table`) or of any other up to some levels deep.
-Each is asked whether a pass is due, which costs five small reads at most, and a due one is asked for. Passes are
-idempotent, so nothing is lost when a tour is broken off, doubled or late.
+Each is asked whether a pass is due, which costs a listing of its branches and five small reads at most, and a due one
+is asked for. Passes are idempotent, so nothing is lost when a tour is broken off, doubled or late.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from lakesweep.aws.messages import Hint, Sweep
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.control.state import BranchState, read_states
 from lakesweep.errors import FormatError, MaintenanceError, OutOfTimeError
+from lakesweep.format.names import branch_name_of
 from lakesweep.model.fleet_policy import FleetPolicy
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.context import Table
@@ -111,7 +112,7 @@ def _ask_all(
 def _ask(runtime: Runtime, place: Place, policy: FleetPolicy | None, context: Context, counter: RequestCounter) -> Tour:
     """Ask for a pass over each branch that one is due for.
 
-    The branches are main and those that a pass has seen before; a commit to a new one announces itself.
+    The branches are those whose folders are there: the event that told of a new one may be lost like any other.
     """
     location = place.location
     if not place.is_table or not runtime.settings.allows(location):
@@ -124,7 +125,7 @@ def _ask(runtime: Runtime, place: Place, policy: FleetPolicy | None, context: Co
         counts = runtime.settings.may_delete and may_delete(ruling)
         table = runtime.open_table(location, MAIN, context, counter)
         states = _states(table)
-        for branch in (MAIN, *sorted(states.keys() - {MAIN})):
+        for branch in (MAIN, *_branches(table.store)):
             target = replace(table, ref=replace(table.ref, branch=branch))
             lag = lag_of(target, states.get(branch))
             if lag is not None:
@@ -139,6 +140,12 @@ def _ask(runtime: Runtime, place: Place, policy: FleetPolicy | None, context: Co
         runtime.telemetry.logger.exception("an error that nobody foresaw", table=location)
         tour += Tour(failed=1)
     return tour
+
+
+def _branches(store: Store) -> list[str]:
+    """Return the branches of a table beside main."""
+    found = map(branch_name_of, store.folders("branch/"))
+    return [name for name in found if name is not None and name != MAIN]
 
 
 def _states(table: Table) -> dict[str, BranchState]:
