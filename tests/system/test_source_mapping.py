@@ -164,11 +164,15 @@ def test_what_comes_within_the_window_is_one_invocation() -> None:
 
 
 def test_a_full_batch_does_not_wait_for_the_end_of_its_window() -> None:
-    pump = Pump(BatchSize=30, MaximumBatchingWindowInSeconds=10)
-    pump.send(*map(str, range(30)))
+    pump = Pump(BatchSize=25, MaximumBatchingWindowInSeconds=10)
+    pump.send(*map(str, range(40)))
     with at_work(pump):
+        pump.wait_for(lambda: len(pump.function.events) == 1)
+        pump.wait_for(lambda: pump.queue.in_flight() == 15)
+        assert [len(batch) for batch in pump.function.batches] == [25]
+        pump.clock.advance(10)
         pump.wait_for(lambda: not pump.queue.messages())
-    assert [len(batch) for batch in pump.function.batches] == [30]
+    assert [len(batch) for batch in pump.function.batches] == [25, 15]
 
 
 def test_a_batch_ends_before_it_is_larger_than_an_invocation_may_be() -> None:
