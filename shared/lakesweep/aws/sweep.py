@@ -125,7 +125,7 @@ def _ask(runtime: Runtime, place: Place, policy: FleetPolicy | None, context: Co
         counts = runtime.settings.may_delete and may_delete(ruling)
         table = runtime.open_table(location, MAIN, context, counter)
         states = _states(table)
-        for branch in (MAIN, *_branches(table.store)):
+        for branch in (MAIN, *sorted((_branches(table.store) | states.keys()) - {MAIN})):
             target = replace(table, ref=replace(table.ref, branch=branch))
             lag = lag_of(target, states.get(branch))
             if lag is not None:
@@ -142,10 +142,10 @@ def _ask(runtime: Runtime, place: Place, policy: FleetPolicy | None, context: Co
     return tour
 
 
-def _branches(store: Store) -> list[str]:
-    """Return the branches of a table beside main."""
+def _branches(store: Store) -> set[str]:
+    """Return the branches that have a folder; not those with a slash in the name, which only a pass has seen."""
     found = map(branch_name_of, store.folders("branch/"))
-    return [name for name in found if name is not None and name != MAIN]
+    return {name for name in found if name is not None}
 
 
 def _states(table: Table) -> dict[str, BranchState]:
