@@ -224,13 +224,14 @@ def a_plan_that_fails_each_time(trouble: Trouble) -> None:
     assert is_maintained(table)
 
 
-@sets_off("SweepDeadLetters")
+@sets_off("RunsFailed", "SweepDeadLetters")
 def a_folder_that_no_sweep_can_list(trouble: Trouble) -> None:
     """Sweeps that start meanwhile fail the same way, and go the same way."""
     with trouble.denied("Sweep", "ListObjectsV2"):
         for _ in range(4):
             trouble.system.tick()
             trouble.pass_time(HOUR_S)
+    assert trouble.first_seen_s["RunsFailedAlarm"] <= 5 * MINUTE_S
     assert 2.5 * HOUR_S <= trouble.first_seen_s["SweepDeadLettersAlarm"] <= 2.5 * HOUR_S + 10 * MINUTE_S
     trouble.pass_time(2 * HOUR_S)
     assert len(trouble.purge("SweepDeadLetters")) >= 2

@@ -73,12 +73,15 @@ def sweep(runtime: Runtime, message: Sweep, context: Context) -> Tour:
         UsageError: There is no valid policy at its location.
         StorageError: A folder could not be listed, or the policy not be read.
     """
-    counter = RequestCounter()
+    counter, telemetry = RequestCounter(), runtime.telemetry
     policy = None
-    if runtime.settings.policy is not None:
-        policy = read_policy(lambda place: open_store(place, counter=counter), runtime.settings.policy)
-    tour = _ask_all(runtime, message.cursor, policy, context, counter)
-    telemetry = runtime.telemetry
+    try:
+        if runtime.settings.policy is not None:
+            policy = read_policy(lambda place: open_store(place, counter=counter), runtime.settings.policy)
+        tour = _ask_all(runtime, message.cursor, policy, context, counter)
+    except MaintenanceError:
+        telemetry.count("RunsFailed")
+        raise
     telemetry.count("TablesSwept", tour.tables)
     telemetry.count("TablesLagging", tour.lagging)
     telemetry.count("MaxLagSeconds", tour.max_lag_ms / 1000)
