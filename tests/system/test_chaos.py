@@ -347,6 +347,22 @@ def test_a_lease_that_somebody_holds(small: Build) -> None:
         assert_right(scene)
 
 
+def test_a_lease_that_is_held_twice_in_five_minutes(small: Build) -> None:
+    """What is asked for again is asked for again each time, and no FIFO queue takes one for the other."""
+    with Scene(small) as scene:
+        table = scene.table("sales.db/t0")
+        area = Hand(scene.system).table(table.location).area
+        assert area is not None
+        for number in (1, 2):
+            lease = acquire(area, f"somebody-{number}")
+            table.commit(4)
+            scene.system.pass_time(60)
+            assert said(scene, f"somebody-{number} holds the lease")
+            lease.release(ended=True)
+            scene.system.pass_time(60)
+        assert_right(scene)
+
+
 def test_an_expired_lease(small: Build) -> None:
     """A worker that was suspended until its lease was over renews its lease before it deletes anything more."""
     expired = [Trouble("lease expired", "deletions", number) for number in (1, 3)]
