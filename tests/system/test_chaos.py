@@ -347,9 +347,9 @@ def test_a_lease_that_somebody_holds(small: Build) -> None:
         assert_right(scene)
 
 
-def test_a_lease_that_is_held_twice_in_five_minutes(small: Build) -> None:
+def test_a_lease_that_is_held_twice_in_five_minutes(batches: Build) -> None:
     """What is asked for again is asked for again each time, and no FIFO queue takes one for the other."""
-    with Scene(small) as scene:
+    with Scene(batches, parameters={"MinInterval": "0 ms"}) as scene:
         table = scene.table("sales.db/t0")
         area = Hand(scene.system).table(table.location).area
         assert area is not None
