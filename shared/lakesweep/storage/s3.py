@@ -355,15 +355,24 @@ class S3Store:
             seconds = parsedate_to_datetime(date).timestamp()
         except ValueError as error:
             raise StorageError(f"{self.location}: expected a date in the Date header, found {date!r}") from error
-        return int((seconds + time.monotonic() - noted) * 1000)
+        return int((seconds + _elapsed_s() - noted) * 1000)
 
     def _note_time(self, response: Any) -> None:
         date = response["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
         if date:
-            self._clock = (date, time.monotonic())
+            self._clock = (date, _elapsed_s())
 
     def _where(self, key: str) -> str:
         return f"{self.location}/{check_key(key, self.location)}"
+
+
+def _elapsed_s() -> float:
+    """Return seconds since some moment, those included for which the machine slept: a lease ends meanwhile.
+
+    Where there is no such clock, the monotonic one, which on Linux stands still then.
+    """
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def _result(key: str, deleted: Any, failed: str | None) -> DeleteResult:

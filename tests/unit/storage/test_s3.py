@@ -405,6 +405,18 @@ def test_odd_keys_of_others_are_listed_and_refused() -> None:
     assert [result.code for result in store.delete(delete_all(names))] == ["bad_key"] * 3 + ["deleted"]
 
 
+def test_the_clock_goes_on_while_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease ends meanwhile, and who wakes up must see it."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        pytest.skip("no clock here counts the time that the machine slept")
+    date = {"Date": "Wed, 01 Jan 2020 00:00:00 GMT"}
+    with stub_s3(lambda _: Answer(200, page("").body, date)) as stub:
+        awake_ms = stub.store.now_ms()
+        real = time.clock_gettime
+        monkeypatch.setattr(s3.time, "clock_gettime", lambda clock: real(clock) + 3600 * (clock == time.CLOCK_BOOTTIME))
+        assert stub.store.now_ms() - awake_ms >= 3_600_000
+
+
 def test_clock_is_that_of_the_answers(pauses: list[float]) -> None:
     """From the Date header, without a request of its own once there was an answer; never ahead of it."""
     dates = ["Wed, 01 Jan 2020 00:00:00 GMT", "Wed, 01 Jan 2020 01:00:00 GMT"]
