@@ -7,7 +7,7 @@ tables of the example events. Printed are what it logged, what it asked of AWS, 
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         event = json.loads(Path(options.event).read_text(encoding="utf-8"))
         build = build_here()
-    except (OSError, ValueError, BuildError) as error:
+    except ValueError as error:
+        print(f"make invoke: {options.event} is no JSON: {error}", file=sys.stderr)
+        return 2
+    except (OSError, BuildError) as error:
         print(f"make invoke: {error}", file=sys.stderr)
         return 2
     system = System(build, mode=options.mode, parameters=parameters, takes_messages=False)
@@ -53,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with system:
         for table in TABLES:
             _write(system, table)
-        if name in system.mappings and "Records" not in event:
+        if name in system.mappings and not _is_batch(event):
             event = _batch(event, system.mappings[name].queue, system.clock)
         waiting = {queue: len(queue.messages()) for queue in system.queues.values()}
         done = system.invoke(name, event)
@@ -62,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asked = [request for request in system.aws.log if request.caller == done.caller]
         print(f"requests: {len(asked)}")
         for request in asked:
-            print(f"  {request.operation} {request.status} {request.bucket}/{request.key}".rstrip("/"))
+            print(f"  {request.operation} {request.status} {request.bucket}/{request.key}".rstrip(" /"))
         for queue, before in waiting.items():
             for message in queue.messages()[before:]:
                 print(f"sent to {queue.name}: {message.body}")
@@ -96,7 +99,15 @@ def _write(system: System, table: str) -> None:
     builder.hint("LATEST", COMMITS)
 
 
-def _batch(body: Mapping[str, Any], queue: Queue, clock: Clock) -> dict[str, Any]:
+def _is_batch(event: Any) -> bool:
+    """Tell whether Lambda hands over such an event as it is. A notification of S3 has records too, in one message."""
+    records = event.get("Records") if isinstance(event, dict) else None
+    return isinstance(records, list) and all(
+        isinstance(it, dict) and it.get("eventSource") == "aws:sqs" for it in records
+    )
+
+
+def _batch(body: Any, queue: Queue, clock: Clock) -> dict[str, Any]:
     """Return a message as the function gets it from its queue, past the queue itself."""
     own = Queue(queue.name, queue.arn, {"FifoQueue": queue.fifo}, clock)
     own.send(json.dumps(body), **({"group": "event", "dedup_id": "event"} if queue.fifo else {}))

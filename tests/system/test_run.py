@@ -61,7 +61,23 @@ def test_one_function_runs_on_one_event() -> None:
     assert json.loads(failed.stdout[failed.stdout.rindex("\n{\n") :])["batchItemFailures"] != []
 
 
-@pytest.mark.parametrize("arguments", [("nobody", "events/sqs_expire.json"), ("expire", "events/none.json")])
+def test_a_notification_of_s3_comes_in_a_message() -> None:
+    done = call("tests.system.invoke", "on_snapshot_written", "events/s3_snapshot_put.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(
+        r'^sent to lakesweep-expire\.fifo: .*"table":"s3://lake/warehouse/sales\.db/orders"', done.stdout, re.M
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nobody", "events/sqs_expire.json"),
+        ("expire", "events/none.json"),
+        ("expire", "README.md"),
+        ("expire", "events"),
+    ],
+)
 def test_nonsense_is_named(arguments: tuple[str, str]) -> None:
     done = call("tests.system.invoke", *arguments)
     assert done.returncode == 2
