@@ -18,6 +18,7 @@ from tests.support.stack import REGION
 from tests.support.system.build import BuildError, build_here
 from tests.support.system.deployed import PREFIX, System
 from tests.support.system.embedded_aws import OUTSIDE
+from tests.support.system.maintainers import Maintainers
 from tests.support.system.timeline import HEADER, Pass, Timeline, as_json
 from tests.support.system.verdict import Verdict, judge
 from tests.support.system.writers import Kind, Writer, WriterError, java_is_missing
@@ -56,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         stack.enter_context(system)
         timeline = Timeline(system, show)
+        maintainers = Maintainers(system.clock, system.bucket, system.control_bucket)
+        maintainers.watch(system.aws)
         system.run_schedules()
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lakesweep-writers-")))
         writers = [stack.enter_context(Writer(kind, _work(kind, system, options.seconds), folder)) for kind in _kinds()]
@@ -69,15 +72,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 writer.wait_stopped(options.seconds + 120)
             say("The writers stopped; what still waits comes now, and then a sweep")
             system.settle()
+            told_of = timeline.deleted
             system.tick()
             system.settle()
+            swept = timeline.deleted - told_of
             system.aws.latency_s = 0
             say("Reading every row of every snapshot and tag again", flush=True)
             verdict = judge(writers, StoreSettings(endpoint_url=system.aws.endpoint, region=REGION))
         except (WriterError, TimeoutError) as error:
             print(f"make system: {error}", file=sys.stderr)
             return 1
-        problems = [*verdict.problems, *_own_problems(system)]
+        problems = [*verdict.problems, *_left(verdict), *_own_problems(system), *maintainers.problems]
+        if swept:
+            problems.append(f"a sweep deleted {swept} objects after the last commits; expected their events to do so")
         for problem in problems:
             print(f"wrong: {problem}", file=sys.stderr)
         print(_summary(system, timeline, verdict, problems))
@@ -125,6 +132,13 @@ def _work(kind: Kind, system: System, seconds: int) -> Assignment:
     tables = tuple(Table(f"{kind}.{shape}", shape) for shape in SHAPES[kind])
     warehouse = f"s3://{system.bucket}/{PREFIX}"
     return Assignment(kind, system.aws.endpoint, warehouse, tables, seconds=seconds, tag_every=TAG_EVERY)
+
+
+def _left(verdict: Verdict) -> Iterator[str]:
+    """Yield what was left behind, unless a commit failed: what such a one leaves is for others to remove."""
+    for table, keys in verdict.left.items() if not verdict.failed_commits else ():
+        if keys:
+            yield f"{table}: {len(keys)} files are left that nobody needs, such as {keys[0]}"
 
 
 def _own_problems(system: System) -> Iterator[str]:

@@ -4,10 +4,12 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.support.system.build import REPOSITORY
+from tests.support.system.altered import altered
+from tests.support.system.build import REPOSITORY, Build
 from tests.support.system.verdict import Verdict
 from tests.system import __main__ as command
 
@@ -34,6 +36,51 @@ def test_the_system_runs_and_every_row_is_there() -> None:
     assert deleted > 0
     assert commits > passes > 0
     assert any(re.match(r"pypaimon\.db/plain +\d+ .*Expire$", line) for line in lines), done.stdout
+
+
+WRONG = {
+    "a file that is needed": (
+        "plan/expire_snapshots.py",
+        ("why = references.reason_to_keep(file)", "why = None"),
+        "is missing",
+    ),
+    "a file that nobody needs": (
+        "plan/expire_snapshots.py",
+        ("return tuple(deletes), KeptFiles(", "return (), KeptFiles("),
+        "files are left that nobody needs",
+    ),
+    "no lease": (
+        "control/lease.py",
+        (
+            "        document = {\n",
+            "        self._token, self._expires_ms = self._token + 1, expires_ms\n"
+            "        return\n"
+            "        document = {\n",
+        ),
+        "the lease is None",
+    ),
+    "an event that is lost": (
+        "aws/commits.py",
+        ("        if found.is_due:\n", "        if False:\n"),
+        "a sweep deleted",
+    ),
+}
+"""What the product does wrong -> file, what stands there instead, and what is said of it."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_the_functions_do_wrong_is_noticed(
+    wrong: str, build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, change, said = WRONG[wrong]
+    changed = altered(build, tmp_path / "build", {file: change})
+    monkeypatch.setattr(command, "build_here", lambda: changed)
+    monkeypatch.setattr(command, "SWEEP", "rate(1 day)")  # but for the one in the end
+    monkeypatch.setattr(command, "java_is_missing", lambda: "left out")
+    monkeypatch.setattr(command, "own_environment", lambda: None)
+    assert command.main(["--seconds", "8", "--speed", "20"]) == 1
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.slow
