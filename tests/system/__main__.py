@@ -6,12 +6,14 @@ every row again. The last line says what was found; the exit code is 0 only if a
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NoReturn
 
 from lakesweep.storage.open import StoreSettings
 from tests.support.stack import REGION
@@ -89,6 +91,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"wrong: {problem}", file=sys.stderr)
         print(_summary(system, timeline, verdict, problems))
     return 1 if problems else 0
+
+
+def run_to_the_end(main: Callable[[], int]) -> NoReturn:
+    """Run a command and exit. Ctrl-C and SIGTERM end it with everything that it started, and without a stack trace."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
 
 
 def own_environment() -> None:
@@ -171,4 +182,4 @@ def _nothing(*_: object, **__: object) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_to_the_end(main)

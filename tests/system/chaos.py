@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.support.system.altered import SMALL, altered
 from tests.support.system.build import BuildError, build_here
 from tests.support.system.chaos import TROUBLES, run_chaos
-from tests.system.__main__ import own_environment
+from tests.system.__main__ import own_environment, run_to_the_end
 
 FIRST_SEED = 1000
 
@@ -57,4 +57,4 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_to_the_end(main)

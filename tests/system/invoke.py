@@ -16,7 +16,7 @@ from tests.support.system.build import BuildError, build_here
 from tests.support.system.clock import Clock
 from tests.support.system.deployed import PREFIX, System
 from tests.support.system.queue import Queue
-from tests.system.__main__ import own_environment
+from tests.system.__main__ import own_environment, run_to_the_end
 
 TABLES = ("sales.db/orders", "sales.db/customers")
 COMMITS = 50
@@ -115,4 +115,4 @@ def _batch(body: Any, queue: Queue, clock: Clock) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_to_the_end(main)

@@ -74,17 +74,25 @@ def run(make_engine: Callable[[Assignment], Engine]) -> None:
     assignment = Assignment.from_json(json.loads(sys.argv[1]))
     engine = make_engine(assignment)
     try:
-        Loop(assignment, engine, lambda line: print(json.dumps(line), file=out, flush=True), _input()).run()
+        Loop(assignment, engine, lambda line: print(json.dumps(line), file=out, flush=True), _input(engine)).run()
     finally:
         engine.close()
 
 
-def _input() -> Iterator[str]:
+def _input(engine: Engine) -> Iterator[str]:
     yield from sys.stdin
     # An engine goes on for long with a server that has died together with whoever started this process.
-    leave = threading.Timer(LEAVE_S, os._exit, (1,))
+    leave = threading.Timer(LEAVE_S, _leave, (engine,))
     leave.daemon = True
     leave.start()
+
+
+def _leave(engine: Engine) -> None:
+    """End this process, and that of the engine if it has one, whatever they are at."""
+    try:
+        engine.close()
+    finally:
+        os._exit(1)
 
 
 class Loop:
