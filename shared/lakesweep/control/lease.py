@@ -9,6 +9,7 @@ was left by a run that died: what it began is finished before anything else, and
 plan by accident.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
@@ -29,6 +30,10 @@ run, and a successor waits for `DELETE_MARGIN_MS` after the end: 120 + 480 + 120
 sent away again to wait for a minute or more."""
 DELETE_MARGIN_MS = 120_000
 """The longest that one batch of deletes may take with all retries of its requests."""
+REST_MS = 5_000
+"""How long a run that goes on for long lets others have the lease at a time."""
+RESTS = 240
+"""How often it looks whether it is free again."""
 _NAME = "lease.json"
 
 
@@ -86,6 +91,32 @@ class Lease:
             raise LeaseLostError(
                 f"{self._area.path(_NAME)}: renewing the lease took longer than it lasts; run {self._run_id} stopped"
             )
+
+    def rest(self, sleep: Callable[[float], None]) -> None:
+        """Let others have the lease for a moment, and take it again.
+
+        What this run is about to do is withdrawn meanwhile, so others need not finish it first.
+
+        Raises:
+            LeaseHeldError: Others have had it for too long.
+        """
+        intent = self._intent
+        self.release(ended=True)
+        for attempt in range(RESTS):
+            sleep(REST_MS / 1000)
+            try:
+                found = read_lease(self._area)
+                _refuse_held(self._area, found, intent)
+                self._intent = intent
+                self.take(found)
+            except (LeaseHeldError, PreconditionFailedError, ObjectNotFoundError) as error:
+                if attempt == RESTS - 1:
+                    raise LeaseHeldError(
+                        f"table {self._area.table}: others held the lease for {RESTS * REST_MS // 1000} s while run "
+                        f"{self._run_id} let them have it; expected it free"
+                    ) from error
+            else:
+                return
 
     def release(self, *, ended: bool) -> None:
         """Give the lease back.

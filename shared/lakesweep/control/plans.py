@@ -125,7 +125,7 @@ def plan_ids(area: ControlArea) -> list[str]:
 _HEADER_TYPES: tuple[tuple[tuple[str, ...], type | UnionType], ...] = (
     (("plan_id", "operation", "table", "branch", "code_version", "content_hash"), str),
     (("created_ms", "expires_ms", "action_count"), int),
-    (("arguments", "policy", "roots_seen", "snapshots", "kept", "kept_bytes", "next_pass"), dict),
+    (("arguments", "policy", "roots_seen", "snapshots", "kept", "kept_bytes", "next_pass", "findings"), dict),
     (("needs_confirmation", "waits_for_consumers", "settled"), bool),
     (("end_id",), int | None),
 )

@@ -9,6 +9,7 @@ from lakesweep.storage.store import DeleteResult
 BATCH_KEYS = 1000
 """Deletes that share one look and one ledger entry, as many as one DeleteObjects request takes."""
 DOCUMENT_PHASE = "documents"
+FILES_STEP = "files"
 CONSUMER_PHASE = "consumers"
 HEAD_PHASES = ("latest", "changelog_documents", DOCUMENT_PHASE, "hints")
 """What happens before the first file goes."""
@@ -41,7 +42,7 @@ def step_of(action: Action) -> str:
     No root refers to a file that goes, and the stored plan knows them all, so their order among each other does not
     matter.
     """
-    return action.phase if is_head(action) or action.phase == CONSUMER_PHASE else "files"
+    return action.phase if is_head(action) or action.phase == CONSUMER_PHASE else FILES_STEP
 
 
 def id_of(path: str) -> int:

@@ -110,7 +110,12 @@ class Looker:
                 raise self._stale(f"{ref.path} is another document than when the plan was made")
         latest_seen = self.header.snapshots.get("latest")
         present = {ref.id for ref in own.snapshots}
-        if isinstance(latest_seen, int) and latest_seen not in present and (end_id is None or latest_seen >= end_id):
+        if end_id is None:
+            # Nothing of this plan says which snapshots stay, so older ones may go; what goes back is a rollback.
+            has_gone_back = isinstance(latest_seen, int) and max(present, default=-1) < latest_seen
+        else:
+            has_gone_back = isinstance(latest_seen, int) and latest_seen not in present and latest_seen >= end_id
+        if has_gone_back:
             raise self._stale(f"snapshot {latest_seen}, the newest when the plan was made, vanished")
 
     def _check_latest(self, own: BranchListing) -> None:

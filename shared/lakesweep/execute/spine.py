@@ -30,7 +30,16 @@ from lakesweep.errors import (
     StalePlanError,
     StorageError,
 )
-from lakesweep.execute.batches import CONSUMER_PHASE, DOCUMENT_PHASE, batches, id_of, is_head, outcome_of, step_of
+from lakesweep.execute.batches import (
+    CONSUMER_PHASE,
+    DOCUMENT_PHASE,
+    FILES_STEP,
+    batches,
+    id_of,
+    is_head,
+    outcome_of,
+    step_of,
+)
 from lakesweep.execute.look import Looker, references_of
 from lakesweep.execute.take_back import Progress, TakeBack
 from lakesweep.model.facts import References, base_name
@@ -43,6 +52,8 @@ from lakesweep.table.discover import ROOT_FOLDERS, discover
 from lakesweep.table.stores import TableStores
 
 _GONE = ("deleted", "already_gone")
+EPOCH_MS = 600_000
+"""A plan that no document goes by has the lease for so long at a time."""
 FRESH_MS = 10_000
 """The listing that a plan was made from serves as the first look for so long, in the call that made it."""
 _LASTING = ("access_denied", "no_such_bucket")
@@ -159,6 +170,7 @@ class _Execution:
             if isinstance(action, Put) and action.kind == "changelog_document"
         }
         self._looker = Looker(env.stores.table, plan.header, env.known, env.sleep, written=frozenset(self._changelogs))
+        self._epoch_began_ms = env.area.store.now_ms()
         self._kept: dict[str, str] = {}
         self._outcome = Outcome()
         self._progress = Progress(others_were_here=bool(attempt.earlier_runs))
@@ -207,10 +219,19 @@ class _Execution:
                 self._keep(pending, references)
             is_new = False
             self._batch(batch)
+            self._rest()
             self._env.progress(self._outcome.deleted + self._outcome.already_gone, total)
         if batch and is_head(batch[-1]) and self._progress.documents_gone:
             # No file goes, so nothing has looked since the documents went; one of them may be a rollback's target.
             self._looker.look(())
+
+    def _rest(self) -> None:
+        """Let others maintain the table, if this has gone on for long. Only files go, so it may stop anywhere."""
+        now_ms = self._env.area.store.now_ms()
+        if now_ms - self._epoch_began_ms < EPOCH_MS or any(is_head(action) for action in self._plan.actions):
+            return
+        self._lease.rest(self._env.sleep)
+        self._epoch_began_ms = self._env.area.store.now_ms()
 
     def _is_overtaken(self) -> bool:
         """Tell whether another maintainer has removed every document of this plan, so that nothing is left to do.
@@ -283,6 +304,10 @@ class _Execution:
                 for path, result in found.items():
                     if result.code == "precondition_failed" and self._is_gone(path):
                         found[path] = DeleteResult(result.key, "already_gone")
+                if step == FILES_STEP:
+                    written = {path for path, result in found.items() if result.code == "precondition_failed"}
+                    kept += [(delete, "it was written again since") for delete in deletes if delete.path in written]
+                    found = {path: result for path, result in found.items() if path not in written}
                 results.update(found)
                 self._check_documents(step, found)
         finally:

@@ -11,13 +11,26 @@ from lakesweep.model.plan import Action, Put
 
 _BRANCH = r"(?:branch/branch-[^/]+/)?"
 _ANY = re.DOTALL
-_BUCKET = re.compile(
-    r"(?!(?:snapshot|changelog|tag|schema|consumer|branch|manifest|index|statistics|service|metadata)/)"
-    r"(?:.+/)?bucket-(?:0|[1-9][0-9]*|postpone)/[^/]+",
-    _ANY,
-)
+_NOT_METADATA = r"(?!(?:snapshot|changelog|tag|schema|consumer|branch|manifest|index|statistics|service|metadata)/)"
+_BUCKET_FOLDER = _NOT_METADATA + r"(?:.+/)?bucket-(?:0|[1-9][0-9]*|postpone)/"
+_BUCKET = re.compile(_BUCKET_FOLDER + r"[^/]+", _ANY)
 _INDEX_NAME = re.compile(r"index-.+|.+-global-index-.+", _ANY)
 """Index files may lie among data files. No other file there has such a name, and an index file has no other."""
+_ID = r"(?:0|[1-9][0-9]{0,18})"
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_TEMP_NAMES = {
+    _BRANCH + r"snapshot/": rf"(?:\.(?:snapshot-{_ID}|EARLIEST|LATEST)\.|snapshot-{_ID}|LATEST){_UUID}\.tmp",
+    _BRANCH + r"changelog/": rf"\.(?:changelog-{_ID}|EARLIEST|LATEST)\.{_UUID}\.tmp",
+    _BRANCH + r"tag/": rf"\.tag-[^/]+\.{_UUID}\.tmp",
+    _BRANCH + r"tag/tag-success-file/": rf"\.[^/]+_SUCCESS\.{_UUID}\.tmp",
+    _BRANCH + r"schema/": rf"(?:\.schema-{_ID}\.|schema-{_ID}){_UUID}\.tmp",
+    _BRANCH + r"consumer/": rf"\.consumer-[^/]+\.{_UUID}\.tmp",
+    r"service/": rf"\.service-[^/]+\.{_UUID}\.tmp",
+    r"metadata/": rf"\.(?:v{_ID}\.metadata\.json|version-hint\.text|retire-pending)\.{_UUID}\.tmp",
+    _NOT_METADATA + r"(?:.+/)?[^/]+=[^/]+/": rf"\._SUCCESS\.{_UUID}\.tmp",
+    _BUCKET_FOLDER: rf"tmp-compacted-changelog-{_UUID}",
+}
+"""Folder -> temp files in it. Each carries the UUID of the one write that failed, so its name never comes back."""
 _DELETE_PATHS = {
     "snapshot": (re.compile(_BRANCH + r"snapshot/snapshot-[0-9]+", _ANY),),
     "changelog_document": (re.compile(_BRANCH + r"changelog/changelog-[0-9]+", _ANY),),
@@ -31,6 +44,7 @@ _DELETE_PATHS = {
     "manifest": (re.compile(r"manifest/[^/]+", _ANY),),
     "manifest_list": (re.compile(r"manifest/[^/]+", _ANY),),
     "statistics": (re.compile(r"statistics/[^/]+", _ANY),),
+    "temp": tuple(re.compile(folder + name, _ANY) for folder, name in _TEMP_NAMES.items()),
 }
 _PUT_PATHS = {
     "hint": re.compile(_BRANCH + r"(?:snapshot|changelog)/(?:EARLIEST|LATEST)", _ANY),

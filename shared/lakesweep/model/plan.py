@@ -22,6 +22,7 @@ PHASES = (
     "manifest",
     "manifest_list",
     "statistics",
+    "temp",
 )
 """Order of execution; a phase starts when the one before it is complete. Documents go before the first file: what makes
 a plan safe to stop anywhere is this order."""
@@ -115,6 +116,8 @@ class PlanHeader:
     nobody was rolling back."""
     next_pass: Mapping[str, int] = field(default_factory=dict)
     """What the next pass may go by once this plan is done (`control/state.py`); empty where it must look anew."""
+    findings: Mapping[str, object] = field(default_factory=dict)
+    """What else a scan saw, as JSON; of the removal of orphan files only."""
     content_hash: str = ""
     action_count: int = 0
     format_version: int = PLAN_FORMAT_VERSION

@@ -98,6 +98,7 @@ class RunReport:
             "actions": [action_to_json(action) for action in deletes],
             "outcome": self._outcome(),
             "requests": dict(self.requests),
+            **({"findings": dict(plan.header.findings)} if plan and plan.header.findings else {}),
             "steps": [step.to_json() for step in self.steps] if self.steps is not None else None,
         }
 

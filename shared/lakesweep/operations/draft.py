@@ -58,6 +58,7 @@ class Draft:
         waits_for_consumers: bool = True,
         settled: bool = False,
         next_pass: Mapping[str, int] | None = None,
+        findings: Mapping[str, object] | None = None,
     ) -> Plan:
         """Return the plan of `actions`; without any there is nothing to do.
 
@@ -86,6 +87,7 @@ class Draft:
             waits_for_consumers=waits_for_consumers,
             settled=settled and self.is_own_listing,
             next_pass=dict(next_pass or {}),
+            findings=dict(findings or {}),
             content_hash=content_hash(actions),
             action_count=len(actions),
         )

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
-from lakesweep.operations import all_branches, expire_changelogs, expire_consumers, expire_snapshots, maintain, undo
+from lakesweep.operations import (
+    all_branches,
+    expire_changelogs,
+    expire_consumers,
+    expire_snapshots,
+    maintain,
+    remove_orphan_files,
+    undo,
+)
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.retention_options import ExpireArguments
@@ -52,6 +60,11 @@ class Call:
     run_id: str | None = None
     all_branches: bool = False
     min_interval_ms: int = 0
+    quarantine_ms: int | None = None
+    no_writers: str | None = None
+    parallelism: int | None = None
+    mode: str | None = None
+    dry_run: bool = False
     options: Mapping[str, str] | None = None
 
 
@@ -111,7 +124,7 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
                 code="unknown_argument",
             )
     grace, min_interval = given.get("grace"), given.get("min_interval")
-    older_than = given.get("older_than")
+    older_than, quarantine = given.get("older_than"), given.get("quarantine")
     return Call(
         retain_max=_count(given.get("retain_max"), "retain_max"),
         retain_min=_count(given.get("retain_min"), "retain_min"),
@@ -129,6 +142,11 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
         min_interval_ms=0
         if min_interval is None
         else parse_span_ms(_text(min_interval, "min_interval"), "min_interval"),
+        quarantine_ms=None if quarantine is None else parse_span_ms(_text(quarantine, "quarantine"), "quarantine"),
+        no_writers=_words(given, "no_writers"),
+        parallelism=_count(given.get("parallelism"), "parallelism"),
+        mode=_words(given, "mode"),
+        dry_run=_flag(given.get("dry_run", False), "dry_run"),
         options=_options(given.get("options"), operation),
     )
 
@@ -243,6 +261,25 @@ def _maintain(table: Table, call: Call, execute: bool) -> RunReport:
     return run(table, arguments, execute=execute)
 
 
+def _remove_orphan_files(table: Table, call: Call, execute: bool) -> RunReport:
+    if call.mode not in (None, "local"):
+        raise UsageError(f"mode: expected local, found {call.mode!r}; no other is there yet", code="bad_argument")
+    arguments = remove_orphan_files.OrphanArguments(
+        older_than_ms=call.older_than_ms,
+        no_writers=call.no_writers,
+        quarantine_ms=call.quarantine_ms,
+        parallelism=remove_orphan_files.PARALLELISM if call.parallelism is None else call.parallelism,
+    )
+    name = remove_orphan_files.OPERATION
+    return _run(
+        table,
+        name,
+        lambda target: remove_orphan_files.plan_remove_orphan_files(target, arguments),
+        call,
+        execute and not call.dry_run,
+    )
+
+
 def _undo(table: Table, call: Call, execute: bool) -> RunReport:
     if call.run_id is None:
         raise UsageError("undo takes a run back; expected run_id", code="bad_argument")
@@ -264,6 +301,11 @@ OPERATIONS: Mapping[str, Operation] = {
         Operation(expire_changelogs.OPERATION, _LIMITS | {"delete_all"}, _expire_changelogs),
         Operation(expire_consumers.CLEAR, frozenset({"including_consumers", "excluding_consumers"}), _clear_consumers),
         Operation(expire_consumers.RESET, frozenset({"consumer_id", "next_snapshot_id"}), _reset_consumer),
+        Operation(
+            remove_orphan_files.OPERATION,
+            frozenset({"older_than", "quarantine", "no_writers", "parallelism", "mode", "dry_run"}),
+            _remove_orphan_files,
+        ),
         Operation(undo.OPERATION, frozenset({"run_id"}), _undo),
         Operation(maintain.OPERATION, _PASS, _maintain, RETENTION_OPTIONS),
     )

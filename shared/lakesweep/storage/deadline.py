@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakesweep.errors import OutOfTimeError
-from lakesweep.storage.store import Body, Store, StoredObject
+from lakesweep.storage.store import Body, Page, Store, StoredObject
 from lakesweep.storage.wrapping import WrappingStore
 
 READ_RESERVE_MS = 10_000
@@ -48,6 +48,16 @@ class DeadlineStore(WrappingStore):
         """Yield objects below a folder; see `Store.list`."""
         self._deadline.check(f"list {self.location}/{prefix}", READ_RESERVE_MS)
         return self._store.list(prefix)
+
+    def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
+        """Yield objects of a range in pages, while there is time for one; see `Store.list_range`."""
+        pages = self._store.list_range(prefix, after, until)
+        while True:
+            self._deadline.check(f"list {self.location}/{prefix}", READ_RESERVE_MS)
+            page = next(pages, None)
+            if page is None:
+                return
+            yield page
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Yield the folders in a folder; see `Store.folders`."""

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from lakesweep.errors import StorageError
 from lakesweep.storage.store import DeleteRequest, UndeleteRequest
 
-PAGE_KEYS = 1000
-"""Names in one page of a listing."""
 SINGLE_DELETES = 16
 """Up to so many deletions with a condition are requests of their own, which most servers check."""
 MAX_DELETE_KEYS = 1000

@@ -19,9 +19,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.storage.keys import PAGE_KEYS, check_key, check_prefix, count_deletes, is_key
+from lakesweep.storage.keys import check_key, check_prefix, count_deletes, is_key
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObject, UndeleteRequest, UndeleteResult
+from lakesweep.storage.store import (
+    PAGE_KEYS,
+    Body,
+    DeleteRequest,
+    DeleteResult,
+    Page,
+    StoredObject,
+    UndeleteRequest,
+    UndeleteResult,
+    pages_of,
+)
 
 _LOCK_NAME = ".lakesweep.lock"
 _MISSING = (FileNotFoundError, NotADirectoryError)
@@ -49,23 +59,32 @@ class LocalStore:
 
         Memory grows with the largest single folder, not with the tree.
         """
+        return self._found(prefix)
+
+    def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
+        """Yield files of a range in pages; see `Store.list_range`. Reads no folder that lies outside of it."""
+        return pages_of(self._found(prefix, after, until))
+
+    def _found(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[StoredObject]:
         check_prefix(prefix, self._root)
         self._counter.add("list")
         link = self._link_on_the_way(prefix.rstrip("/")) if prefix else None
-        entries = self._walk(prefix) if link is None else self._entry(link)
-        for count, entry in enumerate(entries):
+        for count, entry in enumerate(self._walk(prefix if link is None else link, after, until)):
             if count and count % PAGE_KEYS == 0:
                 self._counter.add("list")
             yield entry
 
-    def _walk(self, prefix: str) -> Iterator[StoredObject]:
+    def _walk(self, first: str, after: str, until: str | None) -> Iterator[StoredObject]:
         # Not recursive: folders may be nested more deeply than calls.
-        waiting = [prefix]
+        waiting = [first]
         while waiting:
             key = waiting.pop()
+            if until is not None and key > until:
+                return
             if key.endswith("/") or not key:
-                waiting += [key + name for name in reversed(self._names(key))]
-            else:
+                if key >= after or after.startswith(key):  # else everything in it comes before `after`
+                    waiting += [key + name for name in reversed(self._names(key))]
+            elif key > after:
                 yield from self._entry(key)
 
     def _names(self, prefix: str) -> Sequence[str]:

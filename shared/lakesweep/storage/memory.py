@@ -5,9 +5,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.storage.keys import PAGE_KEYS, check_count, check_key, check_prefix, count_deletes, is_key
+from lakesweep.storage.keys import check_count, check_key, check_prefix, count_deletes, is_key
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObject, UndeleteRequest, UndeleteResult
+from lakesweep.storage.store import (
+    Body,
+    DeleteRequest,
+    DeleteResult,
+    Page,
+    StoredObject,
+    UndeleteRequest,
+    UndeleteResult,
+    pages_of,
+)
 
 Entry = tuple[bytes, str, int]
 """Body, ETag and time of an object."""
@@ -48,15 +57,23 @@ class MemoryStore:
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Yield objects below a folder; see `Store.list`."""
+        for page in self.list_range(prefix):
+            yield from page
+
+    def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
+        """Yield objects of a range in pages; see `Store.list_range`."""
         check_prefix(prefix, self._location)
         with self._lock:
-            found = sorted((key, entry) for key, entry in self._objects.items() if key.startswith(prefix))
+            found = sorted(
+                (key, entry)
+                for key, entry in self._objects.items()
+                if key.startswith(prefix) and key > after and (until is None or key <= until)
+            )
         if not found:
             self._counter.add("list")
-        for index, (key, (data, etag, modified_ms)) in enumerate(found):
-            if index % PAGE_KEYS == 0:
-                self._counter.add("list")
-            yield StoredObject(key, len(data), etag, modified_ms)
+        for page in pages_of(StoredObject(key, len(data), etag, time_ms) for key, (data, etag, time_ms) in found):
+            self._counter.add("list")
+            yield page
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Yield the folders in a folder; see `Store.folders`."""

@@ -8,10 +8,12 @@ from lakesweep.storage.store import (
     Body,
     DeleteRequest,
     DeleteResult,
+    Page,
     Store,
     StoredObject,
     UndeleteRequest,
     UndeleteResult,
+    pages_of,
 )
 from lakesweep.storage.wrapping import WrappingStore
 
@@ -37,14 +39,24 @@ class PlannedStore(WrappingStore):
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Yield objects below a folder; see `Store.list`."""
+        return self._with_written(prefix, self._store.list(prefix))
+
+    def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
+        """Yield objects of a range in pages; see `Store.list_range`."""
+        found = (entry for page in self._store.list_range(prefix, after, until) for entry in page)
+        return pages_of(self._with_written(prefix, found, after, until))
+
+    def _with_written(
+        self, prefix: str, stored: Iterator[StoredObject], after: str = "", until: str | None = None
+    ) -> Iterator[StoredObject]:
         now_ms = self._store.now_ms()
         coming = (
             StoredObject(key, len(body), _etag(key), now_ms)
             for key, body in sorted(self._written.items())
-            if key.startswith(prefix)
+            if key.startswith(prefix) and key > after and (until is None or key <= until)
         )
         hidden = self._going | self._written.keys()
-        staying = (found for found in self._store.list(prefix) if found.key not in hidden)
+        staying = (found for found in stored if found.key not in hidden)
         return merge(coming, staying, key=lambda found: found.key)
 
     def folders_among(self, names: Sequence[str]) -> frozenset[str]:

@@ -7,6 +7,7 @@ from lakesweep.storage.store import (
     Body,
     DeleteRequest,
     DeleteResult,
+    Page,
     Store,
     StoredObject,
     UndeleteRequest,
@@ -29,6 +30,10 @@ class ReturningStore(WrappingStore):
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Refuse: sizes and ETags of what comes back are not known."""
+        raise self._refusal("listed")
+
+    def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
+        """Refuse, as `list` does."""
         raise self._refusal("listed")
 
     def folders_among(self, names: Sequence[str]) -> frozenset[str]:

@@ -6,15 +6,24 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
+from operator import lt
 from typing import Any
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.storage.keys import SINGLE_DELETES, check_count, check_key, check_prefix, count_deletes, is_key
-from lakesweep.storage.list_page import ListPage, page_of
+from lakesweep.storage.list_page import ListPage, PageEntry, page_of
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3_client import s3_request, was_repeated
 from lakesweep.storage.s3_versions import KeyVersion, below_marker, noncurrent_days_of, versions_of
-from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObject, UndeleteRequest, UndeleteResult
+from lakesweep.storage.store import (
+    Body,
+    DeleteRequest,
+    DeleteResult,
+    Page,
+    StoredObject,
+    UndeleteRequest,
+    UndeleteResult,
+)
 
 BODY_ATTEMPTS = 3
 """How often a body is asked for again that broke off on the way; botocore repeats only until the headers came."""
@@ -23,6 +32,9 @@ WINDOW_DELETES = SINGLE_DELETES
 BEGIN_WITHIN_S = 8
 """A call of `delete` sends no further request after this time, so it ends within `LONGEST_REQUEST_S` more."""
 _PAUSE_S = 1
+_DIRECTORY_BUCKET = "--x-s3"
+"""How names of S3 Express end, and no others may. There is no order and no StartAfter, so nothing would show that a
+listing is whole."""
 _TOKEN = "lakesweep-put"
 """Metadata by which a conditional put knows its own object."""
 _PASSING = frozenset({"InternalError", "SlowDown", "ServiceUnavailable", "OperationAborted"})
@@ -57,14 +69,29 @@ class S3Store:
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Yield objects below a folder; see `Store.list`."""
-        where, below = f"{self.location}/{prefix}", self._prefix + prefix
-        cut = len(self._prefix)
-        last = ""
-        for page in self._pages(prefix):
-            for key, size_bytes, etag, modified_ms in page.entries:
-                last = _next_key(key, last, below, where)
-                if not key.endswith("/"):
-                    yield StoredObject(key[cut:], size_bytes, etag, modified_ms)
+        for page in self.list_range(prefix):
+            yield from page
+
+    def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
+        """Yield objects of a range in pages; see `Store.list_range`."""
+        where, below, cut = f"{self.location}/{prefix}", self._prefix + prefix, len(self._prefix)
+        # With `after` as what came last, a server that knows no StartAfter is found out.
+        last = self._prefix + after if after else ""
+        end = None if until is None else self._prefix + until
+        for page in self._pages(prefix, **({"StartAfter": last} if after else {})):
+            entries = page.entries
+            if entries:
+                _check_keys(entries, last, below, where)
+                last = entries[-1][0]
+            if end is not None and last > end:
+                entries = tuple(entry for entry in entries if entry[0] <= end)
+            yield tuple(
+                StoredObject(key[cut:], size_bytes, etag, modified_ms)
+                for key, size_bytes, etag, modified_ms in entries
+                if key[-1] != "/"
+            )
+            if end is not None and last >= end:
+                return
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Yield the folders in a folder; see `Store.folders`."""
@@ -80,6 +107,11 @@ class S3Store:
     def _pages(self, prefix: str, **words: str) -> Iterator[ListPage]:
         check_prefix(prefix, self.location)
         where = f"{self.location}/{prefix}"
+        if self._bucket.endswith(_DIRECTORY_BUCKET):
+            raise StorageError(
+                f"list {where}: expected a general purpose bucket, found a directory bucket, which lists in no order",
+                code="no_order",
+            )
         asked = {"Bucket": self._bucket, "Prefix": self._prefix + prefix, **words}
         while True:
             with s3_request("list", where, self._counter):
@@ -92,6 +124,7 @@ class S3Store:
             if page.next_token == asked.get("ContinuationToken"):
                 raise StorageError(f"list {where}: expected another page, found the same again", code="damaged_page")
             asked["ContinuationToken"] = page.next_token
+            asked.pop("StartAfter", None)
 
     def folders_among(self, names: Sequence[str]) -> frozenset[str]:
         """Return which of `names` may be folders; see `Store.folders_among`."""
@@ -390,6 +423,16 @@ def _next_key(key: str, last: str, below: str, where: str) -> str:
             code="damaged_page",
         )
     return key
+
+
+def _check_keys(entries: Sequence[PageEntry], last: str, below: str, where: str) -> None:
+    """Make sure that a page holds what was asked for: keys that ascend from `last`, all of them below a prefix."""
+    keys = [entry[0] for entry in entries]
+    # What lies between two keys with the same beginning has it too.
+    if keys[0] > last and keys[0].startswith(below) and keys[-1].startswith(below) and all(map(lt, keys, keys[1:])):
+        return
+    for key in keys:
+        last = _next_key(key, last, below, where)
 
 
 def _etag(response: Any, where: str) -> str:

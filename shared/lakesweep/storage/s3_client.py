@@ -17,7 +17,7 @@ from lakesweep.errors import (
     StorageError,
     UsageError,
 )
-from lakesweep.storage.list_page import parse_response
+from lakesweep.storage.list_page import PARSE_EVENT, parse_response
 from lakesweep.storage.requests import RequestCounter
 
 MAX_ATTEMPTS = 5
@@ -106,7 +106,7 @@ def _service_models() -> Any:
 
 def _with_events(client: Any) -> Any:
     client.meta.events.register("before-send.s3", _count_attempt)
-    client.meta.events.register("before-parse.s3.ListObjectsV2", parse_response)
+    client.meta.events.register(PARSE_EVENT, parse_response)
     return client
 
 

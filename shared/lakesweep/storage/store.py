@@ -14,7 +14,11 @@ Guarantees that every implementation gives, and that `tests/conformance` holds i
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
+
+PAGE_KEYS = 1000
+"""Names in one page of a listing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,10 @@ class StoredObject:
     """Epoch milliseconds by the store's clock."""
     is_link: bool = False
     """A symbolic link of a local folder: listed so that it can be reported, never followed, never deleted."""
+
+
+Page = tuple[StoredObject, ...]
+"""What one request for a listing brings: up to 1 000 objects, sometimes none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +113,21 @@ class Store(Protocol):
             prefix: `""` for everything, or a folder with its closing slash (`snapshot/`). Directory markers
                 (keys that end in `/`) are not yielded. A folder that does not exist yields nothing. One that is reached
                 through a symbolic link yields that link alone, so that it never looks empty.
+
+        Raises:
+            StorageError: Any page failed; what was yielded before is not the whole.
+        """
+
+    def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
+        """Yield those objects of `list` whose keys lie in a range, in ascending key order, one page a request.
+
+        Ranges that meet at a key, whichever it is, hold every object between them once: `until` of one is `after` of
+        the next.
+
+        Args:
+            prefix: As in `list`.
+            after: Only keys greater than this. Neither it nor `until` has to exist.
+            until: Only keys up to this one and itself; `None` for all. Nothing is asked for that lies beyond.
 
         Raises:
             StorageError: Any page failed; what was yielded before is not the whole.
@@ -191,3 +214,10 @@ class Store(Protocol):
 def delete_all(keys: Iterable[str]) -> list[DeleteRequest]:
     """Return unconditional delete requests for `keys`."""
     return [DeleteRequest(key) for key in keys]
+
+
+def pages_of(objects: Iterable[StoredObject]) -> Iterator[Page]:
+    """Yield objects in pages, for stores that find them one by one."""
+    upcoming = iter(objects)
+    while page := tuple(islice(upcoming, PAGE_KEYS)):
+        yield page

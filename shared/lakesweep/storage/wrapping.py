@@ -6,6 +6,7 @@ from lakesweep.storage.store import (
     Body,
     DeleteRequest,
     DeleteResult,
+    Page,
     Store,
     StoredObject,
     UndeleteRequest,
@@ -29,6 +30,10 @@ class WrappingStore:
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Yield objects below a folder; see `Store.list`."""
         return self._store.list(prefix)
+
+    def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
+        """Yield objects of a range in pages; see `Store.list_range`."""
+        return self._store.list_range(prefix, after, until)
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Yield the folders in a folder; see `Store.folders`."""

@@ -84,9 +84,9 @@ def read_root_files(
         base: ListContent = ()
         delta: ListContent = ()
         if _has_state(root):
-            base = _plausible(snapshot.base_manifest_list, bases[snapshot.base_manifest_list], _base_rows(snapshot))
+            base = plausible_list(snapshot.base_manifest_list, bases[snapshot.base_manifest_list], _base_rows(snapshot))
             delta = implied.get(root.ref.path) or lists[snapshot.delta_manifest_list]
-            delta = _plausible(snapshot.delta_manifest_list, delta, snapshot.delta_record_count)
+            delta = plausible_list(snapshot.delta_manifest_list, delta, snapshot.delta_record_count)
         changelog = snapshot.changelog_manifest_list
         return RootFiles(
             root=root,
@@ -103,7 +103,7 @@ def _base_rows(snapshot: Snapshot) -> int | None:
     return None if total is None or delta is None else total - delta
 
 
-def _plausible(name: str, content: ListContent, rows: int | None) -> ListContent:
+def plausible_list(name: str, content: ListContent, rows: int | None) -> ListContent:
     """Return a list, or that it is damaged: empty where its snapshot counts rows in it.
 
     Writers before 1.1 state no size of a list, and a list that is cut off between two blocks reads as a shorter one.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import StorageError
-from lakesweep.storage.list_page import ListPage, page_of, parse_page, parse_response
+from lakesweep.storage.list_page import PARSE_EVENT, ListPage, page_of, parse_page, parse_response
 from tests.support.s3_server import fresh_bucket, moto_client, moto_store, seed_moto
 from tests.support.stub_s3 import Answer, page, stub_s3
 
@@ -41,7 +41,7 @@ def bucket() -> Iterator[str]:
 def test_equals_botocores_own_parse(bucket: str, extra: dict[str, Any]) -> None:
     """Keys with everything that URLs and XML give a meaning to."""
     plain, hooked = moto_client(), moto_client()
-    hooked.meta.events.register("before-parse.s3.ListObjectsV2", parse_response)
+    hooked.meta.events.register(PARSE_EVENT, parse_response)
     theirs = plain.list_objects_v2(Bucket=bucket, **extra)
     ours = hooked.list_objects_v2(Bucket=bucket, **extra)
     assert "Contents" not in ours, "botocore had nothing left to parse"
@@ -59,11 +59,11 @@ def test_store_lists_nasty_keys_with_and_without_the_hook(bucket: str) -> None:
     expected = [key.removeprefix("root/") for key in NASTY_KEYS if not key.endswith("/")]
     assert [entry.key for entry in store.list("")] == expected
     client = store._client
-    client.meta.events.unregister("before-parse.s3.ListObjectsV2", parse_response)
+    client.meta.events.unregister(PARSE_EVENT, parse_response)
     try:
         assert [entry.key for entry in store.list("")] == expected
     finally:
-        client.meta.events.register("before-parse.s3.ListObjectsV2", parse_response)
+        client.meta.events.register(PARSE_EVENT, parse_response)
 
 
 NO_PAGES = {
@@ -96,7 +96,7 @@ def test_anything_but_a_whole_page_is_an_error(body: bytes, hooked: bool, pauses
         pytest.skip("botocore's parser fails, before the store sees the answer")
     with stub_s3(lambda _: Answer(200, body)) as stub:
         if not hooked:
-            stub.store._client.meta.events.unregister("before-parse.s3.ListObjectsV2", parse_response)
+            stub.store._client.meta.events.unregister(PARSE_EVENT, parse_response)
         with pytest.raises(StorageError):
             list(stub.store.list(""))
 

@@ -1,0 +1,64 @@
+"""`lakesweep remove-orphan-files`."""
+
+from typing import Annotated
+
+import typer
+
+from lakesweep.cli import options
+from lakesweep.cli.options import Place, at_place
+
+EXAMPLES = (
+    "lakesweep remove-orphan-files s3://lake/sales.db/orders --control s3://ops/lakesweep",
+    "lakesweep remove-orphan-files /data/orders --older-than 2026-01-31T00:00:00Z --execute",
+    "lakesweep remove-orphan-files s3://lake/sales.db/orders --quarantine '1 d' --control s3://ops/lakesweep --execute",
+)
+
+
+@at_place("control")
+def remove_orphan_files(
+    place: Place,
+    older_than: options.OlderThan = None,
+    quarantine: Annotated[
+        str | None,
+        typer.Option(
+            "--quarantine",
+            metavar="DURATION",
+            help="A file goes only if a call so long ago saw it as an orphan already, such as '1 d'.",
+        ),
+    ] = None,
+    no_writers: Annotated[
+        str | None,
+        typer.Option(
+            "--no-writers",
+            metavar="REASON",
+            help="Why what is younger than a day may go: there is no writer that could still commit it.",
+        ),
+    ] = None,
+    parallelism: Annotated[
+        str | None, typer.Option("--parallelism", metavar="N", help="Listings at once; else 8.")
+    ] = None,
+    mode: Annotated[
+        str | None, typer.Option("--mode", metavar="MODE", help="local: this process does it. There is no other yet.")
+    ] = None,
+    execute: options.Execute = False,
+) -> int:
+    """Remove what no snapshot, tag or changelog of any branch refers to.
+
+    Only what is older than a day goes, unless --older-than says otherwise, and only what an engine writes under such a
+    name at such a place. Prints the plan, and changes nothing without --execute.
+    """
+    from lakesweep.cli.operation import run_named
+
+    return run_named(
+        place,
+        "remove_orphan_files",
+        {
+            "older_than": older_than,
+            "quarantine": quarantine,
+            "no_writers": no_writers,
+            "parallelism": parallelism,
+            "mode": mode,
+        },
+        None,
+        execute=execute,
+    )

@@ -1,0 +1,64 @@
+"""Orphans that earlier runs saw: what is one now, and was already the same object long ago, may go.
+
+One document a table, written by each scan with quarantine. That two scans overwrite each other is harmless: each
+entry says when that very object was first seen as an orphan, and an entry that is lost is made again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.ndjson import pack, unpack
+from lakesweep.errors import FormatError, ObjectNotFoundError
+
+_NAME = "orphans.ndjson.gz"
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """What earlier scans saw."""
+
+    first_seen_ms: dict[tuple[str, str, int], int]
+    """Key, ETag and time of an object -> start of the scan that first saw it as an orphan."""
+
+    def is_known(self, key: str, etag: str, modified_ms: int, before_ms: int) -> bool:
+        """Tell whether a scan that began at `before_ms` or earlier saw this object as an orphan."""
+        seen_ms = self.first_seen_ms.get((key, etag, modified_ms))
+        return seen_ms is not None and seen_ms <= before_ms
+
+
+def read_quarantine(area: ControlArea) -> Quarantine:
+    """Return what earlier scans saw; a document that is damaged says nothing, so that nothing goes by it."""
+    try:
+        rows = unpack(area.read(_NAME).data, area.path(_NAME))
+        return Quarantine(
+            {
+                (str(row["key"]), str(row["etag"]), int(str(row["modified_ms"]))): int(str(row["seen_ms"]))
+                for row in rows
+            }
+        )
+    except (ObjectNotFoundError, FormatError, KeyError, ValueError):
+        return Quarantine({})
+
+
+def write_quarantine(
+    area: ControlArea, earlier: Quarantine, orphans: Iterable[tuple[str, str, int]], now_ms: int
+) -> None:
+    """Note the orphans of a scan.
+
+    Args:
+        area: Of the table.
+        earlier: As it was read before.
+        orphans: Key, ETag and time of each.
+        now_ms: When the scan began.
+    """
+    rows = [
+        {
+            "key": key,
+            "etag": etag,
+            "modified_ms": modified_ms,
+            "seen_ms": min(earlier.first_seen_ms.get((key, etag, modified_ms), now_ms), now_ms),
+        }
+        for key, etag, modified_ms in orphans
+    ]
+    area.put(_NAME, pack(rows))

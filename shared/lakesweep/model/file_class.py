@@ -1,0 +1,107 @@
+"""File classes: what an object below a table is, by its key alone, and what may become of it.
+
+The names in exactly the folders where engines put them are the only ones that may ever go: a manifest in `manifest/`, a
+data file in a bucket directory at the partition depth, a temp file beside the document that it was to become. A name
+says nothing about whether a file is needed. Whatever is not known is kept and reported; people put files into tables.
+
+Source: Paimon `OrphanFilesClean`, `FileStorePathFactory`, `DataFilePathFactory`; where these take any name in a folder,
+this does not.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+
+from lakesweep.format import file_names as names
+from lakesweep.format.names import branch_name_of
+from lakesweep.model import known_files as known
+from lakesweep.model.known_files import FileClass
+from lakesweep.model.layout import Layout
+
+__all__ = ["FileClass", "FileClasses"]
+
+_Rule = Callable[[str], FileClass]
+"""Name -> class, for the objects directly in one folder."""
+
+_FOLDERS_KEPT = 4096
+"""Folders whose judgement is kept; a listing goes through them in order."""
+
+
+class FileClasses:
+    """The classes of a table's objects. Safe to share between threads."""
+
+    def __init__(self, layout: Layout, nested: Iterable[str] = ()) -> None:
+        """Take what all schemas say, and the folders below the table, relative to it, where other tables lie.
+
+        Raises:
+            ValueError: A nested table would be the table itself.
+        """
+        self._layout = layout
+        self._nested = tuple(f"{folder.strip('/')}/" for folder in nested)
+        if "/" in self._nested:
+            raise ValueError("expected the folder of a nested table, found the table itself")
+        prefixes = layout.data_prefixes, layout.changelog_prefixes
+        self._data_names = names.data_name_pattern(*prefixes, postponed=False)
+        self._postponed_names = names.data_name_pattern(*prefixes, postponed=True)
+        self._rule = lru_cache(maxsize=_FOLDERS_KEPT)(self._judge)
+
+    def classify(self, key: str) -> FileClass:
+        """Return the class of the object at `key`, relative to the table. Any text is answered."""
+        folder, _, name = key.rpartition("/")
+        rule = self._rule(folder)
+        if not name and rule is not _nested:
+            return known.MARKER
+        return rule(name) if "\0" not in key else known.ODD_KEY
+
+    def _judge(self, folder: str) -> _Rule:
+        if self._nested and f"{folder}/".startswith(self._nested):
+            return _nested
+        parts = folder.split("/")
+        if parts[0] == "branch":
+            below = "/".join(parts[2:])
+            if below not in known.BRANCH_FOLDERS or branch_name_of(parts[1]) is None:
+                return partial(_by_name, (), known.NOT_IN_A_BRANCH)
+            return partial(_by_name, known.BRANCH_FOLDERS[below], known.NO_SUCH_NAME)
+        if folder in known.FOLDERS:
+            return partial(_by_name, known.FOLDERS[folder], known.NO_SUCH_NAME)
+        bucket = self._layout.bucket_of(folder)
+        if bucket is not None:
+            pattern = self._postponed_names if bucket == "postpone" else self._data_names
+            return partial(_in_bucket, pattern, bucket, self._layout.index_beside_data)
+        if self._layout.is_partition(folder):
+            return partial(_by_name, known.PARTITION, known.NO_SUCH_NAME)
+        if parts[0] == "temp" and len(parts) == 2:
+            return partial(_by_name, known.HIVE, known.NO_SUCH_NAME)
+        return partial(_by_name, (), known.NO_SUCH_FOLDER)
+
+
+def _by_name(names_here: known.Names, otherwise: FileClass, name: str) -> FileClass:
+    for pattern, file_class in names_here:
+        if pattern.fullmatch(name):
+            return file_class
+    return _unknown(name, otherwise)
+
+
+def _in_bucket(pattern: re.Pattern[str], bucket: str, index_beside_data: bool, name: str) -> FileClass:
+    if names.is_index_like(name):
+        return known.INDEX if index_beside_data and names.INDEX.fullmatch(name) else _unknown(name, known.NO_SUCH_NAME)
+    match = pattern.fullmatch(name)
+    if match is not None:
+        if match["sidecar"] is not None:
+            return FileClass("extra", "delete", owner=name[: match.start("sidecar")])
+        return known.DATA if match["changelog"] is None else known.CHANGELOG
+    match = names.COMPACTED_CHANGELOG.fullmatch(name)
+    if match is not None and match["bucket"] == bucket:
+        return known.CHANGELOG
+    return known.TEMP if names.COMPACTED_CHANGELOG_TEMP.fullmatch(name) else _unknown(name, known.NO_SUCH_NAME)
+
+
+def _unknown(name: str, otherwise: FileClass) -> FileClass:
+    # A wrong place makes neither of them deletable.
+    if name.endswith(names.PACK_SUFFIX):
+        return known.PACK
+    return known.CACHE if names.BLOB_CACHE.fullmatch(name) else otherwise
+
+
+def _nested(name: str) -> FileClass:
+    return known.NESTED

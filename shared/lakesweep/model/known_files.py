@@ -1,0 +1,123 @@
+"""Known files: the names that each folder of a table can hold, and what may become of objects with such names.
+
+Nothing here knows where data lies; that depends on schemas, see `file_class`.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from lakesweep.format import file_names as names
+
+Kind = Literal[
+    "manifest",
+    "manifest_list",
+    "index_manifest",
+    "statistics",
+    "index",
+    "data",
+    "changelog",
+    "extra",
+    "temp",
+    "snapshot",
+    "changelog_document",
+    "tag",
+    "schema",
+    "consumer",
+    "hint",
+    "service",
+    "success",
+    "iceberg",
+    "copy_into",
+    "pack",
+    "cache",
+    "hive_temp",
+    "marker",
+    "nested",
+    "foreign",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class FileClass:
+    """What an object is."""
+
+    kind: Kind
+    policy: Literal["delete", "report", "never"]
+    """`delete`: goes when no root refers to it and it is old. `report`: stays, and is told. `never`: stays."""
+    owner: str | None = None
+    """Name of the data file that an extra file goes or stays with."""
+    why: str = ""
+    """One sentence, without a full stop, about what stays; empty for what may go."""
+
+
+DATA = FileClass("data", "delete")
+CHANGELOG = FileClass("changelog", "delete")
+INDEX = FileClass("index", "delete")
+TEMP = FileClass("temp", "delete")
+HINT = FileClass("hint", "never", why="writers rewrite hints in place")
+SUCCESS = FileClass("success", "never", why="schedulers wait for this marker")
+PACK = FileClass("pack", "never", why="rows of any data file may lie in a managed pack, and no manifest names it")
+CACHE = FileClass("cache", "report", why="a cache of links that its reader makes anew")
+HIVE_TEMP = FileClass("hive_temp", "report", why="a Hive job may still commit what it left here")
+MARKER = FileClass("marker", "never", why="it marks a folder and holds nothing")
+NESTED = FileClass("nested", "never", why="it belongs to another table, whose folder lies in this one")
+
+NO_SUCH_NAME = FileClass("foreign", "report", why="Paimon gives no file in this folder such a name")
+NO_SUCH_FOLDER = FileClass("foreign", "report", why="Paimon puts no files into this folder")
+NOT_IN_A_BRANCH = FileClass("foreign", "report", why="a branch has documents of its own and no other files")
+ODD_KEY = FileClass("foreign", "report", why="Paimon writes no key with a null character")
+
+Names = tuple[tuple[re.Pattern[str], FileClass], ...]
+"""What a folder can hold: the first pattern that fits a whole name tells its class."""
+
+BRANCH_FOLDERS: dict[str, Names] = {
+    "snapshot": (
+        (names.SNAPSHOT, FileClass("snapshot", "never", why="a snapshot goes by expiry or rollback alone")),
+        (names.HINT, HINT),
+        (names.SNAPSHOT_TEMP, TEMP),
+    ),
+    "changelog": (
+        (
+            names.CHANGELOG_DOCUMENT,
+            FileClass("changelog_document", "never", why="a changelog goes by expiry alone"),
+        ),
+        (names.HINT, HINT),
+        (names.CHANGELOG_TEMP, TEMP),
+    ),
+    "tag": (
+        (names.TAG, FileClass("tag", "never", why="a tag goes by its own time to live or by hand")),
+        (names.TAG_TEMP, TEMP),
+    ),
+    "tag/tag-success-file": ((names.TAG_SUCCESS, SUCCESS), (names.TAG_SUCCESS_TEMP, TEMP)),
+    "schema": (
+        (names.SCHEMA, FileClass("schema", "never", why="any data file may need the schema that it was written with")),
+        (names.SCHEMA_TEMP, TEMP),
+    ),
+    "consumer": (
+        (names.CONSUMER, FileClass("consumer", "never", why="a streaming reader keeps its position here")),
+        (names.CONSUMER_TEMP, TEMP),
+    ),
+}
+FOLDERS: dict[str, Names] = BRANCH_FOLDERS | {
+    "manifest": (
+        (names.MANIFEST, FileClass("manifest", "delete")),
+        (names.MANIFEST_LIST, FileClass("manifest_list", "delete")),
+        (names.INDEX_MANIFEST, FileClass("index_manifest", "delete")),
+    ),
+    "index": ((names.INDEX, INDEX), (names.GLOBAL_INDEX, INDEX)),
+    "statistics": ((names.STATISTICS, FileClass("statistics", "delete")),),
+    "service": (
+        (names.SERVICE, FileClass("service", "never", why="a running service keeps its address here")),
+        (names.SERVICE_TEMP, TEMP),
+    ),
+    "metadata": (
+        (names.ICEBERG, FileClass("iceberg", "never", why="Iceberg readers need it, and its writer removes it")),
+        (names.ICEBERG_TEMP, TEMP),
+    ),
+    "copy-into/history": (
+        (names.COPY_INTO, FileClass("copy_into", "never", why="COPY INTO remembers by it what it has loaded")),
+    ),
+}
+PARTITION: Names = ((names.SUCCESS, SUCCESS), (names.SUCCESS_TEMP, TEMP))
+HIVE: Names = ((names.HIVE_TASK, HIVE_TEMP),)

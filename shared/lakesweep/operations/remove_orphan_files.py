@@ -1,0 +1,185 @@
+"""Remove what no root of any branch refers to: orphan files.
+
+The time is read first, and only what was written long before it may go. Then all roots are collected, until they stand
+still, with everything that they refer to. Then all that lies below the table is listed, and held against that. The
+order of the last two does not matter: what is written meanwhile is too young, and what loses its last root meanwhile
+was live when it was looked at. A plan says what goes; it is carried out like any other, with a look at new roots
+before each batch.
+
+Source: Paimon `RemoveOrphanFilesProcedure`, `OrphanFilesClean`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lakesweep.control.quarantine import Quarantine, read_quarantine, write_quarantine
+from lakesweep.errors import FormatError, RefusedError, UsageError
+from lakesweep.model.file_class import FileClasses
+from lakesweep.model.layout import layout_of
+from lakesweep.model.plan import Plan
+from lakesweep.operations.context import Table
+from lakesweep.operations.draft import Draft, Frame
+from lakesweep.operations.run import require_area
+from lakesweep.operations.times import say_time
+from lakesweep.plan.orphans import Orphan, Rules, Sorting, deletions, needs_confirmation, shown
+from lakesweep.storage.listing import list_all
+from lakesweep.table.capture import Capture, capture
+from lakesweep.table.documents import read_all_schemas, read_schema
+
+OPERATION = "remove_orphan_files"
+DEFAULT_AGE_MS = 24 * 3_600_000
+"""The engine's default age, and the least without a reason."""
+PARALLELISM = 8
+MAX_PARALLELISM = 64
+_NESTED = re.compile(r"(?P<folder>.+)/schema/schema-[0-9]+", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanArguments:
+    """What a caller says."""
+
+    older_than_ms: int | None = None
+    """Only what was written before; else a day ago."""
+    no_writers: str | None = None
+    """Why what is younger than a day may go: a reason in words, which the plan keeps."""
+    quarantine_ms: int | None = None
+    """An orphan goes only if a scan so long ago saw it already."""
+    parallelism: int = PARALLELISM
+    """Listings at once."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return what the plan keeps of it."""
+        return {
+            "older_than_ms": self.older_than_ms,
+            "no_writers": self.no_writers,
+            "quarantine_ms": self.quarantine_ms,
+        }
+
+
+def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
+    """Plan the removal of a table's orphan files.
+
+    Args:
+        table: All branches of it.
+        arguments: Of the call.
+
+    Raises:
+        UsageError: An argument that means nothing.
+        RefusedError: A cutoff that is too young, no roots, not a table, or a root that cannot be understood.
+        StorageError: A request failed; nothing can be concluded.
+    """
+    now_ms = table.store.now_ms()  # before the first root is looked at: everything rests on it
+    cutoff_ms = _cutoff_ms(table, arguments, now_ms)
+    earlier = None
+    if arguments.quarantine_ms is not None:
+        earlier = read_quarantine(require_area(table))
+    found = capture(table.store, table.sleep)
+    own = found.listing.branches[table.ref.branch]
+    schema = read_schema(table.store, own)
+    live = found.live
+    sorting = Sorting(Rules(cutoff_ms, bool(live.damaged), _known(earlier, arguments, now_ms)), live.has, live.saw)
+    _list(table, found, sorting, arguments.parallelism)
+    orphans = sorting.quarantine()
+    if earlier is not None:
+        write_quarantine(require_area(table), earlier, [_identity(orphan) for orphan in orphans], now_ms)
+    draft = Draft(table, OPERATION, found.listing, own, schema, now_ms)
+    snapshots = own.snapshots
+    frame = Frame(
+        arguments=arguments.to_json(),
+        policy={"older_than": say_time(cutoff_ms)},
+        snapshots={
+            "earliest": snapshots[0].id if snapshots else None,
+            "latest": snapshots[-1].id if snapshots else None,
+            "expired": [],
+        },
+    )
+    return draft.plan(
+        deletions(sorting.orphans, say_time),
+        frame,
+        kept=dict(sorted(sorting.kept.items())),
+        kept_bytes=dict(sorted(sorting.kept_bytes.items())),
+        warnings=_warnings(found, sorting),
+        needs_confirmation=needs_confirmation(sorting),
+        findings=_findings(found, sorting),
+    )
+
+
+def _cutoff_ms(table: Table, arguments: OrphanArguments, now_ms: int) -> int:
+    if not 1 <= arguments.parallelism <= MAX_PARALLELISM:
+        raise UsageError(
+            f"parallelism: expected a number from 1 to {MAX_PARALLELISM}, found {arguments.parallelism}",
+            code="bad_argument",
+        )
+    cutoff_ms = now_ms - DEFAULT_AGE_MS if arguments.older_than_ms is None else arguments.older_than_ms
+    if cutoff_ms > now_ms:
+        raise RefusedError(
+            f"table {table.ref}: older_than is {say_time(cutoff_ms)}, {cutoff_ms - now_ms} ms in the future; expected "
+            "a time that has passed",
+            code="cutoff_in_future",
+        )
+    if cutoff_ms > now_ms - DEFAULT_AGE_MS and not (arguments.no_writers or "").strip():
+        raise RefusedError(
+            f"table {table.ref}: older_than is {say_time(cutoff_ms)}, less than 24 h ago; expected an older time, since "
+            "a writer may still commit what it wrote by then, or no_writers with the reason why there is none",
+            code="cutoff_too_young",
+        )
+    return cutoff_ms
+
+
+def _known(
+    earlier: Quarantine | None, arguments: OrphanArguments, now_ms: int
+) -> Callable[[str, str, int], bool] | None:
+    if earlier is None or arguments.quarantine_ms is None:
+        return None
+    before_ms = now_ms - arguments.quarantine_ms
+    return lambda key, etag, modified_ms: earlier.is_known(key, etag, modified_ms, before_ms)
+
+
+def _identity(orphan: Orphan) -> tuple[str, str, int]:
+    return orphan.key, orphan.etag, orphan.modified_ms
+
+
+def _list(table: Table, found: Capture, sorting: Sorting, parallelism: int) -> None:
+    """Sort everything that lies below the table."""
+    try:
+        layout = layout_of(schema for _, schema in read_all_schemas(table.store, found.listing))
+    except FormatError as error:
+        raise RefusedError(f"table {table.ref}: {error}", code="bad_option") from error
+    classes = FileClasses(layout)
+    nested: set[str] = set()
+    for page in list_all(table.store, "", parallel=parallelism):
+        for each in page:
+            match = _NESTED.fullmatch(each.key)
+            if match and not each.key.startswith("branch/"):
+                nested.add(match["folder"])
+            if each.is_link:
+                sorting.keep(each.key, each.size_bytes, "link")
+            else:
+                sorting.add(each.key, each.size_bytes, each.etag, each.modified_ms, classes.classify(each.key))
+        table.progress(sorting.objects, sorting.objects)
+    sorting.spare(nested)
+
+
+def _warnings(found: Capture, sorting: Sorting) -> tuple[str, ...]:
+    damaged = [f"{path}: {problem}" for path, problem in sorted(found.live.damaged.items())]
+    warnings = []
+    if damaged:
+        warnings.append(
+            f"{len(damaged)} roots are not whole, so only temporary files may go; the first is {damaged[0]}"
+        )
+    for why, what in (("foreign", "unknown names"), ("nested_table", "another table below this one")):
+        if sorting.kept[why]:
+            warnings.append(f"{sorting.kept[why]} objects stay: {what}, such as {sorting.shown[why][0]}")
+    return tuple(warnings)
+
+
+def _findings(found: Capture, sorting: Sorting) -> Mapping[str, object]:
+    return {
+        "listed": {"objects": sorting.objects, "bytes": sorting.bytes},
+        "roots": len(found.live.captured),
+        "manifests": len(found.live.manifests),
+        "damaged_roots": dict(sorted(found.live.damaged.items())),
+        "hollow_roots": dict(sorted(found.live.hollow.items())),
+        "kept": shown(sorting),
+    }

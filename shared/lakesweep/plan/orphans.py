@@ -1,0 +1,156 @@
+"""Which objects of a table are orphans, and why the others stay.
+
+An object is an orphan when no root of any branch refers to a file of its name, when it is older than the cutoff, and
+when its name and folder say that an engine writes such files there. Anything else stays, counted by the reason.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lakesweep.model.facts import DATA_KINDS, base_name
+from lakesweep.model.file_class import FileClass
+from lakesweep.model.plan import PHASES, Delete
+
+SAMPLE = 20
+"""So many keys are shown of each reason that somebody may have to act on."""
+MANY_FILES = 1000
+TEMP = "temp"
+_SHOWN = frozenset({"foreign", "reported", "link", "nested_table"})
+_PHASE_OF = {"extra": "data", "index_manifest": "manifest"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What decides, besides the roots."""
+
+    cutoff_ms: int
+    """Only what was written before may go; by the store's clock."""
+    damaged: bool = False
+    """Some root is not whole, so that nobody knows what it needs: only temporary files may go."""
+    known_since: Callable[[str, str, int], bool] | None = None
+    """Tells of key, ETag and time whether an earlier run saw the same object as an orphan, long enough ago. `None`: that
+    is not asked."""
+
+
+class Orphan(NamedTuple):
+    """An object that nobody refers to."""
+
+    key: str
+    kind: str
+    size_bytes: int
+    etag: str
+    modified_ms: int
+    owner: str | None
+
+
+@dataclass(slots=True)
+class Sorting:
+    """Objects of a table, sorted one after the other as listings show them."""
+
+    rules: Rules
+    is_live: Callable[[str], bool]
+    """Tells whether some root refers to a file of this name."""
+    saw: Callable[[str], bool]
+    """The same of a file that is there."""
+    orphans: list[Orphan] = field(default_factory=list)
+    kept: Counter[str] = field(default_factory=Counter)
+    """Reason -> objects."""
+    kept_bytes: Counter[str] = field(default_factory=Counter)
+    shown: dict[str, list[str]] = field(default_factory=dict)
+    """Reason -> the first keys, of reasons that somebody may have to act on."""
+    objects: int = 0
+    bytes: int = 0
+    data_files: int = 0
+    data_bytes: int = 0
+
+    def add(self, key: str, size_bytes: int, etag: str, modified_ms: int, found: FileClass) -> None:
+        """Sort one object.
+
+        Args:
+            key: Below the table.
+            size_bytes: Of the object.
+            etag: Of the object.
+            modified_ms: When it was written, by the store's clock.
+            found: What it is.
+        """
+        self.objects += 1
+        self.bytes += size_bytes
+        if found.kind in DATA_KINDS:
+            self.data_files += 1
+            self.data_bytes += size_bytes
+        # Whatever it looks like: a name that a root refers to stays, and counts as seen.
+        if found.policy != "never" and self.saw(base_name(key)):
+            self.keep(key, size_bytes, "live")
+        elif (why := self._why_kept(key, etag, modified_ms, found)) is not None:
+            self.keep(key, size_bytes, why)
+        else:
+            self.orphans.append(Orphan(key, found.kind, size_bytes, etag, modified_ms, found.owner))
+
+    def keep(self, key: str, size_bytes: int, why: str) -> None:
+        """Count an object that stays."""
+        self.kept[why] += 1
+        self.kept_bytes[why] += size_bytes
+        if why in _SHOWN and len(keys := self.shown.setdefault(why, [])) < SAMPLE:
+            keys.append(key)
+
+    def _why_kept(self, key: str, etag: str, modified_ms: int, found: FileClass) -> str | None:
+        if found.policy != "delete":
+            return "foreign" if found.kind == "foreign" else "reported" if found.policy == "report" else "document"
+        if modified_ms >= self.rules.cutoff_ms:
+            return "too_young"
+        if self.rules.damaged and found.kind != TEMP:
+            return "damaged_root"
+        if found.owner is not None and self.is_live(found.owner):
+            return "live_owner"
+        return None
+
+    def spare(self, folders: Iterable[str]) -> None:
+        """Keep what lies in folders that turned out to belong to another table."""
+        nested = tuple(f"{folder}/" for folder in folders)
+        if nested:
+            self._divide(lambda orphan: orphan.key.startswith(nested), "nested_table")
+
+    def quarantine(self) -> Sequence[Orphan]:
+        """Keep what was not an orphan long enough ago already; return all orphans, those that stay included."""
+        found = list(self.orphans)
+        known = self.rules.known_since
+        if known is not None:
+            self._divide(lambda orphan: not known(orphan.key, orphan.etag, orphan.modified_ms), "quarantine")
+        return found
+
+    def _divide(self, stays: Callable[[Orphan], bool], why: str) -> None:
+        for orphan in self.orphans:
+            if stays(orphan):
+                self.keep(orphan.key, orphan.size_bytes, why)
+        self.orphans = [orphan for orphan in self.orphans if not stays(orphan)]
+
+
+def needs_confirmation(sorting: Sorting) -> bool:
+    """Tell whether more than half of the table's files or bytes would go, and more than a thousand."""
+    data = [orphan for orphan in sorting.orphans if orphan.kind in DATA_KINDS]
+    size_bytes = sum(orphan.size_bytes for orphan in data)
+    return len(data) > MANY_FILES and (2 * len(data) > sorting.data_files or 2 * size_bytes > sorting.data_bytes)
+
+
+def deletions(orphans: Iterable[Orphan], say_time: Callable[[int], str]) -> tuple[Delete, ...]:
+    """Return what removes orphans, in the order of phases and keys. The ETag spares what is written again meanwhile."""
+    found = [
+        Delete(
+            phase=_PHASE_OF.get(orphan.kind, orphan.kind),
+            kind=orphan.kind,
+            path=orphan.key,
+            size_bytes=orphan.size_bytes,
+            reason=f"no root refers to it; written {say_time(orphan.modified_ms)}",
+            etag=orphan.etag,
+            owner=orphan.owner,
+        )
+        for orphan in orphans
+    ]
+    return tuple(sorted(found, key=lambda delete: (PHASES.index(delete.phase), delete.path)))
+
+
+def shown(sorting: Sorting) -> Mapping[str, object]:
+    """Return the reasons that somebody may have to act on, with their first keys."""
+    return {why: {"count": sorting.kept[why], "first": keys} for why, keys in sorted(sorting.shown.items())}

@@ -1,0 +1,200 @@
+"""Everything below a folder, listed in several ranges at once.
+
+One listing of S3 goes page after page, and each takes its time to come. So a worker that has nothing to do takes over
+a part of what another still has before it: the other's range is split at a key that `split_point` guesses. Wherever
+that is, the two ranges meet there, and no key lies in both or in none. Objects that come and go meanwhile change
+nothing about that: one that is there all the time is found once.
+
+A guess costs no request of its own. Its first page is the first of the new range, and a range asks at most once in
+vain, so all takes as many requests as there are pages to fill, and one for each range at most.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from threading import Condition
+
+from lakesweep.storage.split import split_point
+from lakesweep.storage.store import Page, Store
+
+PARALLEL = 8
+"""Ranges at once. Parsing takes half the time of a page from a near bucket and is done by one thread at a time, so more
+than a few bring little there; those that wait cost nothing."""
+WINDOW_PAGES = 16
+"""So many pages wait for the caller at most, beside one in the hands of each worker."""
+PAGES_BEFORE_SPLIT = 4
+"""A range is not split before it brought so many pages since the last time."""
+PAGES_OF_SPLIT = 20
+"""Beyond the first ranges, one more for each so many pages: that is what guesses may cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListProgress:
+    """How far a listing has come."""
+
+    object_count: int = 0
+    page_count: int = 0
+    """Pages, empty ones included."""
+    range_count: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class _Range:
+    """Keys that one worker lists. All fields change under the listing's lock only."""
+
+    after: str
+    until: str | None
+    climb: int
+    first: str | None = None
+    last: str = ""
+    fresh_pages: int = 0
+    """Pages since the range began, or was split."""
+    left: "_Range | None" = None
+    """The range of which this one was split off."""
+
+
+def list_all(
+    store: Store,
+    prefix: str = "",
+    *,
+    parallel: int = PARALLEL,
+    on_page: Callable[[ListProgress], None] | None = None,
+) -> Iterator[Page]:
+    """Yield every object that `Store.list` yields, in pages that are not empty.
+
+    Keys ascend within a page; pages come in any order. Memory is bounded by `WINDOW_PAGES` and one page for each
+    worker. A caller that stops early leaves no thread behind.
+
+    Args:
+        store: Where to list. A store whose requests take no waiting (its `reads_wait` is false) is listed by the
+            caller's thread alone.
+        prefix: As in `Store.list`.
+        parallel: How many requests at once.
+        on_page: Called before each page is yielded, by the caller's thread.
+
+    Raises:
+        StorageError: Any page failed; what was yielded before is not the whole.
+    """
+    if parallel < 2 or not getattr(store, "reads_wait", True):
+        pages = _one_by_one(store, prefix)
+    else:
+        pages = _Listing(store, prefix, parallel).pages()
+    for page, progress in pages:
+        if on_page is not None:
+            on_page(progress)
+        if page:
+            yield page
+
+
+def _one_by_one(store: Store, prefix: str) -> Iterator[tuple[Page, ListProgress]]:
+    object_count = 0
+    for page_count, page in enumerate(store.list_range(prefix), start=1):
+        object_count += len(page)
+        yield page, ListProgress(object_count, page_count)
+
+
+class _Listing:
+    """Workers, the ranges that they list, and the pages that wait for the caller."""
+
+    def __init__(self, store: Store, prefix: str, parallel: int) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._parallel = parallel
+        self._changed = Condition()
+        self._waiting: _Range | None = _Range("", None, climb=1)
+        self._running: list[_Range] = []
+        self._pages: deque[Page] = deque()
+        self._error: BaseException | None = None
+        self._is_over = False
+        self._listed = ListProgress()
+
+    def pages(self) -> Iterator[tuple[Page, ListProgress]]:
+        """Yield pages as they come."""
+        pool = ThreadPoolExecutor(max_workers=self._parallel, thread_name_prefix="list")
+        taken = ListProgress()
+        try:
+            for _ in range(self._parallel):
+                pool.submit(self._work)
+            while (page := self._next_page()) is not None:
+                taken = ListProgress(
+                    taken.object_count + len(page), taken.page_count + 1, range_count=self._listed.range_count
+                )
+                yield page, taken
+        finally:
+            with self._changed:
+                self._is_over = True
+                self._changed.notify_all()
+            pool.shutdown()
+
+    def _next_page(self) -> Page | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._error or self._pages or not (self._running or self._waiting))
+            if self._error is not None:
+                raise self._error
+            self._changed.notify_all()
+            return self._pages.popleft() if self._pages else None
+
+    def _work(self) -> None:
+        while (part := self._next_range()) is not None:
+            error: BaseException | None = None
+            try:
+                self._list(part)
+            except BaseException as found:  # whatever it is, the caller raises it
+                error = found
+            with self._changed:
+                self._running.remove(part)
+                if part.first is None and part.left is not None:
+                    _lower(part.left)
+                self._error = self._error or error
+                self._changed.notify_all()
+
+    def _next_range(self) -> _Range | None:
+        with self._changed:
+            while not self._is_over and not self._error and (self._waiting or self._running):
+                part, self._waiting = self._waiting or self._split(), None
+                if part is not None:
+                    self._running.append(part)
+                    return part
+                self._changed.wait()
+            return None
+
+    def _split(self) -> _Range | None:
+        if self._listed.range_count >= self._parallel + self._listed.page_count // PAGES_OF_SPLIT:
+            return None
+        for part in sorted(self._running, key=lambda part: -part.fresh_pages):
+            if part.first is None or part.fresh_pages < PAGES_BEFORE_SPLIT:
+                continue
+            key = split_point(part.first, part.last, part.until, climb=part.climb, fixed=len(self._prefix))
+            if key is not None:
+                right = _Range(key, part.until, part.climb + 1, left=part)
+                part.until, part.fresh_pages = key, 0
+                self._listed = replace(self._listed, range_count=self._listed.range_count + 1)
+                return right
+        return None
+
+    def _list(self, part: _Range) -> None:
+        for page in self._store.list_range(self._prefix, part.after, part.until):
+            with self._changed:
+                # The range may have been split while the page was on its way.
+                is_last = part.until is not None and bool(page) and page[-1].key >= part.until
+                kept = page[: bisect_right(page, part.until or "", key=lambda found: found.key)] if is_last else page
+                if kept:
+                    part.first = part.first or kept[0].key
+                    part.last = kept[-1].key
+                part.fresh_pages += 1
+                self._listed = replace(self._listed, page_count=self._listed.page_count + 1)
+                self._changed.wait_for(lambda: self._is_over or self._error or len(self._pages) < WINDOW_PAGES)
+                if self._is_over or self._error:
+                    return
+                self._pages.append(kept)
+                self._changed.notify_all()
+            if is_last:
+                return
+
+
+def _lower(part: _Range) -> None:
+    """Let the next guess in a range be a smaller one, and soon: the last one found nothing."""
+    part.climb = max(part.climb - 1, 0)
+    part.fresh_pages += PAGES_BEFORE_SPLIT

@@ -1,0 +1,154 @@
+"""Collect roots until they stand still: the roots from which it is known what a table needs.
+
+Writers go on meanwhile. A listing of several pages shows no single moment, and a root may move while it is made: a
+snapshot becomes a changelog, a branch becomes main. So folders are listed in the order of such moves, what is moved
+from before what is moved to; behind the newest snapshot is looked for newer ones; and it is done again until two
+listings in a row show nothing that is not captured. A root that vanished before it could be read asks for another.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError
+from lakesweep.model.roots import BranchListing, RootRef, TableListing
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.storage.store import Body, Store, StoredObject
+from lakesweep.table.discover import sort_listing
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint, read_roots
+from lakesweep.table.live_set import LiveSet, add_roots
+from lakesweep.table.metadata import MetadataReader
+
+MAX_ROUNDS = 12
+STABLE_ROUNDS = 2
+DAMAGE_WAITS_S = (5.0, 10.0, 20.0)
+"""How long is waited for a root that is not whole to go: expiry of other engines takes files first, then the root."""
+
+
+@dataclass(slots=True)
+class Capture:
+    """A table's roots as they come to be known."""
+
+    store: Store
+    reader: MetadataReader
+    sleep: Callable[[float], None]
+    live: LiveSet
+    highest: dict[str, int]
+    """Branch -> the highest snapshot id ever seen."""
+    listing: TableListing
+    """The last one."""
+
+    def collect(self) -> bool:
+        """List all roots once and capture the new ones; tell whether there were none.
+
+        Raises:
+            RefusedError: There are no roots at all, or one cannot be understood.
+            StorageError: A request failed.
+        """
+        self.listing = listing = _with_newer(self.store, list_in_order(self.store), self.highest)
+        refs = list(listing.roots())
+        if not refs:
+            raise RefusedError(
+                f"table {self.store.location}: expected a snapshot, tag or changelog of some branch, found none; "
+                "without roots every file would look like an orphan",
+                code="no_roots",
+            )
+        self.live.forget([path for path in self.live.damaged if path not in {ref.path for ref in refs}])
+        new = [ref for ref in refs if self.live.captured.get(ref.path) != ref.etag]
+        if not new:
+            return True
+        documents = read_roots(self.store, new)
+        add_roots(self.live, self.reader, documents.roots, listing)
+        return False
+
+    def until_stable(self) -> None:
+        """Collect until two listings in a row show nothing new.
+
+        Raises:
+            StalePlanError: It does not come to that.
+        """
+        stable = 0
+        for _ in range(MAX_ROUNDS):
+            stable = stable + 1 if self.collect() else 0
+            if stable == STABLE_ROUNDS:
+                return
+        raise StalePlanError(
+            f"table {self.store.location}: its roots changed in each of {MAX_ROUNDS} listings; expected two in a row "
+            "alike, try again",
+            code="roots_keep_changing",
+        )
+
+
+def capture(store: Store, sleep: Callable[[float], None]) -> Capture:
+    """Capture all roots of a table. Roots that are damaged are waited for a while, since they may be going.
+
+    Raises:
+        RefusedError: No roots, or one that cannot be understood.
+        StalePlanError: The roots do not stand still.
+        StorageError: A request failed.
+    """
+    found = Capture(store, MetadataReader(store), sleep, LiveSet(), {}, TableListing({}))
+    found.until_stable()
+    for wait_s in DAMAGE_WAITS_S:
+        if not found.live.damaged:
+            break
+        sleep(wait_s)
+        found.live.forget(list(found.live.damaged))
+        found.reader = MetadataReader(store)  # which has not seen yet that something is missing
+        found.until_stable()
+    return found
+
+
+def list_in_order(store: Store) -> TableListing:
+    """List all roots of all branches: branches before main, snapshots before changelogs before tags.
+
+    Raises:
+        RefusedError: A symbolic link stands where roots live.
+        StorageError: A listing failed.
+    """
+    entries: dict[str, StoredObject] = {}
+    # In the order of keys a branch's changelogs come before its snapshots, so its roots are listed twice.
+    for _ in range(2):
+        of_branches = {entry.key: entry for entry in store.list("branch/")}
+        entries |= of_branches
+        if not of_branches:
+            break
+    for folder in ("snapshot/", "changelog/", "tag/", "schema/"):
+        entries |= {entry.key: entry for entry in store.list(folder)}
+    return sort_listing(store.location, entries.values())
+
+
+def _with_newer(store: Store, listing: TableListing, highest: dict[str, int]) -> TableListing:
+    """Add the snapshots behind the highest of each branch that a listing may have missed."""
+    branches = {}
+    for name, branch in listing.branches.items():
+        newer = tuple(_newer(store, branch, highest))
+        branches[name] = branch if not newer else _joined(branch, newer)
+    return TableListing(branches)
+
+
+def _joined(branch: BranchListing, newer: tuple[RootRef, ...]) -> BranchListing:
+    return replace(branch, snapshots=tuple(sorted((*branch.snapshots, *newer), key=lambda ref: ref.id)))
+
+
+def _newer(store: Store, branch: BranchListing, highest: dict[str, int]) -> Iterator[RootRef]:
+    """Look behind the highest snapshot id that was ever seen of a branch."""
+    listed = {ref.id for ref in branch.snapshots}
+    known = listed | ({highest[branch.name]} if branch.name in highest else set())
+    if not known:
+        document = branch.hints.get("snapshot/LATEST")
+        hint = None if document is None else read_hint(store, document.path)
+        if hint is None:
+            return
+        known = {hint - 1}
+    snapshot_id = max(known)
+    while (body := _read(store, path := f"{branch_dir(branch.name)}snapshot/snapshot-{snapshot_id + 1}")) is not None:
+        snapshot_id += 1
+        yield RootRef(branch.name, "snapshot", str(snapshot_id), path, body.etag, len(body.data))
+    highest[branch.name] = snapshot_id
+
+
+def _read(store: Store, path: str) -> Body | None:
+    try:
+        return store.read(path, MAX_DOCUMENT_BYTES)
+    except ObjectNotFoundError:
+        return None
