@@ -34,6 +34,14 @@ def remove_orphan_files(
             help="Why what is younger than a day may go: there is no writer that could still commit it.",
         ),
     ] = None,
+    owned_external: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--owned-external",
+            metavar="URI",
+            help="An external root that holds files of this table alone; repeatable. Elsewhere outside nothing goes.",
+        ),
+    ] = None,
     parallelism: Annotated[
         str | None, typer.Option("--parallelism", metavar="N", help="Listings at once; else 8.")
     ] = None,
@@ -56,6 +64,7 @@ def remove_orphan_files(
             "older_than": older_than,
             "quarantine": quarantine,
             "no_writers": no_writers,
+            "owned_external": owned_external,
             "parallelism": parallelism,
             "mode": mode,
         },

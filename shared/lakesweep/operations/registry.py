@@ -65,6 +65,7 @@ class Call:
     parallelism: int | None = None
     mode: str | None = None
     dry_run: bool = False
+    owned_external: tuple[str, ...] = ()
     options: Mapping[str, str] | None = None
 
 
@@ -147,6 +148,7 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
         parallelism=_count(given.get("parallelism"), "parallelism"),
         mode=_words(given, "mode"),
         dry_run=_flag(given.get("dry_run", False), "dry_run"),
+        owned_external=_texts(given.get("owned_external", ()), "owned_external"),
         options=_options(given.get("options"), operation),
     )
 
@@ -269,6 +271,7 @@ def _remove_orphan_files(table: Table, call: Call, execute: bool) -> RunReport:
         no_writers=call.no_writers,
         quarantine_ms=call.quarantine_ms,
         parallelism=remove_orphan_files.PARALLELISM if call.parallelism is None else call.parallelism,
+        owned_external=call.owned_external,
     )
     name = remove_orphan_files.OPERATION
     return _run(
@@ -303,7 +306,7 @@ OPERATIONS: Mapping[str, Operation] = {
         Operation(expire_consumers.RESET, frozenset({"consumer_id", "next_snapshot_id"}), _reset_consumer),
         Operation(
             remove_orphan_files.OPERATION,
-            frozenset({"older_than", "quarantine", "no_writers", "parallelism", "mode", "dry_run"}),
+            frozenset({"older_than", "quarantine", "no_writers", "parallelism", "mode", "dry_run", "owned_external"}),
             _remove_orphan_files,
         ),
         Operation(undo.OPERATION, frozenset({"run_id"}), _undo),

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakesweep.control.quarantine import Quarantine, read_quarantine, write_quarantine
-from lakesweep.errors import FormatError, RefusedError, UsageError
-from lakesweep.model.file_class import FileClasses
+from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
+from lakesweep.model.file_class import FileClass, FileClasses
 from lakesweep.model.layout import layout_of
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
@@ -24,14 +24,19 @@ from lakesweep.operations.run import require_area
 from lakesweep.operations.times import say_time
 from lakesweep.plan.orphans import Orphan, Rules, Sorting, deletions, needs_confirmation, shown
 from lakesweep.storage.listing import list_all
+from lakesweep.storage.store import StoredObject
 from lakesweep.table.capture import Capture, capture
 from lakesweep.table.documents import read_all_schemas, read_schema
+from lakesweep.table.outside import OutsideRoot, classify_outside, outside_roots
+from lakesweep.table.stores import declared_roots
 
 OPERATION = "remove_orphan_files"
 DEFAULT_AGE_MS = 24 * 3_600_000
 """The engine's default age, and the least without a reason."""
 PARALLELISM = 8
 MAX_PARALLELISM = 64
+Outside = tuple[dict[str, object], str]
+"""What is told of an external root, and a warning or nothing."""
 _NESTED = re.compile(r"(?P<folder>.+)/schema/schema-[0-9]+", re.DOTALL)
 
 
@@ -47,6 +52,8 @@ class OrphanArguments:
     """An orphan goes only if a scan so long ago saw it already."""
     parallelism: int = PARALLELISM
     """Listings at once."""
+    owned_external: tuple[str, ...] = ()
+    """External roots that hold files of this table alone; elsewhere nothing goes."""
 
     def to_json(self) -> dict[str, object]:
         """Return what the plan keeps of it."""
@@ -54,6 +61,7 @@ class OrphanArguments:
             "older_than_ms": self.older_than_ms,
             "no_writers": self.no_writers,
             "quarantine_ms": self.quarantine_ms,
+            "owned_external": list(self.owned_external),
         }
 
 
@@ -79,7 +87,7 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
     schema = read_schema(table.store, own)
     live = found.live
     sorting = Sorting(Rules(cutoff_ms, bool(live.damaged), _known(earlier, arguments, now_ms)), live.has, live.saw)
-    _list(table, found, sorting, arguments.parallelism)
+    outside = _list(table, found, sorting, arguments)
     orphans = sorting.quarantine()
     if earlier is not None:
         write_quarantine(require_area(table), earlier, [_identity(orphan) for orphan in orphans], now_ms)
@@ -99,9 +107,9 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
         frame,
         kept=dict(sorted(sorting.kept.items())),
         kept_bytes=dict(sorted(sorting.kept_bytes.items())),
-        warnings=_warnings(found, sorting),
+        warnings=(*_warnings(found, sorting), *(each for _, each in outside if each)),
         needs_confirmation=needs_confirmation(sorting),
-        findings=_findings(found, sorting),
+        findings={**_findings(found, sorting), "external_roots": [facts for facts, _ in outside]},
     )
 
 
@@ -120,8 +128,8 @@ def _cutoff_ms(table: Table, arguments: OrphanArguments, now_ms: int) -> int:
         )
     if cutoff_ms > now_ms - DEFAULT_AGE_MS and not (arguments.no_writers or "").strip():
         raise RefusedError(
-            f"table {table.ref}: older_than is {say_time(cutoff_ms)}, less than 24 h ago; expected an older time, since "
-            "a writer may still commit what it wrote by then, or no_writers with the reason why there is none",
+            f"table {table.ref}: older_than is {say_time(cutoff_ms)}, less than 24 h ago; expected an older time, "
+            "since a writer may still commit what it wrote by then, or no_writers with the reason why there is none",
             code="cutoff_too_young",
         )
     return cutoff_ms
@@ -140,25 +148,60 @@ def _identity(orphan: Orphan) -> tuple[str, str, int]:
     return orphan.key, orphan.etag, orphan.modified_ms
 
 
-def _list(table: Table, found: Capture, sorting: Sorting, parallelism: int) -> None:
-    """Sort everything that lies below the table."""
+def _list(table: Table, found: Capture, sorting: Sorting, arguments: OrphanArguments) -> list[Outside]:
+    """Sort everything that lies below the table and its external roots."""
+    schemas = tuple(read_all_schemas(table.store, found.listing))
     try:
-        layout = layout_of(schema for _, schema in read_all_schemas(table.store, found.listing))
+        classes = FileClasses(layout_of(schema for _, schema in schemas))
+        roots = tuple(
+            outside_roots(table.ref.location, declared_roots(table.ref.location, schemas), arguments.owned_external)
+        )
     except FormatError as error:
         raise RefusedError(f"table {table.ref}: {error}", code="bad_option") from error
-    classes = FileClasses(layout)
     nested: set[str] = set()
-    for page in list_all(table.store, "", parallel=parallelism):
+    for page in list_all(table.store, "", parallel=arguments.parallelism):
         for each in page:
             match = _NESTED.fullmatch(each.key)
             if match and not each.key.startswith("branch/"):
                 nested.add(match["folder"])
-            if each.is_link:
-                sorting.keep(each.key, each.size_bytes, "link")
-            else:
-                sorting.add(each.key, each.size_bytes, each.etag, each.modified_ms, classes.classify(each.key))
+            _sort(sorting, each, each.key, classes.classify(each.key))
         table.progress(sorting.objects, sorting.objects)
     sorting.spare(nested)
+    return [_list_outside(table, root, sorting, classes, arguments.parallelism) for root in roots]
+
+
+def _list_outside(table: Table, root: OutsideRoot, sorting: Sorting, classes: FileClasses, parallelism: int) -> Outside:
+    """Sort what lies below an external root. What is not this table's alone is only counted."""
+    apart = sorting if root.is_owned else Sorting(sorting.rules, sorting.is_live, sorting.saw)
+    try:
+        for page in list_all(table.open_store(root.location), "", parallel=parallelism):
+            for each in page:
+                _sort(apart, each, f"{root.location}/{each.key}", classify_outside(classes, each.key))
+            table.progress(sorting.objects + apart.objects, sorting.objects + apart.objects)
+    except MaintenanceError as error:
+        if root.is_owned:
+            raise
+        facts: dict[str, object] = {"location": root.location, "owned": False, "problem": str(error)}
+        return facts, f"external root {root.location} could not be listed: {error}"
+    if root.is_owned:
+        return {"location": root.location, "owned": True}, ""
+    facts = {
+        "location": root.location,
+        "owned": False,
+        "live": apart.kept["live"],
+        "not_referred_to": len(apart.orphans),
+        "not_referred_to_bytes": sum(orphan.size_bytes for orphan in apart.orphans),
+        "other": apart.objects - apart.kept["live"] - len(apart.orphans),
+    }
+    told = f"{len(apart.orphans)} objects below {root.location} stay: this table refers to none of them, another may; "
+    return facts, (told + "--owned-external says that the root is this table's alone") if apart.orphans else ""
+
+
+def _sort(sorting: Sorting, stored: StoredObject, path: str, found: FileClass) -> None:
+    if stored.is_link:
+        sorting.keep(path, stored.size_bytes, "link")
+    else:
+        sorting.add(path, stored.size_bytes, stored.etag, stored.modified_ms, found)
 
 
 def _warnings(found: Capture, sorting: Sorting) -> tuple[str, ...]:

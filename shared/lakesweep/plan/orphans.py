@@ -30,8 +30,8 @@ class Rules:
     damaged: bool = False
     """Some root is not whole, so that nobody knows what it needs: only temporary files may go."""
     known_since: Callable[[str, str, int], bool] | None = None
-    """Tells of key, ETag and time whether an earlier run saw the same object as an orphan, long enough ago. `None`: that
-    is not asked."""
+    """Tells of key, ETag and time whether an earlier run saw the same object as an orphan, long enough ago. `None`:
+    that is not asked."""
 
 
 class Orphan(NamedTuple):
