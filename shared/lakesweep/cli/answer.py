@@ -37,6 +37,49 @@ _EXIT_CODES = {"planned": 0, "done": 0, "nothing_to_do": 0, "refused": REFUSED, 
 
 def answer_operation(place: Place, operation: str, run: Callable[[Table], RunReport]) -> int:
     """Run a maintenance operation and print its report."""
+    document, text, exit_code = _carried_out(place, operation, run)
+    if place.as_json:
+        print_document(document)
+    else:
+        print_lines(text)
+    return exit_code
+
+
+def answer_database(place: Place, operation: str, run: Callable[[Table], RunReport]) -> int:
+    """Run an operation on a table, or on each table of a database, and print all reports.
+
+    A table that fails stops no other. The exit code is that of the table that fared worst.
+    """
+    from lakesweep.operations.database import is_table, tables_of
+
+    try:
+        store = open_table(place, RequestCounter(), lambda done, total: None).store
+        names = None if is_table(store) else list(tables_of(store))
+    except (Exception, KeyboardInterrupt):  # noqa: BLE001 - the operation meets it again, and answers for it
+        names = None
+    if not names:
+        return answer_operation(place, operation, run)
+    documents: list[Document] = []
+    codes = []
+    for name in names:
+        each = dataclasses.replace(place, table=f"{place.table.rstrip('/')}/{name}")
+        document, text, exit_code = _carried_out(each, operation, run)
+        codes.append(exit_code)
+        if place.as_json:
+            documents.append(document)
+        else:
+            print_lines(text)
+        if exit_code == INTERRUPTED:
+            break
+    if place.as_json:
+        print_document({"operation": operation, "database": store.location, "tables": documents})
+    return INTERRUPTED if INTERRUPTED in codes else max(codes, key=_BADNESS.index)
+
+
+def _carried_out(
+    place: Place, operation: str, run: Callable[[Table], RunReport]
+) -> tuple[Document, Iterable[str], int]:
+    """Run an operation, say what people should know, and return its document, its text and the exit code."""
     counter = RequestCounter()
     table: Table | None = None
     try:
@@ -45,9 +88,7 @@ def answer_operation(place: Place, operation: str, run: Callable[[Table], RunRep
             report = run(table)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
         failed, exit_code = _failed(place, table, operation, error, counter.snapshot())
-        if place.as_json:
-            print_document(failed.to_json())
-        return exit_code
+        return failed.to_json(), (), exit_code
     if report.branch is not None and report.status == "refused" and report.requests.get("delete", 0) > 0:
         report = dataclasses.replace(report, status="partial", executed=True)  # refused halfway: something is gone
     for warning in dict.fromkeys(report.all_warnings()):
@@ -56,13 +97,11 @@ def answer_operation(place: Place, operation: str, run: Callable[[Table], RunRep
         say("warning: the plan is not stored, since no control location is known (--control or $LAKESWEEP_CONTROL)")
     for message in _refusals(report):
         say(message)
-    if place.as_json:
-        print_document(report.to_json())
-    else:
-        print_lines(report_lines(report.to_json()))
-        if table.area is not None and report.status == "planned":
-            print_lines([next_line(_next(place, report))])
-    return exit_code_of(report)
+    document = report.to_json()
+    text = list(report_lines(document))
+    if table.area is not None and report.status == "planned":
+        text.append(next_line(_next(place, report)))
+    return document, text, exit_code_of(report)
 
 
 def answer_document(place: Place, read: Callable[[Table], Document], lines: Callable[[Document], Iterable[str]]) -> int:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lakesweep.cli.answer import answer_operation
+from lakesweep.cli.answer import answer_database, answer_operation
 from lakesweep.cli.options import Place
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.model.report import RunReport
@@ -28,8 +28,18 @@ def run_named(
     options: Sequence[str] | None,
     *,
     execute: bool,
+    may_be_database: bool = False,
 ) -> int:
-    """Run the operation `name` and return the exit code."""
+    """Run the operation `name` and return the exit code.
+
+    Args:
+        place: A table.
+        name: In the registry.
+        arguments: By name.
+        options: Table options as typed.
+        execute: Otherwise nothing in the table changes.
+        may_be_database: The place may also be a folder of tables.
+    """
     given = [argument for argument, value in arguments.items() if value is not None]
 
     def run(table: Table) -> RunReport:
@@ -42,7 +52,7 @@ def run_named(
             return report
         return replace(report, refusal=replace(report.refusal, message=as_typed(report.refusal.message, given)))
 
-    return answer_operation(place, name, run)
+    return (answer_database if may_be_database else answer_operation)(place, name, run)
 
 
 def as_typed(message: str, given: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from lakesweep.cli.options import Place, at_place
 
 EXAMPLES = (
     "lakesweep remove-orphan-files s3://lake/sales.db/orders --control s3://ops/lakesweep",
+    "lakesweep remove-orphan-files s3://lake/sales.db --control s3://ops/lakesweep --execute",
     "lakesweep remove-orphan-files /data/orders --older-than 2026-01-31T00:00:00Z --execute",
     "lakesweep remove-orphan-files s3://lake/sales.db/orders --quarantine '1 d' --control s3://ops/lakesweep --execute",
 )
@@ -50,7 +51,7 @@ def remove_orphan_files(
     ] = None,
     execute: options.Execute = False,
 ) -> int:
-    """Remove what no snapshot, tag or changelog of any branch refers to.
+    """Remove what no snapshot, tag or changelog of any branch refers to. TABLE may also be a database.
 
     Only what is older than a day goes, unless --older-than says otherwise, and only what an engine writes under such a
     name at such a place. Prints the plan, and changes nothing without --execute.
@@ -70,4 +71,5 @@ def remove_orphan_files(
         },
         None,
         execute=execute,
+        may_be_database=True,
     )
