@@ -41,6 +41,8 @@ class Looker:
     known: Store
     """The same store, which may know lists and manifests from before."""
     sleep: Callable[[float], None] = time.sleep
+    clear: frozenset[str] = frozenset()
+    """Manifests that name nothing of the plan: the scan that it was made from has read them."""
     seen: dict[str, str] = field(default_factory=dict)
     """Path -> ETag of every root that is accounted for."""
     written: frozenset[str] = frozenset()
@@ -79,7 +81,7 @@ class Looker:
         new = [ref for ref in listing.roots() if self.seen.get(ref.path) != ref.etag and ref.path not in self.written]
         if not new:
             return NO_REFERENCES
-        references = references_of(self.store, self.known, new, pending, self.header.branch)
+        references = references_of(self.store, self.known, new, pending, self.header.branch, self.clear)
         self.seen.update({ref.path: ref.etag for ref in new})
         return references
 
@@ -160,7 +162,12 @@ def hint_lags(store: Store, branch: BranchListing) -> bool:
 
 
 def references_of(
-    store: Store, known: Store, refs: Sequence[RootRef], pending: Sequence[Delete], branch: str
+    store: Store,
+    known: Store,
+    refs: Sequence[RootRef],
+    pending: Sequence[Delete],
+    branch: str,
+    clear: frozenset[str] = frozenset(),
 ) -> References:
     """Return what the roots `refs` need of `pending`.
 
@@ -172,6 +179,7 @@ def references_of(
         refs: Roots of any branch.
         pending: What is to go.
         branch: The maintained branch.
+        clear: Manifests that name nothing of `pending`.
 
     Raises:
         StalePlanError: A snapshot of the maintained branch vanished.
@@ -181,7 +189,7 @@ def references_of(
         if ref.kind == "snapshot" and ref.branch == branch:
             raise StalePlanError(f"table {store.location}: {ref.path} vanished while it was read; expected it to stay")
     freed = [_as_freed(delete) for delete in pending if delete.kind in get_args(FileKind)]
-    reader = MetadataReader(known)
+    reader = MetadataReader(known, clear)
     # Manifests and lists that go may be those of changelogs, whether or not a changelog file goes as well.
     wants_changelog = any(file.kind in ("changelog", "manifest", "manifest_list") for file in freed)
     files = read_root_files(reader, documents.roots, lambda root: wants_changelog and root.ref.kind != "tag")

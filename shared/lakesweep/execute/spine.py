@@ -87,6 +87,8 @@ class Environment:
     """Called before each batch; raises OutOfTimeError when the caller's time is nearly over."""
     progress: Callable[[int, int], None] = lambda done, total: None
     """Called with objects settled so far and in all."""
+    clear: frozenset[str] = frozenset()
+    """Manifests that name nothing of the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,9 @@ class _Execution:
             for action in plan.actions
             if isinstance(action, Put) and action.kind == "changelog_document"
         }
-        self._looker = Looker(env.stores.table, plan.header, env.known, env.sleep, written=frozenset(self._changelogs))
+        self._looker = Looker(
+            env.stores.table, plan.header, env.known, env.sleep, env.clear, written=frozenset(self._changelogs)
+        )
         self._epoch_began_ms = env.area.store.now_ms()
         self._kept: dict[str, str] = {}
         self._outcome = Outcome()

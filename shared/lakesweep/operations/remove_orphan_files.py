@@ -102,7 +102,7 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
             "expired": [],
         },
     )
-    return draft.plan(
+    plan = draft.plan(
         deletions(sorting.orphans, say_time),
         frame,
         kept=dict(sorted(sorting.kept.items())),
@@ -111,6 +111,9 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
         needs_confirmation=needs_confirmation(sorting),
         findings={**_findings(found, sorting), "external_roots": [facts for facts, _ in outside]},
     )
+    # All that these manifests name is live, so a look need not read them again.
+    table.memory.clear = plan.header.plan_id, frozenset(live.manifests)
+    return plan
 
 
 def _cutoff_ms(table: Table, arguments: OrphanArguments, now_ms: int) -> int:

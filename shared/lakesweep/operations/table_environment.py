@@ -20,6 +20,7 @@ def environment(table: Table, area: ControlArea, plan: Plan) -> Environment:
     if any(is_external(action.path) for action in plan.actions):
         schemas = read_all_schemas(table.store, discover(table.store, ("schema", "branch")))
         roots = declared_roots(table.store.location, schemas)
+    plan_id, manifests = table.memory.clear
     return Environment(
         stores=TableStores(table.store, roots, table.open_store),
         area=area,
@@ -27,4 +28,5 @@ def environment(table: Table, area: ControlArea, plan: Plan) -> Environment:
         sleep=table.sleep,
         check_time=table.check_time,
         progress=table.progress,
+        clear=manifests if plan_id == plan.header.plan_id else frozenset(),
     )

@@ -45,6 +45,8 @@ class Memory:
     """How many objects this run has read that were not known, or forgotten."""
     is_full: bool = False
     """This run has read something that there was no room for."""
+    clear: tuple[str, frozenset[str]] = ("", frozenset())
+    """A plan of this run, and manifests that name nothing of it."""
     _used: set[str] = field(default_factory=set)
     _size: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -37,8 +37,15 @@ class Unreadable:
 class MetadataReader:
     """Reads manifest lists, manifests and index manifests of one table."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clear: frozenset[str] = frozenset()) -> None:
+        """Read nothing yet.
+
+        Args:
+            store: Of the table.
+            clear: Manifests that are known to name nothing that the caller asks for; they count as empty.
+        """
         self._store = store
+        self._clear = clear
         self._lists: dict[str, tuple[ManifestMeta, ...] | Unreadable] = {}
         self._index_manifests: dict[str, tuple[IndexEntry, ...] | Unreadable] = {}
         self._metas: dict[str, ManifestMeta] = {}
@@ -80,6 +87,9 @@ class MetadataReader:
             again: Keep the bodies (up to a bound) because they will be asked for again.
         """
         metas = {meta.file_name: meta for meta in manifests}
+        for name in metas.keys() & self._clear:
+            del metas[name]
+            yield name, reduce(iter(()))
         cached = {name: self._bodies[name] for name in metas if name in self._bodies}
         missing = {name: meta.file_size for name, meta in metas.items() if name not in cached}
         for name, body in self._bodies_of(missing):
