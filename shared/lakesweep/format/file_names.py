@@ -1,4 +1,4 @@
-r"""Names of files: the exact forms that engines give to manifests, index files, data files and what lies beside them.
+"""Names of files: the exact forms that engines give to manifests, index files, data files and what lies beside them.
 
 Nearly every name carries a UUID and a count, so what does not have exactly this form was put there by somebody else.
 The names of temp files are those of an atomic write that never became one: `.<name>.<uuid>.tmp`, and `<name><uuid>.tmp`
@@ -18,9 +18,7 @@ _FORMAT = "(?:orc|parquet|avro|csv|json|lance|vortex|mosaic|row)"
 _TEXT_FORMAT = "(?:csv|json)"
 _HADOOP_CODEC = "(?:gz|bz2|deflate|snappy|lz4|zst)"
 _CODEC = "(?:zstd|zst|snappy|lz4|lz4_raw|lzo|gzip|gz|zlib|brotli|bzip2|bz2|deflate|none|uncompressed)"
-_EXTENSION = (
-    rf"(?:\.blob|(?:\.vector)?(?:(?:\.{_CODEC})?\.{_FORMAT}|\.{_TEXT_FORMAT}\.{_HADOOP_CODEC}))"  # N.json.gz, N.gz.orc
-)
+_EXTENSION = rf"(?:\.blob|(?:\.vector)?(?:(?:\.{_CODEC})?\.{_FORMAT}|\.{_TEXT_FORMAT}\.{_HADOOP_CODEC}))"
 _SIDECAR = rf"(?:-[1-9][0-9]*)?\.index|\.{_NUMBER}\.[a-z]+(?:-[a-z]+)*\.v[0-9]+\.lookup|\.row|\.blobref"
 
 SNAPSHOT = re.compile(rf"snapshot-{_NUMBER}")
@@ -57,7 +55,7 @@ ICEBERG = re.compile(
 COPY_INTO = re.compile(rf"load-[0-9a-f]{{16,64}}-{_NUMBER}")
 HIVE_TASK = re.compile(rf"task_{_NUMBER}\.preCommit")
 
-BUCKET = re.compile(r"bucket-(0|[1-9][0-9]*|postpone)")
+BUCKET = "bucket-(0|[1-9][0-9]*|postpone)"
 COMPACTED_CHANGELOG = re.compile(rf"compacted-changelog-{_UUID}\$(?P<bucket>{_NUMBER})-{_NUMBER}\.cc-{_FORMAT}")
 """The file itself, in the folder of the bucket that it names. The names of its shares are no names of files."""
 COMPACTED_CHANGELOG_TEMP = re.compile(rf"tmp-compacted-changelog-{_UUID}")

@@ -36,10 +36,12 @@ class FileClasses:
         Raises:
             ValueError: A nested table would be the table itself.
         """
-        self._layout = layout
         self._nested = tuple(f"{folder.strip('/')}/" for folder in nested)
         if "/" in self._nested:
             raise ValueError("expected the folder of a nested table, found the table itself")
+        self._buckets = layout.bucket_pattern()
+        self._partitions = layout.partition_pattern()
+        self._index_beside_data = layout.index_beside_data
         prefixes = layout.data_prefixes, layout.changelog_prefixes
         self._data_names = names.data_name_pattern(*prefixes, postponed=False)
         self._postponed_names = names.data_name_pattern(*prefixes, postponed=True)
@@ -64,11 +66,11 @@ class FileClasses:
             return partial(_by_name, known.BRANCH_FOLDERS[below], known.NO_SUCH_NAME)
         if folder in known.FOLDERS:
             return partial(_by_name, known.FOLDERS[folder], known.NO_SUCH_NAME)
-        bucket = self._layout.bucket_of(folder)
+        bucket = self._buckets.fullmatch(folder)
         if bucket is not None:
-            pattern = self._postponed_names if bucket == "postpone" else self._data_names
-            return partial(_in_bucket, pattern, bucket, self._layout.index_beside_data)
-        if self._layout.is_partition(folder):
+            pattern = self._postponed_names if bucket[1] == "postpone" else self._data_names
+            return partial(_in_bucket, pattern, bucket[1], self._index_beside_data)
+        if self._partitions.fullmatch(folder):
             return partial(_by_name, known.PARTITION, known.NO_SUCH_NAME)
         if parts[0] == "temp" and len(parts) == 2:
             return partial(_by_name, known.HIVE, known.NO_SUCH_NAME)

@@ -4,7 +4,8 @@ Options and partition keys differ between branches and change over time, while f
 schema ever had counts.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakesweep.format.file_names import BUCKET
@@ -13,6 +14,8 @@ from lakesweep.format.schema import TableSchema
 
 DATA_PREFIX = "data-"
 CHANGELOG_PREFIX = "changelog-"
+_NOTHING = "(?!)"
+"""A pattern that fits no text."""
 
 METADATA_FOLDERS = frozenset(
     (
@@ -44,29 +47,22 @@ class Layout:
     index_beside_data: bool = False
     """Index files may lie in bucket directories."""
 
-    def bucket_of(self, folder: str) -> str | None:
-        """Return the bucket whose directory `folder` is: `3`, `postpone`; `None` when it is none."""
-        match = BUCKET.fullmatch(folder[folder.rfind("/") + 1 :])
-        if match is None:
-            return None
-        for parts in self._parts_below_bases(folder):
-            if any(_fit(parts[:-1], keys) and len(parts) - 1 == len(keys) for keys in self.partition_keys):
-                return match[1]
-        return None
+    def bucket_pattern(self) -> re.Pattern[str]:
+        """Build the pattern of bucket directories; its first group is the bucket: `3`, `postpone`."""
+        partitions = ("".join(f"{_component(key)}/" for key in keys) for keys in self.partition_keys)
+        return re.compile(f"{self._bases()}{_any_of(partitions)}{BUCKET}")
 
-    def is_partition(self, folder: str) -> bool:
-        """Tell whether `folder` is a partition's directory, or one on the way to it."""
-        return any(
-            _fit(parts, keys) for parts in self._parts_below_bases(folder) for keys in self.partition_keys if parts
+    def partition_pattern(self) -> re.Pattern[str]:
+        """Build the pattern of partition directories and those on the way to them."""
+        partitions = (
+            "/".join(map(_component, keys[:depth])) for keys in self.partition_keys for depth in range(1, len(keys) + 1)
         )
+        return re.compile(f"{self._bases()}{_any_of(partitions)}")
 
-    def _parts_below_bases(self, folder: str) -> Iterator[list[str]]:
-        yield folder.split("/")
-        for directory in self.path_directories:
-            base = [part for part in directory.split("/") if part]
-            parts = folder.split("/")
-            if base and parts[: len(base)] == base and not _is_odd(base):
-                yield parts[len(base) :]
+    def _bases(self) -> str:
+        folders = ([part for part in text.split("/") if part] for text in self.path_directories)
+        known = {"".join(f"{re.escape(part)}/" for part in parts) for parts in folders if parts and not _is_odd(parts)}
+        return _any_of(known | {""})
 
 
 def layout_of(schemas: Iterable[TableSchema]) -> Layout:
@@ -89,14 +85,16 @@ def layout_of(schemas: Iterable[TableSchema]) -> Layout:
     )
 
 
-def _fit(parts: list[str], keys: tuple[str, ...]) -> bool:
-    return len(parts) <= len(keys) and all(_has_key(part, key) for part, key in zip(parts, keys, strict=False))
-
-
-def _has_key(part: str, key: str) -> bool:
+def _component(key: str) -> str:
     # Java escapes keys and values; earlier Python writers did neither, so no value is refused for its letters.
-    return any(part.startswith(f"{text}=") and len(part) > len(text) + 1 for text in (escape(key), key))
+    texts = {escape(key), key} if "/" not in key else {escape(key)}
+    return f"{_any_of(map(re.escape, texts))}=[^/]+"
 
 
-def _is_odd(base: list[str]) -> bool:
-    return base[0] in METADATA_FOLDERS or "." in base or ".." in base
+def _any_of(patterns: Iterable[str]) -> str:
+    choices = sorted(patterns)
+    return f"(?:{'|'.join(choices)})" if choices else _NOTHING
+
+
+def _is_odd(parts: list[str]) -> bool:
+    return parts[0] in METADATA_FOLDERS or "." in parts or ".." in parts
