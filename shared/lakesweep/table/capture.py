@@ -57,8 +57,12 @@ class Capture:
         if not new:
             return True
         documents = read_roots(self.store, new)
-        add_roots(self.live, self.reader, documents.roots, listing)
+        add_roots(self.live, self.reader, documents.roots, listing, self._earliest)
         return False
+
+    def _earliest(self, branch: BranchListing) -> int | None:
+        document = branch.hints.get("snapshot/EARLIEST")
+        return None if document is None else read_hint(self.store, document.path)
 
     def until_stable(self) -> None:
         """Collect until two listings in a row show nothing new.

@@ -10,7 +10,7 @@ root may need anything, so nothing that it could need may go. Of others it is no
 snapshot that became a changelog, and the changelog list of one that is tagged.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Literal
@@ -19,13 +19,16 @@ from lakesweep.errors import RefusedError
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.facts import base_name
-from lakesweep.model.roots import Root, RootRef, TableListing
+from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import real_name
 from lakesweep.table.root_files import plausible_list
 
 Part = Literal["state", "index", "changelog"]
 """What of a root hangs on a list: its data files, its index files, its changelog files."""
+
+EarliestOf = Callable[[BranchListing], int | None]
+"""Returns what EARLIEST of a branch says, `None` when it says nothing."""
 
 
 def name_hash(name: str) -> bytes:
@@ -47,6 +50,8 @@ class LiveSet:
     """Path of a root that may be so -> what is not there."""
     manifests: set[str] = field(default_factory=set)
     """Names of the manifests that were read; each is read once, however many roots and branches name it."""
+    tagged: set[tuple[str, int]] = field(default_factory=set)
+    """Branch and id of each snapshot that some tag is of, or was."""
 
     def has(self, name: str) -> bool:
         """Tell whether some root refers to a file of this name."""
@@ -72,7 +77,9 @@ class LiveSet:
             self.captured.pop(path, None)
 
 
-def add_roots(live: LiveSet, reader: MetadataReader, roots: Iterable[Root], listing: TableListing) -> None:
+def add_roots(
+    live: LiveSet, reader: MetadataReader, roots: Iterable[Root], listing: TableListing, earliest: EarliestOf
+) -> None:
     """Add all that some roots refer to.
 
     Args:
@@ -80,23 +87,25 @@ def add_roots(live: LiveSet, reader: MetadataReader, roots: Iterable[Root], list
         reader: Where lists and manifests are read.
         roots: Not captured yet.
         listing: All roots there are, which says how whole each of them has to be.
+        earliest: Asked only when something is missing.
 
     Raises:
         RefusedError: A list or manifest is there and does not parse: what it refers to cannot be known.
         StorageError: A request failed.
     """
-    _Expansion(live, reader, _Wholeness(listing)).add(tuple(roots))
+    roots = tuple(roots)
+    live.tagged |= {(root.ref.branch, root.snapshot.id) for root in roots if root.ref.kind == "tag"}
+    _Expansion(live, reader, _Wholeness(listing, live.tagged, earliest)).add(roots)
 
 
 class _Wholeness:
     """Which parts of a root may be missing without damage. Source: Paimon `SnapshotDeletion`, `FileDeletionBase`."""
 
-    def __init__(self, listing: TableListing) -> None:
-        self._run = {name: _contiguous(branch.snapshots) for name, branch in listing.branches.items()}
-        self._tagged: set[tuple[str, int]] = set()
-
-    def note_tags(self, roots: Iterable[Root]) -> None:
-        self._tagged |= {(root.ref.branch, root.snapshot.id) for root in roots if root.ref.kind == "tag"}
+    def __init__(self, listing: TableListing, tagged: Set[tuple[str, int]], earliest: EarliestOf) -> None:
+        self._listing = listing
+        self._tagged = tagged
+        self._earliest = earliest
+        self._runs: dict[str, frozenset[int]] = {}
 
     def is_strict(self, root: Root, part: Part) -> bool:
         ref = root.ref
@@ -105,8 +114,17 @@ class _Wholeness:
         if part == "changelog":
             # Expiry takes that of a tagged snapshot; a rollback to the tag, or a branch from it, names it still.
             is_copy = ref.branch != "main" or (ref.branch, root.snapshot.id) in self._tagged
-            return ref.kind == "snapshot" and not is_copy and ref.id in self._run.get(ref.branch, ())
-        return ref.kind == "tag" or ref.id in self._run.get(ref.branch, ())
+            return ref.kind == "snapshot" and not is_copy and ref.id in self._run(ref.branch)
+        return ref.kind == "tag" or ref.id in self._run(ref.branch)
+
+    def _run(self, branch: str) -> frozenset[int]:
+        """Return the ids of the snapshots that readers find from EARLIEST on, where it names one of the run."""
+        if branch not in self._runs:
+            listing = self._listing.branches[branch]
+            run = _contiguous(listing.snapshots)
+            earliest = self._earliest(listing)
+            self._runs[branch] = frozenset(i for i in run if i >= earliest) if earliest in run else run
+        return self._runs[branch]
 
 
 def _contiguous(snapshots: Iterable[RootRef]) -> frozenset[int]:
@@ -129,7 +147,6 @@ class _Expansion:
         """Manifest -> the roots that name it, and what of them it is about."""
 
     def add(self, roots: tuple[Root, ...]) -> None:
-        self._wholeness.note_tags(roots)
         lists = self._reader.manifest_lists({name: size for root in roots for name, size, _, _ in _lists_of(root)})
         metas: dict[str, ManifestMeta] = {}
         for root in roots:
