@@ -14,7 +14,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakesweep.control.quarantine import Quarantine, read_quarantine, write_quarantine
-from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
+from lakesweep.errors import (
+    FormatError,
+    MaintenanceError,
+    ObjectNotFoundError,
+    RefusedError,
+    StalePlanError,
+    UsageError,
+)
 from lakesweep.model.file_class import FileClass, FileClasses
 from lakesweep.model.layout import layout_of
 from lakesweep.model.plan import Plan
@@ -153,7 +160,10 @@ def _identity(orphan: Orphan) -> tuple[str, str, int]:
 
 def _list(table: Table, found: Capture, sorting: Sorting, arguments: OrphanArguments) -> list[Outside]:
     """Sort everything that lies below the table and its external roots."""
-    schemas = tuple(read_all_schemas(table.store, found.listing))
+    try:
+        schemas = tuple(read_all_schemas(table.store, found.listing))
+    except ObjectNotFoundError as error:  # its branch was dropped
+        raise StalePlanError(f"table {table.ref}: a schema vanished while the plan was made: {error}") from error
     try:
         classes = FileClasses(layout_of(schema for _, schema in schemas))
         roots = tuple(
