@@ -22,9 +22,11 @@ from lakesweep.errors import (
     StalePlanError,
     UsageError,
 )
+from lakesweep.format.schema import TableSchema
 from lakesweep.model.file_class import FileClass, FileClasses
 from lakesweep.model.layout import layout_of
 from lakesweep.model.plan import Plan
+from lakesweep.model.roots import BranchListing, TableListing
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame
 from lakesweep.operations.run import require_area
@@ -89,9 +91,9 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
     earlier = None
     if arguments.quarantine_ms is not None:
         earlier = read_quarantine(require_area(table))
-    found = capture(table.store, table.sleep)
-    own = found.listing.branches[table.ref.branch]
-    schema = read_schema(table.store, own)
+    # A table of another type has no roots either; that it is of another type says more.
+    found = capture(table.store, table.sleep, lambda listing: _admit(table, listing))
+    own, schema = _own(table, found.listing)
     live = found.live
     sorting = Sorting(Rules(cutoff_ms, bool(live.damaged), _known(earlier, arguments, now_ms)), live.has, live.saw)
     outside = _list(table, found, sorting, arguments)
@@ -121,6 +123,18 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
     # All that these manifests name is live, so a look need not read them again.
     table.memory.clear = plan.header.plan_id, frozenset(live.manifests)
     return plan
+
+
+def _admit(table: Table, listing: TableListing) -> None:
+    _own(table, listing)
+
+
+def _own(table: Table, listing: TableListing) -> tuple[BranchListing, TableSchema]:
+    own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
+    try:
+        return own, read_schema(table.store, own)
+    except ObjectNotFoundError as error:
+        raise StalePlanError(f"table {table.ref}: a schema vanished while the plan was made: {error}") from error
 
 
 def _cutoff_ms(table: Table, arguments: OrphanArguments, now_ms: int) -> int:

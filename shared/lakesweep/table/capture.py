@@ -36,6 +36,8 @@ class Capture:
     """Branch -> the highest snapshot id ever seen."""
     listing: TableListing
     """The last one."""
+    admit: Callable[[TableListing], None]
+    """Called with the first listing; refuses what is no table."""
 
     def collect(self) -> bool:
         """List all roots once and capture the new ones; tell whether there were none.
@@ -44,7 +46,10 @@ class Capture:
             RefusedError: There are no roots at all, or one cannot be understood.
             StorageError: A request failed.
         """
+        is_first = not self.listing.branches
         self.listing = listing = _with_newer(self.store, list_in_order(self.store), self.highest)
+        if is_first:
+            self.admit(listing)
         refs = list(listing.roots())
         if not refs:
             raise RefusedError(
@@ -82,15 +87,20 @@ class Capture:
         )
 
 
-def capture(store: Store, sleep: Callable[[float], None]) -> Capture:
+def capture(store: Store, sleep: Callable[[float], None], admit: Callable[[TableListing], None]) -> Capture:
     """Capture all roots of a table. Roots that are damaged are waited for a while, since they may be going.
+
+    Args:
+        store: Of the table.
+        sleep: Waits so many seconds.
+        admit: Called with the first listing, before any root is read; refuses what is no table.
 
     Raises:
         RefusedError: No roots, or one that cannot be understood.
         StalePlanError: The roots do not stand still.
         StorageError: A request failed.
     """
-    found = Capture(store, MetadataReader(store), sleep, LiveSet(), {}, TableListing({}))
+    found = Capture(store, MetadataReader(store), sleep, LiveSet(), {}, TableListing({}), admit)
     found.until_stable()
     for wait_s in DAMAGE_WAITS_S:
         if not found.live.damaged:
