@@ -13,6 +13,7 @@ from lakesweep.control.plans import load_plan, store_plan
 from lakesweep.control.reports import store_report
 from lakesweep.errors import FormatError, RefusedError, StalePlanError, UsageError
 from lakesweep.execute.spine import Attempt, Executed, execute, forget
+from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.operations.context import Table
@@ -301,9 +302,14 @@ def _report(table: Table, operation: str, status: Status, plan: Plan) -> RunRepo
 
 
 def _unconfirmed(plan: Plan) -> RefusedError:
-    data = sum(delete.phase == "data" for delete in plan.deletes)
+    header = plan.header
+    if header.end_id is None:  # no snapshot goes: these are orphans
+        data = sum(delete.kind in DATA_KINDS for delete in plan.deletes)
+        what = f"takes {data} data files, more than half of the table"
+    else:
+        data = sum(delete.phase == "data" for delete in plan.deletes)
+        what = f"overrides the table's own retention and takes {data} data files, more than it leaves"
     return RefusedError(
-        f"plan {plan.header.plan_id} overrides the table's own retention and takes {data} data files, more than it "
-        f"leaves; expected: lakesweep execute TABLE {plan.header.plan_id} --confirm {plan.header.plan_id}",
+        f"plan {header.plan_id} {what}; expected: lakesweep execute TABLE {header.plan_id} --confirm {header.plan_id}",
         code="confirmation_needed",
     )
