@@ -8,6 +8,7 @@ from lakesweep.storage.store import (
     Body,
     DeleteRequest,
     DeleteResult,
+    Page,
     Store,
     StoredObject,
     UndeleteRequest,
@@ -73,6 +74,11 @@ class FaultyStore:
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         found = self._switch.run(f"{self._name} list {prefix}", lambda: list(self._store.list(prefix)))
+        yield from found  # type: ignore[misc]
+
+    def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
+        name = f"{self._name} list {prefix}"
+        found = self._switch.run(name, lambda: list(self._store.list_range(prefix, after, until)))
         yield from found  # type: ignore[misc]
 
     def folders(self, prefix: str) -> Iterator[str]:
