@@ -8,13 +8,18 @@ assert scene.remove() == {orphan}
 """
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
+
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
 
 from lakesweep.model.report import RunReport
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, Store
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.metadata_files import stable_uuid
+from tests.support.s3_server import fresh_bucket, moto_store
 from tests.support.table_builder import TableBuilder
 from tests.support.walk import WatchedStore
 
@@ -34,15 +39,16 @@ def unique(label: str) -> str:
 class OrphanScene:
     """A table in memory with one partition level `dt`, its clock, and its maintainer."""
 
-    def __init__(self, *, external: str | None = None, **table: Any) -> None:
+    def __init__(self, *, external: str | None = None, store: Store | None = None, **table: Any) -> None:
         """Begin with an empty table.
 
         Args:
             external: Location of an external root that the table declares.
+            store: Where the table lies, if not in memory.
             table: As `TableBuilder` takes it.
         """
         self.now_ms = START_MS
-        self.store = MemoryStore("memory://bucket/db.db/t", clock=lambda: self.now_ms)
+        self.store: Any = store or MemoryStore("memory://bucket/db.db/t", clock=lambda: self.now_ms)
         self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
         self.external = MemoryStore(external, clock=lambda: self.now_ms) if external is not None else None
         self.sleeps: list[float] = []
@@ -148,3 +154,17 @@ class OrphanScene:
         self.sleeps.append(seconds)
         self.now_ms += int(seconds * 1000)
         self.on_sleep()
+
+
+class S3Scene(OrphanScene):
+    """The same in moto, by the real clock; what time passes, objects are back-dated by."""
+
+    def __init__(self, *, prefix: str = "db.db/t", bucket: str | None = None, **table: Any) -> None:
+        """Begin with an empty table, in a bucket of its own unless one is given."""
+        self.bucket = bucket or fresh_bucket()
+        super().__init__(store=moto_store(prefix, bucket=self.bucket), **table)
+        self.control = MemoryStore("memory://control")
+
+    def age(self, by_ms: int = 10 * DAY_MS) -> None:
+        for key in s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[self.bucket].keys.values():
+            key.last_modified -= timedelta(milliseconds=by_ms)

@@ -1,0 +1,198 @@
+"""What happens between a scan and the last deletion, and S3: rows 22, 32, 42, 46 and 50 of the table of cases."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from botocore.client import BaseClient
+
+from tests.support.orphan_scene import DAY_MS, FOLDER, HOUR_MS, OrphanScene, S3Scene, unique
+from tests.support.reader import assert_all_readable
+from tests.support.s3_server import seed_moto
+
+NAME = "remove_orphan_files"
+
+
+@pytest.mark.parametrize("scene_type", [OrphanScene, S3Scene])
+def test_row_22_a_sidecar_that_is_written_again(scene_type: type[OrphanScene]) -> None:
+    """Its name is the same, its bytes are others: it is not what was listed."""
+    scene = scene_type()
+    scene.table.commit("+A")
+    sidecar, other = scene.orphan("d", "-0.parquet.index"), scene.orphan("b")
+    scene.age()
+    plan = scene.maintainer().run(NAME, execute=False).plan
+    assert plan is not None
+    assert {delete.path for delete in plan.deletes} == {sidecar, other}
+    scene.put(sidecar, b"rewritten")
+    report = scene.maintainer().execute(plan.header.plan_id)
+    assert report.status == "done"
+    assert report.outcome is not None
+    assert (report.outcome.deleted, report.outcome.kept_by_look) == (1, 1)
+    assert scene.store.read(sidecar).data == b"rewritten"
+    assert other not in scene.listed()
+    assert_all_readable(scene.table)
+
+
+def test_row_22_a_sidecar_that_is_committed_with_its_file() -> None:
+    """The commit of a file that looked dead comes before the deletion: neither it nor its sidecar goes."""
+    scene = OrphanScene()
+    scene.table.commit("+A")
+    scene.table.commit("+d", extra={"d": ["index"]})
+    data = scene.table.path("d")
+    bodies = {key: scene.store.read(key).data for key in ("snapshot/snapshot-2", data, f"{data}.index")}
+    scene.drop("snapshot/snapshot-2")
+    scene.age()
+    plan = scene.maintainer().run(NAME, execute=False).plan
+    assert plan is not None
+    assert {data, f"{data}.index"} < {delete.path for delete in plan.deletes}
+    for key, body in bodies.items():
+        scene.put(key, body)
+    report = scene.maintainer().execute(plan.header.plan_id)
+    assert report.status == "done"
+    assert_all_readable(scene.table)
+
+
+def test_row_32_letters_that_are_escaped_in_a_path() -> None:
+    """The folder's percent signs are letters of the key; a listing escapes them once more, and that is undone once."""
+    scene = S3Scene()
+    scene.table.commit("+A", partition=("a:b/c%",))
+    folder = "dt=a%3Ab%2Fc%25/bucket-0/"
+    assert scene.table.path("A").startswith(folder)
+    orphan = scene.orphan("b", folder=folder)
+    other = scene.orphan("c", folder="dt=a%253Ab%252Fc%2525/bucket-0/")
+    blank = scene.orphan("d", folder="dt=a b+ü/bucket-0/")
+    scene.age()
+    assert scene.remove() == {orphan, other, blank}
+
+
+def test_row_42_a_table_whose_name_begins_alike() -> None:
+    """A prefix without its closing slash would list them all."""
+    first = S3Scene(prefix="db.db/t")
+    others = [S3Scene(prefix=prefix, bucket=first.bucket) for prefix in ("db.db/t2", "db.db/t-", "db.db/t.b/x")]
+    orphans = []
+    for scene in (first, *others):
+        scene.table.commit("+A")
+        orphans.append(scene.orphan(scene.store.location))
+    first.age()
+    assert first.remove() == {orphans[0]}
+    assert first.findings["listed"]["objects"] == len(first.listed()) + 1
+    for scene, orphan in zip(others, orphans[1:], strict=True):
+        assert orphan in scene.listed()
+        assert_all_readable(scene.table)
+        assert scene.remove() == {orphan}
+
+
+def rolled_back() -> tuple[OrphanScene, set[str]]:
+    """Ten snapshots, of which a rollback takes five; return the data files that it leaves behind."""
+    scene = OrphanScene()
+    for number in range(1, 11):
+        scene.table.commit(f"+F{number}")
+    scene.table.rollback(5)
+    return scene, {scene.table.path(f"F{number}") for number in range(6, 11)}
+
+
+def test_row_46_what_a_rollback_leaves_goes_when_it_is_old() -> None:
+    scene, left = rolled_back()
+    scene.age(24 * HOUR_MS)
+    assert scene.remove() == set()
+    assert scene.kept["too_young"] >= len(left)
+    scene.age(1)
+    assert left <= scene.remove()
+    assert scene.table.present() == {f"F{number}" for number in range(1, 6)}
+
+
+def test_row_46_and_when_it_was_seen_before() -> None:
+    """A committer that began before the rollback may still name those files; a day later it does not."""
+    scene, left = rolled_back()
+    scene.age(2 * DAY_MS)
+    assert scene.remove(quarantine="1 d") == set()
+    assert scene.kept["quarantine"] >= len(left)
+    scene.age(DAY_MS - 1)
+    assert scene.remove(quarantine="1 d") == set(), "a day less one millisecond"
+    scene.age(1)
+    assert left <= scene.remove(quarantine="1 d")
+
+
+def test_row_46_what_is_written_again_waits_again() -> None:
+    """The same name with another time or other bytes was not seen before."""
+    scene = OrphanScene()
+    scene.table.commit("+A")
+    orphan, again = scene.orphan("b"), scene.orphan("e", "-0.parquet.index")
+    scene.age()
+    assert scene.remove(quarantine="1 d") == set()
+    scene.put(again, b"written again")
+    scene.age(2 * DAY_MS)
+    assert scene.remove(quarantine="1 d") == {orphan}
+    scene.age(2 * DAY_MS)
+    assert scene.remove(quarantine="1 d") == {again}
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x1f\x8b", b"not ours", b'{"key": 1}'])
+def test_row_46_a_memory_that_is_damaged_knows_nothing(damage: bytes) -> None:
+    scene = OrphanScene()
+    scene.table.commit("+A")
+    orphan = scene.orphan("b")
+    scene.age()
+    assert scene.remove(quarantine="1 d") == set()
+    (name,) = [entry.key for entry in scene.control.list("") if "orphans" in entry.key]
+    scene.control.put(name, damage)
+    scene.age(2 * DAY_MS)
+    assert scene.remove(quarantine="1 d") == set(), "nobody knows that it was seen"
+    scene.age(2 * DAY_MS)
+    assert scene.remove(quarantine="1 d") == {orphan}
+
+
+@contextmanager
+def answering(errors: list[dict[str, str]]) -> Iterator[list[int]]:
+    """Let S3 answer for the keys that end with some letters as it is told; yield the sizes of the requests.
+
+    Args:
+        errors: `end` of a key and `code`; `once` forgets the error after its first time.
+    """
+    call = BaseClient._make_api_call  # type: ignore[attr-defined]
+    sizes: list[int] = []
+
+    def asked(client: Any, operation: str, words: dict[str, Any]) -> Any:
+        if operation != "DeleteObjects":
+            return call(client, operation, words)
+        objects = words["Delete"]["Objects"]
+        sizes.append(len(objects))
+        failed = {}
+        for error in list(errors):
+            for entry in objects:
+                if entry["Key"].endswith(error["end"]):
+                    failed[entry["Key"]] = {"Key": entry["Key"], "Code": error["code"], "Message": "no"}
+                    if "once" in error:
+                        errors.remove(error)
+        words = {**words, "Delete": {**words["Delete"], "Objects": [e for e in objects if e["Key"] not in failed]}}
+        answer = call(client, operation, words) if words["Delete"]["Objects"] else {}
+        return {**answer, "Errors": [*answer.get("Errors", ()), *failed.values()]}
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BaseClient, "_make_api_call", asked)
+        yield sizes
+
+
+def test_row_50_some_of_a_thousand_keys_fail() -> None:
+    """Three are denied and stay, one is asked for again and goes; a later run takes the three."""
+    scene = S3Scene()
+    scene.table.commit("+A")
+    names = [f"{FOLDER}data-{unique(str(number))}-0.parquet" for number in range(1000)]
+    seed_moto(scene.bucket, [f"db.db/t/{name}" for name in names])
+    scene.age()
+    errors = [{"end": name, "code": "AccessDenied"} for name in names[:3]]
+    errors.append({"end": names[9], "code": "SlowDown", "once": ""})
+    with answering(errors) as sizes:
+        gone = scene.remove()
+    assert gone == set(names[3:])
+    assert sizes == [1000, 1]
+    assert scene.report is not None
+    assert scene.report.status == "partial"
+    assert scene.report.outcome is not None
+    assert scene.report.outcome.deleted == 997
+    assert {failed.path: failed.code for failed in scene.report.outcome.failed} == dict.fromkeys(
+        names[:3], "access_denied"
+    )
+    assert scene.remove() == set(names[:3])
+    assert scene.report.status == "done"
