@@ -8,6 +8,7 @@ Sizes and counts must be exact, since engines rely on them.
     needs.live, needs.paths
 """
 
+import functools
 import io
 import json
 import re
@@ -355,6 +356,7 @@ def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+@functools.lru_cache(maxsize=256)
 def _records(data: bytes) -> list[dict[str, Any]]:
     if data.startswith(b"Obj\x01"):
         return [record for record in fastavro.reader(io.BytesIO(data)) if isinstance(record, dict)]

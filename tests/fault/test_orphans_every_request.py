@@ -1,0 +1,89 @@
+"""Break the removal of orphans at every request in turn, or let its process die there; the next run ends the same."""
+
+from collections.abc import Callable
+
+import pytest
+
+from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
+from lakesweep.control.ndjson import unpack
+from lakesweep.errors import MaintenanceError
+from tests.fault.test_orphans_among_others import NAME, OrphanStage
+from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
+from tests.support.maintenance import Maintainer
+from tests.support.reader import assert_all_readable
+from tests.support.walk import WatchedStore
+
+Record = Callable[[str, object], None]
+
+
+def maintainer(stage: OrphanStage, switch: Switch) -> Maintainer:
+    return Maintainer(
+        FaultyStore(WatchedStore(stage.store, stage.store), switch, "table"),
+        control=FaultyStore(stage.control, switch, "control"),
+        sleep=stage.sleep,
+    )
+
+
+def remove(stage: OrphanStage, switch: Switch, plan_id: str | None, **arguments: object) -> str:
+    """Remove orphans, or execute a stored plan of it; return the status."""
+    if plan_id is not None:
+        return maintainer(stage, switch).execute(plan_id).status
+    return maintainer(stage, switch).run(NAME, **arguments).status
+
+
+def gone_by_ledger(stage: OrphanStage) -> dict[str, int]:
+    """Return path -> how often the ledger says that it was deleted."""
+    found: dict[str, int] = {}
+    for entry in stage.control.list(""):
+        if "/ledger/" in entry.key:
+            for row in unpack(stage.control.read(entry.key).data, entry.key):
+                if row.get("result") in ("deleted", "already_gone"):
+                    found[str(row["key"])] = found.get(str(row["key"]), 0) + 1
+    return found
+
+
+def begin(way: str) -> tuple[OrphanStage, str | None, dict[str, object]]:
+    """Return a table, the plan that is stored already, and the arguments of the call."""
+    stage = OrphanStage("plain")
+    if way == "stored plan":
+        plan = maintainer(stage, Switch()).run(NAME, execute=False).plan
+        assert plan is not None
+        return stage, plan.header.plan_id, {}
+    if way == "quarantine":
+        assert maintainer(stage, Switch()).run(NAME, quarantine="1 h").status == "nothing_to_do"
+        stage.now_ms += 3_600_000
+        return stage, None, {"quarantine": "1 h"}
+    return stage, None, {}
+
+
+@pytest.mark.parametrize("way", ["call", "stored plan", "quarantine"])
+@pytest.mark.parametrize("mode", ["before", "after", "death", "death_after"])
+def test_any_request_may_be_the_last(mode: str, way: str, record_property: Record) -> None:
+    """Every root reads after the break, and after the next run all orphans are gone, each once by the ledger."""
+    stage, plan_id, arguments = begin(way)
+    normal = Switch()
+    assert remove(stage, normal, plan_id, **arguments) == "done"
+    end = {entry.key for entry in stage.store.list("")}
+    ledger = gone_by_ledger(stage)
+    assert set(ledger) >= stage.orphans
+    for at in range(1, len(normal.calls) + 1):
+        stage, plan_id, arguments = begin(way)
+        switch = Switch(at, mode)
+        try:
+            remove(stage, switch, plan_id, **arguments)
+        except (MaintenanceError, ProcessDeathError):
+            pass
+        where = f"{mode} request {at}: {switch.calls[at - 1]}"
+        assert_all_readable(stage.main)
+        stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        status = remove(stage, Switch(), None, **arguments)
+        if status == "nothing_to_do" and stage.left() and arguments:
+            # The break came while it was noted what was seen, so that has to be seen again.
+            stage.now_ms += 3_600_000
+            status = remove(stage, Switch(), None, **arguments)
+        assert status in ("done", "nothing_to_do"), where
+        assert {entry.key for entry in stage.store.list("")} == end, where
+        assert gone_by_ledger(stage).keys() == ledger.keys(), where
+        assert_all_readable(stage.main)
+    record_property("requests", len(normal.calls))
+    assert len(normal.calls) > (15 if way == "stored plan" else 60)
