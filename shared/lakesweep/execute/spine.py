@@ -211,6 +211,7 @@ class _Execution:
         is_new = not self._earlier_runs
         batch: tuple[Action, ...] = ()
         for batch in batches(pending):
+            self._rest()
             if not is_head(batch[0]):
                 self._wait(grace_ms)
                 grace_ms = 0
@@ -223,7 +224,6 @@ class _Execution:
                 self._keep(pending, references)
             is_new = False
             self._batch(batch)
-            self._rest()
             self._env.progress(self._outcome.deleted + self._outcome.already_gone, total)
         if batch and is_head(batch[-1]) and self._progress.documents_gone:
             # No file goes, so nothing has looked since the documents went; one of them may be a rollback's target.
@@ -234,6 +234,7 @@ class _Execution:
         now_ms = self._env.area.store.now_ms()
         if now_ms - self._epoch_began_ms < EPOCH_MS or any(is_head(action) for action in self._plan.actions):
             return
+        self._ledger.flush()  # a run that dies meanwhile is finished by nobody
         self._lease.rest(self._env.sleep)
         self._epoch_began_ms = self._env.area.store.now_ms()
 
