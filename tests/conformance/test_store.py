@@ -4,13 +4,17 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.storage.listing import list_all
+from lakesweep.storage.local import LocalStore
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.s3 import WINDOW_DELETES
-from lakesweep.storage.store import DeleteRequest, Store, delete_all
+from lakesweep.storage.store import PAGE_KEYS, DeleteRequest, Store, delete_all
 from tests.support.s3_server import S3Server, seed_moto
 
 BAD_KEYS = ["", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "../a", "./a", "a/.", "a\0b", "a/\ud800", "a/\udcff"]
@@ -51,6 +55,20 @@ def wins(store: Store, key: str, data: bytes, *, if_absent: bool = False, if_mat
     except PreconditionFailedError:
         return False
     return True
+
+
+def put_many(store: Store, server: S3Server | None, names: Sequence[str]) -> None:
+    if server is not None and server.name == "moto":
+        bucket, _, prefix = store.location.removeprefix("s3://").partition("/")
+        seed_moto(bucket, (f"{prefix}/{name}".lstrip("/") for name in names))
+    elif isinstance(store, LocalStore):
+        for name in names:
+            path = Path(store.location, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"x")
+    else:
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(lambda name: store.put(name, b"x"), names))
 
 
 def codes(store: Store, requests: Sequence[DeleteRequest]) -> list[str]:
@@ -139,17 +157,85 @@ def test_list_sees_every_change_that_returned(store: Store) -> None:
 def test_list_goes_over_many_pages(store: Store, server: S3Server | None) -> None:
     """Two whole pages and a bit, each key once and in order."""
     names = sorted(f"data/f-{number}" for number in range(2003))
-    if server is not None and server.name == "moto":
-        bucket, _, prefix = store.location.removeprefix("s3://").partition("/")
-        seed_moto(bucket, (f"{prefix}/{name}".lstrip("/") for name in names))
-    else:
-        with ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(lambda name: store.put(name, b"x"), names))
+    put_many(store, server, names)
     assert keys(store, "data/") == names
     assert keys(store) == names
     for begin in range(0, len(names), 1000):
         assert set(codes(store, delete_all(names[begin : begin + 1000]))) == {"deleted"}
     assert keys(store) == []
+
+
+def in_range(store: Store, prefix: str = "", after: str = "", until: str | None = None) -> list[str]:
+    pages = list(store.list_range(prefix, after, until))
+    assert all(len(page) <= PAGE_KEYS for page in pages)
+    return [entry.key for page in pages for entry in page]
+
+
+NESTED_KEYS = ["t/a/b", "t/a-b", "t/a.b", "t/a0", "t/b/c/d", "t/b/c/é", "t2/a", "t-/a", "t/" + "x" * 230]
+RANGE_ENDS = [
+    "t",
+    "t/",
+    "t/a",
+    "t/a/",
+    "t/a/b",
+    "t/a/c",
+    "t/b/c/d",
+    "t/b/c/e",
+    "t0",
+    "t2/",
+    "a b/",
+    "a+b/c+",
+    "ü/日本",
+    "~",
+]
+
+
+def test_ranges_hold_what_lies_in_them(store: Store) -> None:
+    """Wherever they begin and end: at objects, at folders, or at what is not there."""
+    names = sorted([*STRANGE_KEYS, *NESTED_KEYS])
+    for name in names:
+        store.put(name, b"x")
+    whole = list(store.list(""))
+    assert [entry.key for entry in whole] == names
+    assert [entry for page in store.list_range("") for entry in page] == whole
+    for after in ["", *STRANGE_KEYS, *NESTED_KEYS, *RANGE_ENDS]:
+        assert in_range(store, after=after) == [key for key in names if key > after]
+        assert in_range(store, until=after) == [key for key in names if key <= after]
+        assert in_range(store, "t/", after) == [key for key in names if key > after and key.startswith("t/")]
+    for after in ["", *RANGE_ENDS[2:8]]:
+        for until in RANGE_ENDS[1:7]:
+            assert in_range(store, after=after, until=until) == [key for key in names if after < key <= until]
+
+
+def test_ranges_that_meet_make_the_whole(store: Store, server: S3Server | None) -> None:
+    """Two pages and a bit, cut anywhere; no page is asked for beyond the end of a range."""
+    names = sorted(f"data/f-{number}" for number in range(2003))
+    put_many(store, server, names)
+    cuts = ["", "data/f-1", "data/f-10", "data/f-1500x", "data/f-1999", "data/g", "e", None]
+    met = [in_range(store, "data/", after or "", until) for after, until in pairwise(cuts)]
+    assert [key for part in met for key in part] == names
+    assert [len(page) for page in store.list_range("data/")] == [1000, 1000, 3]
+    pages = list(store.list_range("data/", until=names[999]))
+    assert [len(page) for page in pages] == [1000]
+    assert [entry.key for entry in next(store.list_range("data/", names[499]))] == names[500:1500]
+
+
+@pytest.mark.parametrize("prefix", ["a", "/", "../"])
+def test_bad_prefixes_of_ranges_are_refused(store: Store, prefix: str) -> None:
+    with pytest.raises(StorageError) as error:
+        list(store.list_range(prefix, "a", "b"))
+    assert error.value.code == "bad_key"
+
+
+def test_everything_is_listed_in_parallel(store: Store, server: S3Server | None) -> None:
+    """Each object once, as `list` shows it, and nothing of a namesake."""
+    names = sorted([f"t/dt=2026-{n % 12 + 1:02}/bucket-{n % 3}/data-{n:04x}-{n}.orc" for n in range(3003)])
+    put_many(store, server, [*names, "t2/a", "t-/a", "s/a"])
+    listed = list(store.list("t/"))
+    assert [entry.key for entry in listed] == names
+    for parallel in (1, 4):
+        found = [entry for page in list_all(store, "t/", parallel=parallel) for entry in page]
+        assert sorted(found, key=lambda entry: entry.key) == listed
 
 
 @pytest.mark.parametrize("key", STRANGE_KEYS)

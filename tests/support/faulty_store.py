@@ -77,9 +77,12 @@ class FaultyStore:
         yield from found  # type: ignore[misc]
 
     def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
-        name = f"{self._name} list {prefix}"
-        found = self._switch.run(name, lambda: list(self._store.list_range(prefix, after, until)))
-        yield from found  # type: ignore[misc]
+        pages = self._store.list_range(prefix, after, until)
+        while True:
+            page = self._switch.run(f"{self._name} list page of {prefix}", lambda: next(pages, None))
+            if page is None:
+                return
+            yield page  # type: ignore[misc]
 
     def folders(self, prefix: str) -> Iterator[str]:
         found = self._switch.run(f"{self._name} folders {prefix}", lambda: list(self._store.folders(prefix)))

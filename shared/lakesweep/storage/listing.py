@@ -11,12 +11,13 @@ vain, so all takes as many requests as there are pages to fill, and one for each
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from threading import Condition
 
-from lakesweep.storage.split import split_point
+from lakesweep.storage.split import shared_letters, split_point
 from lakesweep.storage.store import Page, Store
 
 PARALLEL = 8
@@ -24,10 +25,12 @@ PARALLEL = 8
 than a few bring little there; those that wait cost nothing."""
 WINDOW_PAGES = 16
 """So many pages wait for the caller at most, beside one in the hands of each worker."""
-PAGES_BEFORE_SPLIT = 4
+PAGES_BEFORE_SPLIT = 2
 """A range is not split before it brought so many pages since the last time."""
-PAGES_OF_SPLIT = 20
-"""Beyond the first ranges, one more for each so many pages: that is what guesses may cost."""
+FIRST_RANGES = 2
+"""For each worker: enough that all have something to do soon, with a guess in vain for each."""
+PAGES_OF_RANGE = 20
+"""Then one range more for each so many pages, so that a large listing asks for 5 % more at most than it has pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,11 @@ def list_all(
     *,
     parallel: int = PARALLEL,
     on_page: Callable[[ListProgress], None] | None = None,
-) -> Iterator[Page]:
+) -> Generator[Page, None, None]:
     """Yield every object that `Store.list` yields, in pages that are not empty.
 
     Keys ascend within a page; pages come in any order. Memory is bounded by `WINDOW_PAGES` and one page for each
-    worker. A caller that stops early leaves no thread behind.
+    worker. A caller that stops early closes the generator, and leaves no thread behind.
 
     Args:
         store: Where to list. A store whose requests take no waiting (its `reads_wait` is false) is listed by the
@@ -78,17 +81,18 @@ def list_all(
         StorageError: Any page failed; what was yielded before is not the whole.
     """
     if parallel < 2 or not getattr(store, "reads_wait", True):
-        pages = _one_by_one(store, prefix)
+        found = _one_by_one(store, prefix)
     else:
-        pages = _Listing(store, prefix, parallel).pages()
-    for page, progress in pages:
-        if on_page is not None:
-            on_page(progress)
-        if page:
-            yield page
+        found = _Listing(store, prefix, parallel).pages()
+    with closing(found) as pages:
+        for page, progress in pages:
+            if on_page is not None:
+                on_page(progress)
+            if page:
+                yield page
 
 
-def _one_by_one(store: Store, prefix: str) -> Iterator[tuple[Page, ListProgress]]:
+def _one_by_one(store: Store, prefix: str) -> Generator[tuple[Page, ListProgress], None, None]:
     object_count = 0
     for page_count, page in enumerate(store.list_range(prefix), start=1):
         object_count += len(page)
@@ -110,7 +114,7 @@ class _Listing:
         self._is_over = False
         self._listed = ListProgress()
 
-    def pages(self) -> Iterator[tuple[Page, ListProgress]]:
+    def pages(self) -> Generator[tuple[Page, ListProgress], None, None]:
         """Yield pages as they come."""
         pool = ThreadPoolExecutor(max_workers=self._parallel, thread_name_prefix="list")
         taken = ListProgress()
@@ -141,7 +145,7 @@ class _Listing:
             error: BaseException | None = None
             try:
                 self._list(part)
-            except BaseException as found:  # whatever it is, the caller raises it
+            except BaseException as found:  # noqa: BLE001 - whatever it is, the caller raises it
                 error = found
             with self._changed:
                 self._running.remove(part)
@@ -161,9 +165,10 @@ class _Listing:
             return None
 
     def _split(self) -> _Range | None:
-        if self._listed.range_count >= self._parallel + self._listed.page_count // PAGES_OF_SPLIT:
+        allowed = FIRST_RANGES * self._parallel + self._listed.page_count // PAGES_OF_RANGE
+        if self._listed.range_count >= allowed:
             return None
-        for part in sorted(self._running, key=lambda part: -part.fresh_pages):
+        for part in sorted(self._running, key=_breadth):
             if part.first is None or part.fresh_pages < PAGES_BEFORE_SPLIT:
                 continue
             key = split_point(part.first, part.last, part.until, climb=part.climb, fixed=len(self._prefix))
@@ -192,6 +197,11 @@ class _Listing:
                 self._changed.notify_all()
             if is_last:
                 return
+
+
+def _breadth(part: _Range) -> int:
+    """Return how many letters all keys that the range still may hold begin with: the fewer, the more there may be."""
+    return -1 if part.until is None else shared_letters(part.last, part.until)
 
 
 def _lower(part: _Range) -> None:

@@ -24,8 +24,8 @@ def split_point(first: str, last: str, until: str | None, *, climb: int, fixed: 
         fixed: So many letters all keys begin with.
     """
     if until is not None:
-        fixed = max(fixed, _shared(last, until))
-    differ = min(_shared(first, last), len(last) - 1)
+        fixed = max(fixed, shared_letters(last, until))
+    differ = min(shared_letters(first, last), len(last) - 1)
     above = [split for place in range(differ, fixed - 1, -1) if (split := _counted_on(last, until, place))]
     if above:
         return above[min(climb, len(above) - 1)]
@@ -46,7 +46,7 @@ def _counted_on(last: str, until: str | None, place: int) -> str | None:
     return last[:place] + chr((ord(letter) + ord(top) + 1) // 2)
 
 
-def _shared(one: str, other: str) -> int:
+def shared_letters(one: str, other: str) -> int:
     """Return how many letters both begin with."""
     for place, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import StorageError
-from lakesweep.storage.list_page import PARSE_EVENT, ListPage, page_of, parse_page, parse_response
+from lakesweep.storage.list_page import _EMPTY, PARSE_EVENT, ListPage, page_of, parse_page, parse_response
 from tests.support.s3_server import fresh_bucket, moto_client, moto_store, seed_moto
 from tests.support.stub_s3 import Answer, page, stub_s3
 
@@ -101,6 +101,27 @@ def test_anything_but_a_whole_page_is_an_error(body: bytes, hooked: bool, pauses
             list(stub.store.list(""))
 
 
+def test_botocore_gets_no_whole_page(bucket: str) -> None:
+    """Its handlers come after ours, so none of them parses a page again."""
+    seen: list[int] = []
+    client = moto_client()
+    client.meta.events.register(PARSE_EVENT, parse_response)
+    client.meta.events.register_first(
+        "before-parse.s3.*", lambda response_dict, **_: seen.append(len(response_dict["body"]))
+    )
+    assert len(page_of(client.list_objects_v2(Bucket=bucket), "here").entries) == len(NASTY_KEYS)
+    assert seen == [len(_EMPTY)]
+
+
+def test_answer_that_is_no_xml_is_asked_for_again(pauses: list[float]) -> None:
+    """And one that says that S3 had an error, although its status says otherwise."""
+    for first in (NO_PAGES["cut"], b"<Error><Code>InternalError</Code></Error>"):
+        answers = [Answer(200, first), page(CONTENTS)]
+        with stub_s3(lambda _, answers=answers: answers.pop(0)) as stub:
+            assert [entry.key for entry in stub.store.list("")] == ["a"]
+            assert stub.counter.snapshot()["list"] == 2
+
+
 def test_whole_page_of_the_stub() -> None:
     """The same page without damage is read, so the damage is what the errors are about."""
     with stub_s3(lambda _: page(CONTENTS)) as stub:
@@ -153,6 +174,31 @@ def test_milliseconds_are_exact() -> None:
     for millisecond in range(1000):
         found = parse_page(page(CONTENTS.replace("00.000Z", f"00.{millisecond:03}Z")).body)
         assert found.entries[0][3] == 1_704_067_200_000 + millisecond
+
+
+@pytest.mark.parametrize(
+    ("encoded", "key"),
+    [
+        ("dt%3D1/a", "dt=1/a"),
+        ("a%2Fb/c%25", "a/b/c%"),
+        ("a+b/c+d", "a b/c d"),
+        ("%E6%97%A5/%E6%9C%AC", "日/本"),
+        ("/a", "/a"),
+        ("%3D", "="),
+        ("a%3D/", "a=/"),
+    ],
+)
+def test_keys_are_decoded_part_by_part(encoded: str, key: str) -> None:
+    """And one that follows in the same folder as well."""
+    contents = "".join(CONTENTS.replace("p/a", name) for name in (encoded, encoded + "z", "x/" + encoded))
+    body = page(contents + "<EncodingType>url</EncodingType>").body
+    assert [entry[0] for entry in parse_page(body).entries] == [key, key + "z", "x/" + key]
+
+
+@pytest.mark.parametrize("encoded", ["%E6/%97%A5", "a/%FF", "%FF/a"])
+def test_keys_that_are_no_utf8_are_an_error(encoded: str) -> None:
+    with pytest.raises(StorageError):
+        parse_page(page(CONTENTS.replace("p/a", encoded) + "<EncodingType>url</EncodingType>").body)
 
 
 def test_encoding_may_be_told_last() -> None:

@@ -458,3 +458,56 @@ def test_stores_that_share_a_client_count_apart() -> None:
     list(S3Store(bucket, "two", client, two).list(""))
     assert one.snapshot() == {"get": 0, "head": 0, "list": 0, "put": 1, "delete": 0}
     assert two.snapshot() == {"get": 0, "head": 0, "list": 1, "put": 0, "delete": 0}
+
+
+# Ranges of a listing
+
+
+def contents(*keys: str) -> str:
+    return "".join(
+        f"<Contents><Key>p/{key}</Key><LastModified>2024-01-01T00:00:00.000Z</LastModified><ETag>e</ETag><Size>1</Size>"
+        "</Contents>"
+        for key in keys
+    )
+
+
+MORE = "<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"
+
+
+def test_range_begins_by_start_after_and_goes_on_by_token() -> None:
+    answers = [page(contents("b", "c"), MORE), page(contents("d"))]
+    with stub_s3(lambda _: answers.pop(0)) as stub:
+        assert [[entry.key for entry in found] for found in stub.store.list_range("", "a b")] == [["b", "c"], ["d"]]
+    first, second = (request.path for request in stub.requests)
+    assert "start-after=p%2Fa%20b" in first
+    assert "continuation-token" not in first
+    assert "continuation-token=t" in second
+    assert "start-after" not in second
+
+
+@pytest.mark.parametrize(("until", "found"), [("c", ["b", "c"]), ("bb", ["b"]), ("a", [])])
+def test_range_asks_for_nothing_beyond_its_end(until: str, found: list[str]) -> None:
+    with stub_s3(lambda _: page(contents("b", "c"), MORE)) as stub:
+        assert [[entry.key for entry in found] for found in stub.store.list_range("", "", until)] == [found]
+        assert len(stub.requests) == 1
+
+
+def test_server_that_ignores_start_after_is_found_out() -> None:
+    """Its answer would put objects into two ranges."""
+    with stub_s3(lambda _: page(contents("a", "b", "c"))) as stub:
+        with pytest.raises(StorageError) as error:
+            list(stub.store.list_range("", "a"))
+        assert error.value.code == "damaged_page"
+
+
+def test_directory_bucket_is_refused() -> None:
+    """It lists in no order, so nothing would show that a listing is whole."""
+    store = S3Store("b--use1-az4--x-s3", "p", object())
+    for call in (
+        lambda: list(store.list("")),
+        lambda: list(store.list_range("", "a")),
+        lambda: list(store.folders("")),
+    ):
+        with pytest.raises(StorageError) as error:
+            call()
+        assert error.value.code == "no_order"
