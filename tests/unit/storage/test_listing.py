@@ -243,7 +243,7 @@ def test_time_runs_out_between_pages() -> None:
     store = PagedStore(days(random.Random(1), 400))
     with pytest.raises(OutOfTimeError):
         keys_of(list_all(DeadlineStore(store, Deadline(lambda: next(left, 0))), "t/", parallel=3))
-    assert store.requests == 12
+    assert 0 < store.requests <= 12  # a range that has come to its end asks for time, and then for nothing
     assert not workers()
 
 
