@@ -80,10 +80,7 @@ class Sorting:
         if found.kind in DATA_KINDS:
             self.data_files += 1
             self.data_bytes += size_bytes
-        # Whatever it looks like: a name that a root refers to stays, and counts as seen.
-        if found.policy != "never" and self.saw(base_name(key)):
-            self.keep(key, size_bytes, "live")
-        elif (why := self._why_kept(key, etag, modified_ms, found)) is not None:
+        if (why := self.why_kept(key, modified_ms, found)) is not None:
             self.keep(key, size_bytes, why)
         else:
             self.orphans.append(Orphan(key, found.kind, size_bytes, etag, modified_ms, found.owner))
@@ -95,7 +92,11 @@ class Sorting:
         if why in _SHOWN and len(keys := self.shown.setdefault(why, [])) < SAMPLE:
             keys.append(key)
 
-    def _why_kept(self, key: str, etag: str, modified_ms: int, found: FileClass) -> str | None:
+    def why_kept(self, key: str, modified_ms: int, found: FileClass) -> str | None:
+        """Return why an object that is there stays, `None` when it is an orphan."""
+        # Whatever it looks like: a name that a root refers to stays, and counts as seen.
+        if found.policy != "never" and self.saw(base_name(key)):
+            return "live"
         if found.policy != "delete":
             return "foreign" if found.kind == "foreign" else "reported" if found.policy == "report" else "document"
         if modified_ms >= self.rules.cutoff_ms:

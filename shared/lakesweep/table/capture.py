@@ -7,10 +7,10 @@ listings in a row show nothing that is not captured. A root that vanished before
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError
-from lakesweep.model.roots import BranchListing, RootRef, TableListing
+from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import Body, Store, StoredObject
 from lakesweep.table.discover import sort_listing
@@ -38,6 +38,8 @@ class Capture:
     """The last one."""
     admit: Callable[[TableListing], None]
     """Called with the first listing; refuses what is no table."""
+    roots: dict[str, Root] = field(default_factory=dict)
+    """Path -> each root that was captured, without its bytes. Some of them may be gone; `listing` says which are not."""
 
     def collect(self) -> bool:
         """List all roots once and capture the new ones; tell whether there were none.
@@ -62,10 +64,12 @@ class Capture:
         if not new:
             return True
         documents = read_roots(self.store, new)
-        add_roots(self.live, self.reader, documents.roots, listing, self._earliest)
+        add_roots(self.live, self.reader, documents.roots, listing, self.earliest_of)
+        self.roots |= {root.ref.path: replace(root, body=b"") for root in documents.roots}
         return False
 
-    def _earliest(self, branch: BranchListing) -> int | None:
+    def earliest_of(self, branch: BranchListing) -> int | None:
+        """Return what a branch's EARLIEST says, `None` where it says nothing."""
         document = branch.hints.get("snapshot/EARLIEST")
         return None if document is None else read_hint(self.store, document.path)
 

@@ -95,10 +95,10 @@ def add_roots(
     """
     roots = tuple(roots)
     live.tagged |= {(root.ref.branch, root.snapshot.id) for root in roots if root.ref.kind == "tag"}
-    _Expansion(live, reader, _Wholeness(listing, live.tagged, earliest)).add(roots)
+    _Expansion(live, reader, Wholeness(listing, live.tagged, earliest)).add(roots)
 
 
-class _Wholeness:
+class Wholeness:
     """Which parts of a root may be missing without damage. Source: Paimon `SnapshotDeletion`, `FileDeletionBase`."""
 
     def __init__(self, listing: TableListing, tagged: Set[tuple[str, int]], earliest: EarliestOf) -> None:
@@ -108,6 +108,7 @@ class _Wholeness:
         self._runs: dict[str, frozenset[int]] = {}
 
     def is_strict(self, root: Root, part: Part) -> bool:
+        """Tell whether a root is damaged when something of this part is missing."""
         ref = root.ref
         if ref.kind == "changelog":
             return False  # its lists go with its snapshot, or when nobody needs it any more
@@ -139,7 +140,7 @@ def _contiguous(snapshots: Iterable[RootRef]) -> frozenset[int]:
 
 
 class _Expansion:
-    def __init__(self, live: LiveSet, reader: MetadataReader, wholeness: _Wholeness) -> None:
+    def __init__(self, live: LiveSet, reader: MetadataReader, wholeness: Wholeness) -> None:
         self._live = live
         self._reader = reader
         self._wholeness = wholeness
