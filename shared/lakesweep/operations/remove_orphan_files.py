@@ -36,8 +36,9 @@ from lakesweep.storage.listing import list_all
 from lakesweep.storage.store import StoredObject
 from lakesweep.table.capture import Capture, capture
 from lakesweep.table.documents import read_all_schemas, read_schema
+from lakesweep.table.missing import find_missing
 from lakesweep.table.outside import OutsideRoot, classify_outside, outside_roots
-from lakesweep.table.stores import declared_roots
+from lakesweep.table.stores import TableStores, declared_roots
 
 OPERATION = "remove_orphan_files"
 DEFAULT_AGE_MS = 24 * 3_600_000
@@ -100,6 +101,7 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
     orphans = sorting.quarantine()
     if earlier is not None:
         write_quarantine(require_area(table), earlier, [_identity(orphan) for orphan in orphans], now_ms)
+    missing = find_missing(table.store, found, lambda: _stores(table, found))
     draft = Draft(table, OPERATION, found.listing, own, schema, now_ms)
     snapshots = own.snapshots
     frame = Frame(
@@ -116,9 +118,13 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
         frame,
         kept=dict(sorted(sorting.kept.items())),
         kept_bytes=dict(sorted(sorting.kept_bytes.items())),
-        warnings=(*_warnings(found, sorting), *(each for _, each in outside if each)),
+        warnings=(*_warnings(found, sorting), *(each for _, each in outside if each), *missing.warnings()),
         needs_confirmation=needs_confirmation(sorting),
-        findings={**_findings(found, sorting), "external_roots": [facts for facts, _ in outside]},
+        findings={
+            **_findings(found, sorting),
+            "external_roots": [facts for facts, _ in outside],
+            "missing": missing.to_json(),
+        },
     )
     # All that these manifests name is live, so a look need not read them again.
     table.memory.clear = plan.header.plan_id, frozenset(live.manifests)
@@ -222,6 +228,11 @@ def _list_outside(table: Table, root: OutsideRoot, sorting: Sorting, classes: Fi
     }
     told = f"{len(apart.orphans)} objects below {root.location} stay: this table refers to none of them, another may; "
     return facts, (told + "--owned-external says that the root is this table's alone") if apart.orphans else ""
+
+
+def _stores(table: Table, found: Capture) -> TableStores:
+    store = table.store
+    return TableStores(store, declared_roots(store.location, read_all_schemas(store, found.listing)), table.open_store)
 
 
 def _sort(sorting: Sorting, stored: StoredObject, path: str, found: FileClass) -> None:

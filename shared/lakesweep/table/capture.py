@@ -39,7 +39,7 @@ class Capture:
     admit: Callable[[TableListing], None]
     """Called with the first listing; refuses what is no table."""
     roots: dict[str, Root] = field(default_factory=dict)
-    """Path -> each root that was captured, without its bytes. Some of them may be gone; `listing` says which are not."""
+    """Path -> each root that was captured, without its bytes. Some may be gone since; `listing` says which."""
 
     def collect(self) -> bool:
         """List all roots once and capture the new ones; tell whether there were none.
