@@ -17,6 +17,7 @@ from lakesweep.cli import (
     execute,
     expire_changelogs,
     expire_snapshots,
+    explain,
     files,
     maintain,
     plans,
@@ -32,6 +33,7 @@ from lakesweep.errors import MaintenanceError
 _COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (
     ("show", show.show, show.EXAMPLES),
     ("files", files.files, files.EXAMPLES),
+    ("explain", explain.explain, explain.EXAMPLES),
     ("maintain", maintain.maintain, maintain.EXAMPLES),
     ("expire-snapshots", expire_snapshots.expire_snapshots, expire_snapshots.EXAMPLES),
     ("expire-changelogs", expire_changelogs.expire_changelogs, expire_changelogs.EXAMPLES),

@@ -12,6 +12,7 @@ from typing import Any
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.storage.keys import SINGLE_DELETES, check_count, check_key, check_prefix, count_deletes, is_key
 from lakesweep.storage.list_page import ListPage, PageEntry, page_of
+from lakesweep.storage.noncurrent import Noncurrent
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3_client import s3_request, was_repeated
 from lakesweep.storage.s3_versions import KeyVersion, below_marker, noncurrent_days_of, versions_of
@@ -370,6 +371,29 @@ class S3Store:
         except StorageError:
             return None
         return noncurrent_days_of(response, self._prefix)
+
+    def noncurrent(self) -> Noncurrent | None:
+        """Count the versions below the prefix that are not current; `None` where the bucket never kept any.
+
+        Raises:
+            StorageError: A request failed, or the caller may not make it.
+        """
+        with s3_request("list", self.location, self._counter):
+            state = self._client.get_bucket_versioning(Bucket=self._bucket)
+        if not state.get("Status"):
+            return None
+        versions = size_bytes = markers = 0
+        asked: dict[str, Any] = {"Bucket": self._bucket, "Prefix": self._prefix}
+        while True:
+            with s3_request("list", self.location, self._counter):
+                page = self._client.list_object_versions(**asked)
+            self._note_time(page)
+            markers += len(page.get("DeleteMarkers", ()))
+            old = [entry["Size"] for entry in page.get("Versions", ()) if not entry["IsLatest"]]
+            versions, size_bytes = versions + len(old), size_bytes + sum(old)
+            if not page.get("IsTruncated"):
+                return Noncurrent(versions, size_bytes, markers)
+            asked |= {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
 
     def now_ms(self) -> int:
         """Return S3's clock: the Date header of the latest answer and the time since it came.

@@ -37,15 +37,17 @@ class Unreadable:
 class MetadataReader:
     """Reads manifest lists, manifests and index manifests of one table."""
 
-    def __init__(self, store: Store, clear: frozenset[str] = frozenset()) -> None:
+    def __init__(self, store: Store, clear: frozenset[str] = frozenset(), *, again: bool = False) -> None:
         """Read nothing yet.
 
         Args:
             store: Of the table.
             clear: Manifests that are known to name nothing that the caller asks for; they count as empty.
+            again: Manifests will be asked for again, so their bodies are kept, up to a bound.
         """
         self._store = store
         self._clear = clear
+        self._again = again
         self._lists: dict[str, tuple[ManifestMeta, ...] | Unreadable] = {}
         self._index_manifests: dict[str, tuple[IndexEntry, ...] | Unreadable] = {}
         self._metas: dict[str, ManifestMeta] = {}
@@ -93,7 +95,8 @@ class MetadataReader:
         cached = {name: self._bodies[name] for name in metas if name in self._bodies}
         missing = {name: meta.file_size for name, meta in metas.items() if name not in cached}
         for name, body in self._bodies_of(missing):
-            if again and not isinstance(body, Unreadable) and self._bodies_size + len(body) <= BODY_CACHE_BYTES:
+            keep = again or self._again
+            if keep and not isinstance(body, Unreadable) and self._bodies_size + len(body) <= BODY_CACHE_BYTES:
                 self._bodies[name] = body
                 self._bodies_size += len(body)
             yield name, _reduce(metas[name], body, reduce)

@@ -1,0 +1,120 @@
+"""What the ledger says about one object: which runs were about to delete it, and what became of that."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakesweep.control.area import MAX_CONTROL_BYTES, ControlArea
+from lakesweep.control.ndjson import unpack
+from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
+from lakesweep.storage.reads import read_many
+
+UNKNOWN = "unknown"
+"""A deletion was sent whose answer nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """What one run did about one object."""
+
+    run_id: str
+    plan_id: str
+    batch: int
+    kind: str
+    size_bytes: int | None
+    reason: str
+    result: str
+    """As in the ledger, or `unknown`."""
+    why: str | None
+    """Why a look kept it."""
+    version_id: str | None
+    """What brings it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectHistory:
+    """All that the ledger says about an object."""
+
+    entries: tuple[LedgerEntry, ...] = ()
+    """Newest first."""
+    damaged: tuple[str, ...] = ()
+    """Parts of the ledger that cannot be read, which may have spoken of it."""
+
+
+def history_of(area: ControlArea, path: str) -> ObjectHistory:
+    """Search the ledger of a table, run after run from the newest on, up to the one that deleted the object.
+
+    Costs a listing, and a read for each part of the ledger, of which one is in memory at a time.
+
+    Args:
+        area: Where the ledger is.
+        path: As plans name it.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    entries: list[LedgerEntry] = []
+    damaged: list[str] = []
+    of_run: list[dict[str, object]] = []
+    current = ""
+    names = sorted(area.names("ledger/"), key=lambda name: (_run_of(name), name), reverse=True)
+    for name, rows in _parts(area, names):
+        run_id = _run_of(name)
+        if run_id != current:
+            entries += _merged(current, of_run)
+            current, of_run = run_id, []
+            if any(entry.result in ("deleted", "already_gone") for entry in entries):
+                break
+        if rows is None:
+            damaged.append(area.path(name))
+        else:
+            of_run += [row for row in rows if row.get("key") == path]
+    else:
+        entries += _merged(current, of_run)
+    return ObjectHistory(tuple(entries), tuple(damaged))
+
+
+def _parts(area: ControlArea, names: list[str]) -> Iterator[tuple[str, Iterator[dict[str, object]] | None]]:
+    keys = [area.prefix + name for name in names]
+    for name, (_, body) in zip(names, read_many(area.store, keys, max_bytes=MAX_CONTROL_BYTES), strict=False):
+        if isinstance(body, ObjectNotFoundError):
+            continue
+        if isinstance(body, StorageError):
+            raise body
+        try:
+            yield name, iter(list(unpack(body.data, area.path(name))))
+        except FormatError:
+            yield name, None
+
+
+def _merged(run_id: str, rows: list[dict[str, object]]) -> Iterator[LedgerEntry]:
+    """Yield one entry for each batch that spoke of the object, the newest first."""
+    by_batch: dict[object, dict[str, object]] = {}
+    for row in rows:
+        known = by_batch.setdefault(row.get("batch"), row)
+        if "result" in row and known.get("result") != "deleted":
+            by_batch[row.get("batch")] = row
+    for _, row in sorted(by_batch.items(), key=lambda item: _number(item[0]) or 0, reverse=True):
+        yield LedgerEntry(
+            run_id=run_id,
+            plan_id=str(row.get("plan_id")),
+            batch=_number(row.get("batch")) or 0,
+            kind=str(row.get("kind")),
+            size_bytes=_number(row.get("size_bytes")),
+            reason=str(row.get("reason")),
+            result=str(row.get("result", UNKNOWN)),
+            why=_text(row.get("why")),
+            version_id=_text(row.get("version_id")),
+        )
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _run_of(name: str) -> str:
+    parts = name.split("/")
+    return parts[2] if len(parts) > 2 else ""

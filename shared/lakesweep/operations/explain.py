@@ -1,0 +1,472 @@
+"""`explain TABLE FILE`: why an object is there, or is not any more. Reads, changes nothing.
+
+It goes by what an orphan scan goes by, and then says more: which roots need the file and until when, which rule
+protects it, or which run deleted it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from lakesweep.control.object_history import UNKNOWN, LedgerEntry, history_of
+from lakesweep.control.plans import load_header
+from lakesweep.control.quarantine import read_quarantine
+from lakesweep.errors import MaintenanceError, RefusedError, StorageError, UsageError
+from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.uri import normalise_uri
+from lakesweep.model.allowed import is_external
+from lakesweep.model.facts import base_name
+from lakesweep.model.file_class import FileClass
+from lakesweep.model.known_files import NO_SUCH_FOLDER
+from lakesweep.model.roots import Root, RootRef
+from lakesweep.model.table_ref import MAIN
+from lakesweep.operations.context import Table
+from lakesweep.operations.explanation import WHAT, Deletion, Explanation, Holder, Origin, Status
+from lakesweep.operations.judging import Judging, judge, nested_folder
+from lakesweep.operations.lifetimes import Until
+from lakesweep.operations.times import say_time
+from lakesweep.storage.keys import is_key
+from lakesweep.storage.location import parse_location
+from lakesweep.storage.store import Store, StoredObject, UndeleteRequest
+from lakesweep.table.documents import read_schema
+from lakesweep.table.holders import Holders, data_names, index_names, names_of
+from lakesweep.table.outside import classify_outside
+from lakesweep.table.paths import TablePaths
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_POSTPONED_USER = re.compile(r"-u-(?P<user>.+)-s-[0-9]+-w-")
+_GONE = frozenset({"deleted", "already_gone"})
+_ROOT_KINDS = frozenset({"snapshot", "changelog_document", "tag"})
+_NAMED = 4
+"""So many holders are named in a clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainArguments:
+    """By what rules `explain` judges: those of the orphan scan that is asked about."""
+
+    older_than_ms: int | None = None
+    """Only what was written before could go; else a day ago."""
+    quarantine_ms: int | None = None
+    """An orphan goes only if a scan so long ago saw it already."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an object is looked for."""
+
+    path: str
+    """As documents name it."""
+    store: Store | None
+    """`None`: outside the table, and below no root that a schema declares."""
+    key: str
+    root: str | None = None
+    """The external root that it lies below."""
+
+
+@dataclass(slots=True)
+class _Holding:
+    """What the roots say of a name."""
+
+    needed: int = 0
+    named: int = 0
+    kind: str | None = None
+    entries: list[tuple[ManifestEntry, int]] = field(default_factory=list)
+    """Additions that some root needs, with those roots."""
+    is_deleted: bool = False
+    """Some manifest deletes it."""
+
+    def add(self, kind: str, named: int, needed: int) -> None:
+        """Add what one place says."""
+        self.kind = self.kind or kind
+        self.named |= named
+        self.needed |= needed
+
+
+def explain_file(table: Table, file: str, arguments: ExplainArguments) -> Explanation:
+    """Say why an object of a table is there, or what became of it.
+
+    Args:
+        table: Any branch of it; all are asked.
+        file: Relative to the table, or a whole URI.
+        arguments: Of the orphan scan that is asked about.
+
+    Raises:
+        UsageError: No name of an object.
+        RefusedError: Not a table, roots that cannot be read, or nothing is known of such an object.
+        StorageError: A request failed.
+    """
+    judging = judge(table, arguments.older_than_ms)
+    place = _place(judging, file)
+    return _Case(judging, arguments, place).explanation()
+
+
+class _Case:
+    """One object, and all that can be said of it."""
+
+    def __init__(self, judging: Judging, arguments: ExplainArguments, place: _Place) -> None:
+        self._judging = judging
+        self._arguments = arguments
+        self._place = place
+        self._name = base_name(place.path)
+        self._stored = None if place.store is None else find_object(place.store, place.key)
+        self._class = _class_of(judging, place)
+        self._holders = judging.holders()
+        self._lifetimes = judging.lifetimes()
+        self._warnings: list[str] = []
+
+    def explanation(self) -> Explanation:
+        """Return what there is to say."""
+        if self._place.store is None:
+            return self._protected(
+                "undeclared_external_root",
+                "it lies outside the table, below no place that a schema of the table declares, so it is not looked at",
+            )
+        if self._stored is None:
+            return self._absent()
+        if (document := self._document()) is not None:
+            return document
+        if (fixed := self._fixed_rule()) is not None:
+            return self._protected(*fixed)
+        rule = self._judging.sorting().why_kept(self._place.path, self._stored.modified_ms, self._class)
+        if rule == "live":
+            return self._held()
+        if rule is not None:
+            return self._protected(rule, *self._say_rule(rule))
+        if self._place.root is not None:
+            return self._protected(
+                "external_root",
+                f"no root needs it; other tables may lie below {self._place.root}, so it goes only when that is said "
+                "to hold files of this table alone (--owned-external)",
+            )
+        if not self._judging.roots:
+            return self._protected("no_roots", "the table has no snapshot, tag or changelog, so nothing is known to go")
+        return self._orphan()
+
+    def _document(self) -> Explanation | None:
+        """Explain what no orphan scan judges: roots, schemas and their like."""
+        if self._class.policy != "never" or self._class.kind in ("pack", "nested") or self._place.root is not None:
+            return None
+        if self._class.kind not in _ROOT_KINDS:
+            return self._answer("document", self._class.why)
+        refs = [ref for ref in self._judging.found.listing.roots() if ref.path == self._place.path]
+        if not refs:
+            return self._answer("document", f"{self._class.why}; it appeared just now")
+        return self._answer("document", self._class.why, until=self._lifetimes.of(refs)[self._place.path])
+
+    def _fixed_rule(self) -> tuple[str, str] | None:
+        """Return the rule that keeps an object whatever refers to it, and a clause about it."""
+        if self._stored is not None and self._stored.is_link:
+            return "link", "a symbolic link is never followed and never deleted"
+        if self._place.root is None and (folder := _nested_table(self._place)) is not None:
+            return "nested_table", f"it belongs to the table in {folder}, which is maintained on its own"
+        if self._class.policy == "never":
+            return self._class.kind, self._class.why
+        return None
+
+    def _say_rule(self, rule: str) -> tuple[str, Until | None]:
+        """Return a clause about a rule of the orphan scan, and how long it holds."""
+        if rule == "too_young" and self._stored is not None:
+            age_ms = self._judging.now_ms - self._judging.cutoff_ms
+            end_ms = self._stored.modified_ms + age_ms
+            until = Until(f"until {say_time(end_ms)}, if no root names it by then", end_ms)
+            return "no root names it yet, and a writer may still commit what it wrote so lately", until
+        if rule == "damaged_root":
+            path, problem = min(self._judging.found.live.damaged.items())
+            return f"{path} is not whole and may need it: {problem}", Until("until that root is whole or gone")
+        if rule == "live_owner":
+            owner = f"its data file {self._class.owner} is in use, and a writer may make it again under the same name"
+            return owner, Until("until no root names the data file")
+        return self._class.why, None
+
+    def _held(self) -> Explanation:
+        holding = _holding_of(self._holders, self._name)
+        if holding.needed:
+            held = self._groups(holding.needed, needs=True)
+            self._warn_of_twin(holding)
+            return self._answer("live", f"{_listed(held)}", kind=holding.kind, held_by=held)
+        held = self._groups(holding.named, needs=False)
+        why = "no root needs it, but an orphan scan keeps what a root names"
+        until = None
+        if holding.is_deleted:
+            why = "no root needs it: manifests delete it, and an orphan scan keeps what a manifest names"
+            until = Until("until those manifests are merged, and the roots that have them are gone")
+        return self._answer("referenced", why, kind=holding.kind, held_by=held, until=until)
+
+    def _protected(self, rule: str, why: str, until: Until | None = None) -> Explanation:
+        return self._answer("protected", why, rule=rule, until=until)
+
+    def _orphan(self) -> Explanation:
+        stored = self._stored
+        first_seen_ms = None if stored is None else self._first_seen_ms(stored)
+        runs = self._runs(is_whole=False)
+        origin = self._origin(first_seen_ms)
+        quarantine_ms = self._arguments.quarantine_ms
+        if quarantine_ms is not None and (
+            first_seen_ms is None or first_seen_ms > self._judging.now_ms - quarantine_ms
+        ):
+            why = "no root names it, and it goes when a scan has seen that long enough ago"
+            if first_seen_ms is None:
+                until = Until("until a scan with quarantine has seen it, and the time of quarantine after that")
+            else:
+                end_ms = first_seen_ms + quarantine_ms
+                until = Until(f"until {say_time(end_ms)}", end_ms)
+            return self._answer("protected", why, rule="quarantine", until=until, runs=runs, origin=origin)
+        why = "no root of any branch names it, and it is old enough to go with the next orphan scan"
+        return self._answer("orphan", why, runs=runs, origin=origin)
+
+    def _absent(self) -> Explanation:
+        holding = _Holding()
+        if self._judging.found.live.has(self._name):
+            holding = _holding_of(self._holders, self._name)
+        runs = self._runs(is_whole=True)
+        if holding.needed:
+            held = self._groups(holding.needed, needs=True)
+            why = f"it is not there, and {_listed(held)}"
+            return self._answer("missing", why, kind=holding.kind, held_by=held, runs=runs)
+        ours = next((run for run in runs if run.result in (*_GONE, UNKNOWN)), None)
+        if ours is not None:
+            when = "" if ours.time_ms is None else f" at {say_time(ours.time_ms)}"
+            sent = "was to be deleted" if ours.result == UNKNOWN else "was deleted"
+            if ours.result == "already_gone":
+                sent = "was gone before it could be deleted"
+            return self._answer(
+                "deleted", f"it {sent}{when} by run {ours.run_id}: {ours.reason}", kind=holding.kind, runs=runs
+            )
+        if holding.named:
+            held = self._groups(holding.named, needs=False)
+            why = "it is not there and no root needs it; they only name it, and none of our runs deleted it"
+            return self._answer("gone", why, kind=holding.kind, held_by=held, runs=runs)
+        raise RefusedError(
+            f"table {self._judging.table.ref}: expected an object at {self._place.path}, found none, and no root and "
+            "no run knows of one",
+            code="no_such_file",
+        )
+
+    def _groups(self, roots: int, *, needs: bool) -> tuple[Holder, ...]:
+        refs = [root.ref for root in self._holders.roots_in(roots)]
+        untils = self._lifetimes.of(refs)
+        return tuple(_grouped(refs, untils, needs))
+
+    def _warn_of_twin(self, holding: _Holding) -> None:
+        """Say where the roots' file of this name lies, if that is elsewhere."""
+        schemas = self._judging.found.listing.branches
+        for entry, roots in holding.entries:
+            places = set()
+            for branch in dict.fromkeys(root.ref.branch for root in self._holders.roots_in(roots)):
+                try:
+                    paths = TablePaths(read_schema(self._judging.table.store, schemas[branch]))
+                    places |= {paths.data_file(entry), *paths.extra_files(entry)}
+                except MaintenanceError:
+                    return
+            if self._place.path in places:
+                return
+            twin = next((place for place in sorted(places) if base_name(place) == self._name), None)
+            if twin is not None:
+                self._warnings.append(f"readers look for the file of this name at {twin}; this one is kept by its name")
+                return
+
+    def _first_seen_ms(self, stored: StoredObject) -> int | None:
+        area = self._judging.table.area
+        if area is None:
+            return None
+        return read_quarantine(area).first_seen_ms.get((self._place.path, stored.etag, stored.modified_ms))
+
+    def _runs(self, *, is_whole: bool) -> tuple[Deletion, ...]:
+        """Return what our runs did about the object.
+
+        Args:
+            is_whole: Ask the store, too, whether it can come back.
+        """
+        area = self._judging.table.area
+        if area is None:
+            return ()
+        try:
+            history = history_of(area, self._place.path)
+        except StorageError as error:
+            self._warnings.append(f"the ledger could not be read: {error}")
+            return ()
+        self._warnings += [f"{part} is damaged, and may have spoken of this object" for part in history.damaged]
+        return tuple(self._deletion(entry, is_whole) for entry in history.entries)
+
+    def _deletion(self, entry: LedgerEntry, is_whole: bool) -> Deletion:
+        area = self._judging.table.area
+        operation, time_ms = None, _time_of_run(entry.run_id)
+        if area is not None:
+            try:
+                operation = load_header(area, entry.plan_id).operation
+            except MaintenanceError:
+                operation = None  # plans may be removed sooner than the ledger
+        restorable = None if entry.version_id else (False if entry.result in _GONE else None)
+        if is_whole and entry.version_id and self._place.store is not None:
+            try:
+                asked = [UndeleteRequest(self._place.key, entry.version_id)]
+                restorable = self._place.store.undelete(asked, only_check=True)[0].ok
+            except StorageError as error:
+                restorable = False if error.code == "not_versioned" else None
+        return Deletion(
+            entry.run_id, time_ms, operation, entry.plan_id, entry.reason, entry.result, entry.why, entry.version_id,
+            restorable,
+        )  # fmt: skip
+
+    def _origin(self, first_seen_ms: int | None) -> Origin:
+        user = _POSTPONED_USER.search(self._name)
+        found = _UUID.findall(self._name)
+        writer = found[-1] if found else None
+        if user is not None or writer is None:
+            return Origin(first_seen_ms, writer, user["user"] if user else None, None)
+        sibling = self._sibling(writer)
+        if sibling is None:
+            return Origin(first_seen_ms, writer, None, None)
+        return Origin(first_seen_ms, writer, sibling.snapshot.commit_user, str(sibling.ref))
+
+    def _sibling(self, writer: str) -> Root | None:
+        """Return the oldest root that names another file of a writer."""
+        named = 0
+        for each in self._holders.named():
+            if writer in each.name:
+                named |= each.named_by
+        if not named:
+            for mention in self._holders.mentions(lambda entry: writer in entry.file_name):
+                named |= mention.named_by
+        return min(self._holders.roots_in(named), key=lambda root: root.snapshot.time_ms, default=None)
+
+    def _answer(
+        self,
+        status: Status,
+        why: str,
+        *,
+        kind: str | None = None,
+        rule: str | None = None,
+        until: Until | None = None,
+        held_by: tuple[Holder, ...] = (),
+        runs: tuple[Deletion, ...] = (),
+        origin: Origin | None = None,
+    ) -> Explanation:
+        stored = self._stored
+        kind = self._class.kind if kind is None or self._class.kind != "foreign" else kind
+        return Explanation(
+            table=self._judging.table.ref.location,
+            path=self._place.path,
+            kind=kind,
+            what=WHAT[kind],
+            exists=None if self._place.store is None else stored is not None,
+            size_bytes=None if stored is None else stored.size_bytes,
+            modified_ms=None if stored is None else stored.modified_ms,
+            status=status,
+            rule=rule,
+            why=why,
+            until=None if until is None else until.says,
+            until_ms=None if until is None else until.at_ms,
+            held_by=held_by,
+            runs=runs,
+            origin=origin,
+            warnings=(*self._judging.warnings(), *self._warnings, *self._lifetimes.warnings),
+        )
+
+
+def find_object(store: Store, key: str) -> StoredObject | None:
+    """Return one object as a listing shows it, `None` when it is not there. Costs a request.
+
+    Raises:
+        StorageError: The request failed.
+    """
+    prefix = key[: key.rfind("/") + 1]
+    pages = store.list_range(prefix, key[:-1], key)
+    return next((found for page in pages for found in page if found.key == key), None)
+
+
+def _place(judging: Judging, file: str) -> _Place:
+    """Return where FILE lies.
+
+    Raises:
+        UsageError: It names no object.
+    """
+    store = judging.table.store
+    key: str | None = file.removeprefix("./")
+    if is_external(file) or "://" in file or file.lower().startswith("file:"):
+        home, place = parse_location(store.location), parse_location(file)
+        key = home.relative(place)
+        if key is None:
+            return _outside(judging, normalise_uri(file))
+    if not key or not is_key(key):
+        raise UsageError(
+            f"FILE: expected an object of table {store.location}, relative to it or as a whole URI, found {file!r}",
+            code="bad_argument",
+        )
+    return _Place(key, store, key)
+
+
+def _outside(judging: Judging, path: str) -> _Place:
+    root = judging.stores.root_of(path)
+    if root is None:
+        return _Place(path, None, path)
+    store, key = judging.stores.resolve(path)
+    return _Place(path, store, key, root)
+
+
+def _class_of(judging: Judging, place: _Place) -> FileClass:
+    if place.root is not None:
+        return classify_outside(judging.classes, place.key)
+    return judging.classes.classify(place.key) if place.store is not None else NO_SUCH_FOLDER
+
+
+def _nested_table(place: _Place) -> str | None:
+    """Return the folder of the table that an object belongs to, where that lies inside this one."""
+    folders = place.key.split("/")[:-1]
+    if place.store is None or folders[:1] == ["branch"]:
+        return None
+    for depth in range(1, len(folders) + 1):
+        folder = "/".join(folders[:depth])
+        if any(nested_folder(entry.key) == folder for entry in place.store.list(f"{folder}/schema/")):
+            return folder
+    return None
+
+
+def _holding_of(holders: Holders, name: str) -> _Holding:
+    """Return what the roots say of a name. Reads each manifest."""
+    found = _Holding()
+    for named in holders.named():
+        if named.name == name:
+            found.add(named.kind, named.named_by, named.needed_by)
+    for index in holders.indexes():
+        if name in index_names(index.entry):
+            found.add("index", index.named_by, index.needed_by)
+    for mention in holders.mentions(lambda entry: name in names_of(entry)):
+        kind = "data" if name in data_names(mention.entry) else "extra"
+        found.add(kind, mention.named_by, mention.needed_by)
+        found.is_deleted = found.is_deleted or not mention.entry.is_add
+        if mention.needed_by:
+            found.entries.append((mention.entry, mention.needed_by))
+    return found
+
+
+def _grouped(refs: Iterable[RootRef], untils: Mapping[str, Until], needs: bool) -> Iterator[Holder]:
+    """Yield the snapshots of a branch as one, its changelogs as one, and each tag."""
+    groups: dict[tuple[str, str, str], list[RootRef]] = {}
+    for ref in refs:
+        groups.setdefault((ref.branch, ref.kind, ref.name if ref.kind == "tag" else ""), []).append(ref)
+    order = {"snapshot": 0, "tag": 1, "changelog": 2}
+    for branch, kind, tag in sorted(groups, key=lambda key: (key[0] != MAIN, key[0], order[key[1]], key[2])):
+        found = groups[branch, kind, tag]
+        found.sort(key=lambda ref: ref.id if ref.kind != "tag" else 0)
+        last = untils[found[-1].path]
+        yield Holder(kind, branch, found[0].name, found[-1].name, len(found), needs, last.says, last.at_ms)
+
+
+def _listed(held: Sequence[Holder]) -> str:
+    """Say who needs a file: the first few of them."""
+    names = [str(holder) for holder in held[:_NAMED]]
+    if len(held) > _NAMED:
+        names.append(f"{len(held) - _NAMED} more")
+    needs = "needs it" if len(held) == 1 and held[0].count == 1 else "need it"
+    return f"{' and '.join([', '.join(names[:-1]), names[-1]] if len(names) > 1 else names)} {needs}"
+
+
+def _time_of_run(run_id: str) -> int | None:
+    """Return when a run was planned or begun, which its id says."""
+    try:
+        return int(datetime.strptime(run_id[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        return None

@@ -1,0 +1,209 @@
+"""How long a root stays by its branch's options, as consumers and tags stand now.
+
+One clause, and a time where there is one.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, timedelta
+
+from lakesweep.errors import FormatError, RefusedError, StorageError
+from lakesweep.format.options import parse_bool
+from lakesweep.format.tag import Tag, parse_tag
+from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
+from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.model.table_ref import MAIN
+from lakesweep.operations.context import Table
+from lakesweep.operations.retention_options import (
+    ExpireArguments,
+    changelog_retention,
+    consumers_bind_changelogs_only,
+    is_stated,
+    snapshot_retention,
+)
+from lakesweep.operations.times import say_time
+from lakesweep.plan.due import Due, changelogs_due, snapshots_due
+from lakesweep.storage.reads import read_many
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_consumers, read_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """How long a root stays."""
+
+    says: str
+    """Follows "it stays": one clause, without a full stop."""
+    at_ms: int | None = None
+    """The time in it: when age alone would let it go."""
+    is_due: bool = False
+    """The next expiry lets it go."""
+    is_held: bool = False
+    """It would be due but for a consumer."""
+
+
+NEVER = Until("for as long as the table")
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """The rules of a branch."""
+
+    snapshots: Mapping[int, Until] = field(default_factory=dict)
+    changelogs: Mapping[int, Until] = field(default_factory=dict)
+    expires_tags: bool = True
+
+
+class Lifetimes:
+    """How long each root of a table stays."""
+
+    def __init__(self, table: Table, listing: TableListing, roots: Mapping[str, Root], now_ms: int) -> None:
+        """Read nothing yet.
+
+        Args:
+            table: Any branch of it.
+            listing: All roots there are.
+            roots: By path; those of `listing`, but for any that vanished.
+            now_ms: The time by which things are due.
+        """
+        self._table = table
+        self._listing = listing
+        self._roots = roots
+        self._now_ms = now_ms
+        self._branches: dict[str, _Branch] = {}
+        self.warnings: list[str] = []
+
+    def of_snapshots(self, branch: str) -> Mapping[int, Until]:
+        """Return id -> how long it stays, for all snapshots of a branch.
+
+        Raises:
+            RefusedError: A schema or consumer of the branch cannot be read.
+        """
+        return self._rules(branch).snapshots
+
+    def of(self, refs: Iterable[RootRef]) -> dict[str, Until]:
+        """Return path -> how long it stays. Reads each tag.
+
+        Raises:
+            RefusedError: A document cannot be read.
+            StorageError: A request failed.
+        """
+        refs = tuple(refs)
+        found: dict[str, Until] = {}
+        for ref in refs:
+            if ref.kind == "tag":
+                continue
+            rules = self._rules(ref.branch)
+            until = (rules.snapshots if ref.kind == "snapshot" else rules.changelogs).get(ref.id, NEVER)
+            found[ref.path] = _or_branch(until, ref.branch)
+        tags = [ref for ref in refs if ref.kind == "tag"]
+        bodies = read_many(self._table.store, [ref.path for ref in tags], max_bytes=MAX_DOCUMENT_BYTES)
+        for ref, (_, body) in zip(tags, bodies, strict=True):
+            if isinstance(body, StorageError):
+                raise body
+            tag = parse_tag(body.data, ref.path)
+            found[ref.path] = _or_branch(_of_tag(tag, self._rules(ref.branch).expires_tags, self._now_ms), ref.branch)
+        return found
+
+    def _rules(self, branch: str) -> _Branch:
+        if branch not in self._branches:
+            self._branches[branch] = self._read(self._listing.branches[branch])
+        return self._branches[branch]
+
+    def _read(self, own: BranchListing) -> _Branch:
+        if not own.schemas:
+            unknown = Until("until it is deleted by hand: the branch has no schema that states a retention")
+            return _Branch(
+                dict.fromkeys((ref.id for ref in own.snapshots), unknown),
+                dict.fromkeys((ref.id for ref in own.changelogs), unknown),
+            )
+        options = read_schema(self._table.store, own).options
+        consumers = read_consumers(self._table.store, own.consumers)
+        slowest = min(consumers.items(), key=lambda item: (item[1], item[0]), default=None)
+        try:
+            binds_snapshots = not consumers_bind_changelogs_only(options)
+            retention = snapshot_retention(options, ExpireArguments(), self._now_ms, self._table.clock_ms())
+            of_changelogs = changelog_retention(options)
+            key = "tag.time-expire-enabled"
+            expires_tags = key not in options or parse_bool(options[key], key)
+        except (RefusedError, FormatError) as error:
+            unknown = Until(f"for a time that nobody knows: {error}")
+            return _Branch(
+                dict.fromkeys((ref.id for ref in own.snapshots), unknown),
+                dict.fromkeys((ref.id for ref in own.changelogs), unknown),
+            )
+        if not is_stated(options):
+            where = "" if own.name == MAIN else f" of branch {own.name}"
+            self.warnings.append(
+                f"the schema{where} states no retention, so what is said of snapshots goes by the engine's defaults, "
+                "and unattended maintenance lets none of them go"
+            )
+        times = self._times(own.snapshots)
+        present = [ref.id for ref in own.snapshots if ref.id in times]
+        due = snapshots_due(present, times, retention, slowest[1] if slowest and binds_snapshots else None)
+        changelog_times = self._times(own.changelogs)
+        changelogs = [ref.id for ref in own.changelogs if ref.id in changelog_times]
+        latest = present[-1] if present else 0
+        changelog_due = changelogs_due(
+            changelogs, latest, changelog_times, of_changelogs, slowest[1] if slowest else None
+        )
+        return _Branch(
+            {each: self._say(found, "snapshot", retention, slowest) for each, found in due.items()},
+            {each: self._say(found, "changelog", of_changelogs, slowest) for each, found in changelog_due.items()},
+            expires_tags,
+        )
+
+    def _times(self, refs: Iterable[RootRef]) -> dict[int, int]:
+        found = ((ref.id, self._roots.get(ref.path)) for ref in refs)
+        return {root_id: root.snapshot.time_ms for root_id, root in found if root is not None}
+
+    def _say(
+        self,
+        due: Due,
+        what: str,
+        retention: SnapshotRetention | ChangelogRetention,
+        slowest: tuple[str, int] | None,
+    ) -> Until:
+        if due.is_due(self._now_ms):
+            return Until("until the next expiry, which lets it go", due.after_ms, is_due=True)
+        parts = []
+        if due.newer:
+            least = (
+                f"the newest {retention.retain_min} {what}s stay"
+                if retention.retain_min > 1
+                else f"the newest {what} stays"
+            )
+            more = "one more snapshot is" if due.newer == 1 else f"{due.newer} more snapshots are"
+            parts.append(f"{more} committed, since {least}")
+        if due.after_ms is not None and due.after_ms >= self._now_ms:
+            parts.append(f"{say_time(due.after_ms)}, when it is old enough")
+        elif due.newer and due.after_ms is None and due.at_once != 0 and retention.time_retained_ms:
+            parts.append("its successor is old enough")
+        if due.is_held and slowest is not None:
+            parts.append(f"consumer {slowest[0]} goes beyond it, which stands at snapshot {slowest[1]}")
+        says = "until " + ", and until ".join(parts)
+        if due.at_once and due.at_once > due.newer and not due.is_held:
+            more = "one more snapshot" if due.at_once == 1 else f"{due.at_once} more snapshots"
+            says += f", or until {more}, since at most {retention.retain_max} stay"
+        is_held = due.is_held and Due(due.after_ms, due.newer, False).is_due(self._now_ms)
+        return Until(says, due.after_ms, is_held=is_held)
+
+
+def _of_tag(tag: Tag, expires_tags: bool, now_ms: int) -> Until:
+    if tag.time_retained_ns is None or tag.create_time is None:
+        return Until("until the tag is deleted, which has no time to live")
+    if not expires_tags:
+        return Until("until the tag is deleted by hand, since tag.time-expire-enabled is false")
+    try:
+        end = tag.create_time.replace(tzinfo=UTC) + timedelta(microseconds=tag.time_retained_ns // 1000)
+    except OverflowError:
+        return Until("until the tag is deleted, whose time to live ends beyond every calendar")
+    end_ms = int(end.timestamp() * 1000)
+    is_over = now_ms > end_ms
+    says = f"until {say_time(end_ms)} by the clock of the tag's maker, which states no zone"
+    return Until(says + (": that has passed if it is UTC" if is_over else ""), end_ms)
+
+
+def _or_branch(until: Until, branch: str) -> Until:
+    if branch == MAIN:
+        return until
+    return Until(f"{until.says}, or until branch {branch} is dropped", until.at_ms, until.is_due, until.is_held)

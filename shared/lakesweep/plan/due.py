@@ -1,0 +1,91 @@
+"""When retention lets a snapshot or changelog go: the planner's rules, asked of one document instead of all.
+
+What is due now is exactly what `select_range` and `select_changelogs` choose without a limit for one run.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lakesweep.model.policy import INT_MAX, ChangelogRetention, SnapshotRetention
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What has to come before one document may go, all of it."""
+
+    after_ms: int | None
+    """It is old enough later than this; `None`: its age plays no part, or is not known before it has a successor."""
+    newer: int
+    """So many more snapshots have to be committed."""
+    is_held: bool
+    """A consumer needs it, or an earlier one."""
+    at_once: int | None = None
+    """After so many more snapshots it goes however young it is; `None`: there is no maximum."""
+
+    def is_due(self, now_ms: int) -> bool:
+        """Tell whether it may go now."""
+        return not self.newer and not self.is_held and (self.after_ms is None or now_ms > self.after_ms)
+
+
+def snapshots_due(
+    ids: Sequence[int], time_ms: Mapping[int, int], policy: SnapshotRetention, consumer_next: int | None
+) -> dict[int, Due]:
+    """Return for each snapshot of a branch when it goes.
+
+    Args:
+        ids: Ids of the snapshots that exist, ascending.
+        time_ms: The commit time of each.
+        policy: Checked retention. Its limit for one run does not count.
+        consumer_next: The smallest id that a consumer still needs.
+    """
+    found: dict[int, Due] = {}
+    latest = ids[-1] if ids else 0
+    age_from = latest - policy.retain_max + 1
+    after_ms: int | None = None  # the first young one shields all after it
+    for snapshot_id, successor in [*pairwise(ids), *((each, None) for each in ids[-1:])]:
+        if successor is not None and snapshot_id >= age_from:
+            own_ms = max(time_ms[snapshot_id], time_ms[successor]) + policy.time_retained_ms
+            after_ms = own_ms if after_ms is None else max(after_ms, own_ms)
+        found[snapshot_id] = Due(
+            after_ms=None if snapshot_id < age_from else after_ms,
+            newer=max(0, snapshot_id + policy.retain_min - latest),
+            is_held=consumer_next is not None and snapshot_id >= consumer_next,
+            at_once=None if policy.retain_max >= INT_MAX else max(0, snapshot_id + policy.retain_max - latest),
+        )
+    return found
+
+
+def changelogs_due(
+    ids: Sequence[int],
+    latest_snapshot_id: int,
+    time_ms: Mapping[int, int],
+    policy: ChangelogRetention,
+    consumer_next: int | None,
+) -> dict[int, Due]:
+    """Return for each long-lived changelog of a branch when it goes. The newest always stays.
+
+    Args:
+        ids: Ids of the changelogs that exist, ascending.
+        latest_snapshot_id: The newest snapshot of the branch.
+        time_ms: The commit time of each changelog.
+        policy: Checked retention.
+        consumer_next: The smallest id that a consumer still needs.
+    """
+    found: dict[int, Due] = {}
+    age_from = latest_snapshot_id - policy.retain_max + 1
+    after_ms: int | None = None
+    for changelog_id in ids:
+        if changelog_id >= age_from and policy.time_retained_ms is not None:
+            own_ms = time_ms[changelog_id] + policy.time_retained_ms
+            after_ms = own_ms if after_ms is None else max(after_ms, own_ms)
+        newer = max(0, changelog_id + policy.retain_min - latest_snapshot_id)
+        found[changelog_id] = Due(
+            after_ms=None if changelog_id < age_from else after_ms,
+            newer=max(newer, 1) if changelog_id == ids[-1] else newer,
+            is_held=consumer_next is not None and changelog_id >= consumer_next,
+            at_once=None
+            if policy.retain_max >= INT_MAX
+            else max(0, changelog_id + policy.retain_max - latest_snapshot_id),
+        )
+    return found
