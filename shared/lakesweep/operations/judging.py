@@ -78,7 +78,7 @@ def judge(table: Table, older_than_ms: int | None) -> Judging:
     now_ms = store.now_ms()
     cutoff_ms = now_ms - DEFAULT_AGE_MS if older_than_ms is None else older_than_ms
     reader = MetadataReader(store, again=True)
-    found = Capture(store, reader, table.sleep, LiveSet(), {}, TableListing({}))
+    found = Capture(store, reader, table.sleep, LiveSet(), {}, TableListing({}), lambda _: None)
     try:
         found.until_stable()
     except RefusedError as error:

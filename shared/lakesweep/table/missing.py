@@ -24,7 +24,6 @@ from lakesweep.table.capture import Capture, list_in_order
 from lakesweep.table.documents import read_schema
 from lakesweep.table.holders import Holders, index_names, names_of
 from lakesweep.table.live_set import Wholeness, name_hash
-from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import TableStores
 
@@ -93,9 +92,8 @@ def find_missing(
     unseen = found.live.unseen()
     if not unseen:
         return Missing()
-    listing = found.listing
-    roots = list(_whole(store, listing, found.roots))
-    search = _Search(store, found.reader, listing, roots, max_asked)
+    roots = list(_whole(store, found))
+    search = _Search(store, found, roots, max_asked)
     search.run(unseen)
     absent, unknown = _ask(store, search.candidates, stores)
     if not absent:
@@ -109,13 +107,14 @@ def find_missing(
     return Missing(tuple(files), unknown + search.beyond)
 
 
-def _whole(store: Store, listing: TableListing, captured: Mapping[str, Root]) -> Iterator[Root]:
+def _whole(store: Store, found: Capture) -> Iterator[Root]:
     """Yield the roots that should find all that they need.
 
     A snapshot below a gap was left behind by an expiry that did not end. A changelog document without a list of its own
     is read by what its commit wrote, but only where the writer makes no changelog files.
     """
-    wholeness = Wholeness(listing)
+    listing, captured = found.listing, found.roots
+    wholeness = Wholeness(listing, found.live.tagged, found.earliest_of)
     by_delta: dict[str, bool] = {}
     for ref in listing.roots():
         root = captured.get(ref.path)
@@ -144,8 +143,7 @@ class _Search:
     """Collects files that roots need and no listing showed."""
 
     store: Store
-    reader: MetadataReader
-    listing: TableListing
+    found: Capture
     roots: list[Root]
     max_asked: int
     candidates: dict[str, int] = field(default_factory=dict)
@@ -158,7 +156,7 @@ class _Search:
     def holders(self) -> Holders:
         """Return what the roots hold."""
         if self._holders is None:
-            self._holders = Holders(self.reader, self.roots)
+            self._holders = Holders(self.found.reader, self.roots)
         return self._holders
 
     def run(self, unseen: frozenset[bytes]) -> None:
@@ -167,7 +165,7 @@ class _Search:
         def is_unseen(name: str) -> bool:
             return name_hash(name) in unseen
 
-        may_lack = _may_lack(self.listing, self.roots)
+        may_lack = _may_lack(self.found, self.roots)
         for named in self.holders.named():
             if named.needed_by and named.name not in may_lack and is_unseen(named.name):
                 self._add(named.path, named.needed_by)
@@ -206,8 +204,8 @@ class _Search:
 
     def _paths_of(self, branch: str) -> TablePaths | None:
         if branch not in self._paths:
-            own = self.listing.branches[branch]
-            own = own if own.schemas else self.listing.branches["main"]
+            branches = self.found.listing.branches
+            own = branches[branch] if branches[branch].schemas else branches["main"]
             try:
                 self._paths[branch] = TablePaths(read_schema(self.store, own))
             except MaintenanceError:
@@ -215,11 +213,9 @@ class _Search:
         return self._paths[branch]
 
 
-def _may_lack(listing: TableListing, roots: Iterable[Root]) -> frozenset[str | None]:
+def _may_lack(found: Capture, roots: Iterable[Root]) -> frozenset[str | None]:
     """Return the names of lists that no root needs for sure (`Wholeness`)."""
-    roots = tuple(roots)
-    wholeness = Wholeness(listing)
-    wholeness.note_tags(roots)
+    wholeness = Wholeness(found.listing, found.live.tagged, found.earliest_of)
     strict: set[str | None] = set()
     lenient: set[str | None] = set()
     for root in roots:
