@@ -14,6 +14,7 @@ import pytest
 
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
+from lakesweep.execute import batches
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.fault import test_races_of_every_kind as races
@@ -35,6 +36,10 @@ class OrphanStage(Stage):
     """The same table a day and more later, with an orphan of each kind, and what a rollback left."""
 
     orphans: set[str] = field(default_factory=set)
+    rolled_back: bytes = b""
+    """The document of the snapshot that a rollback took."""
+    rolled_back_needs: set[str] = field(default_factory=set)
+    """What a tag of it needs, and nobody else."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -42,6 +47,9 @@ class OrphanStage(Stage):
         roots = set(all_roots(self.store))
         hint = self.store.read(f"{self.prefix}snapshot/LATEST").data
         self.table.commit("+R", index={"ir": {"R": (1,)}}, statistics="sr", changelog=["+LR"])
+        self.rolled_back = self.store.read(self.root(6)).data
+        needs = self.table.referenced(self.root(6), with_changelog=False)
+        self.rolled_back_needs = set(needs) - before - {self.root(6)}
         self.table.rollback(5)
         self.table.hint("LATEST", int(hint))
         uuid = stable_uuid("orphan")
@@ -214,6 +222,42 @@ def test_whatever_others_do_nothing_that_a_root_needs_goes(
         except (AssertionError, MaintenanceError) as error:
             raise AssertionError(f"{where}: {error!r}") from error
     record_property("ends", ends)
+
+
+@pytest.mark.parametrize("slowness_ms", [0, 100_000], ids=["at once", "with rests"])
+def test_what_comes_back_stays_as_far_as_it_is_there(slowness_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tag is copied from the document of a snapshot that was rolled back, before each request of an execution.
+
+    No engine does that. Even so no more of its files go than those whose batch has had its look.
+    """
+    monkeypatch.setattr(batches, "BATCH_KEYS", 2)
+    lost_most = kept_most = at = 0
+    ended = False
+    while not ended:
+        at += 1
+        stage, calls, there = OrphanStage("plain"), 0, set[str]()
+        plan = stage.remover(lambda name: None).run(NAME, execute=False).plan
+        assert plan is not None
+
+        def before(name: str, stage: OrphanStage = stage, at: int = at) -> None:
+            nonlocal calls, there
+            calls += 1
+            stage.now_ms += slowness_ms
+            if calls == at:
+                there = stage.rolled_back_needs & {entry.key for entry in stage.store.list("")}
+                stage.store.put("tag/tag-late", stage.rolled_back)
+
+        # What is deleted is not watched: the last batch may go with a look that came too early.
+        store = PagedStore(stage.store, before, KEYS)
+        control = PagedStore(stage.control, before, 1000)
+        report = Maintainer(store, control=control, sleep=stage.sleep).execute(plan.header.plan_id)
+        assert report.status == "done", report
+        lost = there - {entry.key for entry in stage.store.list("")}
+        assert len(lost) <= batches.BATCH_KEYS, f"before request {at}: {sorted(lost)}"
+        lost_most, kept_most = max(lost_most, len(lost)), max(kept_most, len(there) - len(lost))
+        ended = calls < at
+    assert lost_most > 0, "a look could come too early"
+    assert kept_most == len(stage.rolled_back_needs)
 
 
 def _remove_rest(stage: OrphanStage) -> None:
