@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lakesweep.errors import RefusedError, UsageError
+from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.format.uri import normalise_uri
 from lakesweep.model.file_class import FileClass, FileClasses
 from lakesweep.model.known_files import NO_SUCH_NAME
@@ -38,10 +38,14 @@ def outside_roots(table: str, declared: Iterable[str], owned: Iterable[str]) -> 
         owned: Roots that the caller says belong to this table alone.
 
     Raises:
-        UsageError: A root that no schema declares.
+        UsageError: What is said to be owned means nothing, or no schema declares it.
         RefusedError: One that the table itself lies in.
     """
-    declared, mine = tuple(declared), {normalise_uri(each).rstrip("/") for each in owned}
+    declared = tuple(declared)
+    try:
+        mine = {normalise_uri(each).rstrip("/") for each in owned}
+    except FormatError as error:
+        raise UsageError(f"owned_external: {error}", code="bad_argument") from error
     for each in sorted(mine - set(declared)):
         raise UsageError(
             f"owned_external: expected an external root that a schema of {table} declares, found {each}",
