@@ -374,6 +374,16 @@ def test_row_44_no_table_at_all() -> None:
     assert "expected a Paimon table directory" in sentence
 
 
+def test_row_44_no_such_branch() -> None:
+    """A removal is of all branches; the one that is named has to be there all the same."""
+    scene = one_commit()
+    maintainer = scene.maintainer()
+    maintainer.branch = "none"
+    report = maintainer.run("remove_orphan_files", execute=False)
+    assert report.refusal is not None
+    assert report.refusal.code == "no_such_branch"
+
+
 def test_row_45_a_file_that_only_a_deletion_names() -> None:
     scene = OrphanScene()
     table = scene.table
