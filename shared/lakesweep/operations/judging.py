@@ -78,11 +78,11 @@ def judge(table: Table, older_than_ms: int | None) -> Judging:
     now_ms = store.now_ms()
     cutoff_ms = now_ms - DEFAULT_AGE_MS if older_than_ms is None else older_than_ms
     reader = MetadataReader(store, again=True)
-    found = Capture(store, reader, table.sleep, LiveSet(), {}, TableListing({}), lambda _: None)
+    found = Capture(store, reader, table.sleep, LiveSet(), {}, TableListing({}), lambda listing: None)
     try:
         found.until_stable()
     except RefusedError as error:
-        if error.code != NO_ROOTS or not found.listing.branches["main"].schemas:
+        if error.code != NO_ROOTS:
             raise
     schemas = tuple(read_all_schemas(store, found.listing))
     if not schemas:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, timedelta
 
 from lakesweep.errors import FormatError, RefusedError, StorageError
+from lakesweep.format.names import consumer_id_of
 from lakesweep.format.options import parse_bool
 from lakesweep.format.tag import Tag, parse_tag
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
-from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, TableListing
+from lakesweep.model.table_ref import MAIN, branch_dir
 from lakesweep.operations.context import Table
 from lakesweep.operations.retention_options import (
     ExpireArguments,
@@ -117,7 +118,7 @@ class Lifetimes:
                 dict.fromkeys((ref.id for ref in own.changelogs), unknown),
             )
         options = read_schema(self._table.store, own).options
-        consumers = read_consumers(self._table.store, own.consumers)
+        consumers = read_consumers(self._table.store, self._consumers(own.name))
         slowest = min(consumers.items(), key=lambda item: (item[1], item[0]), default=None)
         try:
             binds_snapshots = not consumers_bind_changelogs_only(options)
@@ -151,6 +152,15 @@ class Lifetimes:
             {each: self._say(found, "changelog", of_changelogs, slowest) for each, found in changelog_due.items()},
             expires_tags,
         )
+
+    def _consumers(self, branch: str) -> list[DocumentRef]:
+        folder = f"{branch_dir(branch)}consumer/"
+        found = ((consumer_id_of(entry.key.removeprefix(folder)), entry) for entry in self._table.store.list(folder))
+        return [
+            DocumentRef(name, entry.key, entry.etag, entry.size_bytes, entry.modified_ms)
+            for name, entry in found
+            if name is not None
+        ]
 
     def _times(self, refs: Iterable[RootRef]) -> dict[int, int]:
         found = ((ref.id, self._roots.get(ref.path)) for ref in refs)

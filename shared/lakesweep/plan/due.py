@@ -48,7 +48,7 @@ def snapshots_due(
             own_ms = max(time_ms[snapshot_id], time_ms[successor]) + policy.time_retained_ms
             after_ms = own_ms if after_ms is None else max(after_ms, own_ms)
         found[snapshot_id] = Due(
-            after_ms=None if snapshot_id < age_from else after_ms,
+            after_ms=None if snapshot_id < age_from or successor is None else after_ms,
             newer=max(0, snapshot_id + policy.retain_min - latest),
             is_held=consumer_next is not None and snapshot_id >= consumer_next,
             at_once=None if policy.retain_max >= INT_MAX else max(0, snapshot_id + policy.retain_max - latest),

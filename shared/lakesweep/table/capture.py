@@ -15,7 +15,7 @@ from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import Body, Store, StoredObject
 from lakesweep.table.discover import sort_listing
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint, read_roots
-from lakesweep.table.live_set import LiveSet, add_roots
+from lakesweep.table.live_set import LiveSet, Wholeness, add_roots
 from lakesweep.table.metadata import MetadataReader
 
 MAX_ROUNDS = 12
@@ -64,12 +64,15 @@ class Capture:
         if not new:
             return True
         documents = read_roots(self.store, new)
-        add_roots(self.live, self.reader, documents.roots, listing, self.earliest_of)
+        add_roots(self.live, self.reader, documents.roots, listing, self._earliest)
         self.roots |= {root.ref.path: replace(root, body=b"") for root in documents.roots}
         return False
 
-    def earliest_of(self, branch: BranchListing) -> int | None:
-        """Return what a branch's EARLIEST says, `None` where it says nothing."""
+    def wholeness(self) -> Wholeness:
+        """Return which parts of the roots may be missing without damage."""
+        return Wholeness(self.listing, self.live.tagged, self._earliest)
+
+    def _earliest(self, branch: BranchListing) -> int | None:
         document = branch.hints.get("snapshot/EARLIEST")
         return None if document is None else read_hint(self.store, document.path)
 

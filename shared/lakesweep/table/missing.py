@@ -24,6 +24,7 @@ from lakesweep.table.capture import Capture, list_in_order
 from lakesweep.table.documents import read_schema
 from lakesweep.table.holders import Holders, index_names, names_of
 from lakesweep.table.live_set import Wholeness, name_hash
+from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import TableStores
 
@@ -63,12 +64,18 @@ class Missing:
             "unknown": self.unknown,
         }
 
-    def warnings(self) -> Iterator[str]:
-        """Yield a sentence where something is missing."""
-        if self.files:
-            first = self.files[0]
+    def warnings(self, told: Iterable[str] = ()) -> Iterator[str]:
+        """Yield a sentence where something is missing.
+
+        Args:
+            told: Sentences about roots that are not whole, which name what of them is missing already.
+        """
+        told = frozenset(told)
+        files = [file for file in self.files if f"{file.path} does not exist" not in told]
+        if files:
+            first = files[0]
             roots = ", ".join(first.needed_by[:SHOWN_ROOTS])
-            count = "1 file is" if len(self.files) == 1 else f"{len(self.files)} files are"
+            count = "1 file is" if len(files) == 1 else f"{len(files)} files are"
             yield f"{count} missing that readers need; the first is {first.path}, which {roots} needs"
         if self.unknown:
             yield f"{self.unknown} files that readers need were in no listing, and whether they are there is not known"
@@ -92,8 +99,10 @@ def find_missing(
     unseen = found.live.unseen()
     if not unseen:
         return Missing()
-    roots = list(_whole(store, found))
-    search = _Search(store, found, roots, max_asked)
+    listing = found.listing
+    wholeness = found.wholeness()
+    roots = list(_whole(store, listing, found.roots, wholeness))
+    search = _Search(store, found.reader, listing, roots, wholeness, max_asked)
     search.run(unseen)
     absent, unknown = _ask(store, search.candidates, stores)
     if not absent:
@@ -107,14 +116,12 @@ def find_missing(
     return Missing(tuple(files), unknown + search.beyond)
 
 
-def _whole(store: Store, found: Capture) -> Iterator[Root]:
+def _whole(store: Store, listing: TableListing, captured: Mapping[str, Root], wholeness: Wholeness) -> Iterator[Root]:
     """Yield the roots that should find all that they need.
 
     A snapshot below a gap was left behind by an expiry that did not end. A changelog document without a list of its own
     is read by what its commit wrote, but only where the writer makes no changelog files.
     """
-    listing, captured = found.listing, found.roots
-    wholeness = Wholeness(listing, found.live.tagged, found.earliest_of)
     by_delta: dict[str, bool] = {}
     for ref in listing.roots():
         root = captured.get(ref.path)
@@ -135,7 +142,11 @@ def _makes_no_changelog(store: Store, listing: TableListing, branch: str) -> boo
     own = listing.branches[branch]
     if not own.schemas:
         return False
-    return read_schema(store, own).options.get("changelog-producer", "none").lower() == "none"
+    try:
+        options = read_schema(store, own).options
+    except ObjectNotFoundError:
+        return False  # it was replaced just now, and with it may go what is known of these documents
+    return options.get("changelog-producer", "none").lower() == "none"
 
 
 @dataclass(slots=True)
@@ -143,8 +154,10 @@ class _Search:
     """Collects files that roots need and no listing showed."""
 
     store: Store
-    found: Capture
+    reader: MetadataReader
+    listing: TableListing
     roots: list[Root]
+    wholeness: Wholeness
     max_asked: int
     candidates: dict[str, int] = field(default_factory=dict)
     """Path -> the roots that need it."""
@@ -156,7 +169,7 @@ class _Search:
     def holders(self) -> Holders:
         """Return what the roots hold."""
         if self._holders is None:
-            self._holders = Holders(self.found.reader, self.roots)
+            self._holders = Holders(self.reader, self.roots)
         return self._holders
 
     def run(self, unseen: frozenset[bytes]) -> None:
@@ -165,7 +178,7 @@ class _Search:
         def is_unseen(name: str) -> bool:
             return name_hash(name) in unseen
 
-        may_lack = _may_lack(self.found, self.roots)
+        may_lack = _may_lack(self.roots, self.wholeness)
         for named in self.holders.named():
             if named.needed_by and named.name not in may_lack and is_unseen(named.name):
                 self._add(named.path, named.needed_by)
@@ -204,8 +217,8 @@ class _Search:
 
     def _paths_of(self, branch: str) -> TablePaths | None:
         if branch not in self._paths:
-            branches = self.found.listing.branches
-            own = branches[branch] if branches[branch].schemas else branches["main"]
+            own = self.listing.branches[branch]
+            own = own if own.schemas else self.listing.branches["main"]
             try:
                 self._paths[branch] = TablePaths(read_schema(self.store, own))
             except MaintenanceError:
@@ -213,9 +226,8 @@ class _Search:
         return self._paths[branch]
 
 
-def _may_lack(found: Capture, roots: Iterable[Root]) -> frozenset[str | None]:
+def _may_lack(roots: Iterable[Root], wholeness: Wholeness) -> frozenset[str | None]:
     """Return the names of lists that no root needs for sure (`Wholeness`)."""
-    wholeness = Wholeness(found.listing, found.live.tagged, found.earliest_of)
     strict: set[str | None] = set()
     lenient: set[str | None] = set()
     for root in roots:

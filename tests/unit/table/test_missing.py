@@ -19,7 +19,7 @@ DAY_MS = 86_400_000
 
 def scan(store: MemoryStore) -> Capture:
     """Capture all roots and see everything that is there."""
-    found = capture(store, lambda seconds: None)
+    found = capture(store, lambda seconds: None, lambda listing: None)
     for entry in store.list(""):
         found.live.saw(entry.key.rpartition("/")[2])
     return found
