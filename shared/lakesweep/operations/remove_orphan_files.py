@@ -118,7 +118,11 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
         frame,
         kept=dict(sorted(sorting.kept.items())),
         kept_bytes=dict(sorted(sorting.kept_bytes.items())),
-        warnings=(*_warnings(found, sorting), *(each for _, each in outside if each), *missing.warnings()),
+        warnings=(
+            *_warnings(found, sorting),
+            *(each for _, each in outside if each),
+            *missing.warnings(live.damaged.values()),
+        ),
         needs_confirmation=needs_confirmation(sorting),
         findings={
             **_findings(found, sorting),

@@ -1,10 +1,12 @@
 """`explain`: every kind of answer, and agreement with what an orphan scan does."""
 
 import json
+import re
 import shutil
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from lakesweep.operations.explanation import WHAT, Explanation
 from lakesweep.storage.local import LocalStore
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
+from tests.conftest import REPOSITORY
 from tests.support.fixture_tables import TABLE_NAMES, expected_facts
 from tests.support.maintenance import Maintainer
 from tests.support.s3_server import moto_store, versioned_bucket
@@ -742,6 +745,32 @@ def test_the_text_of_runs_and_orphans(tmp_path: Path) -> None:
     assert call("expire-snapshots", *words, "--retain-max", "1", "--retain-min", "1", "--execute").exit_code == 0
     printed = call("explain", *words, table.path("A")).printed
     assert "expire_snapshots: deleted; left the table at snapshot 2; it cannot come back" in printed
+
+
+def test_every_word_is_documented() -> None:
+    """Statuses, rules, kinds, reasons and keys."""
+    from typing import get_args
+
+    from lakesweep.model.known_files import Kind
+    from lakesweep.operations.explanation import Status
+
+    text = (REPOSITORY / "docs" / "cli_json.md").read_text(encoding="utf-8")
+    of_file, of_table = text.split("### `explain TABLE FILE`\n")[1].split("### `explain TABLE`\n")
+    of_table = of_table.split("### `plans`")[0]
+    rules = (
+        "too_young damaged_root live_owner quarantine foreign reported nested_table link pack external_root no_roots"
+    )
+    for word in (*get_args(Status), *rules.split(), "undeclared_external_root", "no_roots"):
+        assert f"| `{word}` |" in of_file
+    assert set(WHAT) == set(get_args(Kind))
+    for kind in WHAT:
+        assert f"`{kind}`" in of_file or f"| `{kind}` |" in text
+    for reason in REASONS:
+        assert f"`{reason}`" in of_table
+    (example,) = re.findall(r"```json\n(.*?)```", of_file, flags=re.DOTALL)
+    assert list(json.loads(example)) == [each.name for each in fields(Explanation)]
+    (example,) = re.findall(r"```json\n(.*?)```", of_table, flags=re.DOTALL)
+    assert list(json.loads(example)) == list(TableShares("", 0, 0, 0, (), None).to_json())
 
 
 def test_every_reason_has_words() -> None:
