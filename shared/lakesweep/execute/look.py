@@ -81,7 +81,8 @@ class Looker:
         new = [ref for ref in listing.roots() if self.seen.get(ref.path) != ref.etag and ref.path not in self.written]
         if not new:
             return NO_REFERENCES
-        references = references_of(self.store, self.known, new, pending, self.header.branch, self.clear)
+        may_vanish = self.header.end_id is None  # it says nothing about which snapshots stay
+        references = references_of(self.store, self.known, new, pending, self.header.branch, self.clear, may_vanish)
         self.seen.update({ref.path: ref.etag for ref in new})
         return references
 
@@ -168,6 +169,7 @@ def references_of(
     pending: Sequence[Delete],
     branch: str,
     clear: frozenset[str] = frozenset(),
+    may_vanish: bool = False,
 ) -> References:
     """Return what the roots `refs` need of `pending`.
 
@@ -180,13 +182,14 @@ def references_of(
         pending: What is to go.
         branch: The maintained branch.
         clear: Manifests that name nothing of `pending`.
+        may_vanish: Snapshots of that branch may go meanwhile, as those of others may.
 
     Raises:
         StalePlanError: A snapshot of the maintained branch vanished.
     """
     documents = read_roots(store, refs)
     for ref in documents.vanished:
-        if ref.kind == "snapshot" and ref.branch == branch:
+        if ref.kind == "snapshot" and ref.branch == branch and not may_vanish:
             raise StalePlanError(f"table {store.location}: {ref.path} vanished while it was read; expected it to stay")
     freed = [_as_freed(delete) for delete in pending if delete.kind in get_args(FileKind)]
     reader = MetadataReader(known, clear)
