@@ -56,7 +56,7 @@ def history_of(area: ControlArea, path: str) -> ObjectHistory:
     damaged: list[str] = []
     of_run: list[dict[str, object]] = []
     current = ""
-    names = sorted(area.names("ledger/"), key=lambda name: (_run_of(name), name), reverse=True)
+    names = sorted(sorted(area.names("ledger/")), key=_run_of, reverse=True)  # parts of a run stay in their order
     for name, rows in _parts(area, names):
         run_id = _run_of(name)
         if run_id != current:
@@ -87,11 +87,10 @@ def _parts(area: ControlArea, names: list[str]) -> Iterator[tuple[str, Iterator[
 
 
 def _merged(run_id: str, rows: list[dict[str, object]]) -> Iterator[LedgerEntry]:
-    """Yield one entry for each batch that spoke of the object, the newest first."""
+    """Yield one entry for each batch that spoke of the object, the newest first; what a batch said last counts."""
     by_batch: dict[object, dict[str, object]] = {}
     for row in rows:
-        known = by_batch.setdefault(row.get("batch"), row)
-        if "result" in row and known.get("result") != "deleted":
+        if "result" in row or row.get("batch") not in by_batch:
             by_batch[row.get("batch")] = row
     for _, row in sorted(by_batch.items(), key=lambda item: _number(item[0]) or 0, reverse=True):
         yield LedgerEntry(

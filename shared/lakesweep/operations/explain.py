@@ -37,6 +37,7 @@ from lakesweep.table.paths import TablePaths
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _POSTPONED_USER = re.compile(r"-u-(?P<user>.+)-s-[0-9]+-w-")
 _GONE = frozenset({"deleted", "already_gone"})
+_BACK = frozenset({"restored", "already_there"})
 _ROOT_KINDS = frozenset({"snapshot", "changelog_document", "tag"})
 _NAMED = 4
 """So many holders are named in a clause."""
@@ -225,8 +226,8 @@ class _Case:
             held = self._groups(holding.needed, needs=True)
             why = f"it is not there, and {_listed(held)}"
             return self._answer("missing", why, kind=holding.kind, held_by=held, runs=runs)
-        ours = next((run for run in runs if run.result in (*_GONE, UNKNOWN)), None)
-        if ours is not None:
+        ours = next((run for run in runs if run.result in _GONE | _BACK | {UNKNOWN}), None)
+        if ours is not None and ours.result not in _BACK:
             when = "" if ours.time_ms is None else f" at {say_time(ours.time_ms)}"
             sent = "was to be deleted" if ours.result == UNKNOWN else "was deleted"
             if ours.result == "already_gone":
@@ -238,9 +239,10 @@ class _Case:
             held = self._groups(holding.named, needs=False)
             why = "it is not there and no root needs it; they only name it, and none of our runs deleted it"
             return self._answer("gone", why, kind=holding.kind, held_by=held, runs=runs)
+        unasked = " (the ledger was not asked: --control)" if self._judging.table.area is None else ""
         raise RefusedError(
             f"table {self._judging.table.ref}: expected an object at {self._place.path}, found none, and no root and "
-            "no run knows of one",
+            f"no run knows of one{unasked}",
             code="no_such_file",
         )
 
@@ -281,6 +283,7 @@ class _Case:
         """
         area = self._judging.table.area
         if area is None:
+            self._warnings.append("no control location is known (--control), so the ledger was not asked")
             return ()
         try:
             history = history_of(area, self._place.path)

@@ -190,7 +190,7 @@ class Holders:
 
         metas = [manifest.meta for manifest in self._manifests.values()]
         asked = [meta for meta in metas if (meta.added_count if is_add else meta.deleted_count)]
-        for name, content in self._reader.scan_manifests(asked, chosen, again=True):
+        for name, content in self._reader.scan_manifests(asked, chosen, again=not is_add):
             if not isinstance(content, Unreadable):
                 yield name, content
 

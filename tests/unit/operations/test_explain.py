@@ -1,12 +1,13 @@
 """`explain`: every kind of answer, and agreement with what an orphan scan does."""
 
+import itertools
 import json
 import re
 import shutil
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,7 @@ def test_a_table_of_100_000_objects() -> None:
     assert time.process_time() - began < 15
     assert shares["orphan"] == 1000
     assert shares["foreign"] == 1
-    assert (shares["current"], shares["snapshots"]) == (100_000 - 80 + 1 + 5 + 2, 80 + 8)
+    assert (shares["current"], shares["snapshots"]) == (100_000 - 80 + 5 + 2, 80 + 8)
     assert set(shares) == {"current", "snapshots", "orphan", "foreign", "document"}
     began = time.process_time()
     assert explain_file(maintainer.table, table.path("F0-0"), ExplainArguments()).status == "live"
@@ -572,6 +573,35 @@ def test_a_deletion_whose_answer_is_not_known(table: TableBuilder) -> None:
     said = explain_file(maintainer.table, key, LONG_AGO)
     assert (said.status, [run.result for run in said.runs]) == ("deleted", ["unknown"])
     assert "was to be deleted" in said.why
+
+
+def test_what_came_back_and_went_again() -> None:
+    """An undo brought it back, so that somebody else must have deleted it."""
+    seconds = itertools.count()
+    store = MemoryStore(clock=lambda: NOW_MS + 1000 * next(seconds), versioned=True)
+    table = TableBuilder(store, options={"snapshot.num-retained.min": "1"})
+    table.commit("+A")
+    table.commit("-A", "+B")
+    maintainer = Maintainer(table.store)
+    run_id = maintainer.expire().run_id
+    assert explain_file(maintainer.table, table.path("A"), LONG_AGO).runs[0].restorable
+    assert maintainer.run("undo", run_id=run_id).status == "done"
+    assert explain_file(maintainer.table, table.path("A"), LONG_AGO).status == "live"
+    table.store.delete([DeleteRequest(table.path("A")), DeleteRequest("snapshot/snapshot-1")])
+    said = explain_file(maintainer.table, table.path("A"), LONG_AGO)
+    assert (said.status, [run.result for run in said.runs]) == ("gone", ["restored", "deleted"])
+    with pytest.raises(RefusedError, match="no run knows"):
+        explain_file(maintainer.table, "snapshot/snapshot-1", LONG_AGO)
+
+
+def test_without_a_control_location(table: TableBuilder) -> None:
+    """The ledger is not asked, which is said."""
+    target = replace(Maintainer(table.store).table, area=None)
+    said = explain_file(target, planted(table), LONG_AGO)
+    assert said.status == "orphan"
+    assert any("--control" in warning for warning in said.warnings)
+    with pytest.raises(RefusedError, match="the ledger was not asked"):
+        explain_file(target, "bucket-0/x", LONG_AGO)
 
 
 def test_a_ledger_that_is_damaged(table: TableBuilder) -> None:
