@@ -19,6 +19,8 @@ from tests.support.metadata_schemas import INDEX_MANIFEST, MANIFEST, MANIFEST_LI
 
 Sign = Literal["+", "-"]
 
+# Parsed once: that takes longer than it takes to write a manifest.
+_MANIFEST, _MANIFEST_LIST, _INDEX_MANIFEST = map(fastavro.parse_schema, (MANIFEST, MANIFEST_LIST, INDEX_MANIFEST))
 _NAMES = uuid.UUID("6f0f2f52-6c61-5b6b-9a1e-6c616b657377")
 _EMPTY_ROW = encode_row((), ())
 
@@ -179,7 +181,7 @@ def live_files(manifests: Iterable[Manifest]) -> tuple[DataFile, ...]:
 def encode_manifest(entries: Iterable[Entry]) -> bytes:
     """Encode a manifest."""
     return _avro(
-        MANIFEST,
+        _MANIFEST,
         [
             {
                 "_VERSION": 2,
@@ -196,12 +198,12 @@ def encode_manifest(entries: Iterable[Entry]) -> bytes:
 
 def encode_manifest_list(manifests: Iterable[Manifest]) -> bytes:
     """Encode a manifest list."""
-    return _avro(MANIFEST_LIST, [manifest.record() for manifest in manifests])
+    return _avro(_MANIFEST_LIST, [manifest.record() for manifest in manifests])
 
 
 def encode_index_manifest(files: Iterable[IndexFile]) -> bytes:
     """Encode an index manifest."""
-    return _avro(INDEX_MANIFEST, [file.record() for file in files])
+    return _avro(_INDEX_MANIFEST, [file.record() for file in files])
 
 
 def encode_vectors(
@@ -235,7 +237,7 @@ def _roaring(positions: list[int]) -> bytes:
     return struct.pack("<IIHHI", 12346, 1, 0, len(positions) - 1, 16) + struct.pack(f"<{len(positions)}H", *positions)
 
 
-def _avro(schema: dict[str, Any], records: list[dict[str, Any]]) -> bytes:
+def _avro(schema: Any, records: list[dict[str, Any]]) -> bytes:
     target = io.BytesIO()
     fastavro.writer(target, schema, records, codec="zstandard", sync_marker=b"lakesweep-tests!")
     return target.getvalue()
