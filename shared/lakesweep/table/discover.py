@@ -50,7 +50,7 @@ def discover(store: Store, folders: Iterable[str] = ALL_FOLDERS) -> TableListing
         return list(store.list(f"{folder}/"))
 
     if not getattr(store, "reads_wait", True):  # threads would cost more than all the listings
-        there = [*(folder for folder in folders if folder not in rare), *store.folders_among(rare)]
+        there = [*(folder for folder in folders if folder not in rare), *sorted(store.folders_among(rare))]
         return sort_listing(store.location, (entry for folder in there for entry in objects_in(folder)))
     with ThreadPoolExecutor(max_workers=len(folders) + 1) as pool:
         among = pool.submit(store.folders_among, rare)
