@@ -128,6 +128,8 @@ class Schedule:
     def scan(self) -> RunReport | None:
         """Plan and carry out, at once or after a while."""
         world = self.world
+        if self.random.random() < 0.4:
+            world.now_ms += self.random.randrange(2 * DAY_MS)
         world.excused, world.collects, world.is_collecting = set(), world.collects + 1, True
         store = InterleavedStore(world.store, self.before)
         table = Maintainer(store, control=world.control, sleep=self.sleep).table  # type: ignore[arg-type]

@@ -498,6 +498,10 @@ def commit(
         if crashes and random.random() < 0.1:
             world.put(f"snapshot/.snapshot-{document['id']}.{uuid.UUID(int=random.getrandbits(128))}.tmp", body)
             yield
+        for _ in range(40):
+            if not is_late or world.now_ms - began_ms > world.lag_ms + AGE_MS - LAG_MS:
+                break
+            yield
         while is_late and world.is_looking:
             yield
         if is_late and not store._objects.keys() >= model.needs("snapshot", has_producer=world.has_producer):
