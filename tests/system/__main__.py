@@ -85,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"make system: {error}", file=sys.stderr)
             return 1
         problems = [*verdict.problems, *_left(verdict), *_own_problems(system), *maintainers.problems]
+        if not verdict.problems and not verdict.rows_verified:
+            problems.append("no row was written and read again, so nothing is proven")
         if swept:
             problems.append(f"a sweep deleted {swept} objects after the last commits; expected their events to do so")
         for problem in problems:
@@ -127,7 +129,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--latency", type=float, default=0, help="milliseconds added to each request to S3 (0)")
     parser.add_argument("--seed", type=int, default=0, help="of what is left to chance (0)")
     parser.add_argument("--json", action="store_true", help="one JSON document a pass instead of the table")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.seconds < 1 or options.speed <= 0 or options.latency < 0:
+        parser.error("expected 1 second at least, a speed above 0 and no negative latency")
+    return options
 
 
 def _kinds() -> Iterator[Kind]:

@@ -98,6 +98,22 @@ def test_what_is_wrong_ends_it_with_an_error(
     assert {"table", "commit", "objects", "commit_s", "event_s", "end_s"} <= set(json.loads(passes[0]))
 
 
+@pytest.mark.slow
+def test_a_run_without_rows_is_no_success(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(command, "judge", lambda *_: Verdict(failed_commits=3))
+    monkeypatch.setattr(command, "java_is_missing", lambda: "left out")
+    monkeypatch.setattr(command, "own_environment", lambda: None)
+    assert command.main(["--seconds", "1", "--speed", "50"]) == 1
+    assert "wrong: no row was written and read again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", ["--seconds=0", "--speed=0", "--latency=-1", "--speed=fast"])
+def test_a_run_that_cannot_be(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        command.main([arguments])
+    assert "make system: error: " in capsys.readouterr().err
+
+
 def test_one_function_runs_on_one_event() -> None:
     done = call("tests.system.invoke", "expire", "events/sqs_expire.json")
     assert done.returncode == 0, done.stdout + done.stderr
