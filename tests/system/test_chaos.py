@@ -29,6 +29,7 @@ from tests.support.system.hand import Hand
 from tests.support.system.message import Message
 from tests.support.system.scene import Scene
 from tests.support.system.source_mapping import SourceMapping
+from tests.support.system.troubled_requests import EXPIRED_S
 from tests.support.system.troubles import KINDS, Trouble, draw
 from tests.support.system.written_table import WrittenTable
 
@@ -341,6 +342,9 @@ def test_a_lease_that_somebody_holds(small: Build) -> None:
         began_s = scene.system.clock.now()
         acquire(area, "somebody")
         table.commit(6)
+        scene.system.pass_time(EXPIRED_S)  # it is over, but what somebody began to delete may still be under way
+        with pytest.raises(LeaseHeldError):
+            Hand(scene.system, 2).run(table.location)
         scene.system.settle()
         changes = [it for name in ("Expire", "ExecuteBatch") for it in requests_of(scene, name, "DeleteObject")]
         assert changes and min(it.at_s for it in changes) - began_s >= (LEASE_MS + DELETE_MARGIN_MS) / 1000 - 1
