@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support.summaries import calls_broken, system_measured, tables_compared
+from tests.support.summaries import (
+    calls_broken,
+    orphans_compared,
+    schedules_played,
+    system_measured,
+    tables_compared,
+)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -75,3 +81,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     calls_broken(terminalreporter)
     system_measured(terminalreporter)
     tables_compared(terminalreporter)
+    orphans_compared(terminalreporter)
+    schedules_played(terminalreporter)

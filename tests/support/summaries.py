@@ -61,3 +61,31 @@ def tables_compared(reporter: pytest.TerminalReporter) -> None:
         if count <= facts["histories"] and name != "histories"
     )
     reporter.write_line("  histories with " + ", ".join(features))
+
+
+def orphans_compared(reporter: pytest.TerminalReporter) -> None:
+    """Say how the two cleaners differed, and how many files that was about."""
+    verdicts = [value for _, value in recorded(reporter, "orphans", "passed", "failed")]
+    if not verdicts:
+        return
+    from tests.differential.test_orphan_files import RULES
+
+    counts = sum((Counter({k: v for k, v in each.items() if isinstance(v, int)}) for each in verdicts), Counter[str]())
+    reporter.section("orphan files")
+    reporter.write_line(
+        f"{len(verdicts)} tables from seed {min(each['seed'] for each in verdicts)} on, "
+        f"{sum(each['seconds'] for each in verdicts):.0f} s: {counts['files']} files, {counts['planted']} of them planted, "
+        f"{counts['engine']} deleted by the engine, {counts['ours']} by ours; the engine stopped at {counts['stopped']} "
+        f"tables, ours refused {counts['refused']}; {sum(each['problems'] > 0 for each in verdicts)} with problems"
+    )
+    for rule, count in sorted(sum((Counter(each["rules"]) for each in verdicts), Counter[str]()).items()):
+        reporter.write_line(f"  {count} differences by {rule}: {RULES[rule]}")
+
+
+def schedules_played(reporter: pytest.TerminalReporter) -> None:
+    """Say what happened in the schedules: a green run in which nothing happens would prove nothing."""
+    played = [Counter(value) for _, value in recorded(reporter, "schedules", "passed")]
+    if played:
+        seen = sum(played, Counter[str]())
+        reporter.section("schedules of orphan scans")
+        reporter.write_line(", ".join(f"{name} {count}" for name, count in sorted(seen.items())))
