@@ -52,6 +52,8 @@ class Schedule:
         self.acts: list[Act] = []
         self.is_executing = False
         self.pace = self.random.choice((0.04, 0.12, 0.3))
+        self.is_hot = self.random.random() < 0.4
+        """While roots are collected, nearly all that happens is about roots."""
         """How often others act before a request."""
 
     def run(self) -> None:
@@ -93,6 +95,8 @@ class Schedule:
         """Draw who comes next."""
         world, draw = self.world, self.random.random()
         branch = self.random.choice(("main", "main", *world.branches()))
+        if self.is_hot and world.is_collecting:
+            draw = 0.5 + draw / 2
         if draw < 0.55:
             return self.random.choice(WRITERS)(world, branch)
         if draw < 0.80:
@@ -172,7 +176,8 @@ class Schedule:
             world.collects += 1
         if self.is_executing and name == "list snapshot/":
             world.is_looking = True
-        if self.random.random() < self.pace:
+        pace = 0.5 if self.is_hot and self.pace and world.is_collecting else self.pace
+        if self.random.random() < pace:
             for _ in range(self.random.choice((1, 1, 2, 3, 8))):
                 self.others()
 

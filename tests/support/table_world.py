@@ -123,7 +123,10 @@ class World:
         """An expiry of ours writes: what it puts back may be what the engine's expiry has taken for dead meanwhile."""
         self.is_collecting = False
         self.collects = 0
-        self.last_move = -9
+        self.made_at: dict[str, int] = {}
+        """Root -> how many collections had begun when it came."""
+        self.moved_at: dict[str, int] = {}
+        """What a root needed that went while its other holders were new -> the same."""
         self.is_looking = False
         """Between the look of a scan and the deletions that it is for."""
         self.excused: set[str] = set()
@@ -167,7 +170,7 @@ class World:
         if kind != "tag" and self._lost_its_changelog(model):
             # It was a tag's, whose snapshot may have taken its changelog away; or it comes of such a one.
             needs &= model.needs("tag") if kind == "snapshot" else self.store._objects.keys()
-        self.roots[key], self.needs[key] = model, needs
+        self.roots[key], self.needs[key], self.made_at[key] = model, needs, self.collects
         self.doomed.discard(key)
         missing = needs - self.store._objects.keys()
         if missing and self.is_putting_back:
@@ -259,12 +262,22 @@ class World:
         """Return those roots that something may be made from."""
         return [root for root in roots if root not in self.doomed]
 
-    def may_move(self) -> bool:
-        """Tell whether a reference may move from root to root: no other did in this collection or the one before."""
-        return not self.is_collecting or self.collects - self.last_move >= 2
+    def may_take(self, root: str) -> bool:
+        """Tell whether a root may go: nothing that it needs has moved in this collection or the one before."""
+        return not self.is_collecting or not any(
+            self.collects - self.moved_at.get(path, -9) < 2 for path in self._moving(root)
+        )
 
-    def moved(self) -> None:
-        self.last_move = self.collects
+    def note_move(self, root: str) -> None:
+        """Note that a root is about to go."""
+        self.moved_at |= dict.fromkeys(self._moving(root), self.collects)
+
+    def _moving(self, root: str) -> set[str]:
+        """Return what a listing may miss when this root goes: what others hold, and none for long."""
+        others = [other for other in self.roots if other != root and other not in self.doomed]
+        old = [other for other in others if self.made_at[other] <= self.collects - 2]
+        young = set().union(*(self.needs[other] for other in others))
+        return set(young.intersection(self.needs.get(root, ())).difference(*(self.needs[other] for other in old)))
 
     def name(self, prefix: str, suffix: str = "") -> str:
         return f"{prefix}-{uuid.UUID(int=self.random.getrandbits(128))}{suffix}"
@@ -535,21 +548,21 @@ def tag(world: World, branch: str) -> Act:
         return
     name = world.random.choice(("again", "t1", "t2", "t3"))
     path = f"{folder_of(branch)}tag/tag-{name}"
+    while path in world.roots and not world.may_take(path):
+        yield
+    if source not in world.roots or source in world.doomed or world.body(source) != body:
+        return
     if path in world.roots:
-        if not world.may_move():
-            return
-        world.moved()
+        world.note_move(path)
     world.put(path, body)
     world.seen["tags"] += 1
 
 
 def delete_tag(world: World, branch: str) -> Act:
     found = world.tags(branch)
-    if found and world.may_move():
-        world.moved()
-        world.remove(world.random.choice(found))
+    if found:
+        yield from take(world, world.random.choice(found))
         world.seen["tags deleted"] += 1
-    yield
 
 
 def rename_tag(world: World, branch: str) -> Act:
@@ -564,12 +577,8 @@ def rename_tag(world: World, branch: str) -> Act:
         return
     world.put(new, body)
     yield
-    while not world.may_move():
-        yield
-    if old in world.roots and world.body(old) == body:
-        world.moved()
-        world.remove(old)
-        world.seen["tags renamed"] += 1
+    yield from take(world, old, body)
+    world.seen["tags renamed"] += 1
 
 
 def branch(world: World, branch: str) -> Act:
@@ -590,28 +599,25 @@ def branch(world: World, branch: str) -> Act:
     world.seen["branches"] += 1
     if world.random.random() < 0.4:
         yield
-        if source in world.roots and world.body(source) == body and world.may_move():
-            world.moved()
-            world.remove(source)
+        yield from take(world, source, body)
 
 
 def drop_branch(world: World, branch: str) -> Act:
     """Document by document, in no order."""
-    if branch == "main" or not world.may_move() or world.held[folder_of(branch)]:
+    if branch == "main" or world.held[folder_of(branch)]:
         return
     found = [key for key in world.store._objects if key.startswith(folder_of(branch))]
     world.random.shuffle(found)
     for key in found:
-        world.moved()
         if key in world.store._objects:
-            world.remove(key)
+            yield from take(world, key)
         yield
     world.seen["branches dropped"] += 1
 
 
 def fast_forward(world: World, branch: str) -> Act:
     """Main goes on as the branch did: its own go, the branch's are copied; the branch may go right after."""
-    if branch == "main" or not world.may_move():
+    if branch == "main":
         return
     ours = world.snapshots(branch)
     if not ours or world.doomed.intersection([*ours, *world.snapshots("main")]):
@@ -622,8 +628,7 @@ def fast_forward(world: World, branch: str) -> Act:
     with hold(world, folder_of(branch), ""):
         for root in reversed(gone):
             if root in world.roots and not world.held[root]:
-                world.moved()
-                world.remove(root)
+                yield from take(world, root)
                 yield
         for root in [*ours, *world.tags(branch)]:
             if root in world.roots:
@@ -644,16 +649,22 @@ def rollback(world: World, branch: str) -> Act:
     later += [f"{folder}changelog/changelog-{id_of(root)}" for root in later]
     later += [root for root in world.tags(branch) if world.roots[root].id > id_of(target)]
     with hold(world, folder, target):
-        while not world.may_move():
-            yield
         world.put(f"{folder}snapshot/LATEST", str(id_of(target)).encode())
         yield
         for root in sorted(later, key=lambda root: "/tag/" in f"/{root}" or -id_of(root)):
             if root in world.roots and not world.held[root]:
-                world.moved()
-                world.remove(root)
+                yield from take(world, root)
                 yield
     world.seen["rollbacks"] += 1
+
+
+def take(world: World, root: str, body: bytes | None = None) -> Act:
+    """Remove a root, or another object, as soon as the world allows, and if it still is what it was."""
+    while root in world.roots and not world.may_take(root):
+        yield
+    if root in world.store._objects and body in (None, world.body(root)) and not world.held[root]:
+        world.note_move(root)
+        world.remove(root)
 
 
 @contextmanager
