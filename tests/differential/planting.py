@@ -159,9 +159,9 @@ def plant(location: Path, partition_keys: Sequence[str], random: Random) -> dict
     return planted
 
 
-def poison(location: Path, random: Random) -> str:
-    """Put one foreign name where it stops the engine; return it."""
-    path = location / random.choice(POISON).replace("{uuid}", str(uuid.UUID(int=random.getrandbits(128))))
+def poison(location: Path, pattern: str) -> str:
+    """Put one foreign name where it stops the engine; return its path."""
+    path = location / pattern.replace("{uuid}", str(uuid.UUID(int=1)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("foreign")
     return path.relative_to(location).as_posix()

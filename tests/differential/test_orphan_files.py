@@ -26,7 +26,7 @@ from tests.differential import ours
 from tests.differential.engine import Engine, EngineError
 from tests.differential.files import Listing, listing, remove, restore, save
 from tests.differential.history import Space, make_history
-from tests.differential.planting import DAY_S, back_date, plant, poison
+from tests.differential.planting import DAY_S, POISON, back_date, plant, poison
 from tests.differential.truth import Root, read_roots
 from tests.differential.writing import apply, external_root
 from tests.support.reader import RootNeeds, TableReader, UnreadableRootError
@@ -193,7 +193,7 @@ def test_orphans_go_and_nothing_else(
     planted = plant(location, create["partition_keys"], random)
     damaged = None
     if random.random() < 0.15:
-        damaged = poison(location, random)
+        damaged = poison(location, random.choice(POISON))
     elif random.random() < 0.2:
         damaged = _damage(location, roots, random)
     young = frozenset(path for path in planted if random.random() < 0.1)
@@ -283,3 +283,31 @@ def _damage(location: Path, roots: tuple[Root, ...], random: Random) -> str | No
     else:
         path.unlink()
     return path.relative_to(location).as_posix()
+
+
+def test_one_foreign_name_stops_the_engine(engine: Engine, tmp_path: Path) -> None:
+    """Each of them by itself; only what could be a tag stops ours, too."""
+    table = "d.poisoned"
+    columns = [["id", "INT"], ["v", "STRING"]]
+    engine("create", table=table, columns=columns, primary_keys=[], partition_keys=[], options={"bucket": "-1"})
+    engine("write", table=table, n=3)
+    location = engine.location(table)
+    older_than_ms = int((time.time() - DAY_S) * 1000) - 60_000
+    stopped = {}
+    for pattern in POISON:
+        before = listing(location).paths
+        orphan = location / "manifest" / "manifest-00000000-0000-0000-0000-000000000000-0"
+        orphan.write_bytes(b"x")
+        path = location / poison(location, pattern)
+        back_date(location)
+        with pytest.raises(EngineError):
+            engine("orphans", table=table, older_than_ms=older_than_ms, quiet=True)
+        assert listing(location).paths >= before | {orphan.relative_to(location).as_posix()}, pattern
+        argv = ["remove-orphan-files", str(location), "--json", "--execute", "--control", str(tmp_path / "control")]
+        answer = ours.run([*argv, "--older-than", str(older_than_ms)])
+        stopped[pattern] = answer.exit_code in ours.REFUSED
+        assert orphan.exists() == stopped[pattern], (pattern, answer)
+        path.unlink(missing_ok=True)
+        shutil.rmtree(location / "branch", ignore_errors=True)
+    assert [pattern for pattern, is_stopped in stopped.items() if is_stopped] == ["tag/tag-zz.tmp"]
+    remove(location)

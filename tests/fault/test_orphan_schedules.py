@@ -113,7 +113,7 @@ class Schedule:
                 turns.pause()
 
         # A lease allows for one request that takes long, not for many.
-        store = InterleavedStore(self.world.store, before, page_keys=100, deletes_together=True)
+        store = InterleavedStore(self.world.store, before, keys=100, deletes_together=True)
         try:
             Maintainer(store, branch, control=self.world.control, sleep=self.sleep_in(turns)).maintain()  # type: ignore[arg-type]
             self.world.seen["expiries of ours"] += 1
@@ -175,7 +175,7 @@ class Schedule:
         if name == "list branch/" and not self.is_executing:
             world.collects += 1
         if self.is_executing and name == "list snapshot/":
-            world.is_looking = True
+            world.is_looking = True  # until the deletions that the look is for are done
         pace = 0.5 if self.is_hot and self.pace and world.is_collecting else self.pace
         if self.random.random() < pace:
             for _ in range(self.random.choice((1, 1, 2, 3, 8))):

@@ -7,102 +7,43 @@ lets others act. Two calls of the product at a time take turns (`Turns`): one of
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from lakesweep.storage.store import (
-    Body,
-    DeleteRequest,
-    DeleteResult,
-    Page,
-    StoredObject,
-    UndeleteRequest,
-    UndeleteResult,
-)
-from tests.support.table_world import WatchedStore
+from lakesweep.storage.store import DeleteRequest, DeleteResult, Page
+from tests.support.paged_store import PagedStore
+from tests.support.table_world import WorldStore
 
 
-class InterleavedStore:
-    """Tells of each request before it is made; a page of a listing is one, and so is each deletion.
-
-    A listing of several pages is none of one moment: each page shows what is there when it is asked for.
-    """
-
-    reads_wait = False
+class InterleavedStore(PagedStore):
+    """Tells of each request before it is made; each deletion is one, unless they come together."""
 
     def __init__(
-        self,
-        store: WatchedStore,
-        before: Callable[[str], object],
-        *,
-        page_keys: int = 3,
-        deletes_together: bool = False,
+        self, store: WorldStore, before: Callable[[str], None], *, keys: int = 3, deletes_together: bool = False
     ) -> None:
         """Wrap a store.
 
         Args:
             store: Where requests go.
-            before: Told what is about to be asked for.
-            page_keys: Of a folder's listing; pages of the whole table are ten times as long.
+            before: Told what is about to be asked for. A further page of a listing is `list on`.
+            keys: In a page of a folder's listing; pages of the whole table are ten times as long.
             deletes_together: Deletions in one call are one request.
         """
-        self._store = store
-        self._before = before
-        self._page_keys = page_keys
+        super().__init__(store, before, keys)
+        self._world_store = store
         self._deletes_together = deletes_together
 
-    @property
-    def location(self) -> str:
-        return self._store.location
-
-    def list(self, prefix: str) -> Iterator[StoredObject]:
-        for page in self.list_range(prefix):
-            yield from page
-
     def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
-        first = True
+        count, words = self._keys if prefix else 10 * self._keys, "list"
         while True:
-            self._before(f"list {prefix}" if first else f"list on {prefix}")
-            count = self._page_keys if prefix else 10 * self._page_keys
-            page, first = self._store.page(prefix, after, until, count), False
+            self._before(f"{words} {prefix}")
+            page, words = self._world_store.page(prefix, after, until, count), "list on"
             yield page
             if len(page) < count:
                 return
             after = page[-1].key
 
-    def folders(self, prefix: str) -> Iterator[str]:
-        self._before(f"folders {prefix}")
-        yield from list(self._store.folders(prefix))
-
-    def folders_among(self, names: Sequence[str]) -> frozenset[str]:
-        self._before("folders")
-        return self._store.folders_among(names)
-
-    def read(self, key: str, max_bytes: int | None = None) -> Body:
-        self._before(f"read {key}")
-        return self._store.read(key, max_bytes)
-
-    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
-        self._before(f"put {key}")
-        return self._store.put(key, data, if_absent=if_absent, if_match=if_match)
-
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
         if self._deletes_together:
-            self._before("delete")
-            return self._store.delete(requests)
-        results: list[DeleteResult] = []
-        for request in requests:
-            self._before("delete")
-            results += self._store.delete([request])
-        return results
-
-    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
-        self._before("undelete")
-        return self._store.undelete(requests, only_check=only_check)
-
-    def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
-        self._before(f"read deleted {request.key}")
-        return self._store.read_deleted(request, max_bytes)
-
-    def now_ms(self) -> int:
-        return self._store.now_ms()
+            return super().delete(requests)
+        return [result for request in requests for result in super(InterleavedStore, self).delete([request])]
 
 
 class LeftBehindError(BaseException):

@@ -57,7 +57,7 @@ class Harm(AssertionError):
     """A reader of a root that is there misses a file, or will."""
 
 
-class WatchedStore(MemoryStore):
+class WorldStore(MemoryStore):
     """Tells the world of each document that comes and each object that goes, whoever does it."""
 
     world: "World"
@@ -98,7 +98,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
         self.now_ms = START_MS
-        self.store = WatchedStore("memory://bucket/t", clock=lambda: self.now_ms)
+        self.store = WorldStore("memory://bucket/t", clock=lambda: self.now_ms)
         self.store.world = self
         self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
         self.decoupled = random.random() < 0.4
