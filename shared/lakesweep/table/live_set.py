@@ -159,10 +159,12 @@ class _Expansion:
                 if isinstance(content, Unreadable):
                     self._hollow(root, part, content)
                     continue
+                owner = root, part  # one object for all manifests of the list: many roots name the same many manifests
                 for meta in content:
-                    self._note(meta.file_name, *meta.extra_files)
-                    self._owners.setdefault(meta.file_name, []).append((root, part))
-                    metas.setdefault(meta.file_name, meta)
+                    owners = self._owners.setdefault(meta.file_name, [])
+                    owners.append(owner)
+                    if metas.setdefault(meta.file_name, meta) is not meta or len(owners) == 1:
+                        self._note(meta.file_name, *meta.extra_files)
         self._manifests(metas)
         self._indexes(roots)
         self._live.captured.update({root.ref.path: root.ref.etag for root in roots})
