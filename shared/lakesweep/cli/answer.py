@@ -9,14 +9,15 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.cli.output import print_document, print_lines, say, unwritten
 from lakesweep.cli.progress import progress_bar
 from lakesweep.cli.text import next_line, report_lines
-from lakesweep.errors import LeaseLostError, MaintenanceError
+from lakesweep.errors import LeaseLostError, MaintenanceError, UsageError
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.model.table_ref import TableRef
@@ -45,10 +46,18 @@ def answer_operation(place: Place, operation: str, run: Callable[[Table], RunRep
     return exit_code
 
 
-def answer_database(place: Place, operation: str, run: Callable[[Table], RunReport]) -> int:
+def answer_database(
+    place: Place, operation: str, run: Callable[[Table], RunReport], of_one_table: Sequence[str] = ()
+) -> int:
     """Run an operation on a table, or on each table of a database, and print all reports.
 
     A table that fails stops no other. The exit code is that of the table that fared worst.
+
+    Args:
+        place: A table or a database.
+        operation: Its name.
+        run: Carries it out.
+        of_one_table: Names of given arguments that say something of one table; with a database they are refused.
     """
     from lakesweep.operations.database import is_table, tables_of
 
@@ -59,6 +68,8 @@ def answer_database(place: Place, operation: str, run: Callable[[Table], RunRepo
         names = None
     if not names:
         return answer_operation(place, operation, run)
+    if of_one_table:
+        return answer_operation(place, operation, partial(_refuse_database, of_one_table[0]))
     documents: list[Document] = []
     codes = []
     for name in names:
@@ -74,6 +85,14 @@ def answer_database(place: Place, operation: str, run: Callable[[Table], RunRepo
     if place.as_json:
         print_document({"operation": operation, "database": store.location, "tables": documents})
     return INTERRUPTED if INTERRUPTED in codes else max(codes, key=_BADNESS.index)
+
+
+def _refuse_database(argument: str, database: Table) -> RunReport:
+    raise UsageError(
+        f"--{argument.replace('_', '-')}: expected one table, of which it says something, found the database "
+        f"{database.ref.location}",
+        code="bad_argument",
+    )
 
 
 def _carried_out(

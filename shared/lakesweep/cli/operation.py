@@ -29,6 +29,7 @@ def run_named(
     *,
     execute: bool,
     may_be_database: bool = False,
+    of_one_table: Sequence[str] = (),
 ) -> int:
     """Run the operation `name` and return the exit code.
 
@@ -39,6 +40,7 @@ def run_named(
         options: Table options as typed.
         execute: Otherwise nothing in the table changes.
         may_be_database: The place may also be a folder of tables.
+        of_one_table: Arguments that say something of one table, and nothing of a database.
     """
     given = [argument for argument, value in arguments.items() if value is not None]
 
@@ -52,7 +54,9 @@ def run_named(
             return report
         return replace(report, refusal=replace(report.refusal, message=as_typed(report.refusal.message, given)))
 
-    return (answer_database if may_be_database else answer_operation)(place, name, run)
+    if not may_be_database:
+        return answer_operation(place, name, run)
+    return answer_database(place, name, run, tuple(given_one for given_one in of_one_table if given_one in given))
 
 
 def as_typed(message: str, given: Sequence[str]) -> str:

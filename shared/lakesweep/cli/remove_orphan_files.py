@@ -40,7 +40,8 @@ def remove_orphan_files(
         typer.Option(
             "--owned-external",
             metavar="URI",
-            help="An external root that holds files of this table alone; repeatable. Elsewhere outside nothing goes.",
+            help="An external root that holds files of this table alone; repeatable. Elsewhere outside nothing goes. "
+            "Not of a database.",
         ),
     ] = None,
     parallelism: Annotated[
@@ -72,4 +73,5 @@ def remove_orphan_files(
         None,
         execute=execute,
         may_be_database=True,
+        of_one_table=("owned_external",),
     )

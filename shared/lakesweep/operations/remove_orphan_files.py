@@ -48,6 +48,8 @@ MAX_PARALLELISM = 64
 Outside = tuple[dict[str, object], str]
 """What is told of an external root, and a warning or nothing."""
 _NESTED = re.compile(r"(?P<folder>.+)/schema/schema-[0-9]+", re.DOTALL)
+_TABLE = re.compile(r"(?:.+/)?schema/schema-[0-9]+", re.DOTALL)
+"""Shows outside that a table lies there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +210,23 @@ def _list(table: Table, found: Capture, sorting: Sorting, arguments: OrphanArgum
 
 
 def _list_outside(table: Table, root: OutsideRoot, sorting: Sorting, classes: FileClasses, parallelism: int) -> Outside:
-    """Sort what lies below an external root. What is not this table's alone is only counted."""
+    """Sort what lies below an external root. What is not this table's alone is only counted.
+
+    Raises:
+        RefusedError: It is said to be this table's alone, and holds another.
+    """
     apart = sorting if root.is_owned else Sorting(sorting.rules, sorting.is_live, sorting.saw)
+    others = others_bytes = 0
     try:
         for page in list_all(table.open_store(root.location), "", parallel=parallelism):
             for each in page:
+                if root.is_owned and _TABLE.fullmatch(each.key):
+                    raise _holds_a_table(table, root, each.key)
                 _sort(apart, each, f"{root.location}/{each.key}", classify_outside(classes, each.key))
+            if not root.is_owned:  # all files of other tables are among them, which are not ours to remember
+                others += len(apart.orphans)
+                others_bytes += sum(orphan.size_bytes for orphan in apart.orphans)
+                apart.orphans.clear()
             table.progress(sorting.objects + apart.objects, sorting.objects + apart.objects)
     except MaintenanceError as error:
         if root.is_owned:
@@ -226,12 +239,20 @@ def _list_outside(table: Table, root: OutsideRoot, sorting: Sorting, classes: Fi
         "location": root.location,
         "owned": False,
         "live": apart.kept["live"],
-        "not_referred_to": len(apart.orphans),
-        "not_referred_to_bytes": sum(orphan.size_bytes for orphan in apart.orphans),
-        "other": apart.objects - apart.kept["live"] - len(apart.orphans),
+        "not_referred_to": others,
+        "not_referred_to_bytes": others_bytes,
+        "other": apart.objects - apart.kept["live"] - others,
     }
-    told = f"{len(apart.orphans)} objects below {root.location} stay: this table refers to none of them, another may; "
-    return facts, (told + "--owned-external says that the root is this table's alone") if apart.orphans else ""
+    told = f"{others} objects below {root.location} stay: this table refers to none of them, another may; "
+    return facts, (told + "--owned-external says that the root is this table's alone") if others else ""
+
+
+def _holds_a_table(table: Table, root: OutsideRoot, key: str) -> RefusedError:
+    return RefusedError(
+        f"table {table.ref}: {root.location}/{key} is a schema of another table; expected that an owned root holds "
+        "files of this table alone",
+        code="owned_root_holds_tables",
+    )
 
 
 def _stores(table: Table, found: Capture) -> TableStores:

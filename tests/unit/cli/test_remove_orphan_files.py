@@ -210,6 +210,26 @@ def test_arguments_that_are_refused(folder: Path, control: Path, argv: list[str]
     assert "expected" in sentence
 
 
+def test_a_root_is_owned_by_one_table_and_not_by_a_database(tmp_path: Path, control: Path) -> None:
+    """Two tables that declare it would each take the files of the other."""
+    outside = tmp_path / "outside"
+    tables = []
+    for name in ("one", "two"):
+        table = TableBuilder(
+            LocalStore(str(tmp_path / "db" / name)), externals={str(outside): LocalStore(str(outside))}
+        )
+        path = f"{outside}/bucket-0/data-{stable_uuid(name)}-0.parquet"
+        table.commit("+A", external={"A": path})
+        tables.append(table)
+    age(tmp_path)
+    sentence = refuse(tmp_path / "db", control, "bad_argument", "--owned-external", str(outside), exit_code=2)
+    assert "--owned-external" in sentence
+    for table in tables:
+        assert_all_readable(table)
+    gone, answer = execute(tmp_path / "db", control)
+    assert (gone, answer.exit_code) == (set(), 0), answer
+
+
 def test_a_young_age_with_a_reason(folder: Path, control: Path) -> None:
     os.utime(folder / ORPHAN)
     time.sleep(0.01)

@@ -4,11 +4,16 @@ Every file is older than the cutoff, unless a row says otherwise. What a row nam
 """
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from lakesweep.errors import UsageError
+from lakesweep.operations import remove_orphan_files
+from lakesweep.plan.orphans import Sorting
 from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.store import Store, StoredObject
 from tests.support.metadata_files import Entry, Manifest, encode_manifest, encode_manifest_list
 from tests.support.orphan_scene import DAY_MS, FOLDER, HOUR_MS, OrphanScene, unique
 from tests.support.reader import assert_all_readable, read_root
@@ -250,6 +255,49 @@ def test_row_35_only_a_declared_root_can_be_owned() -> None:
     scene.age()
     with pytest.raises(UsageError, match=r"owned_external: expected an external root .* found memory://outside/other"):
         scene.remove(owned_external=["memory://outside/other"])
+
+
+@pytest.mark.parametrize("folder", ["", "dt=v00000/"])
+def test_row_35_an_owned_root_where_another_table_lies(folder: str) -> None:
+    """It was said to hold files of this table alone, and a schema there says otherwise."""
+    scene, outside = external_scene()
+    mine = f"{FOLDER}data-{unique('c')}-0.parquet"
+    outside.put(mine, b"orphan")
+    other = f"{folder}{FOLDER if not folder else 'bucket-0/'}data-{unique('X')}-0.parquet"
+    outside.put(other, b"live in the other table")
+    outside.put(f"{folder}schema/schema-0", b"{}")
+    scene.age()
+    code, sentence = scene.refusal(owned_external=[OUTSIDE])
+    assert code == "owned_root_holds_tables"
+    assert f"{OUTSIDE}/{folder}schema/schema-0" in sentence
+    assert {mine, other} <= {entry.key for entry in outside.list("")}
+    assert scene.remove() == set(), "unless it is said to be owned, nothing there goes anyway"
+
+
+def test_row_35_what_is_not_owned_is_counted_and_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, outside = external_scene()
+    for number in range(5):
+        outside.put(f"{FOLDER}data-{unique(str(number))}-0.parquet", b"orphan")
+    scene.age()
+    monkeypatch.setattr(remove_orphan_files, "list_all", one_by_one)
+    most = 0
+    add = Sorting.add
+
+    def watched(sorting: Sorting, *of_object: Any) -> None:
+        nonlocal most
+        add(sorting, *of_object)
+        most = max(most, len(sorting.orphans))
+
+    monkeypatch.setattr(Sorting, "add", watched)
+    assert scene.remove() == set()
+    assert most == 1
+    (root,) = scene.findings["external_roots"]
+    assert (root["not_referred_to"], root["not_referred_to_bytes"], root["live"], root["other"]) == (5, 30, 1, 0)
+
+
+def one_by_one(store: Store, prefix: str = "", **_: object) -> Iterator[tuple[StoredObject, ...]]:
+    for entry in store.list(prefix):
+        yield (entry,)
 
 
 def test_row_36_names_of_another_engine() -> None:
