@@ -23,6 +23,9 @@ __all__ = ["FileClass", "FileClasses"]
 _Rule = Callable[[str], FileClass]
 """Name -> class, for the objects directly in one folder."""
 
+_HALF = re.compile("[\ud800-\udfff]")
+"""What a local name that is no UTF-8 reaches Python as. No store deletes such a key."""
+
 _FOLDERS_KEPT = 4096
 """Folders whose judgement is kept; a listing goes through them in order."""
 
@@ -53,7 +56,7 @@ class FileClasses:
         rule = self._rule(folder)
         if not name and rule is not _nested:
             return known.MARKER
-        return rule(name) if "\0" not in key else known.ODD_KEY
+        return rule(name) if "\0" not in key and (key.isascii() or not _HALF.search(key)) else known.ODD_KEY
 
     def _judge(self, folder: str) -> _Rule:
         if self._nested and f"{folder}/".startswith(self._nested):

@@ -66,7 +66,7 @@ NESTED = FileClass("nested", "never", why="it belongs to another table, whose fo
 NO_SUCH_NAME = FileClass("foreign", "report", why="Paimon gives no file in this folder such a name")
 NO_SUCH_FOLDER = FileClass("foreign", "report", why="Paimon puts no files into this folder")
 NOT_IN_A_BRANCH = FileClass("foreign", "report", why="a branch has documents of its own and no other files")
-ODD_KEY = FileClass("foreign", "report", why="Paimon writes no key with a null character")
+ODD_KEY = FileClass("foreign", "report", why="Paimon writes no key that is not plain text")
 
 Names = tuple[tuple[re.Pattern[str], FileClass], ...]
 """What a folder can hold: the first pattern that fits a whole name tells its class."""

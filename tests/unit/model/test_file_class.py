@@ -148,6 +148,7 @@ SHARED = {
     "a//b": "report foreign",
     "snapshot/snapshot-1\n": "report foreign",
     "tag/tag-\0": "report foreign",
+    f"dt=\udcff/bucket-0/data-{U}-0.parquet": "report foreign",
     # Markers, nobody's files.
     "": "never marker",
     "snapshot/": "never marker",
