@@ -183,8 +183,9 @@ class _Execution:
         plan_id = self._plan.header.plan_id
         earlier = earlier_work(self._env.area, plan_id, self._earlier_runs)
         done = earlier.settled
-        # What an earlier run intended may have happened, whether or not it lived to write that down.
-        self._progress.documents_gone = bool(self._earlier_runs)
+        # What an earlier run intended may have happened, whether or not it lived to write that down. A plan of files
+        # alone has no documents, so it leaves nothing half done.
+        self._progress.documents_gone = bool(self._earlier_runs) and any(map(is_head, self._plan.actions))
         self._progress.data_begun = earlier.may_have_begun_files
         documents = [delete.path for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE]
         self._looker.forget(path for path in documents if done.get(path) in _GONE)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 
+from lakesweep.errors import StorageError
 from tests.support.orphan_scene import DAY_MS, FOLDER, HOUR_MS, OrphanScene, S3Scene, unique
 from tests.support.reader import assert_all_readable
 from tests.support.s3_server import seed_moto
@@ -196,3 +197,40 @@ def test_row_50_some_of_a_thousand_keys_fail() -> None:
     )
     assert scene.remove() == set(names[:3])
     assert scene.report.status == "done"
+
+
+class Interrupted:
+    """A store that fails from its second deletion on."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def delete(self, requests: Any) -> Any:
+        self._calls += 1
+        if self._calls > 1:
+            raise StorageError("delete: it broke off", code="slow_down")
+        return self._inner.delete(requests)
+
+
+def test_row_46_a_rollback_ends_a_plan_that_another_run_finishes() -> None:
+    """It has no documents to complete, so nothing is gained by going on with what is old by then."""
+    scene = OrphanScene()
+    for number in range(4):
+        scene.table.commit(f"+A{number}")
+    orphans = {scene.put(f"manifest/manifest-{unique(str(number))}-0") for number in range(1500)}
+    scene.age()
+    first = scene.maintainer(Interrupted(scene.store)).run(NAME)
+    assert (first.status, len(orphans & scene.listed())) == ("partial", 500)
+    scene.table.rollback(2)
+    scene.age(HOUR_MS)
+    second = scene.maintainer().run(NAME, execute=True, quarantine="1 d")
+    assert len(orphans & scene.listed()) == 500
+    assert second.status == "stale"
+    assert second.outcome is not None
+    assert second.outcome.deleted == 0
+    scene.age(2 * DAY_MS)
+    assert orphans & scene.listed() <= scene.remove(quarantine="1 d")
