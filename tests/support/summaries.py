@@ -76,7 +76,8 @@ def orphans_compared(reporter: pytest.TerminalReporter) -> None:
         f"{len(verdicts)} tables from seed {min(each['seed'] for each in verdicts)} on, "
         f"{sum(each['seconds'] for each in verdicts):.0f} s: {counts['files']} files, {counts['planted']} of them "
         f"planted, {counts['engine']} deleted by the engine, {counts['ours']} by ours; the engine stopped at "
-        f"{counts['stopped']} tables, ours refused {counts['refused']}; {sum(each['problems'] > 0 for each in verdicts)} with problems"
+        f"{counts['stopped']} tables, ours refused {counts['refused']}; "
+        f"{sum(each['problems'] > 0 for each in verdicts)} with problems"
     )
     for rule, count in sorted(sum((Counter(each["rules"]) for each in verdicts), Counter[str]()).items()):
         reporter.write_line(f"  {count} differences by {rule}: {RULES[rule]}")
