@@ -333,6 +333,25 @@ def test_another_maintainer_between_two_requests(small: Build) -> None:
         assert_right(scene, happened=12)
 
 
+def test_a_tag_in_the_middle_of_a_pass(batches: Build) -> None:
+    """A writer tags a snapshot that is about to go, after the plan and before the first deletion. Its files stay."""
+    with Scene(batches) as scene:
+        table = scene.table("sales.db/t0")
+        tagged = threading.Event()
+
+        def tag(request: Request) -> None:
+            is_lease = request.function == "Expire" and request.key.endswith("/lease.json")
+            if is_lease and request.operation == "PutObject" and not tagged.is_set():
+                tagged.set()
+                table.tag("meanwhile", 2)
+
+        scene.system.aws.before.append(tag)
+        table.commit(8)
+        scene.system.settle()
+        assert tagged.is_set()
+        assert_right(scene)
+
+
 def test_a_lease_that_somebody_holds(small: Build) -> None:
     """And never gives back. The functions ask again until it is over, with the margin after it; nothing goes before."""
     with Scene(small) as scene:

@@ -53,10 +53,10 @@ class WrittenTable:
             for builder in self._branches[branch]:
                 builder.hint("LATEST", builder.commit(*entries))
 
-    def tag(self, name: str) -> None:
-        """Tag the newest snapshot."""
+    def tag(self, name: str, snapshot: int | None = None) -> None:
+        """Tag a snapshot, the newest one if none is named."""
         for builder in self._builders:
-            builder.tag(name)
+            builder.tag(name, snapshot)
 
     def branch(self, name: str, tag: str) -> None:
         """Make a branch from a tag."""
