@@ -39,6 +39,8 @@ class S3:
     """Its own endpoint, for preparing and checking."""
     proxied: str
     """The endpoint that counts, for what is measured."""
+    folder: Path | None = None
+    """Where its buckets lie as folders, if it is a server that keeps them so."""
 
     def client(self, endpoint: str | None = None) -> Any:
         """Return a plain client, of the server itself unless an endpoint is given."""
@@ -78,11 +80,21 @@ class S3:
             list(pool.map(put, files))
         return len(files)
 
+    def link(self, folder: Path, bucket: str, prefix: str) -> Path:
+        """Put every file of a folder below a prefix by hard links, and return where: uploading many takes minutes."""
+        if self.folder is None:
+            raise SystemExit(f"benchmarks: {self.name} keeps no folders; run `make versitygw` first")
+        return Path(shutil.copytree(folder, self.folder / bucket / prefix, copy_function=os.link))
+
     def keys(self, bucket: str, prefix: str) -> list[str]:
         """Return the keys below a prefix, without the prefix."""
+        return list(self.each_key(bucket, prefix))
+
+    def each_key(self, bucket: str, prefix: str) -> Iterator[str]:
+        """Yield the keys below a prefix in ascending order, without the prefix."""
         pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/")
         keys = (found["Key"] for page in pages for found in page.get("Contents", ()))
-        return [key.removeprefix(f"{prefix}/") for key in keys if not key.endswith("/")]
+        return (key.removeprefix(f"{prefix}/") for key in keys if not key.endswith("/"))
 
 
 def environment() -> dict[str, str]:
@@ -108,15 +120,15 @@ def s3_server() -> Iterator[S3]:
     if stated and not binary.is_file():
         raise SystemExit(f"LAKESWEEP_VERSITYGW: expected a program, found nothing at {stated}")
     started = _versitygw(binary) if binary.is_file() else _moto()
-    with started as (name, endpoint):
+    with started as (name, endpoint, folder):
         host, port = endpoint.removeprefix("http://").split(":")
         with _child([sys.executable, "-m", "benchmarks.proxy", host, port]) as proxy:
             assert proxy.stdout is not None
-            yield S3(name, endpoint, f"http://127.0.0.1:{int(proxy.stdout.readline())}")
+            yield S3(name, endpoint, f"http://127.0.0.1:{int(proxy.stdout.readline())}", folder)
 
 
 @contextlib.contextmanager
-def _versitygw(binary: Path) -> Iterator[tuple[str, str]]:
+def _versitygw(binary: Path) -> Iterator[tuple[str, str, Path | None]]:
     SCRATCH.mkdir(parents=True, exist_ok=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -131,7 +143,7 @@ def _versitygw(binary: Path) -> Iterator[tuple[str, str]]:
                 if server.poll() is not None:
                     raise SystemExit(f"{binary} ended with exit code {server.returncode} as it started")
                 time.sleep(0.1)
-            yield f"versitygw {_version(binary)}", f"http://127.0.0.1:{port}"
+            yield f"versitygw {_version(binary)}", f"http://127.0.0.1:{port}", Path(root)
 
 
 def _version(binary: Path) -> str:
@@ -148,12 +160,12 @@ def _version(binary: Path) -> str:
 
 
 @contextlib.contextmanager
-def _moto() -> Iterator[tuple[str, str]]:
+def _moto() -> Iterator[tuple[str, str, Path | None]]:
     from importlib.metadata import version
 
     with _child([sys.executable, "-m", "benchmarks.moto"]) as server:
         assert server.stdout is not None
-        yield f"moto {version('moto')}", server.stdout.readline().strip()
+        yield f"moto {version('moto')}", server.stdout.readline().strip(), None
 
 
 @contextlib.contextmanager
