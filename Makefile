@@ -220,6 +220,10 @@ bench-functions: install build/lambda-runtime/.installed ## Measure the start of
 bench-system: install ## Measure the running system: from a commit to its last delete, and the memory of a pass
 	@$(BIN)/python -m benchmarks.system $(ARGS)
 
+.PHONY: bench-orphans
+bench-orphans: install jars ## Measure the removal of orphan files beside the Java engine, and on a million objects
+	@$(BIN)/python -m benchmarks.orphans $(ARGS)
+
 .PHONY: clean
 clean: ## Remove everything that these commands made
 	rm -rf .venv build dist .aws-sam .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
