@@ -125,7 +125,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         epilog='Examples: make system · make system ARGS="--seconds 20 --speed 30" · make system ARGS=--json',
     )
     parser.add_argument("--seconds", type=int, default=60, help="how long the writers commit, in real time (60)")
-    parser.add_argument("--speed", type=float, default=10, help="how many times as fast timers run (10)")
+    parser.add_argument(
+        "--speed",
+        type=float,
+        default=10,
+        help="how many times as fast timers run, but for a function's own timeout (10)",
+    )
     parser.add_argument("--latency", type=float, default=0, help="milliseconds added to each request to S3 (0)")
     parser.add_argument("--seed", type=int, default=0, help="of what is left to chance (0)")
     parser.add_argument("--json", action="store_true", help="one JSON document a pass instead of the table")

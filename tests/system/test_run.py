@@ -118,6 +118,7 @@ def test_one_function_runs_on_one_event() -> None:
     done = call("tests.system.invoke", "expire", "events/sqs_expire.json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "  DeleteObjects 200 lake" in done.stdout
+    assert "botocore" not in done.stdout, "a log line that says nothing"
     assert done.stdout.endswith('{\n "batchItemFailures": []\n}\n')
     failed = call("tests.system.invoke", "on_snapshot_written", "events/sqs_commits_poison.json")
     assert failed.returncode == 1

@@ -4,6 +4,7 @@ Metrics have one dimension, the service, since every other one multiplies their 
 properties of the log line, where CloudWatch Logs Insights finds them.
 """
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -31,6 +32,8 @@ class Telemetry:
     def __init__(self) -> None:
         """Make them from the POWERTOOLS settings."""
         self.logger = Logger()
+        if self.logger.log_level > logging.DEBUG:  # else it tells in every cold start where it found its settings
+            logging.getLogger("botocore").setLevel(logging.WARNING)
         self._metrics = Metrics(namespace=NAMESPACE)
         self._totals: Counter[str] = Counter()
         self._lock = threading.Lock()

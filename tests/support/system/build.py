@@ -10,6 +10,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import time
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ REPOSITORY = TEMPLATE.parent
 RUNTIME = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 ARCHITECTURE = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
 _FOLDER = REPOSITORY / "build" / "system"
+OLD_S = 24 * 3600
 _SOURCES = ("template.yaml", "functions", "layers", "shared/lakesweep", "requirements/lambda.txt")
 
 
@@ -62,8 +64,10 @@ def build_here() -> Build:
         if _is_new(python.parents[1], _digest("requirements/lambda.txt")):
             make_lambda_python(python.parents[1])
             _note(python.parents[1], _digest("requirements/lambda.txt"))
-        made, digest = _FOLDER / f"functions-{RUNTIME}", _digest(*_SOURCES)
+        digest = _digest(*_SOURCES)
+        made = _FOLDER / f"functions-{RUNTIME}-{digest[:16]}"  # not in place of another, which may be running
         if _is_new(made, digest):
+            _remove_old()
             shutil.rmtree(made, ignore_errors=True)
             made.mkdir(parents=True)
             sam_build(made, runtime=RUNTIME, architecture=ARCHITECTURE)
@@ -131,6 +135,13 @@ def _digest(*sources: str) -> str:
             if path.is_file() and path.suffix != ".pyc":
                 digest.update(f"{path.relative_to(REPOSITORY)}\0".encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def _remove_old() -> None:
+    """Remove builds that nobody runs any more, to all appearances."""
+    for folder in _FOLDER.glob("functions-*"):
+        if time.time() - folder.stat().st_mtime > OLD_S:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_new(folder: Path, digest: str) -> bool:
