@@ -221,7 +221,7 @@ def test_whatever_others_do_nothing_that_a_root_needs_goes(
                 _remove_rest(stage)
         except (AssertionError, MaintenanceError) as error:
             raise AssertionError(f"{where}: {error!r}") from error
-    record_property("ends", ends)
+    record_property("ends", dict(ends))
 
 
 @pytest.mark.parametrize("slowness_ms", [0, 100_000], ids=["at once", "with rests"])

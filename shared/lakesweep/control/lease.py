@@ -109,7 +109,7 @@ class Lease:
                 _refuse_held(self._area, found, intent)
                 self._intent = intent
                 self.take(found)
-            except (LeaseHeldError, PreconditionFailedError, ObjectNotFoundError) as error:
+            except (LeaseHeldError, StorageError) as error:
                 if attempt == RESTS - 1:
                     raise LeaseHeldError(
                         f"table {self._area.table}: others held the lease for {RESTS * REST_MS // 1000} s while run "
