@@ -214,6 +214,10 @@ class World:
         """Tell whether the engine took files that a root needs, so that no scan knows what may go."""
         return bool(self.seen["files that the engine took from a branch"] or self.seen["snapshots put back hollow"])
 
+    def hollow(self) -> set[str]:
+        """Return the roots of which a file is gone, so that a scan may not know what they need."""
+        return {root for root, model in self.roots.items() if not model.needs("snapshot") <= self.store._objects.keys()}
+
     def orphans(self) -> set[str]:
         """Walk all that can be reached from the roots, and return what is neither reached nor a document."""
         objects = self.store._objects.keys()
@@ -410,7 +414,8 @@ def as_latest(world: World, branch: str) -> Act:
         return
     target = world.random.choice(found)
     model = world.roots[target]
-    world.put(f"{folder_of(branch)}tag/{world.name('tag-back')}", world.body(target))
+    path = f"{folder_of(branch)}tag/{world.name('tag-back')}"
+    world.put(path, world.body(target))
     yield
 
     def change(head: RootModel | None) -> Sequence[Entry] | None:
@@ -419,7 +424,9 @@ def as_latest(world: World, branch: str) -> Act:
         delta = [Entry("-", file) for identity, file in now.items() if identity not in then]
         return delta + [Entry("+", file) for identity, file in then.items() if identity not in now]
 
-    yield from commit(world, branch, change, world.now_ms, merge_base=True)
+    with hold(world, path):
+        if path in world.roots:
+            yield from commit(world, branch, change, world.now_ms, merge_base=True)
 
 
 def commit(
