@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from lakesweep.storage.store import Store
 from lakesweep.table.capture import Capture
 from lakesweep.table.discover import TableListing
 from lakesweep.table.live_set import LiveSet
 from lakesweep.table.metadata import MetadataReader
+from tests.support.metadata_files import stable_uuid
 from tests.support.orphan_scene import OrphanScene
 from tests.support.paged_store import PagedStore
 from tests.support.table_builder import TableBuilder
@@ -25,7 +27,8 @@ def _only_the_first_names(table: TableBuilder) -> None:
 
 
 def _rolled_over(table: TableBuilder) -> Steps:
-    """10 comes before 9 in a listing."""
+    """10 comes before 9 in a listing; who has come to what a writer left between the two does not see it."""
+    table.store.put(f"snapshot/snapshot-5{stable_uuid('temp')}.tmp", b"{}")
     table.commit("+A", snapshot_id=9)
     return lambda: table.commit("+B"), lambda: table.remove("snapshot/snapshot-9")
 
@@ -68,7 +71,11 @@ def _fast_forward(table: TableBuilder) -> Steps:
 MOVES = (_rolled_over, _next, _tagged, _changelog, _changelog_of_a_branch, _fast_forward)
 
 
-@pytest.mark.parametrize("later", [1, 2, 4])
+def _capture(store: Store) -> Capture:
+    return Capture(store, MetadataReader(store), lambda s: None, LiveSet(), {}, TableListing({}), lambda listing: None)
+
+
+@pytest.mark.parametrize("later", [0, 1, 2, 4])
 @pytest.mark.parametrize("move", MOVES, ids=lambda move: move.__name__.strip("_"))
 def test_one_collection_sees_what_moves_forward(move: Callable[[TableBuilder], Steps], later: int) -> None:
     """At each request in turn; a root that was listed and is gone when it is read asks for another collection."""
@@ -87,15 +94,27 @@ def test_one_collection_sees_what_moves_forward(move: Callable[[TableBuilder], S
                 assert callable(take)
                 take()
 
-        store = PagedStore(scene.store, before, 1)
-        found = Capture(
-            store, MetadataReader(store), lambda s: None, LiveSet(), {}, TableListing({}), lambda listing: None
-        )
+        found = _capture(PagedStore(scene.store, before, 1))
         found.collect()
         name = scene.table.path("A").rpartition("/")[2]
         is_whole = all(ref.path in found.live.captured for ref in found.listing.roots())
         assert found.live.has(name) or not is_whole, (at, sorted(found.live.captured))
     assert at > 8
+
+
+def test_a_tag_that_is_replaced_in_place_is_another_root() -> None:
+    scene = OrphanScene()
+    table = scene.table
+    _only_the_first_names(table)
+    body = scene.store.read("snapshot/snapshot-1").data
+    table.tag("t", snapshot=3)
+    table.remove("snapshot/snapshot-1")
+    found = _capture(scene.store)
+    assert not found.collect()
+    assert found.collect()
+    scene.store.put("tag/tag-t", body)
+    assert not found.collect()
+    assert found.live.has(table.path("A").rpartition("/")[2])
 
 
 def test_a_reference_that_moves_twice_behind_the_listing() -> None:
