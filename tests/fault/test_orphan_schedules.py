@@ -180,6 +180,7 @@ class Schedule:
         if self.random.random() < pace:
             for _ in range(self.random.choice((1, 1, 2, 3, 8))):
                 self.others()
+        world.is_putting_back = name.startswith("put ")  # of an expiry that began before and is finished first
 
     def sleep(self, seconds: float) -> None:
         self.world.now_ms += int(seconds * 1000)
