@@ -86,7 +86,7 @@ def _panel(panel: Panel) -> Iterator[str]:
         yield _line(places, colour, 'stroke-width="2"')
         yield from (f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{colour}"/>' for a, b in places)
         if len(panel.series) > 1:
-            yield _text(_LEFT + 6, _TOP + 12 + 12 * number, name, colour=colour)
+            yield _text(_LEFT + 6, HEIGHT - _BOTTOM - 8 - 12 * number, name, colour=colour)
 
 
 def _line(places: Points, colour: str, more: str = "") -> str:
