@@ -3,8 +3,8 @@
     python -m benchmarks.orphan_tables FOLDER OBJECTS PARTITIONS ROOTS
 
 writes a synthetic one. Its metadata is as the engine would leave it: each commit adds its files to every partition in
-a manifest of its own, thirty such are merged as the engine merges them, and every snapshot is still there. Each
-hundredth file is named by none of them. All files were written long ago.
+a manifest of its own, and thirty that are not full are merged. The newest snapshots are there, the older ones expired.
+Each hundredth file is named by none of them. All files were written long ago.
 
 Files carry the attribute in which versitygw keeps ETags, so that its folders can be filled with hard links to them.
 """
@@ -30,6 +30,8 @@ from tests.differential.engine import RETAIN_EVERYTHING, Engine
 
 ORPHANS_IN = 100
 """One of so many files is an orphan."""
+COMMITS = 100
+"""At least. A table with more roots has more."""
 ENGINE_ORPHANS = 1000
 ENGINE_PARTITIONS = 100
 ENGINE_COMMITS = 100
@@ -66,6 +68,7 @@ class ScannedTable(Writer):
         super().__init__(folder, shape.objects / 1_000_000)
         self._shape = shape
         self._created = 0
+        self._named: set[str] = set()
 
     def write(self) -> None:
         """Write everything, oldest first."""
@@ -73,21 +76,26 @@ class ScannedTable(Writer):
         self._schema()
         for partition in range(shape.partitions):
             (self._folder / _bucket(partition)).mkdir(parents=True)
-        live = shape.objects - shape.orphans
-        base: list[Manifest] = []
+        live, commits = shape.objects - shape.orphans, max(shape.roots, COMMITS)
+        full: list[Manifest] = []
         small: list[Manifest] = []
-        for commit in range(1, shape.roots + 1):
-            count = live * commit // shape.roots - live * (commit - 1) // shape.roots
+        for commit in range(1, commits + 1):
+            count = live * commit // commits - live * (commit - 1) // commits
             if len(small) == MERGED:
-                base += self._merge(small)
-                small = []
+                merged = list(self._merge(small))
+                small = [manifest for manifest in merged if manifest.entries]
+                full += [manifest for manifest in merged if not manifest.entries]
             delta = self._manifest(self._added(count), keep=True)
-            self._root(commit, [*base, *small], delta)
+            if commit > commits - shape.roots:
+                self._root(commit, [*full, *small], delta)
             small.append(delta)
+        for path in (self._folder / "manifest").iterdir():
+            if path.name not in self._named:  # it went with the snapshots that expired
+                path.unlink()
         for number in range(shape.orphans):
             self._create(number % shape.partitions, f"data-{self._uuid()}-0.parquet")
-        self._document("snapshot", "LATEST", str(shape.roots))
-        self._document("snapshot", "EARLIEST", "1")
+        self._document("snapshot", "LATEST", str(commits))
+        self._document("snapshot", "EARLIEST", str(commits - shape.roots + 1))
         for folder in ("snapshot", "schema", "manifest"):
             for path in (self._folder / folder).iterdir():
                 note_etag(path)
@@ -112,13 +120,16 @@ class ScannedTable(Writer):
         os.utime(path, (START_MS / 1000, START_MS / 1000))
 
     def _merge(self, small: Sequence[Manifest]) -> Iterator[Manifest]:
+        """Write manifests of full size, and one with what is left, of which the entries are kept."""
         entries = [entry for manifest in small for entry in manifest.entries]
         for start in range(0, len(entries), FILES_OF_A_MANIFEST):
-            yield self._manifest(entries[start : start + FILES_OF_A_MANIFEST])
+            part = entries[start : start + FILES_OF_A_MANIFEST]
+            yield self._manifest(part, keep=len(part) < FILES_OF_A_MANIFEST)
 
     def _root(self, snapshot_id: int, base: Sequence[Manifest], delta: Manifest) -> None:
         base_name, base_size = self._list(base)
         delta_name, delta_size = self._list([delta])
+        self._named |= {base_name, delta_name, *(manifest.line["_FILE_NAME"] for manifest in (*base, delta))}
         document = {
             "version": 3,
             "id": snapshot_id,

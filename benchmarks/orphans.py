@@ -356,9 +356,10 @@ def growth_page(growing: Sequence[Scan], by_partitions: Sequence[Scan], by_roots
         [
             "## Growth, S3 without latency",
             "Dry runs on synthetic tables, of which each hundredth file is an orphan: every commit adds files to every "
-            "partition, each thirty manifests are merged, and all snapshots are there, so most files are named by two "
-            f"manifests. Files are empty; metadata is real. {server} serves them from a folder. Every run is a fresh "
-            "process with an empty control location, and found exactly the orphans. It counted the requests itself.",
+            "partition, thirty manifests that are not full are merged, and the newest snapshots are there, so most "
+            f"files are named by several manifests. Files are empty; metadata is real. {server} serves them from a "
+            "folder. Every run is a fresh process with an empty control location, and found exactly the orphans. It "
+            "counted the requests itself.",
             table(head, [scan.cells() for scan in growing]),
             "The same number of objects in more partitions, and named by more roots:",
             table(head, [scan.cells() for scan in (*by_partitions, *by_roots)]),
