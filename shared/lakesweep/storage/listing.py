@@ -63,18 +63,21 @@ def list_all(
     prefix: str = "",
     *,
     parallel: int = PARALLEL,
+    window_pages: int = WINDOW_PAGES,
     on_page: Callable[[ListProgress], None] | None = None,
 ) -> Generator[Page, None, None]:
     """Yield every object that `Store.list` yields, in pages that are not empty.
 
-    Keys ascend within a page; pages come in any order. Memory is bounded by `WINDOW_PAGES` and one page for each
-    worker. A caller that stops early closes the generator, and leaves no thread behind.
+    Keys ascend within a page; pages come in any order. Once the first is taken, workers go on listing while the caller
+    does something else. Memory is bounded by `window_pages` and one page for each worker. A caller that stops early
+    closes the generator, and leaves no thread behind.
 
     Args:
         store: Where to list. A store whose requests take no waiting (its `reads_wait` is false) is listed by the
             caller's thread alone.
         prefix: As in `Store.list`.
         parallel: How many requests at once.
+        window_pages: How many pages may wait for the caller.
         on_page: Called before each page is yielded, by the caller's thread.
 
     Raises:
@@ -83,7 +86,7 @@ def list_all(
     if parallel < 2 or not getattr(store, "reads_wait", True):
         found = _one_by_one(store, prefix)
     else:
-        found = _Listing(store, prefix, parallel).pages()
+        found = _Listing(store, prefix, parallel, window_pages).pages()
     with closing(found) as pages:
         for page, progress in pages:
             if on_page is not None:
@@ -102,10 +105,11 @@ def _one_by_one(store: Store, prefix: str) -> Generator[tuple[Page, ListProgress
 class _Listing:
     """Workers, the ranges that they list, and the pages that wait for the caller."""
 
-    def __init__(self, store: Store, prefix: str, parallel: int) -> None:
+    def __init__(self, store: Store, prefix: str, parallel: int, window_pages: int) -> None:
         self._store = store
         self._prefix = prefix
         self._parallel = parallel
+        self._window_pages = window_pages
         self._changed = Condition()
         self._waiting: _Range | None = _Range("", None, climb=1)
         self._running: list[_Range] = []
@@ -190,7 +194,7 @@ class _Listing:
                     part.last = kept[-1].key
                 part.fresh_pages += 1
                 self._listed = replace(self._listed, page_count=self._listed.page_count + 1)
-                self._changed.wait_for(lambda: self._is_over or self._error or len(self._pages) < WINDOW_PAGES)
+                self._changed.wait_for(lambda: self._is_over or self._error or len(self._pages) < self._window_pages)
                 if self._is_over or self._error:
                     return
                 self._pages.append(kept)

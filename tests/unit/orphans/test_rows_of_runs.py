@@ -234,3 +234,50 @@ def test_row_46_a_rollback_ends_a_plan_that_another_run_finishes() -> None:
     assert second.outcome.deleted == 0
     scene.age(2 * DAY_MS)
     assert orphans & scene.listed() <= scene.remove(quarantine="1 d")
+
+
+@contextmanager
+def noted() -> Iterator[list[tuple[str, str]]]:
+    """Yield the requests of S3 as they are sent: the operation, and the key or prefix. Asking for the time is none."""
+    call = BaseClient._make_api_call  # type: ignore[attr-defined]
+    sent: list[tuple[str, str]] = []
+
+    def asked(client: Any, operation: str, words: dict[str, Any]) -> Any:
+        if "MaxKeys" not in words:
+            sent.append((operation, words.get("Key", words.get("Prefix", ""))))
+        return call(client, operation, words)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BaseClient, "_make_api_call", asked)
+        yield sent
+
+
+def test_the_table_is_listed_while_its_roots_are_read() -> None:
+    """Not before they are listed, which tells that it is a table and has roots."""
+    scene = S3Scene()
+    scene.table.commit("+A")
+    orphan = scene.orphan("b")
+    scene.age()
+    with noted() as sent:
+        assert scene.remove() == {orphan}
+    everything = sent.index(("ListObjectsV2", "db.db/t/"))
+    assert sent.index(("ListObjectsV2", "db.db/t/snapshot/")) < everything
+    assert everything < sent.index(("GetObject", "db.db/t/snapshot/snapshot-1"))
+
+
+def test_what_is_no_table_is_not_listed() -> None:
+    scene = S3Scene()
+    scene.put("data/x")
+    with noted() as sent:
+        assert scene.maintainer().run(NAME).status == "refused"
+    assert sent
+    assert ("ListObjectsV2", "db.db/t/") not in sent
+
+
+def test_a_table_without_roots_is_not_listed() -> None:
+    scene = S3Scene()
+    scene.table.commit("+A")
+    scene.drop("snapshot/snapshot-1")
+    with noted() as sent:
+        assert scene.maintainer().run(NAME).status == "refused"
+    assert ("ListObjectsV2", "db.db/t/") not in sent

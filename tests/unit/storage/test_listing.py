@@ -225,6 +225,20 @@ def test_pages_in_memory_are_bounded(parallel: int) -> None:
     pages.close()
 
 
+@pytest.mark.parametrize("window_pages", [1, 40])
+def test_pages_come_while_the_caller_does_something_else(window_pages: int) -> None:
+    """From the first page on, as many as may wait."""
+    store = PagedStore(many_writers(random.Random(1), 2000))
+    pages = list_all(store, "t/", parallel=2, window_pages=window_pages)
+    taken = len(next(pages))
+    for _ in range(500):
+        if store.requests > window_pages:
+            break
+        time.sleep(0.01)
+    assert window_pages < store.requests <= window_pages + 3
+    assert taken + len(keys_of(pages)) == 2000
+
+
 def test_one_thread_where_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store in memory or a folder is listed by the caller."""
     monkeypatch.setattr(listing, "ThreadPoolExecutor", None)
