@@ -106,7 +106,7 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
     report = run_operation(table, demand.operation, demand.arguments, execute=False)
     if report.status != "refused":
         runtime.telemetry.record(report)
-    plan_id = report.plan.header.plan_id if report.plan and report.plan.actions and not is_pass else None
+    plan_id = report.plan.header.plan_id if report.plan and not report.plan.is_empty and not is_pass else None
     # A whole pass also finishes what is begun, which a plan does not show.
     queued = demand.execute and (report.status != "refused" if is_pass else report.status == "planned")
     if queued and not is_pass and report.plan is not None and report.plan.header.needs_confirmation:

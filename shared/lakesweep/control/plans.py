@@ -1,48 +1,104 @@
 """Stored plans.
 
-`plans/<plan_id>/actions-<n>.ndjson.gz` are written first, `header.json` last: a plan without a header does not exist.
-A small plan has its actions in the header. A loaded plan is held against its content hash, every action against what
-may be touched at all (`check_action`), and their order against that of the phases (`order_problem`), so a damaged or
-forged plan deletes nothing.
+`plans/<plan_id>/actions-<name>.ndjson.gz` are written first, `header.json` last: a plan without a header does not
+exist, and a part that the header does not name belongs to no plan. A small plan has its actions in the header. A loaded
+plan is held against its content hash, every action against what may be touched at all (`check_action`), and their order
+against that of the phases (`order_problem`), so a damaged or forged plan deletes nothing.
 """
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import UnionType
 
 from lakesweep.control.area import ControlArea, from_json_bytes, table_key, to_json_bytes
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError, RefusedError
 from lakesweep.model.allowed import check_action
-from lakesweep.model.plan import PLAN_FORMAT_VERSION, Action, Delete, Plan, PlanHeader, Put, content_hash, order_problem
+from lakesweep.model.plan import (
+    PLAN_FORMAT_VERSION,
+    Action,
+    Delete,
+    Plan,
+    PlanHeader,
+    PlanPart,
+    Put,
+    content_hash,
+    order_problem,
+)
 
 PLAN_LIFETIME_MS = 24 * 3_600_000
 """How long a stored plan may wait for its execution."""
 UNSUPPORTED_PLAN = "unsupported_plan"
 """Code of a stored plan of another version, which another edition of this code can carry out."""
-_PART_ROWS = 20_000
+PART_ROWS = 20_000
+"""Actions in one document."""
+MAX_LOADED = 1_000_000
+"""A plan of more is not held in one process: some 600 MB."""
 _HEADER_ROWS = 500
 """So many actions fit into the header."""
+_PART_NAME = re.compile(r"actions-[A-Za-z0-9-]{1,100}\.ndjson\.gz")
 _PLAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def store_plan(area: ControlArea, plan: Plan) -> None:
-    """Write a plan, header last."""
+    """Write a plan, header last. Of one that has its actions in parts, the parts are there already."""
     folder = f"plans/{plan.header.plan_id}/"
-    header = dataclasses.asdict(plan.header)
-    rows = [_action_row(action) for action in plan.actions]
-    if len(rows) <= _HEADER_ROWS:
-        header["actions"] = rows
-    else:
-        for part, start in enumerate(range(0, len(rows), _PART_ROWS)):
-            area.put(f"{folder}actions-{part:05d}.ndjson.gz", pack(rows[start : start + _PART_ROWS]))
+    header = plan.header
+    rows: list[dict[str, object]] | None = None
+    if not header.parts and len(plan.actions) <= _HEADER_ROWS:
+        rows = [_action_row(action) for action in plan.actions]
+    elif not header.parts:
+        starts = range(0, len(plan.actions), PART_ROWS)
+        parts = (
+            store_part(area, header.plan_id, f"{number:05d}", plan.actions[start : start + PART_ROWS])
+            for number, start in enumerate(starts)
+        )
+        header = dataclasses.replace(header, parts=tuple(parts))
+    document = dataclasses.asdict(header)
+    if rows is not None:
+        document["actions"] = rows
     try:
-        area.put(f"{folder}header.json", to_json_bytes(header), if_absent=True)
+        area.put(f"{folder}header.json", to_json_bytes(document), if_absent=True)
     except PreconditionFailedError as error:
         raise RefusedError(
             f"{area.path(folder)}: a plan of this id exists; expected a new one", code="plan_exists"
         ) from error
+
+
+def store_part(area: ControlArea, plan_id: str, name: str, actions: Sequence[Action]) -> PlanPart:
+    """Write some actions of a plan whose header comes later, and return what the header has to say of them.
+
+    Args:
+        area: Of the table.
+        plan_id: Which plan.
+        name: Tells this part from all others that anybody ever writes for the plan.
+        actions: In the order of their phases, `PART_ROWS` at most.
+    """
+    file = f"actions-{name}.ndjson.gz"
+    area.put(f"plans/{plan_id}/{file}", pack(map(_action_row, actions)))
+    size_bytes = sum(action.size_bytes or 0 for action in actions if isinstance(action, Delete))
+    return PlanPart(file, len(actions), size_bytes, content_hash(actions))
+
+
+def load_part(area: ControlArea, header: PlanHeader, part: PlanPart) -> tuple[Action, ...]:
+    """Return the actions of one part of a stored plan, checked.
+
+    Raises:
+        FormatError: It is damaged or missing, or does not match what the header says.
+        RefusedError: An action that no plan may hold.
+    """
+    path = area.path(f"plans/{header.plan_id}/{part.name}")
+    try:
+        body = area.read(f"plans/{header.plan_id}/{part.name}")
+    except ObjectNotFoundError as error:
+        raise FormatError(f"{path}: expected a part of the plan, found nothing") from error
+    actions = tuple(_actions_of(list(unpack(body.data, path)), path))
+    if len(actions) != part.count or content_hash(actions) != part.hash:
+        raise FormatError(f"{path}: expected {part.count} actions that match the header's hash, found others")
+    for action in actions:
+        check_action(action)
+    return actions
 
 
 def load_header(area: ControlArea, plan_id: str) -> PlanHeader:
@@ -74,7 +130,8 @@ def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
             code=UNSUPPORTED_PLAN,
         )
     try:
-        header = PlanHeader(**{**document, "warnings": tuple(document.get("warnings", ()))})  # type: ignore[arg-type]
+        texts = {"warnings": tuple(document.get("warnings", ())), "parts": _parts_of(document.get("parts"))}  # type: ignore[arg-type]
+        header = PlanHeader(**{**document, **texts})  # type: ignore[arg-type]
     except TypeError as error:
         raise FormatError(f"{area.path(name)}: expected the fields of a plan header, found others") from error
     _check_header(header, area.path(name))
@@ -94,25 +151,25 @@ def load_plan(area: ControlArea, plan_id: str) -> Plan:
     """
     header, rows = _load(area, plan_id)
     path = area.path(f"plans/{plan_id}/")
-    actions = tuple(_stored_actions(area, header) if rows is None else _actions_of(rows, f"{path}header.json"))
+    if rows is None and header.action_count > MAX_LOADED:
+        raise RefusedError(
+            f"plan {plan_id} of table {header.table} has {header.action_count} actions; expected {MAX_LOADED} at most "
+            f"in one process: lakesweep execute TABLE {plan_id} --engine spark carries it out",
+            code="plan_too_large",
+        )
+    actions: tuple[Action, ...] = ()
+    if rows is not None:
+        actions = tuple(_actions_of(rows, f"{path}header.json"))
+        for action in actions:
+            check_action(action)
+    else:
+        actions = tuple(action for part in header.parts for action in load_part(area, header, part))
     if len(actions) != header.action_count or content_hash(actions) != header.content_hash:
         raise FormatError(f"{path}: expected {header.action_count} actions that match the header's hash, found others")
-    for action in actions:
-        check_action(action)
     problem = order_problem(actions)
     if problem is not None:
         raise FormatError(f"{path}: expected {problem}")
     return Plan(header, actions)
-
-
-def _stored_actions(area: ControlArea, header: PlanHeader) -> Iterator[Action]:
-    for part in range(-(-header.action_count // _PART_ROWS)):
-        name = f"plans/{header.plan_id}/actions-{part:05d}.ndjson.gz"
-        try:
-            body = area.read(name)
-        except ObjectNotFoundError as error:
-            raise FormatError(f"{area.path(name)}: expected a part of the plan, found nothing") from error
-        yield from _actions_of(list(unpack(body.data, area.path(name))), area.path(name))
 
 
 def plan_ids(area: ControlArea) -> list[str]:
@@ -125,10 +182,26 @@ def plan_ids(area: ControlArea) -> list[str]:
 _HEADER_TYPES: tuple[tuple[tuple[str, ...], type | UnionType], ...] = (
     (("plan_id", "operation", "table", "branch", "code_version", "content_hash"), str),
     (("created_ms", "expires_ms", "action_count"), int),
-    (("arguments", "policy", "roots_seen", "snapshots", "kept", "kept_bytes", "next_pass", "findings"), dict),
+    (
+        ("arguments", "policy", "roots_seen", "snapshots", "kept", "kept_bytes", "next_pass", "findings", "by_kind"),
+        dict,
+    ),
     (("needs_confirmation", "waits_for_consumers", "settled"), bool),
     (("end_id",), int | None),
 )
+
+
+def _parts_of(rows: object) -> tuple[PlanPart, ...]:
+    """Raise TypeError where `rows` are no parts."""
+    if rows is None:
+        return ()
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise TypeError("parts")
+    for row in rows:
+        numbers = type(row.get("count")) is int and type(row.get("bytes")) is int
+        if not numbers or not isinstance(row.get("hash"), str) or not _PART_NAME.fullmatch(str(row.get("name"))):
+            raise TypeError("parts")
+    return tuple(PlanPart(**row) for row in rows)
 
 
 def _check_header(header: PlanHeader, path: str) -> None:

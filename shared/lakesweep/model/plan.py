@@ -6,7 +6,7 @@ deletion can be explained afterwards.
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -82,6 +82,19 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanPart:
+    """Actions of a stored plan in a document of their own. All of one part are of one phase, or of several in order."""
+
+    name: str
+    """Of the document, in the plan's folder."""
+    count: int
+    bytes: int
+    """Of the objects that it deletes, as far as known."""
+    hash: str
+    """`content_hash` of its actions."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanHeader:
     """What a plan was made from, and for how long it holds."""
 
@@ -120,6 +133,10 @@ class PlanHeader:
     """What else a scan saw, as JSON; of the removal of orphan files only."""
     content_hash: str = ""
     action_count: int = 0
+    parts: tuple[PlanPart, ...] = ()
+    """Where the actions lie, in order, when they are too many for the header."""
+    by_kind: Mapping[str, int] = field(default_factory=dict)
+    """What goes, counted, of a plan whose actions were never in one place; else its actions tell."""
     format_version: int = PLAN_FORMAT_VERSION
 
 
@@ -129,6 +146,29 @@ class Plan:
 
     header: PlanHeader
     actions: tuple[Action, ...] = field(default=())
+    """All of them, or none of a plan that has them in its parts alone."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to do."""
+        return not self.actions and not self.header.action_count
+
+    @property
+    def is_apart(self) -> bool:
+        """Tell whether its actions are in its parts alone."""
+        return not self.actions and bool(self.header.parts)
+
+    @property
+    def delete_bytes(self) -> int:
+        """Return how large the objects are that go, as far as known."""
+        if self.is_apart:
+            return sum(part.bytes for part in self.header.parts)
+        return sum(delete.size_bytes or 0 for delete in self.deletes)
+
+    @property
+    def delete_kinds(self) -> Mapping[str, int]:
+        """Return how many objects of each kind go."""
+        return self.header.by_kind if self.is_apart else count_by_kind(self.deletes)
 
     @property
     def deletes(self) -> tuple[Delete, ...]:
@@ -136,24 +176,32 @@ class Plan:
         return tuple(action for action in self.actions if isinstance(action, Delete))
 
 
-def content_hash(actions: Sequence[Action]) -> str:
+def content_hash(actions: Iterable[Action]) -> str:
     """Return a hash of what `actions` would do, independent of their order."""
-    total = 0
-    for action in actions:
-        text = "\0".join(
-            (
-                type(action).__name__,
-                action.phase,
-                action.kind,
-                action.path,
-                action.body or "",
-                *((action.etag or "", action.owner or "") if isinstance(action, Delete) else ()),
-            )
+    return _as_hash(sum(map(_hash, actions)))
+
+
+def joined_hash(hashes: Iterable[str]) -> str:
+    """Return the `content_hash` of all the actions of which there are hashes in parts."""
+    return _as_hash(sum(int(each, 16) for each in hashes))
+
+
+def _hash(action: Action) -> int:
+    text = "\0".join(
+        (
+            type(action).__name__,
+            action.phase,
+            action.kind,
+            action.path,
+            action.body or "",
+            *((action.etag or "", action.owner or "") if isinstance(action, Delete) else ()),
         )
-        total = (total + int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), "big")) % (
-            1 << 256
-        )
-    return f"{total:064x}"
+    )
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), "big")
+
+
+def _as_hash(total: int) -> str:
+    return f"{total % (1 << 256):064x}"
 
 
 def order_problem(actions: Sequence[Action]) -> str | None:

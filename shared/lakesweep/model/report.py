@@ -10,7 +10,7 @@ from typing import Literal
 
 from lakesweep.errors import RefusedError
 from lakesweep.model.outcome import Outcome
-from lakesweep.model.plan import Delete, Plan, Restore, count_by_kind
+from lakesweep.model.plan import Delete, Plan, Restore
 
 Status = Literal["planned", "done", "nothing_to_do", "refused", "partial", "stale"]
 
@@ -77,16 +77,16 @@ class RunReport:
             "operation": self.operation,
             "table": self.table,
             "branch": self.branch,
-            "plan_id": plan.header.plan_id if plan and (plan.actions or self.restores) else None,
+            "plan_id": plan.header.plan_id if plan and (not plan.is_empty or self.restores) else None,
             "run_id": self.run_id,
             "executed": self.executed,
             "status": self.status,
             "refusal": {"code": self.refusal.code, "message": self.refusal.message} if self.refusal else None,
             "snapshots": dict(plan.header.snapshots) if plan else {"earliest": None, "latest": None, "expired": []},
             "delete": {
-                "count": len(deletes),
-                "bytes": sum(delete.size_bytes or 0 for delete in deletes),
-                "by_kind": count_by_kind(deletes),
+                "count": sum(len(each.deletes) or sum(each.delete_kinds.values()) for each in plans),
+                "bytes": sum(each.delete_bytes for each in plans),
+                "by_kind": dict(sorted(_total(each.delete_kinds for each in plans).items())),
             },
             "created": [
                 {"kind": action.kind, "path": action.path}

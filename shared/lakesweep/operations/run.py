@@ -53,7 +53,7 @@ def plan_only(table: Table, operation: str, planner: Planner) -> RunReport:
         plan = _plan(table, planner)
     except RefusedError as error:
         return refused(table, operation, error)
-    if not plan.actions:
+    if plan.is_empty:
         return _report(table, operation, "nothing_to_do", plan)
     if table.area is not None:
         store_plan(table.area, plan)
@@ -90,20 +90,25 @@ def plan_and_execute(
         plan = _plan(table, planner)
     except RefusedError as error:
         return refused(table, operation, error)
-    if not plan.actions:
+    if plan.is_empty:
         return finished or _report(table, operation, "nothing_to_do", plan)
     store_plan(area, plan)
     if plan.header.needs_confirmation:
         return refused(table, operation, _unconfirmed(plan), plan)
-    if max_actions is not None and len(plan.actions) > max_actions:
+    if max_actions is not None and plan.header.action_count > max_actions:
         keep(table)
         left = Refusal(
             TOO_MANY_ACTIONS,
-            f"table {table.ref}: plan {plan.header.plan_id} has {len(plan.actions)} actions; expected {max_actions} at "
-            f"most in this call; lakesweep execute TABLE {plan.header.plan_id} carries it out",
+            f"table {table.ref}: plan {plan.header.plan_id} has {plan.header.action_count} actions; expected "
+            f"{max_actions} at most in this call; lakesweep execute TABLE {plan.header.plan_id} carries it out",
         )
         return replace(_report(table, operation, "planned", plan), warnings=_finished_first(finished), refusal=left)
     begin = _Begin(grace_ms, lease=lease, run_id=plan.header.plan_id, has_just_planned=True)
+    if plan.is_apart:
+        try:
+            plan = load_plan(area, plan.header.plan_id)
+        except RefusedError as error:
+            return refused(table, operation, error, plan)
     report = _execute(table, plan, begin, _finished_first(finished))
     keep(table)
     return report
@@ -304,7 +309,7 @@ def _report(table: Table, operation: str, status: Status, plan: Plan) -> RunRepo
 def _unconfirmed(plan: Plan) -> RefusedError:
     header = plan.header
     if header.end_id is None:  # no snapshot goes: these are orphans
-        data = sum(delete.kind in DATA_KINDS for delete in plan.deletes)
+        data = sum(count for kind, count in plan.delete_kinds.items() if kind in DATA_KINDS)
         what = f"takes {data} data files, more than half of the table"
     else:
         data = sum(delete.phase == "data" for delete in plan.deletes)

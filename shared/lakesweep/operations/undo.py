@@ -372,6 +372,8 @@ def _report(
             "latest": undone.snapshots.get("latest"),
             "expired": [],
         },
+        action_count=len(planned.after),
+        parts=(),
     )
     message = executed.message if executed is not None else ""
     return RunReport(
