@@ -9,7 +9,7 @@ from lakesweep.errors import FormatError, RefusedError, StalePlanError
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.allowed import check_action, is_external
 from lakesweep.model.facts import Freed
-from lakesweep.model.plan import Action, Plan, PlanHeader, content_hash
+from lakesweep.model.plan import Action, Plan, PlanHeader, PlanPart, content_hash, joined_hash
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.context import Table
 from lakesweep.operations.identifiers import new_id
@@ -30,6 +30,16 @@ class Frame:
     """The rules in force."""
     snapshots: Mapping[str, object]
     """`earliest`, `latest` and `expired`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Actions that other processes checked and stored, part by part, before the plan has a header."""
+
+    plan_id: str
+    parts: tuple[PlanPart, ...]
+    """In the order of their phases."""
+    by_kind: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +69,9 @@ class Draft:
         settled: bool = False,
         next_pass: Mapping[str, int] | None = None,
         findings: Mapping[str, object] | None = None,
+        apart: Apart | None = None,
     ) -> Plan:
-        """Return the plan of `actions`; without any there is nothing to do.
+        """Return the plan of `actions`, or of those that are stored `apart`; without any there is nothing to do.
 
         Raises:
             RefusedError: An action that no plan may hold, so that nobody could finish it either.
@@ -68,7 +79,7 @@ class Draft:
         for action in actions:
             check_action(action)
         header = PlanHeader(
-            plan_id=new_id(self.now_ms),
+            plan_id=apart.plan_id if apart else new_id(self.now_ms),
             operation=self.operation,
             table=self.table.ref.location,
             branch=self.table.ref.branch,
@@ -88,8 +99,10 @@ class Draft:
             settled=settled and self.is_own_listing,
             next_pass=dict(next_pass or {}),
             findings=dict(findings or {}),
-            content_hash=content_hash(actions),
-            action_count=len(actions),
+            content_hash=joined_hash(part.hash for part in apart.parts) if apart else content_hash(actions),
+            action_count=sum(part.count for part in apart.parts) if apart else len(actions),
+            parts=apart.parts if apart else (),
+            by_kind=dict(sorted(apart.by_kind.items())) if apart else {},
         )
         return Plan(header, tuple(actions))
 

@@ -33,6 +33,14 @@ class Rules:
     """Tells of key, ETag and time whether an earlier run saw the same object as an orphan, long enough ago. `None`:
     that is not asked."""
 
+    def why_kept(self, modified_ms: int, found: FileClass) -> str | None:
+        """Return why an object stays to which no root refers. Of `None`, its owner may still say otherwise."""
+        if found.policy != "delete":
+            return "foreign" if found.kind == "foreign" else "reported" if found.policy == "report" else "document"
+        if modified_ms >= self.cutoff_ms:
+            return "too_young"
+        return "damaged_root" if self.damaged and found.kind != TEMP else None
+
 
 class Orphan(NamedTuple):
     """An object that nobody refers to."""
@@ -46,15 +54,9 @@ class Orphan(NamedTuple):
 
 
 @dataclass(slots=True)
-class Sorting:
-    """Objects of a table, sorted one after the other as listings show them."""
+class Totals:
+    """What was seen and what stays, counted. Those of several listings add up."""
 
-    rules: Rules
-    is_live: Callable[[str], bool]
-    """Tells whether some root refers to a file of this name."""
-    saw: Callable[[str], bool]
-    """The same of a file that is there."""
-    orphans: list[Orphan] = field(default_factory=list)
     kept: Counter[str] = field(default_factory=Counter)
     """Reason -> objects."""
     kept_bytes: Counter[str] = field(default_factory=Counter)
@@ -64,6 +66,45 @@ class Sorting:
     bytes: int = 0
     data_files: int = 0
     data_bytes: int = 0
+
+    def count(self, size_bytes: int, kind: str) -> None:
+        """Count an object that was seen."""
+        self.objects += 1
+        self.bytes += size_bytes
+        if kind in DATA_KINDS:
+            self.data_files += 1
+            self.data_bytes += size_bytes
+
+    def keep(self, key: str, size_bytes: int, why: str) -> None:
+        """Count an object that stays."""
+        self.kept[why] += 1
+        self.kept_bytes[why] += size_bytes
+        if why in _SHOWN and len(keys := self.shown.setdefault(why, [])) < SAMPLE:
+            keys.append(key)
+
+    def add(self, other: "Totals") -> None:
+        """Add what was counted elsewhere."""
+        self.kept.update(other.kept)
+        self.kept_bytes.update(other.kept_bytes)
+        for why, keys in other.shown.items():
+            self.shown[why] = sorted([*self.shown.get(why, ()), *keys])[:SAMPLE]
+        self.objects += other.objects
+        self.bytes += other.bytes
+        self.data_files += other.data_files
+        self.data_bytes += other.data_bytes
+
+
+@dataclass(slots=True)
+class Sorting:
+    """Objects of a table, sorted one after the other as listings show them."""
+
+    rules: Rules
+    is_live: Callable[[str], bool]
+    """Tells whether some root refers to a file of this name."""
+    saw: Callable[[str], bool]
+    """The same of a file that is there."""
+    orphans: list[Orphan] = field(default_factory=list)
+    totals: Totals = field(default_factory=Totals)
 
     def add(self, key: str, size_bytes: int, etag: str, modified_ms: int, found: FileClass) -> None:
         """Sort one object.
@@ -75,37 +116,20 @@ class Sorting:
             modified_ms: When it was written, by the store's clock.
             found: What it is.
         """
-        self.objects += 1
-        self.bytes += size_bytes
-        if found.kind in DATA_KINDS:
-            self.data_files += 1
-            self.data_bytes += size_bytes
+        self.totals.count(size_bytes, found.kind)
         if (why := self.why_kept(key, modified_ms, found)) is not None:
-            self.keep(key, size_bytes, why)
+            self.totals.keep(key, size_bytes, why)
         else:
             self.orphans.append(Orphan(key, found.kind, size_bytes, etag, modified_ms, found.owner))
-
-    def keep(self, key: str, size_bytes: int, why: str) -> None:
-        """Count an object that stays."""
-        self.kept[why] += 1
-        self.kept_bytes[why] += size_bytes
-        if why in _SHOWN and len(keys := self.shown.setdefault(why, [])) < SAMPLE:
-            keys.append(key)
 
     def why_kept(self, key: str, modified_ms: int, found: FileClass) -> str | None:
         """Return why an object that is there stays, `None` when it is an orphan."""
         # Whatever it looks like: a name that a root refers to stays, and counts as seen.
         if found.policy != "never" and self.saw(base_name(key)):
             return "live"
-        if found.policy != "delete":
-            return "foreign" if found.kind == "foreign" else "reported" if found.policy == "report" else "document"
-        if modified_ms >= self.rules.cutoff_ms:
-            return "too_young"
-        if self.rules.damaged and found.kind != TEMP:
-            return "damaged_root"
-        if found.owner is not None and self.is_live(found.owner):
-            return "live_owner"
-        return None
+        if (why := self.rules.why_kept(modified_ms, found)) is not None:
+            return why
+        return "live_owner" if found.owner is not None and self.is_live(found.owner) else None
 
     def spare(self, folders: Iterable[str]) -> None:
         """Keep what lies in folders that turned out to belong to another table."""
@@ -124,22 +148,26 @@ class Sorting:
     def _divide(self, stays: Callable[[Orphan], bool], why: str) -> None:
         for orphan in self.orphans:
             if stays(orphan):
-                self.keep(orphan.key, orphan.size_bytes, why)
+                self.totals.keep(orphan.key, orphan.size_bytes, why)
         self.orphans = [orphan for orphan in self.orphans if not stays(orphan)]
 
 
-def needs_confirmation(sorting: Sorting) -> bool:
-    """Tell whether more than half of the table's files or bytes would go, and more than a thousand."""
-    data = [orphan for orphan in sorting.orphans if orphan.kind in DATA_KINDS]
-    size_bytes = sum(orphan.size_bytes for orphan in data)
-    return len(data) > MANY_FILES and (2 * len(data) > sorting.data_files or 2 * size_bytes > sorting.data_bytes)
+def needs_confirmation(data_files: int, data_bytes: int, totals: Totals) -> bool:
+    """Tell whether more than half of the table's files or bytes would go, and more than a thousand.
+
+    Args:
+        data_files: Data and changelog files that would go.
+        data_bytes: Their bytes.
+        totals: What is there.
+    """
+    return data_files > MANY_FILES and (2 * data_files > totals.data_files or 2 * data_bytes > totals.data_bytes)
 
 
 def deletions(orphans: Iterable[Orphan], say_time: Callable[[int], str]) -> tuple[Delete, ...]:
     """Return what removes orphans, in the order of phases and keys. The ETag spares what is written again meanwhile."""
     found = [
         Delete(
-            phase=_PHASE_OF.get(orphan.kind, orphan.kind),
+            phase=phase_of(orphan.kind),
             kind=orphan.kind,
             path=orphan.key,
             size_bytes=orphan.size_bytes,
@@ -152,6 +180,11 @@ def deletions(orphans: Iterable[Orphan], say_time: Callable[[int], str]) -> tupl
     return tuple(sorted(found, key=lambda delete: (PHASES.index(delete.phase), delete.path)))
 
 
-def shown(sorting: Sorting) -> Mapping[str, object]:
+def phase_of(kind: str) -> str:
+    """Return the phase in which orphans of a kind go."""
+    return _PHASE_OF.get(kind, kind)
+
+
+def shown(totals: Totals) -> Mapping[str, object]:
     """Return the reasons that somebody may have to act on, with their first keys."""
-    return {why: {"count": sorting.kept[why], "first": keys} for why, keys in sorted(sorting.shown.items())}
+    return {why: {"count": totals.kept[why], "first": keys} for why, keys in sorted(totals.shown.items())}

@@ -15,7 +15,7 @@ from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import Body, Store, StoredObject
 from lakesweep.table.discover import sort_listing
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint, read_roots
-from lakesweep.table.live_set import LiveSet, Wholeness, add_roots
+from lakesweep.table.live_set import Decode, LiveSet, Wholeness, add_roots
 from lakesweep.table.metadata import MetadataReader
 
 MAX_ROUNDS = 12
@@ -38,6 +38,8 @@ class Capture:
     """The last one."""
     admit: Callable[[TableListing], None]
     """Called with the first listing; refuses what is no table."""
+    decode: Decode = MetadataReader.scan_manifests
+    """Reads manifests."""
     roots: dict[str, Root] = field(default_factory=dict)
     """Path -> each root that was captured, without its bytes. Some may be gone since; `listing` says which."""
 
@@ -64,7 +66,7 @@ class Capture:
         if not new:
             return True
         documents = read_roots(self.store, new)
-        add_roots(self.live, self.reader, documents.roots, listing, self._earliest)
+        add_roots(self.live, self.reader, documents.roots, listing, self._earliest, self.decode)
         self.roots |= {root.ref.path: replace(root, body=b"") for root in documents.roots}
         return False
 
@@ -94,20 +96,28 @@ class Capture:
         )
 
 
-def capture(store: Store, sleep: Callable[[float], None], admit: Callable[[TableListing], None]) -> Capture:
+def capture(
+    store: Store,
+    sleep: Callable[[float], None],
+    admit: Callable[[TableListing], None],
+    live: LiveSet | None = None,
+    decode: Decode = MetadataReader.scan_manifests,
+) -> Capture:
     """Capture all roots of a table. Roots that are damaged are waited for a while, since they may be going.
 
     Args:
         store: Of the table.
         sleep: Waits so many seconds.
         admit: Called with the first listing, before any root is read; refuses what is no table.
+        live: Takes the names; a new one, unless the caller has its own.
+        decode: Reads manifests.
 
     Raises:
         RefusedError: No roots, or one that cannot be understood.
         StalePlanError: The roots do not stand still.
         StorageError: A request failed.
     """
-    found = Capture(store, MetadataReader(store), sleep, LiveSet(), {}, TableListing({}), admit)
+    found = Capture(store, MetadataReader(store), sleep, live or LiveSet(), {}, TableListing({}), admit, decode)
     found.until_stable()
     for wait_s in DAMAGE_WAITS_S:
         if not found.live.damaged:

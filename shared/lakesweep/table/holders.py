@@ -56,6 +56,15 @@ class Mention(NamedTuple):
     needed_by: int
 
 
+class ManifestHolders(NamedTuple):
+    """The roots that hold a manifest, by what of them it is about; see `_Manifest`."""
+
+    named: int
+    state: int
+    changes: int
+    replay: int
+
+
 @dataclass(slots=True)
 class _Manifest:
     """A manifest, and what of it the roots want that name it."""
@@ -73,18 +82,22 @@ class _Manifest:
 class Holders:
     """What some roots of a table need and name."""
 
-    def __init__(self, reader: MetadataReader, roots: Iterable[Root]) -> None:
+    def __init__(
+        self, reader: MetadataReader, roots: Iterable[Root], among: Callable[[str], bool] | None = None
+    ) -> None:
         """Read the roots' lists.
 
         Args:
             reader: Where to read. What it has read already costs nothing.
             roots: Bit n of a set stands for the n-th of them.
+            among: Tells by name of a manifest whether to ask it; else all are.
 
         Raises:
             StorageError: A read failed. What is missing or damaged only adds nothing.
         """
         self.roots = tuple(roots)
         self._reader = reader
+        self._among = among
         self._named: dict[tuple[NamedKind, str], tuple[int, int]] = {}
         self._manifests: dict[str, _Manifest] = {}
         self._sets: dict[int, int] = {}
@@ -135,6 +148,11 @@ class Holders:
     def roots_in(self, roots: int) -> list[Root]:
         """Return the roots of a set."""
         return [root for number, root in enumerate(self.roots) if roots >> number & 1]
+
+    def manifests(self) -> Iterator[tuple[str, ManifestHolders]]:
+        """Yield every manifest with the roots that hold it."""
+        for name, each in self._manifests.items():
+            yield name, ManifestHolders(each.named, each.state, each.changes, each.replay)
 
     def named(self) -> Iterator[Named]:
         """Yield every list, manifest, index manifest and statistics file once."""
@@ -188,7 +206,7 @@ class Holders:
         def chosen(entries: Iterator[ManifestEntry]) -> list[ManifestEntry]:
             return [each for each in entries if each.is_add == is_add and (wanted is None or wanted(each))]
 
-        metas = [manifest.meta for manifest in self._manifests.values()]
+        metas = [each.meta for name, each in self._manifests.items() if self._among is None or self._among(name)]
         asked = [meta for meta in metas if (meta.added_count if is_add else meta.deleted_count)]
         for name, content in self._reader.scan_manifests(asked, chosen, again=not is_add):
             if not isinstance(content, Unreadable):

@@ -18,14 +18,20 @@ from typing import Literal
 from lakesweep.errors import RefusedError
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import base_name
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.table.holders import index_names, names_of
 from lakesweep.table.metadata import MetadataReader, Unreadable
-from lakesweep.table.paths import real_name
 from lakesweep.table.root_files import plausible_list
 
 Part = Literal["state", "index", "changelog"]
 """What of a root hangs on a list: its data files, its index files, its changelog files."""
+
+Decode = Callable[
+    [MetadataReader, Iterable[ManifestMeta], Callable[[Iterator[ManifestEntry]], None]],
+    Iterable[tuple[str, Unreadable | None]],
+]
+"""Decodes manifests and notes what their entries name, by the function that it is given or by other means; yields the
+name of each manifest, and why its content is unknown where it is."""
 
 EarliestOf = Callable[[BranchListing], int | None]
 """Returns what EARLIEST of a branch says, `None` when it says nothing."""
@@ -53,6 +59,12 @@ class LiveSet:
     tagged: set[tuple[str, int]] = field(default_factory=set)
     """Branch and id of each snapshot that some tag is of, or was."""
 
+    def note(self, names: Iterable[str]) -> None:
+        """Take names as referred to."""
+        names_here = self.names
+        for name in names:
+            names_here.setdefault(name_hash(name), False)
+
     def has(self, name: str) -> bool:
         """Tell whether some root refers to a file of this name."""
         return name_hash(name) in self.names
@@ -78,7 +90,12 @@ class LiveSet:
 
 
 def add_roots(
-    live: LiveSet, reader: MetadataReader, roots: Iterable[Root], listing: TableListing, earliest: EarliestOf
+    live: LiveSet,
+    reader: MetadataReader,
+    roots: Iterable[Root],
+    listing: TableListing,
+    earliest: EarliestOf,
+    decode: Decode = MetadataReader.scan_manifests,
 ) -> None:
     """Add all that some roots refer to.
 
@@ -88,6 +105,7 @@ def add_roots(
         roots: Not captured yet.
         listing: All roots there are, which says how whole each of them has to be.
         earliest: Asked only when something is missing.
+        decode: Reads manifests.
 
     Raises:
         RefusedError: A list or manifest is there and does not parse: what it refers to cannot be known.
@@ -95,7 +113,7 @@ def add_roots(
     """
     roots = tuple(roots)
     live.tagged |= {(root.ref.branch, root.snapshot.id) for root in roots if root.ref.kind == "tag"}
-    _Expansion(live, reader, Wholeness(listing, live.tagged, earliest)).add(roots)
+    _Expansion(live, reader, Wholeness(listing, live.tagged, earliest), decode).add(roots)
 
 
 class Wholeness:
@@ -140,10 +158,11 @@ def _contiguous(snapshots: Iterable[RootRef]) -> frozenset[int]:
 
 
 class _Expansion:
-    def __init__(self, live: LiveSet, reader: MetadataReader, wholeness: Wholeness) -> None:
+    def __init__(self, live: LiveSet, reader: MetadataReader, wholeness: Wholeness, decode: Decode) -> None:
         self._live = live
         self._reader = reader
         self._wholeness = wholeness
+        self._decode = decode
         self._owners: dict[str, list[tuple[Root, Part]]] = {}
         """Manifest -> the roots that name it, and what of them it is about."""
 
@@ -152,9 +171,10 @@ class _Expansion:
         metas: dict[str, ManifestMeta] = {}
         for root in roots:
             snapshot = root.snapshot
-            self._note(*(name for name in (snapshot.index_manifest, snapshot.statistics) if name is not None))
+            note = self._live.note
+            note(name for name in (snapshot.index_manifest, snapshot.statistics) if name is not None)
             for name, _, rows, part in _lists_of(root):
-                self._note(name)
+                note((name,))
                 content = plausible_list(name, lists[name], rows)
                 if isinstance(content, Unreadable):
                     self._hollow(root, part, content)
@@ -164,19 +184,14 @@ class _Expansion:
                     owners = self._owners.setdefault(meta.file_name, [])
                     owners.append(owner)
                     if metas.setdefault(meta.file_name, meta) is not meta or len(owners) == 1:
-                        self._note(meta.file_name, *meta.extra_files)
+                        note((meta.file_name, *meta.extra_files))
         self._manifests(metas)
         self._indexes(roots)
         self._live.captured.update({root.ref.path: root.ref.etag for root in roots})
 
-    def _note(self, *names: str) -> None:
-        names_here = self._live.names
-        for name in names:
-            names_here.setdefault(name_hash(name), False)
-
     def _manifests(self, metas: Mapping[str, ManifestMeta]) -> None:
         new = [meta for name, meta in metas.items() if name not in self._live.manifests]
-        for name, content in self._reader.scan_manifests(new, self._note_entries):
+        for name, content in self._decode(self._reader, new, self._note_entries):
             if isinstance(content, Unreadable):
                 for root, part in self._owners[name]:
                     self._hollow(root, part, content)
@@ -184,17 +199,12 @@ class _Expansion:
                 self._live.manifests.add(name)
 
     def _note_entries(self, entries: Iterator[ManifestEntry]) -> None:
-        note = self._note
+        note = self._live.note
         for entry in entries:
-            note(entry.file_name, *entry.extra_files)
-            if "$" in entry.file_name:
-                note(real_name(entry.file_name))
-            if entry.external_path is not None:
-                self._note_outside(entry.external_path)
-
-    def _note_outside(self, external_path: str) -> None:
-        name = base_name(external_path)
-        self._note(name, real_name(name))
+            if "$" in entry.file_name or entry.external_path is not None:
+                note(names_of(entry))
+            else:
+                note((entry.file_name, *entry.extra_files))  # the same in less time; there are many
 
     def _indexes(self, roots: Iterable[Root]) -> None:
         named = {root.snapshot.index_manifest: root for root in roots if root.snapshot.index_manifest is not None}
@@ -205,9 +215,7 @@ class _Expansion:
                         self._hollow(root, "index", content)
                 continue
             for entry in content:
-                self._note(entry.file_name)
-                if entry.external_path is not None:
-                    self._note_outside(entry.external_path)
+                self._live.note(index_names(entry))
 
     def _hollow(self, root: Root, part: Part, content: Unreadable) -> None:
         """Note that something a root names is not there.

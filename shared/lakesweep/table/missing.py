@@ -82,7 +82,13 @@ class Missing:
 
 
 def find_missing(
-    store: Store, found: Capture, stores: Callable[[], TableStores] | None = None, *, max_asked: int = MAX_ASKED
+    store: Store,
+    found: Capture,
+    stores: Callable[[], TableStores] | None = None,
+    *,
+    max_asked: int = MAX_ASKED,
+    unseen: frozenset[bytes] | None = None,
+    among: Callable[[str], bool] | None = None,
 ) -> Missing:
     """Find what readers of a table's roots need and would not find.
 
@@ -91,18 +97,20 @@ def find_missing(
         found: All roots, after everything below the table and its external roots was listed.
         stores: Makes what resolves paths outside the table; without it those are unknown.
         max_asked: How many files are asked for at most.
+        unseen: Hashes of names that no listing showed, where it is not `found.live` that knows.
+        among: Tells by name of a manifest whether it may name any of those; else all are asked.
 
     Raises:
         StorageError: Metadata could not be read.
         RefusedError: The roots cannot be listed any more.
     """
-    unseen = found.live.unseen()
+    unseen = found.live.unseen() if unseen is None else unseen
     if not unseen:
         return Missing()
     listing = found.listing
     wholeness = found.wholeness()
-    roots = list(_whole(store, listing, found.roots, wholeness))
-    search = _Search(store, found.reader, listing, roots, wholeness, max_asked)
+    roots = whole_roots(store, found)
+    search = _Search(store, found.reader, listing, roots, wholeness, max_asked, among)
     search.run(unseen)
     absent, unknown = _ask(store, search.candidates, stores)
     if not absent:
@@ -114,6 +122,15 @@ def find_missing(
         if holders:
             files.append(MissingFile(path, tuple(map(str, holders))))
     return Missing(tuple(files), unknown + search.beyond)
+
+
+def whole_roots(store: Store, found: Capture) -> list[Root]:
+    """Return the roots that should find all that they need; see `_whole`.
+
+    Raises:
+        StorageError: Metadata could not be read.
+    """
+    return list(_whole(store, found.listing, found.roots, found.wholeness()))
 
 
 def _whole(store: Store, listing: TableListing, captured: Mapping[str, Root], wholeness: Wholeness) -> Iterator[Root]:
@@ -159,6 +176,7 @@ class _Search:
     roots: list[Root]
     wholeness: Wholeness
     max_asked: int
+    among: Callable[[str], bool] | None = None
     candidates: dict[str, int] = field(default_factory=dict)
     """Path -> the roots that need it."""
     beyond: int = 0
@@ -169,7 +187,7 @@ class _Search:
     def holders(self) -> Holders:
         """Return what the roots hold."""
         if self._holders is None:
-            self._holders = Holders(self.reader, self.roots)
+            self._holders = Holders(self.reader, self.roots, self.among)
         return self._holders
 
     def run(self, unseen: frozenset[bytes]) -> None:

@@ -1,0 +1,281 @@
+"""What every scan for orphan files does alike, whichever engine reads the manifests and lists the table.
+
+The time is read first, and only what was written long before it may go. Then all roots are collected, until they stand
+still, with everything that they refer to. All that lies below the table is listed, before or after, and held against
+that. Which of the two comes first does not matter: what is written meanwhile is too young, and what loses its last root
+meanwhile was live when it was looked at, or is an orphan. A plan says what goes; it is carried out like any other, with
+a look at new roots before each batch.
+
+Source: Paimon `RemoveOrphanFilesProcedure`, `OrphanFilesClean`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StalePlanError, UsageError
+from lakesweep.format.schema import TableSchema
+from lakesweep.model.file_class import FileClasses
+from lakesweep.model.layout import layout_of
+from lakesweep.model.plan import Action, Plan
+from lakesweep.model.roots import BranchListing, TableListing
+from lakesweep.operations.context import Table
+from lakesweep.operations.draft import Apart, Draft, Frame
+from lakesweep.operations.times import say_time
+from lakesweep.plan.orphans import Totals, needs_confirmation, shown
+from lakesweep.table.capture import Capture
+from lakesweep.table.documents import read_all_schemas, read_schema
+from lakesweep.table.missing import Missing
+from lakesweep.table.outside import OutsideRoot, outside_roots
+from lakesweep.table.stores import TableStores, declared_roots
+
+OPERATION = "remove_orphan_files"
+DEFAULT_AGE_MS = 24 * 3_600_000
+"""The engine's default age, and the least without a reason."""
+PARALLELISM = 8
+MAX_PARALLELISM = 64
+Outside = tuple[dict[str, object], str]
+"""What is told of an external root, and a warning or nothing."""
+_SCHEMA_FILE = "/schema/schema-"
+_NESTED = re.compile(rf"(?P<folder>.+){_SCHEMA_FILE}[0-9]+", re.DOTALL)
+_TABLE = re.compile(r"(?:.+/)?schema/schema-[0-9]+", re.DOTALL)
+"""Shows outside that a table lies there."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanArguments:
+    """What a caller says."""
+
+    older_than_ms: int | None = None
+    """Only what was written before; else a day ago."""
+    no_writers: str | None = None
+    """Why what is younger than a day may go: a reason in words, which the plan keeps."""
+    quarantine_ms: int | None = None
+    """An orphan goes only if a scan so long ago saw it already."""
+    parallelism: int = PARALLELISM
+    """Listings at once."""
+    owned_external: tuple[str, ...] = ()
+    """External roots that hold files of this table alone; elsewhere nothing goes."""
+    inventory: str | None = None
+    """Where an S3 Inventory lies that is read instead of a listing."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return what the plan keeps of it."""
+        return {
+            "older_than_ms": self.older_than_ms,
+            "no_writers": self.no_writers,
+            "quarantine_ms": self.quarantine_ms,
+            "owned_external": list(self.owned_external),
+            **({"inventory": self.inventory} if self.inventory else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What a scan found."""
+
+    found: Capture
+    own: BranchListing
+    schema: TableSchema
+    now_ms: int
+    """Read before the first root was looked at."""
+    cutoff_ms: int
+    totals: Totals
+    outside: Sequence[Outside]
+    missing: Missing
+    data_files: int
+    """Data and changelog files that go."""
+    data_bytes: int
+
+
+def orphan_plan(
+    table: Table,
+    arguments: OrphanArguments,
+    scanned: Scanned,
+    actions: Sequence[Action] = (),
+    apart: Apart | None = None,
+) -> Plan:
+    """Return the plan of what a scan found."""
+    found, totals = scanned.found, scanned.totals
+    draft = Draft(table, OPERATION, found.listing, scanned.own, scanned.schema, scanned.now_ms)
+    snapshots = scanned.own.snapshots
+    frame = Frame(
+        arguments=arguments.to_json(),
+        policy={"older_than": say_time(scanned.cutoff_ms)},
+        snapshots={
+            "earliest": snapshots[0].id if snapshots else None,
+            "latest": snapshots[-1].id if snapshots else None,
+            "expired": [],
+        },
+    )
+    plan = draft.plan(
+        actions,
+        frame,
+        kept=dict(sorted(totals.kept.items())),
+        kept_bytes=dict(sorted(totals.kept_bytes.items())),
+        warnings=(
+            *_warnings(found, totals),
+            *(each for _, each in scanned.outside if each),
+            *scanned.missing.warnings(found.live.damaged.values()),
+        ),
+        needs_confirmation=needs_confirmation(scanned.data_files, scanned.data_bytes, totals),
+        findings={
+            **_findings(found, totals),
+            "external_roots": [facts for facts, _ in scanned.outside],
+            "missing": scanned.missing.to_json(),
+        },
+        apart=apart,
+    )
+    # All that these manifests name is live, so a look need not read them again.
+    table.memory.clear = plan.header.plan_id, frozenset(found.live.manifests)
+    return plan
+
+
+def own_branch(table: Table, listing: TableListing) -> tuple[BranchListing, TableSchema]:
+    """Return the branch that the call is about, and its schema.
+
+    Raises:
+        RefusedError: Not a table, or one of another type.
+        StalePlanError: A schema vanished.
+    """
+    own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
+    try:
+        return own, read_schema(table.store, own)
+    except ObjectNotFoundError as error:
+        raise StalePlanError(f"table {table.ref}: a schema vanished while the plan was made: {error}") from error
+
+
+def cutoff_of(table: Table, arguments: OrphanArguments, now_ms: int) -> int:
+    """Return the time before which something must have been written to go.
+
+    Raises:
+        UsageError: A parallelism that means nothing.
+        RefusedError: A time that is too young, or in the future.
+    """
+    if not 1 <= arguments.parallelism <= MAX_PARALLELISM:
+        raise UsageError(
+            f"parallelism: expected a number from 1 to {MAX_PARALLELISM}, found {arguments.parallelism}",
+            code="bad_argument",
+        )
+    cutoff_ms = now_ms - DEFAULT_AGE_MS if arguments.older_than_ms is None else arguments.older_than_ms
+    if cutoff_ms > now_ms:
+        raise RefusedError(
+            f"table {table.ref}: older_than is {say_time(cutoff_ms)}, {cutoff_ms - now_ms} ms in the future; expected "
+            "a time that has passed",
+            code="cutoff_in_future",
+        )
+    if cutoff_ms > now_ms - DEFAULT_AGE_MS and not (arguments.no_writers or "").strip():
+        raise RefusedError(
+            f"table {table.ref}: older_than is {say_time(cutoff_ms)}, less than 24 h ago; expected an older time, "
+            "since a writer may still commit what it wrote by then, or no_writers with the reason why there is none",
+            code="cutoff_too_young",
+        )
+    return cutoff_ms
+
+
+def places_of(
+    table: Table, listing: TableListing, arguments: OrphanArguments
+) -> tuple[FileClasses, tuple[OutsideRoot, ...]]:
+    """Return what objects of the table are, and the external roots to look at.
+
+    Raises:
+        RefusedError: An option that says so does not parse.
+        StalePlanError: A schema vanished.
+        UsageError: What is said to be owned means nothing.
+    """
+    schemas = schemas_of(table, listing)
+    try:
+        roots = outside_roots(table.ref.location, declared_roots(table.ref.location, schemas), arguments.owned_external)
+        return FileClasses(layout_of(schema for _, schema in schemas)), tuple(roots)
+    except FormatError as error:
+        raise RefusedError(f"table {table.ref}: {error}", code="bad_option") from error
+
+
+def schemas_of(table: Table, listing: TableListing) -> tuple[tuple[str, TableSchema], ...]:
+    """Return every schema of every branch.
+
+    Raises:
+        StalePlanError: One vanished.
+    """
+    try:
+        return tuple(read_all_schemas(table.store, listing))
+    except ObjectNotFoundError as error:  # its branch was dropped
+        raise StalePlanError(f"table {table.ref}: a schema vanished while the plan was made: {error}") from error
+
+
+def nested_folder(key: str) -> str | None:
+    """Return the folder of another table below this one, where a key shows that there is one."""
+    # The expression alone takes a microsecond.
+    match = _NESTED.fullmatch(key) if _SCHEMA_FILE in key else None
+    return match["folder"] if match and not key.startswith("branch/") else None
+
+
+def refuse_table(table: Table, location: str, key: str) -> None:
+    """Refuse an owned root outside in which a key shows that there is another table.
+
+    Raises:
+        RefusedError: It does.
+    """
+    if _TABLE.fullmatch(key):
+        raise RefusedError(
+            f"table {table.ref}: {location}/{key} is a schema of another table; expected that an owned root holds "
+            "files of this table alone",
+            code="owned_root_holds_tables",
+        )
+
+
+def told_of_outside(location: str, totals: Totals, others: int, others_bytes: int) -> Outside:
+    """Return what is told of an external root that is not this table's alone.
+
+    Args:
+        location: Of the root.
+        totals: What lies there.
+        others: Files there to which no root refers.
+        others_bytes: Their bytes.
+    """
+    facts: dict[str, object] = {
+        "location": location,
+        "owned": False,
+        "live": totals.kept["live"],
+        "not_referred_to": others,
+        "not_referred_to_bytes": others_bytes,
+        "other": totals.objects - totals.kept["live"] - others,
+    }
+    told = f"{others} objects below {location} stay: this table refers to none of them, another may; "
+    return facts, (told + "--owned-external says that the root is this table's alone") if others else ""
+
+
+def unlisted(location: str, problem: str) -> Outside:
+    """Return what is told of an external root that could not be listed, and is not this table's alone."""
+    facts: dict[str, object] = {"location": location, "owned": False, "problem": problem}
+    return facts, f"external root {location} could not be listed: {problem}"
+
+
+def stores_of(table: Table, found: Capture) -> TableStores:
+    """Return what resolves paths outside the table."""
+    store = table.store
+    return TableStores(store, declared_roots(store.location, read_all_schemas(store, found.listing)), table.open_store)
+
+
+def _warnings(found: Capture, totals: Totals) -> tuple[str, ...]:
+    damaged = [f"{path}: {problem}" for path, problem in sorted(found.live.damaged.items())]
+    warnings = []
+    if damaged:
+        warnings.append(
+            f"{len(damaged)} roots are not whole, so only temporary files may go; the first is {damaged[0]}"
+        )
+    for why, what in (("foreign", "unknown names"), ("nested_table", "another table below this one")):
+        if totals.kept[why]:
+            warnings.append(f"{totals.kept[why]} objects stay: {what}, such as {totals.shown[why][0]}")
+    return tuple(warnings)
+
+
+def _findings(found: Capture, totals: Totals) -> Mapping[str, object]:
+    return {
+        "listed": {"objects": totals.objects, "bytes": totals.bytes},
+        "roots": len(found.live.captured),
+        "manifests": len(found.live.manifests),
+        "damaged_roots": dict(sorted(found.live.damaged.items())),
+        "hollow_roots": dict(sorted(found.live.hollow.items())),
+        "kept": shown(totals),
+    }
