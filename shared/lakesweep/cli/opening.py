@@ -5,6 +5,7 @@ from pathlib import Path
 
 from lakesweep.cli.options import Place
 from lakesweep.cli.progress import Report
+from lakesweep.cli.spark import SparkOnDemand
 from lakesweep.control.area import ControlArea, check_apart
 from lakesweep.errors import UsageError
 from lakesweep.model.table_ref import TableRef
@@ -39,6 +40,7 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
         open_store=opened,
         counter=counter,
         progress=progress,
+        orphan_engine=SparkOnDemand(settings, place.scan_id),
         policy=policy_location(place),
     )
 

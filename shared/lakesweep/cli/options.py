@@ -83,6 +83,8 @@ class Place:
     as_json: bool = False
     policy: str | None = None
     all_branches: bool = False
+    scan_id: str | None = None
+    """Of a scan on Spark."""
 
 
 _PLACE: Mapping[str, inspect.Parameter] = {

@@ -1,5 +1,6 @@
 """`lakesweep remove-orphan-files`."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ EXAMPLES = (
     "lakesweep remove-orphan-files s3://lake/sales.db/orders --control s3://ops/lakesweep",
     "lakesweep remove-orphan-files s3://lake/sales.db --control s3://ops/lakesweep --execute",
     "lakesweep remove-orphan-files /data/orders --older-than 2026-01-31T00:00:00Z --execute",
+    "lakesweep remove-orphan-files s3://lake/sales.db/orders --engine spark --control s3://ops/lakesweep",
     "lakesweep remove-orphan-files s3://lake/sales.db/orders --quarantine '1 d' --control s3://ops/lakesweep --execute",
 )
 
@@ -47,8 +49,24 @@ def remove_orphan_files(
     parallelism: Annotated[
         str | None, typer.Option("--parallelism", metavar="N", help="Listings at once; else 8.")
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="ENGINE",
+            help="local: this process finds the files. spark: a Spark session does, that of spark-submit or one on "
+            "this machine. auto is local.",
+        ),
+    ] = None,
     mode: Annotated[
-        str | None, typer.Option("--mode", metavar="MODE", help="local: this process does it. There is no other yet.")
+        str | None,
+        typer.Option(
+            "--mode", metavar="MODE", help="As the engine's procedure says it: local, or distributed (spark)."
+        ),
+    ] = None,
+    scan_id: Annotated[
+        str | None,
+        typer.Option("--scan-id", metavar="ID", help="Of a scan on Spark: one that was interrupted goes on."),
     ] = None,
     execute: options.Execute = False,
 ) -> int:
@@ -60,7 +78,7 @@ def remove_orphan_files(
     from lakesweep.cli.operation import run_named
 
     return run_named(
-        place,
+        replace(place, scan_id=scan_id),
         "remove_orphan_files",
         {
             "older_than": older_than,
@@ -68,6 +86,7 @@ def remove_orphan_files(
             "no_writers": no_writers,
             "owned_external": owned_external,
             "parallelism": parallelism,
+            "engine": engine,
             "mode": mode,
         },
         None,

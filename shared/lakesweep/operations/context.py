@@ -3,12 +3,18 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from lakesweep.control.area import ControlArea, check_apart
 from lakesweep.model.table_ref import TableRef
 from lakesweep.storage.remembering import Memory
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
+
+if TYPE_CHECKING:
+    from lakesweep.model.plan import Plan
+    from lakesweep.model.report import RunReport
+    from lakesweep.operations.orphan_scan import OrphanArguments
 
 
 def _no_progress(done: int, total: int) -> None:
@@ -17,6 +23,16 @@ def _no_progress(done: int, total: int) -> None:
 
 def _no_limit(what: str) -> None:
     """Let it begin."""
+
+
+class OrphanEngine(Protocol):
+    """Another way to find orphan files than by this process alone. What it finds is the same."""
+
+    def plan(self, table: "Table", arguments: "OrphanArguments") -> "Plan":
+        """Plan the removal of a table's orphan files; see `plan_remove_orphan_files`."""
+
+    def finished(self, table: "Table", report: "RunReport") -> None:
+        """Take note of what the call ended with, once its plan is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +62,8 @@ class Table:
     Raises:
         OutOfTimeError: The caller's time is nearly over.
     """
+    orphan_engine: OrphanEngine | None = None
+    """What `engine` says beside `local`, where there is such an engine."""
     policy: str | None = None
     """Location of the fleet policy that governs unattended maintenance."""
 

@@ -210,7 +210,7 @@ def nested_folder(key: str) -> str | None:
     return match["folder"] if match and not key.startswith("branch/") else None
 
 
-def refuse_table(table: Table, location: str, key: str) -> None:
+def refuse_table(table: str, location: str, key: str) -> None:
     """Refuse an owned root outside in which a key shows that there is another table.
 
     Raises:
@@ -218,7 +218,7 @@ def refuse_table(table: Table, location: str, key: str) -> None:
     """
     if _TABLE.fullmatch(key):
         raise RefusedError(
-            f"table {table.ref}: {location}/{key} is a schema of another table; expected that an owned root holds "
+            f"table {table}: {location}/{key} is a schema of another table; expected that an owned root holds "
             "files of this table alone",
             code="owned_root_holds_tables",
         )

@@ -19,7 +19,7 @@ from lakesweep.operations import (
     remove_orphan_files,
     undo,
 )
-from lakesweep.operations.context import Table
+from lakesweep.operations.context import OrphanEngine, Table
 from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.retention_options import ExpireArguments
 from lakesweep.operations.run import plan_and_execute, plan_only, refused
@@ -64,6 +64,7 @@ class Call:
     no_writers: str | None = None
     parallelism: int | None = None
     mode: str | None = None
+    engine: str | None = None
     dry_run: bool = False
     owned_external: tuple[str, ...] = ()
     options: Mapping[str, str] | None = None
@@ -147,6 +148,7 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
         no_writers=_words(given, "no_writers"),
         parallelism=_count(given.get("parallelism"), "parallelism"),
         mode=_words(given, "mode"),
+        engine=_words(given, "engine"),
         dry_run=_flag(given.get("dry_run", False), "dry_run"),
         owned_external=_texts(given.get("owned_external", ()), "owned_external"),
         options=_options(given.get("options"), operation),
@@ -264,8 +266,6 @@ def _maintain(table: Table, call: Call, execute: bool) -> RunReport:
 
 
 def _remove_orphan_files(table: Table, call: Call, execute: bool) -> RunReport:
-    if call.mode not in (None, "local"):
-        raise UsageError(f"mode: expected local, found {call.mode!r}; no other is there yet", code="bad_argument")
     arguments = remove_orphan_files.OrphanArguments(
         older_than_ms=call.older_than_ms,
         no_writers=call.no_writers,
@@ -274,13 +274,36 @@ def _remove_orphan_files(table: Table, call: Call, execute: bool) -> RunReport:
         owned_external=call.owned_external,
     )
     name = remove_orphan_files.OPERATION
-    return _run(
-        table,
-        name,
-        lambda target: remove_orphan_files.plan_remove_orphan_files(target, arguments),
-        call,
-        execute and not call.dry_run,
-    )
+    engine = _orphan_engine(table, call)
+    plan = remove_orphan_files.plan_remove_orphan_files if engine is None else engine.plan
+    report = _run(table, name, lambda target: plan(target, arguments), call, execute and not call.dry_run)
+    if engine is not None:
+        engine.finished(table, report)
+    return report
+
+
+def _orphan_engine(table: Table, call: Call) -> OrphanEngine | None:
+    """Return what finds the orphan files; `None` is this process."""
+    if call.mode not in (None, *_MODES):
+        raise UsageError(f"mode: expected local or distributed, found {call.mode!r}", code="bad_argument")
+    if call.engine not in (None, *_ENGINES):
+        raise UsageError(f"engine: expected {', '.join(_ENGINES)}, found {call.engine!r}", code="bad_argument")
+    engine = _MODES.get(call.mode or "", call.engine) if call.engine in (None, "auto") else call.engine
+    if call.mode is not None and engine != _MODES[call.mode]:
+        raise UsageError(f"mode {call.mode} and engine {call.engine}: expected one of the two", code="bad_argument")
+    if engine != "spark":
+        return None
+    if table.orphan_engine is None:
+        raise UsageError(
+            "engine spark: this process has no Spark; expected the command line, or jobs/remove_orphan_files.py",
+            code="no_spark",
+        )
+    return table.orphan_engine
+
+
+_ENGINES = ("auto", "local", "spark")
+_MODES = {"local": "local", "distributed": "spark"}
+"""What the engine's procedure calls them."""
 
 
 def _undo(table: Table, call: Call, execute: bool) -> RunReport:
@@ -290,6 +313,9 @@ def _undo(table: Table, call: Call, execute: bool) -> RunReport:
 
 
 _LIMITS = frozenset({"retain_max", "retain_min", "older_than", "max_deletes", "grace"})
+_SCAN = frozenset(
+    {"older_than", "quarantine", "no_writers", "parallelism", "mode", "engine", "dry_run", "owned_external"}
+)
 _PASS = frozenset({"all_branches", "min_interval", "protect_commit_user", "options"})
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -306,7 +332,9 @@ OPERATIONS: Mapping[str, Operation] = {
         Operation(expire_consumers.RESET, frozenset({"consumer_id", "next_snapshot_id"}), _reset_consumer),
         Operation(
             remove_orphan_files.OPERATION,
-            frozenset({"older_than", "quarantine", "no_writers", "parallelism", "mode", "dry_run", "owned_external"}),
+            frozenset(
+                {"older_than", "quarantine", "no_writers", "parallelism", "mode", "engine", "dry_run", "owned_external"}
+            ),
             _remove_orphan_files,
         ),
         Operation(undo.OPERATION, frozenset({"run_id"}), _undo),

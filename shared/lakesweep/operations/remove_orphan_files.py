@@ -129,7 +129,7 @@ def _list_outside(table: Table, root: OutsideRoot, sorting: Sorting, classes: Fi
         for page in list_all(table.open_store(root.location), "", parallel=parallelism):
             for each in page:
                 if root.is_owned:
-                    refuse_table(table, root.location, each.key)
+                    refuse_table(str(table.ref), root.location, each.key)
                 _sort(apart, each, f"{root.location}/{each.key}", classify_outside(classes, each.key))
             if not root.is_owned:  # all files of other tables are among them, which are not ours to remember
                 others += len(apart.orphans)

@@ -1,0 +1,42 @@
+"""The engine of orphan scans that runs on Spark, for command lines that ask for it."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakesweep.errors import UsageError
+from lakesweep.model.plan import Plan
+from lakesweep.model.report import RunReport
+from lakesweep.operations.context import Table
+from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.storage.open import StoreSettings
+
+if TYPE_CHECKING:
+    from lakesweep.spark.scan import SparkScan
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOnDemand:
+    """Opens a session when a plan is asked for, and not before."""
+
+    settings: StoreSettings
+    scan_id: str | None = None
+
+    def plan(self, table: Table, arguments: OrphanArguments) -> Plan:
+        """Plan on Spark; see `SparkScan.plan`."""
+        return self._scan().plan(table, arguments)
+
+    def finished(self, table: Table, report: RunReport) -> None:
+        """Write down how the scan ended."""
+        self._scan().finished(table, report)
+
+    def _scan(self) -> "SparkScan":
+        from lakesweep.spark.session import open_session
+
+        session = open_session()
+        try:
+            from lakesweep.spark.scan import SparkScan
+        except ImportError as error:
+            raise UsageError(
+                f"engine spark: {error}; expected `pip install 'lakesweep[spark]'`", code="no_spark"
+            ) from error
+        return SparkScan(session, self.settings, self.scan_id)

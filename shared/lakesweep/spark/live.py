@@ -1,0 +1,146 @@
+"""The names that roots refer to, decoded from manifests by executors and kept in parts.
+
+A row is one name in one entry of one manifest. Rows repeat where manifests do; counting them together is the match's
+business, which needs each: whether a file that no listing showed is missing depends on which roots hold which entry.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakesweep.control.area import ControlArea
+from lakesweep.format.manifest import COMPACT, ManifestEntry
+from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.spark.parts import Columns, Part, as_bytes, part_of, part_row
+from lakesweep.spark.tasks import Access, Row, Task, count_requests, run_tasks
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.table.holders import names_of
+from lakesweep.table.live_set import LiveSet
+from lakesweep.table.metadata import MetadataReader, Unreadable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LIVE_SCHEMA = pa.schema([("name", pa.binary()), ("ident", pa.int64()), ("manifest", pa.int64()), ("flags", pa.int8())])
+ADDED, COMPACTED, BY_ROOT = 1, 2, 4
+"""Flags of a row: its entry adds the file; compaction wrote it; a root or list names it, not a manifest."""
+TASK_BYTES = 64 << 20
+"""Manifests of one task."""
+_LIVE = "live"
+_Names = tuple[list[bytes], list[int], list[int]]
+
+
+@dataclass(slots=True)
+class NamedLiveSet(LiveSet):
+    """What roots and lists refer to by name. The names in manifests are in parts."""
+
+    raw: set[str] = field(default_factory=set)
+
+    def note(self, names: Iterable[str]) -> None:
+        """Take names as referred to."""
+        self.raw.update(names)
+
+
+def number_of(name: str) -> int:
+    """Return the number that stands for a manifest, or for what a deletion must match; never 0."""
+    return int.from_bytes(blake2b(as_bytes(name), digest_size=8).digest(), "big", signed=True) or 1
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeManifests:
+    """Work: decode some manifests."""
+
+    folder: str
+
+    def __call__(self, task: Task, piece: Row) -> Iterator[Row]:
+        """Write the names of a piece's manifests, and answer with parts and with what could not be read."""
+        metas = [
+            ManifestMeta(name, size, added, deleted, 0, None, None, ())
+            for name, size, added, deleted in piece["manifests"]
+        ]
+        columns = Columns(task.area, self.folder, _LIVE, LIVE_SCHEMA)
+        reader = MetadataReader(task.store(task.access.table))
+        for name, content in reader.scan_manifests(metas, _names):
+            if isinstance(content, Unreadable):
+                yield {"manifest": name, "path": content.path, "problem": content.problem, "missing": content.missing}
+                continue
+            names, idents, flags = content
+            columns.extend((names, idents, [number_of(name)] * len(names), flags))
+            for part in columns.full():
+                yield part_row(part)
+        for part in columns.rest():
+            yield part_row(part)
+
+
+def _names(entries: Iterator[ManifestEntry]) -> _Names:
+    names: list[bytes] = []
+    idents: list[int] = []
+    flags: list[int] = []
+    for entry in entries:
+        ident = number_of(repr(entry.identity))
+        flag = (ADDED if entry.is_add else 0) | (COMPACTED if entry.file_source == COMPACT else 0)
+        for name in names_of(entry):
+            names.append(as_bytes(name))
+            idents.append(ident)
+            flags.append(flag)
+    return names, idents, flags
+
+
+@dataclass(slots=True)
+class SparkDecode:
+    """Decodes manifests on executors; see `lakesweep.table.live_set.Decode`."""
+
+    session: "SparkSession"
+    access: Access
+    folder: str
+    counter: RequestCounter
+    on_parts: Callable[[Sequence[str], Sequence[Part]], None]
+    """Called with the manifests that were read and the parts that hold their names, before anybody hears of them."""
+
+    def __call__(
+        self,
+        reader: MetadataReader,
+        metas: Iterable[ManifestMeta],
+        note: Callable[[Iterator[ManifestEntry]], None],
+    ) -> Iterator[tuple[str, Unreadable | None]]:
+        """Decode manifests. `note` is not called: their names are in parts."""
+        metas = list({meta.file_name: meta for meta in metas}.values())
+        parts: list[Part] = []
+        problems: dict[str, Unreadable] = {}
+        at_once = 2 * self.session.sparkContext.defaultParallelism
+        pieces = list(_pieces(metas, min(TASK_BYTES, sum(meta.file_size for meta in metas) // at_once)))
+        answers = run_tasks(self.session, self.access, DecodeManifests(self.folder), pieces)
+        for row in count_requests(self.counter, answers):
+            if "part" in row:
+                parts.append(part_of(row))
+            else:
+                problems[row["manifest"]] = Unreadable(row["path"], row["problem"], row["missing"])
+        self.on_parts([meta.file_name for meta in metas if meta.file_name not in problems], parts)
+        for meta in metas:
+            yield meta.file_name, problems.get(meta.file_name)
+
+
+def write_own_names(area: ControlArea, folder: str, live: NamedLiveSet) -> Iterator[Part]:
+    """Write what roots and lists refer to."""
+    columns = Columns(area, folder, _LIVE, LIVE_SCHEMA)
+    for name in sorted(live.raw):
+        columns.add(as_bytes(name), 0, 0, BY_ROOT)
+        yield from columns.full()
+    yield from columns.rest()
+
+
+def _pieces(metas: Iterable[ManifestMeta], piece_bytes: int) -> Iterator[Row]:
+    """Yield manifests in pieces of so many bytes."""
+    piece: list[list[object]] = []
+    size = 0
+    for meta in metas:
+        if piece and size + meta.file_size > piece_bytes:
+            yield {"manifests": piece}
+            piece, size = [], 0
+        piece.append([meta.file_name, meta.file_size, meta.added_count, meta.deleted_count])
+        size += meta.file_size
+    if piece:
+        yield {"manifests": piece}

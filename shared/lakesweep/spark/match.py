@@ -1,0 +1,327 @@
+"""The match: what is there against what is referred to, in one shuffle.
+
+Two numbers stand for a name, both computed by Spark in the JVM: equal names have equal numbers, so a file whose numbers
+no root has is referred to by none. Should two names ever share both numbers, a file stays that could go. Each partition
+comes sorted by these numbers, live names first, so that one pass over it tells of every group of equal names whether
+some root refers to it and whether some listing showed it. What is referred to stays. What is not is held against the
+same rules as in any other scan, and becomes a plan part. What was not shown and some root needs may be missing.
+
+Extra files stay with the file that they belong to. Those that no root refers to go through a second match, by the name
+of their owner; where there are none, that costs nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lakesweep.control.quarantine import Quarantine, read_quarantine
+from lakesweep.model.facts import DATA_KINDS
+from lakesweep.model.file_class import FileClass
+from lakesweep.plan.orphans import Orphan, Rules, Totals
+from lakesweep.spark.listing import LISTING_SCHEMA, Place
+from lakesweep.spark.live import ADDED, BY_ROOT, COMPACTED, LIVE_SCHEMA
+from lakesweep.spark.parts import Columns, Part, as_bytes, as_text, part_row, read_part
+from lakesweep.spark.plan_parts import PlanParts
+from lakesweep.spark.tasks import Access, Row, Stream, Task, run_stream
+from lakesweep.spark.totals import to_row
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+LIVE, LISTED = 0, 1
+ROWS_OF_TASK = 1_000_000
+BATCH_ROWS = "50000"
+MOST_UNSEEN = 1000
+"""So many unseen names a task tells of; of more, only how many."""
+
+
+class Holding(NamedTuple):
+    """Which roots hold a manifest, as sets of bits; see `lakesweep.table.holders`."""
+
+    state: int
+    changes: int
+    replay: int
+
+
+_NONE = Holding(0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a match goes by."""
+
+    cutoff_ms: int
+    damaged: bool
+    quarantine_before_ms: int | None
+    """What a scan that began so early saw as an orphan may go; `None`: anything may."""
+    nested: tuple[str, ...]
+    """Folders of other tables below this one."""
+    places: tuple[Place, ...]
+    plan_id: str
+    folder: str
+    by_owner: bool = False
+    """The rows are extra files that no root refers to, matched by the names of their owners."""
+
+
+def live_frame(
+    session: "SparkSession", access: Access, parts: Sequence[Part], *, with_names: bool = False
+) -> "DataFrame":
+    """Return the live rows of parts, with the numbers that stand for their names."""
+    names = _frame(session, access, parts, LIVE_SCHEMA, "name binary, ident long, manifest long, flags byte")
+    kept = ("name",) if with_names else ()
+    return names.select(*_numbers("name"), "ident", "manifest", "flags", *kept)
+
+
+def match(
+    session: "SparkSession",
+    access: Access,
+    live: Sequence[Part],
+    listed: Sequence[Part],
+    question: Question,
+    holdings: Mapping[int, Holding],
+) -> Iterator[Row]:
+    """Match, and yield the answers of all tasks."""
+    from pyspark.sql import functions as f
+
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", BATCH_ROWS)
+    columns = ", ".join(f"{each.name} {_SQL[each.type]}" for each in LISTING_SCHEMA)
+    objects = _frame(session, access, listed, LISTING_SCHEMA, columns)
+    key = "owner" if question.by_owner else "name"
+    objects = objects.select(*_numbers(key), f.lit(LISTED).cast("byte").alias("side"), *LISTING_SCHEMA.names)
+    side = f.lit(LIVE).cast("byte").alias("side")
+    names = live_frame(session, access, live).select("h1", "h2", side, "ident", "manifest", "flags")
+    rows = sum(part.rows for part in (*live, *listed))
+    partitions = max(session.sparkContext.defaultParallelism, -(-rows // ROWS_OF_TASK))
+    both = names.unionByName(objects, allowMissingColumns=True)
+    sorted_rows = both.repartition(partitions, "h1", "h2").sortWithinPartitions("h1", "h2", "side")
+    shared = session.sparkContext.broadcast(dict(holdings))
+    try:
+        yield from run_stream(sorted_rows, access, _stream(question, shared))
+    finally:
+        shared.unpersist()
+
+
+_SQL = {pa.int32(): "int", pa.binary(): "binary", pa.int64(): "long", pa.string(): "string", pa.int8(): "byte"}
+
+
+def _stream(question: Question, shared: Any) -> Stream:
+    def stream(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+        return Matcher(task, question, shared.value).rows(batches)
+
+    return stream
+
+
+def _numbers(column: str) -> "tuple[Column, Column]":
+    from pyspark.sql import functions as f
+
+    return f.xxhash64(f.col(column)).alias("h1"), f.xxhash64(f.lit(1), f.col(column)).alias("h2")
+
+
+def _frame(
+    session: "SparkSession", access: Access, parts: Sequence[Part], schema: pa.Schema, columns: str
+) -> "DataFrame":
+    """Return the rows of parts. A task that is repeated reads its parts again, and lists and decodes nothing."""
+    shared = session.sparkContext.broadcast(list(parts))
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        area = Task(access).area
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for rows in read_part(area, shared.value[number]).to_batches(max_chunksize=50_000):
+                    yield pa.RecordBatch.from_arrays(rows.columns, schema=schema)
+
+    count = max(1, len(parts))
+    return session.range(0, len(parts), 1, count).mapInArrow(read, columns)
+
+
+class Matcher:
+    """Goes through one partition."""
+
+    def __init__(self, task: Task, question: Question, holdings: Mapping[int, Holding]) -> None:
+        self._question = question
+        self._holdings = holdings
+        self._rules = Rules(question.cutoff_ms, question.damaged)
+        self._quarantine: Quarantine | None = None
+        if question.quarantine_before_ms is not None:
+            self._quarantine = read_quarantine(task.area)
+        self._nested = tuple(f"{folder}/" for folder in question.nested)
+        self._totals = [Totals() for _ in question.places]
+        self._others = [[0, 0] for _ in question.places]
+        self._going = [0, 0]
+        self._plan = PlanParts(task.area, question.plan_id)
+        self._owned = Columns(task.area, question.folder, "owned", LISTING_SCHEMA)
+        self._seen_orphans = Columns(task.area, question.folder, "orphans", ORPHAN_SCHEMA)
+        self._unseen = 0
+        self._open = _Group()
+
+    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+        """Take sorted batches and yield the answer."""
+        for batch in batches:
+            if batch.num_rows:
+                yield from self._batch(batch)
+        yield from self._close([self._open])
+        yield from self._parts(is_end=True)
+        yield {
+            "totals": [to_row(totals) for totals in self._totals],
+            "others": self._others,
+            "going": self._going,
+            "unseen": self._unseen,
+        }
+
+    def _batch(self, batch: pa.RecordBatch) -> Iterator[Row]:
+        h1, h2, side = (batch.column(name).to_numpy(zero_copy_only=False) for name in ("h1", "h2", "side"))
+        begins = np.empty(len(h1), dtype=bool)
+        begins[0] = (int(h1[0]), int(h2[0])) != self._open.key
+        begins[1:] = (h1[1:] != h1[:-1]) | (h2[1:] != h2[:-1])
+        if begins[0]:
+            yield from self._close([self._open])
+            self._open = _Group((int(h1[0]), int(h2[0])))
+        # Group 0 is the one that is open; it may have rows in earlier batches.
+        group = np.cumsum(begins) - int(begins[0])
+        count = int(group[-1]) + 1
+        is_listed = side == LISTED
+        has_live = np.bincount(group[~is_listed], minlength=count) > 0
+        has_listed = np.bincount(group[is_listed], minlength=count) > 0
+        has_live[0] |= self._open.has_live
+        has_listed[0] |= self._open.has_listed
+        listed = np.flatnonzero(is_listed)
+        known = has_live[group[listed]]
+        self._stay(batch, listed[known])
+        self._judge(batch, listed[~known])
+        yield from self._parts(is_end=False)
+        yield from self._unseen_groups(batch, group, is_listed, has_live, has_listed)
+
+    def _unseen_groups(
+        self, batch: pa.RecordBatch, group: Any, is_listed: Any, has_live: Any, has_listed: Any
+    ) -> Iterator[Row]:
+        """Tell of the groups that end in a batch and that no listing showed; keep the last, which may go on."""
+        h1, h2 = batch.column("h1"), batch.column("h2")
+        wanted = has_live & ~has_listed
+        wanted[-1] = not has_listed[-1]
+        rows = np.flatnonzero(~is_listed & wanted[group])
+        ended: dict[int, _Group] = {}
+        columns = [batch.column(name).take(pa.array(rows)).to_pylist() for name in ("ident", "manifest", "flags")]
+        for row, *values in zip(rows.tolist(), *columns, strict=True):
+            number = int(group[row])
+            if number == 0:
+                found = self._open
+            else:
+                found = ended.setdefault(number, _Group((h1[row].as_py(), h2[row].as_py())))
+            found.entries.append((values[0], values[1], values[2]))
+        last = len(has_live) - 1
+        if last == 0:
+            self._open.has_live, self._open.has_listed = bool(has_live[0]), bool(has_listed[0])
+            if self._open.has_listed:
+                self._open.entries.clear()
+            return
+        self._open.has_listed = bool(has_listed[0])
+        yield from self._close([self._open, *(each for number, each in ended.items() if number != last)])
+        self._open = ended.get(last) or _Group((h1[-1].as_py(), h2[-1].as_py()))
+        self._open.has_live, self._open.has_listed = bool(has_live[last]), bool(has_listed[last])
+
+    def _close(self, groups: Iterable["_Group"]) -> Iterator[Row]:
+        """Tell of names that some root needs and no listing showed."""
+        if self._question.by_owner:
+            return
+        for group in groups:
+            if group.key is None or group.has_listed or not group.entries or not self._is_needed(group.entries):
+                continue
+            self._unseen += 1
+            if self._unseen <= MOST_UNSEEN:
+                manifests = sorted({manifest for _, manifest, _ in group.entries})
+                yield {"missing": list(group.key), "manifests": manifests}
+
+    def _is_needed(self, entries: Sequence[tuple[int, int, int]]) -> bool:
+        """Tell whether some root needs a file, as `Holders.mentions` would."""
+        gone: dict[int, int] = defaultdict(int)
+        for ident, manifest, flags in entries:
+            if flags & BY_ROOT:
+                return True
+            if not flags & ADDED:
+                gone[ident] |= self._holdings.get(manifest, _NONE).state
+        for ident, manifest, flags in entries:
+            if flags & ADDED:
+                holding = self._holdings.get(manifest, _NONE)
+                needed = (holding.state & ~gone[ident]) | holding.changes
+                if needed or (not flags & COMPACTED and holding.replay):
+                    return True
+        return False
+
+    def _stay(self, batch: pa.RecordBatch, rows: Any) -> None:
+        """Count what some root refers to."""
+        if not len(rows):
+            return
+        places = batch.column("place").take(pa.array(rows)).to_numpy(zero_copy_only=False).astype(np.int64)
+        sizes = batch.column("size").take(pa.array(rows)).to_numpy(zero_copy_only=False).astype(np.int64)
+        why = "live_owner" if self._question.by_owner else "live"
+        for place, totals in enumerate(self._totals):
+            here = places == place
+            if here.any():
+                totals.kept[why] += int(here.sum())
+                totals.kept_bytes[why] += int(sizes[here].sum())
+
+    def _judge(self, batch: pa.RecordBatch, rows: Any) -> None:
+        """Hold what no root refers to against the rules."""
+        if not len(rows):
+            return
+        chosen = batch.select(LISTING_SCHEMA.names).take(pa.array(rows))
+        for row in zip(*(column.to_pylist() for column in chosen.columns), strict=True):
+            place, _, key, size_bytes, etag, modified_ms, kind, policy, owner = row
+            path = as_text(key)
+            totals = self._totals[place]
+            if not self._question.by_owner:
+                why = self._rules.why_kept(modified_ms, FileClass(kind, policy))
+                if why is not None:
+                    totals.keep(path, size_bytes, why)
+                    continue
+                if owner is not None:
+                    self._owned.add(*row)
+                    continue
+            orphan = Orphan(path, kind, size_bytes, etag, modified_ms, None if owner is None else as_text(owner))
+            self._go(self._question.places[place], place, orphan)
+
+    def _go(self, place: Place, number: int, orphan: Orphan) -> None:
+        totals = self._totals[number]
+        if not place.is_table and not place.is_owned:
+            self._others[number][0] += 1
+            self._others[number][1] += orphan.size_bytes
+            return
+        if self._nested and orphan.key.startswith(self._nested):
+            totals.keep(orphan.key, orphan.size_bytes, "nested_table")
+            return
+        before_ms = self._question.quarantine_before_ms
+        if self._quarantine is not None and before_ms is not None:
+            seen_ms = self._quarantine.first_seen_ms.get((orphan.key, orphan.etag, orphan.modified_ms))
+            self._seen_orphans.add(as_bytes(orphan.key), orphan.etag, orphan.modified_ms, seen_ms)
+            if seen_ms is None or seen_ms > before_ms:
+                totals.keep(orphan.key, orphan.size_bytes, "quarantine")
+                return
+        self._plan.add(orphan)
+        if orphan.kind in DATA_KINDS:
+            self._going[0] += 1
+            self._going[1] += orphan.size_bytes
+
+    def _parts(self, *, is_end: bool) -> Iterator[Row]:
+        for columns, word in ((self._owned, "owned"), (self._seen_orphans, "orphans")):
+            for part in columns.rest() if is_end else columns.full():
+                yield {word: part_row(part)}
+        yield from self._plan.rest() if is_end else self._plan.full()
+
+
+@dataclass(slots=True)
+class _Group:
+    """Rows of one name, as far as they have come."""
+
+    key: tuple[int, int] | None = None
+    has_live: bool = False
+    has_listed: bool = False
+    entries: list[tuple[int, int, int]] = field(default_factory=list)
+    """Manifest entries (what a deletion must match, manifest, flags); none once a listing showed the name."""
+
+
+ORPHAN_SCHEMA = pa.schema([("key", pa.binary()), ("etag", pa.string()), ("modified", pa.int64()), ("seen", pa.int64())])
+"""Orphans for the quarantine: what identifies each, and since when it is known."""

@@ -1,0 +1,111 @@
+"""Parts: files in the control location by which one stage hands rows to the next.
+
+Every attempt of every task writes parts of its own names, and the driver takes those that it is told of. What nobody
+told of, since its task died or ran twice, is never read. Parts are Parquet, read whole: `PART_ROWS` bounds them.
+"""
+
+import io
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakesweep.control.area import ControlArea
+from lakesweep.errors import FormatError, ObjectNotFoundError
+
+PART_ROWS = 100_000
+"""Some 20 MB in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part that was written."""
+
+    name: str
+    """Below the table's control documents."""
+    rows: int
+
+
+def write_part(area: ControlArea, folder: str, kind: str, rows: pa.Table) -> Part:
+    """Write rows under a name that nobody else ever takes."""
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, compression="zstd")
+    part = Part(f"{folder}{kind}-{uuid.uuid4().hex}.parquet", rows.num_rows)
+    area.put(part.name, buffer.getvalue(), if_absent=True)
+    return part
+
+
+def read_part(area: ControlArea, part: Part) -> pa.Table:
+    """Return the rows of a part.
+
+    Raises:
+        FormatError: It is gone, damaged, or has other rows than were written.
+    """
+    path = area.path(part.name)
+    try:
+        rows = pq.read_table(io.BytesIO(area.read(part.name).data))
+    except ObjectNotFoundError as error:
+        raise FormatError(f"{path}: expected a part of the scan, found nothing; begin another scan") from error
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"{path}: expected a part of the scan in Parquet: {error}") from error
+    if rows.num_rows != part.rows:
+        raise FormatError(f"{path}: expected {part.rows} rows, found {rows.num_rows}")
+    return rows
+
+
+class Columns:
+    """Rows that gather, column by column, until they make a part."""
+
+    def __init__(self, area: ControlArea, folder: str, kind: str, schema: pa.Schema) -> None:
+        self._area = area
+        self._folder = folder
+        self._kind = kind
+        self._schema = schema
+        self._columns: list[list[Any]] = [[] for _ in schema]
+
+    def add(self, *values: Any) -> None:
+        """Add a row."""
+        for column, value in zip(self._columns, values, strict=True):
+            column.append(value)
+
+    def extend(self, columns: Sequence[Iterable[Any]]) -> None:
+        """Add rows, given as columns."""
+        for column, values in zip(self._columns, columns, strict=True):
+            column.extend(values)
+
+    def full(self) -> Iterator[Part]:
+        """Write what has gathered, if it is enough for a part."""
+        if len(self._columns[0]) >= PART_ROWS:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Part]:
+        """Write what has gathered."""
+        while self._columns[0]:
+            head = [column[:PART_ROWS] for column in self._columns]
+            for column in self._columns:
+                del column[:PART_ROWS]
+            arrays = [pa.array(values, field.type) for values, field in zip(head, self._schema, strict=True)]
+            yield write_part(self._area, self._folder, self._kind, pa.Table.from_arrays(arrays, schema=self._schema))
+
+
+def part_row(part: Part) -> dict[str, Any]:
+    """Return a part as a row of an answer."""
+    return {"part": part.name, "rows": part.rows}
+
+
+def part_of(row: Mapping[str, Any]) -> Part:
+    """Return the part in a row."""
+    return Part(str(row["part"]), int(row["rows"]))
+
+
+def as_bytes(text: str) -> bytes:
+    """Return a name or key as parts hold it: any text has such bytes, and no two texts have the same."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def as_text(data: bytes) -> str:
+    """Return what `as_bytes` took."""
+    return data.decode("utf-8", "surrogatepass")

@@ -1,0 +1,69 @@
+"""Parts of a plan, written by the tasks that find what goes.
+
+Each holds actions of one phase. A task writes under names of its own and answers with what the header has to say of a
+part; the driver writes the header last, so parts of which it was not told belong to no plan.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.plans import PART_ROWS, store_part
+from lakesweep.model.allowed import check_action
+from lakesweep.model.plan import PHASES, PlanPart, count_by_kind
+from lakesweep.operations.draft import Apart
+from lakesweep.operations.times import say_time
+from lakesweep.plan.orphans import Orphan, deletions, phase_of
+
+Row = dict[str, Any]
+
+
+class PlanParts:
+    """Orphans that gather, phase by phase, until they make a part."""
+
+    def __init__(self, area: ControlArea, plan_id: str) -> None:
+        self._area = area
+        self._plan_id = plan_id
+        self._waiting: dict[str, list[Orphan]] = {}
+
+    def add(self, orphan: Orphan) -> None:
+        """Add an orphan that goes."""
+        self._waiting.setdefault(phase_of(orphan.kind), []).append(orphan)
+
+    def full(self) -> Iterator[Row]:
+        """Write the phases of which there is enough for a part.
+
+        Raises:
+            RefusedError: An action that no plan may hold.
+        """
+        for phase, orphans in self._waiting.items():
+            while len(orphans) >= PART_ROWS:
+                yield self._write(phase, orphans[:PART_ROWS])
+                del orphans[:PART_ROWS]
+
+    def rest(self) -> Iterator[Row]:
+        """Write all that waits; see `full`."""
+        yield from self.full()
+        for phase, orphans in self._waiting.items():
+            if orphans:
+                yield self._write(phase, orphans)
+        self._waiting.clear()
+
+    def _write(self, phase: str, orphans: Iterable[Orphan]) -> Row:
+        actions = deletions(orphans, say_time)
+        for action in actions:
+            check_action(action)
+        part = store_part(self._area, self._plan_id, f"{PHASES.index(phase):02d}-{uuid.uuid4().hex}", actions)
+        return {"plan": asdict(part), "phase": phase, "by_kind": count_by_kind(actions)}
+
+
+def apart_of(plan_id: str, rows: Iterable[Mapping[str, Any]]) -> Apart:
+    """Return what the header says of the parts that tasks answered with."""
+    found = sorted(rows, key=lambda row: (PHASES.index(row["phase"]), row["plan"]["name"]))
+    by_kind: dict[str, int] = {}
+    for row in found:
+        for kind, count in row["by_kind"].items():
+            by_kind[kind] = by_kind.get(kind, 0) + count
+    return Apart(plan_id, tuple(PlanPart(**row["plan"]) for row in found), by_kind)

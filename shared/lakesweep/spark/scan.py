@@ -1,0 +1,422 @@
+"""The scan for orphan files on Spark: its stages, and what of them is written down.
+
+The driver collects the roots and reads their lists; executors decode manifests, list, and match. After each stage the
+driver writes down which parts count, in a document of the scan: a scan of the same id goes on from there, after
+whatever ended it. The cutoff is that of the first attempt; roots are collected anew by each.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from lakesweep import __version__
+from lakesweep.control.area import to_json_bytes
+from lakesweep.control.ndjson import pack, unpack
+from lakesweep.control.plans import PLAN_LIFETIME_MS
+from lakesweep.control.quarantine import Quarantine, write_quarantine
+from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, UsageError
+from lakesweep.model.layout import Layout, layout_of
+from lakesweep.model.plan import Plan
+from lakesweep.model.report import RunReport
+from lakesweep.model.roots import TableListing
+from lakesweep.operations.context import Table
+from lakesweep.operations.identifiers import new_id
+from lakesweep.operations.orphan_scan import (
+    OrphanArguments,
+    Scanned,
+    cutoff_of,
+    orphan_plan,
+    own_branch,
+    places_of,
+    schemas_of,
+    stores_of,
+    told_of_outside,
+    unlisted,
+)
+from lakesweep.operations.run import require_area
+from lakesweep.operations.times import say_time
+from lakesweep.plan.orphans import Totals
+from lakesweep.spark.listing import Listed, Place, Shard, Sorter, list_places
+from lakesweep.spark.live import NamedLiveSet, SparkDecode, number_of, write_own_names
+from lakesweep.spark.match import Holding, Question, live_frame, match
+from lakesweep.spark.parts import Part, as_text, part_of, read_part
+from lakesweep.spark.plan_parts import apart_of
+from lakesweep.spark.tasks import Access, Row, check_workers, count_requests
+from lakesweep.spark.totals import to_row, totals_of
+from lakesweep.storage.open import StoreSettings
+from lakesweep.table.capture import Capture, capture
+from lakesweep.table.holders import Holders
+from lakesweep.table.live_set import name_hash
+from lakesweep.table.missing import MAX_ASKED, Missing, find_missing, whole_roots
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STATE_VERSION = 1
+_SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(slots=True)
+class SparkScan:
+    """An engine of orphan scans; see `lakesweep.operations.context.OrphanEngine`."""
+
+    session: "SparkSession"
+    settings: StoreSettings
+    scan_id: str | None = None
+    """Of an earlier attempt, or of one to come; a new one without it."""
+
+    def plan(self, table: Table, arguments: OrphanArguments) -> Plan:
+        """Plan the removal of a table's orphan files.
+
+        Raises:
+            UsageError: An argument that means nothing, or executors that cannot work.
+            RefusedError: As `plan_remove_orphan_files`; or the scan of this id is of other arguments or another
+                version.
+            StorageError: A request failed, of the driver or of an executor; nothing can be concluded.
+        """
+        area = require_area(table)
+        now_ms = table.store.now_ms()  # before the first root is looked at: everything rests on it
+        scan_id = self.scan_id or new_id(now_ms)
+        check_scan_id(scan_id)
+        access = Access(table.ref.location, area.store.location, self.settings)
+        cutoff_of(table, arguments, now_ms)
+        state = read_state(table, scan_id, arguments, now_ms)
+        check_workers(self.session, access)
+        return _Scan(self.session, table, arguments, access, state).plan()
+
+    def finished(self, table: Table, report: RunReport) -> None:
+        """Write down how the scan ended, for whoever waits for it."""
+        if self.scan_id is None or table.area is None:
+            return
+        header = report.plan.header if report.plan is not None and not report.plan.is_empty else None
+        refusal = report.refusal
+        document = {
+            "status": report.status,
+            "plan_id": header.plan_id if header else None,
+            "action_count": header.action_count if header else 0,
+            "needs_confirmation": header.needs_confirmation if header else False,
+            "refusal": {"code": refusal.code, "message": refusal.message} if refusal else None,
+        }
+        table.area.put(f"{folder_of(self.scan_id)}result.json", to_json_bytes(document))
+
+
+@dataclass(slots=True)
+class State:
+    """What attempts of one scan have come to."""
+
+    scan_id: str
+    now_ms: int
+    manifests: set[str] = field(default_factory=set)
+    live: list[Part] = field(default_factory=list)
+    listed: Listed | None = None
+    sorter: str = ""
+    """What the listing's classes were made from."""
+
+
+def folder_of(scan_id: str) -> str:
+    """Return the folder of a scan in the table's control documents."""
+    return f"scans/{scan_id}/"
+
+
+def check_scan_id(scan_id: str) -> None:
+    """Refuse what is no id.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if not _SCAN_ID.fullmatch(scan_id):
+        raise UsageError(
+            f"scan_id: expected letters, digits, dots, dashes and underscores, at most 100, found {scan_id[:200]!r}",
+            code="bad_argument",
+        )
+
+
+def read_state(table: Table, scan_id: str, arguments: OrphanArguments, now_ms: int) -> State:
+    """Return what earlier attempts of a scan have come to.
+
+    Raises:
+        RefusedError: They went by other arguments, or were of another version.
+        FormatError: What they wrote down is damaged.
+    """
+    area = require_area(table)
+    name = f"{folder_of(scan_id)}state.ndjson.gz"
+    try:
+        rows = list(unpack(area.read(name).data, area.path(name)))
+    except ObjectNotFoundError:
+        return State(scan_id, now_ms)
+    try:
+        head, *rest = rows
+        expected = _head(table, scan_id, arguments, int(str(head["now_ms"])))
+        if head != expected:
+            different = sorted(key for key in head.keys() | expected.keys() if head.get(key) != expected.get(key))
+            raise RefusedError(
+                f"table {table.ref}: scan {scan_id} was begun with another {different[0]}: expected "
+                f"{expected.get(different[0])!r}, found {head.get(different[0])!r}; begin another scan",
+                code="other_scan",
+            )
+        state = State(scan_id, int(str(head["now_ms"])))
+        if now_ms - state.now_ms > PLAN_LIFETIME_MS:
+            raise RefusedError(
+                f"table {table.ref}: scan {scan_id} was begun {say_time(state.now_ms)}, and its plan would be past its "
+                "expiry; begin another scan",
+                code="other_scan",
+            )
+        for row in rest:
+            _take(state, row)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{area.path(name)}: expected the state of a scan: {error!r}; begin another scan") from error
+    return state
+
+
+class _Scan:
+    def __init__(
+        self, session: "SparkSession", table: Table, arguments: OrphanArguments, access: Access, state: State
+    ) -> None:
+        self._session = session
+        self._table = table
+        self._arguments = arguments
+        self._access = access
+        self._state = state
+        self._area = require_area(table)
+        self._folder = folder_of(state.scan_id)
+
+    def plan(self) -> Plan:
+        table, arguments, state = self._table, self._arguments, self._state
+        cutoff_ms = cutoff_of(table, arguments, state.now_ms)
+        found, live_parts = self._capture()
+        own, schema = own_branch(table, found.listing)
+        _, roots = places_of(table, found.listing, arguments)
+        places = (
+            Place(table.ref.location, is_table=True, is_owned=True),
+            *(Place(root.location, is_table=False, is_owned=root.is_owned) for root in roots),
+        )
+        listed = self._list(found, places)
+        quarantine_ms = arguments.quarantine_ms
+        question = Question(
+            cutoff_ms,
+            bool(found.live.damaged),
+            None if quarantine_ms is None else state.now_ms - quarantine_ms,
+            tuple(sorted(listed.nested)),
+            places,
+            new_id(table.store.now_ms()),
+            self._folder,
+        )
+        matched = self._match(found, live_parts, listed, question)
+        if quarantine_ms is not None:
+            self._write_quarantine(matched.orphans)
+        missing = self._missing(found, live_parts, matched)
+        outside = [
+            unlisted(place.location, listed.problems[number])
+            if number in listed.problems
+            else ({"location": place.location, "owned": True}, "")
+            if place.is_owned
+            else told_of_outside(place.location, matched.totals[number], *matched.others[number])
+            for number, place in enumerate(places)
+            if not place.is_table
+        ]
+        scanned = Scanned(
+            found,
+            own,
+            schema,
+            state.now_ms,
+            cutoff_ms,
+            _joined(places, matched.totals),
+            outside,
+            missing,
+            *matched.going,
+        )
+        return orphan_plan(table, arguments, scanned, apart=apart_of(question.plan_id, matched.plan))
+
+    def _capture(self) -> tuple[Capture, list[Part]]:
+        table, state = self._table, self._state
+
+        def take(manifests: Sequence[str], parts: Sequence[Part]) -> None:
+            state.manifests.update(manifests)
+            state.live += parts
+            self._write_state()
+
+        live = NamedLiveSet(manifests=set(state.manifests))
+        decode = SparkDecode(self._session, self._access, self._folder, table.counter, take)
+        found = capture(table.store, table.sleep, lambda listing: _admit(table, listing), live, decode)
+        return found, [*state.live, *write_own_names(self._area, self._folder, live)]
+
+    def _list(self, found: Capture, places: tuple[Place, ...]) -> Listed:
+        table, state = self._table, self._state
+        layout = layout_of(schema for _, schema in schemas_of(table, found.listing))
+        sorter = Sorter(layout, places, self._folder)
+        basis = _basis(layout, places)
+        if state.listed is None or state.sorter != basis:  # a schema of a new kind: classes may be others
+            shards = [Shard(number) for number in range(len(places))]
+            state.listed = Listed(shards=shards, totals=[Totals() for _ in places])
+            state.sorter = basis
+
+        def on_round(listed: Listed) -> None:
+            self._write_state()
+            seen = sum(totals.objects for totals in listed.totals)
+            table.progress(seen, seen)
+
+        list_places(self._session, self._access, sorter, state.listed, table.counter, on_round)
+        return state.listed
+
+    def _match(self, found: Capture, live: Sequence[Part], listed: Listed, question: Question) -> "_Matched":
+        holders = Holders(found.reader, whole_roots(self._table.store, found))
+        holdings = {
+            number_of(name): Holding(each.state, each.changes, each.replay) for name, each in holders.manifests()
+        }
+        matched = _Matched([_copy(totals) for totals in listed.totals], [[0, 0] for _ in question.places])
+        answers = match(self._session, self._access, live, listed.parts, question, holdings)
+        matched.take(count_requests(self._table.counter, answers))
+        if matched.owned:
+            again = replace(question, by_owner=True)
+            answers = match(self._session, self._access, live, matched.owned, again, {})
+            matched.take(count_requests(self._table.counter, answers))
+        return matched
+
+    def _missing(self, found: Capture, live: Sequence[Part], matched: "_Matched") -> Missing:
+        if not matched.missing:
+            return Missing()
+        from pyspark.sql import functions as f
+
+        asked = sorted(matched.missing)[:MAX_ASKED]
+        beyond = matched.unseen - len(asked)
+        keys = self._session.createDataFrame(asked, "h1 long, h2 long")
+        frame = live_frame(self._session, self._access, live, with_names=True)
+        rows = frame.join(f.broadcast(keys), ["h1", "h2"]).select("name").distinct().collect()
+        unseen = frozenset(name_hash(as_text(bytes(row["name"]))) for row in rows)
+        numbers = {number for key in asked for number in matched.missing[key]}
+        missing = find_missing(
+            self._table.store,
+            found,
+            lambda: stores_of(self._table, found),
+            unseen=unseen,
+            among=lambda name: number_of(name) in numbers,
+        )
+        return replace(missing, unknown=missing.unknown + beyond)
+
+    def _write_quarantine(self, parts: Iterable[Part]) -> None:
+        known: dict[tuple[str, str, int], int] = {}
+        orphans = []
+        for part in parts:
+            for key, etag, modified_ms, seen_ms in zip(
+                *(column.to_pylist() for column in read_part(self._area, part).columns), strict=True
+            ):
+                orphan = (as_text(key), etag, modified_ms)
+                orphans.append(orphan)
+                if seen_ms is not None:
+                    known[orphan] = seen_ms
+        write_quarantine(self._area, Quarantine(known), orphans, self._state.now_ms)
+
+    def _write_state(self) -> None:
+        state = self._state
+        rows: list[dict[str, object]] = [_head(self._table, state.scan_id, self._arguments, state.now_ms)]
+        rows += [{"manifest": name} for name in sorted(state.manifests)]
+        rows += [{"live": asdict(part)} for part in state.live]
+        if state.listed is not None:
+            listed = state.listed
+            rows.append(
+                {
+                    "sorter": state.sorter,
+                    "totals": [to_row(totals) for totals in listed.totals],
+                    "nested": sorted(listed.nested),
+                    "problems": [[number, text] for number, text in sorted(listed.problems.items())],
+                    "rounds": listed.rounds,
+                }
+            )
+            rows += [{"listing": asdict(part)} for part in listed.parts]
+            rows += [{"shard": asdict(shard)} for shard in listed.shards]
+        self._area.put(f"{self._folder}state.ndjson.gz", pack(rows))
+
+
+@dataclass(slots=True)
+class _Matched:
+    """What the match found."""
+
+    totals: list[Totals]
+    others: list[list[int]]
+    plan: list[Row] = field(default_factory=list)
+    owned: list[Part] = field(default_factory=list)
+    orphans: list[Part] = field(default_factory=list)
+    missing: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    unseen: int = 0
+    going: list[int] = field(default_factory=lambda: [0, 0])
+
+    def take(self, rows: Iterable[Row]) -> None:
+        """Add answers."""
+        for row in rows:
+            if "plan" in row:
+                self.plan.append(row)
+            elif "owned" in row:
+                self.owned.append(part_of(row["owned"]))
+            elif "orphans" in row:
+                self.orphans.append(part_of(row["orphans"]))
+            elif "missing" in row:
+                self.missing[row["missing"][0], row["missing"][1]] = row["manifests"]
+            else:
+                for totals, others, found, more in zip(
+                    self.totals, self.others, row["totals"], row["others"], strict=True
+                ):
+                    totals.add(totals_of(found))
+                    others[:] = [one + other for one, other in zip(others, more, strict=True)]
+                self.going = [one + other for one, other in zip(self.going, row["going"], strict=True)]
+                self.unseen += row["unseen"]
+
+
+def _basis(layout: Layout, places: Sequence[Place]) -> str:
+    """Return a text that says what classes are made from; equal for equal ones, in any process."""
+    fields = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in asdict(layout).items()}
+    return json.dumps([fields, [asdict(place) for place in places]], sort_keys=True)
+
+
+def _admit(table: Table, listing: TableListing) -> None:
+    own_branch(table, listing)
+
+
+def _head(table: Table, scan_id: str, arguments: OrphanArguments, now_ms: int) -> dict[str, object]:
+    return {
+        "state_version": STATE_VERSION,
+        "code_version": __version__,
+        "table": table.ref.location,
+        "branch": table.ref.branch,
+        "scan_id": scan_id,
+        "now_ms": now_ms,
+        "arguments": arguments.to_json(),
+    }
+
+
+def _take(state: State, row: dict[str, Any]) -> None:
+    """Take one row of what was written down."""
+    if "manifest" in row:
+        state.manifests.add(str(row["manifest"]))
+    elif "live" in row:
+        state.live.append(Part(**row["live"]))
+    elif "sorter" in row:
+        state.sorter = row["sorter"]
+        state.listed = Listed(
+            totals=[totals_of(totals) for totals in row["totals"]],
+            nested=set(row["nested"]),
+            problems=dict(row["problems"]),
+            rounds=row["rounds"],
+        )
+    elif state.listed is not None and "listing" in row:
+        state.listed.parts.append(Part(**row["listing"]))
+    elif state.listed is not None and "shard" in row:
+        state.listed.shards.append(Shard(**row["shard"]))
+    else:
+        raise ValueError(sorted(row))
+
+
+def _copy(totals: Totals) -> Totals:
+    copy = Totals()
+    copy.add(totals)
+    return copy
+
+
+def _joined(places: Sequence[Place], totals: Sequence[Totals]) -> Totals:
+    """Return the totals of the table and of the roots that are its own."""
+    joined = Totals()
+    for place, each in zip(places, totals, strict=True):
+        if place.is_owned:
+            joined.add(each)
+    return joined

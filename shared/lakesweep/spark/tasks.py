@@ -1,0 +1,194 @@
+"""Tasks: pieces of work that Spark spreads over executors, and their answers.
+
+A piece and each row of an answer is a small JSON object. Files travel in parts, never in answers. An error that a task
+understands is an answer, too: it becomes the driver's error, and Spark does not repeat what would fail again.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+
+from lakesweep import __version__, errors
+from lakesweep.control.area import ControlArea
+from lakesweep.errors import MaintenanceError, UsageError
+from lakesweep.storage.open import DEFAULT_SETTINGS, StoreSettings, open_store
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Row = dict[str, Any]
+ROW_SCHEMA = "row string"
+_ROW = pa.schema([("row", pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How tasks reach what the driver works on."""
+
+    table: str
+    control: str
+    settings: StoreSettings = DEFAULT_SETTINGS
+    version: str = __version__
+    """Of the driver's package; every executor must have the same."""
+
+
+@dataclass(slots=True)
+class Task:
+    """What one task works with."""
+
+    access: Access
+    counter: RequestCounter = field(default_factory=RequestCounter)
+
+    def store(self, location: str) -> Store:
+        """Open a store whose requests count."""
+        return open_store(location, counter=self.counter, settings=self.access.settings)
+
+    @property
+    def area(self) -> ControlArea:
+        """Return the table's control documents."""
+        return ControlArea(self.store(self.access.control), self.access.table)
+
+
+Work = Callable[[Task, Row], Iterable[Row]]
+"""Carries out one piece. Whatever it is has to travel: a function or an object of a module."""
+Stream = Callable[[Task, Iterator[pa.RecordBatch]], Iterable[Row]]
+"""Goes through one partition."""
+
+
+def run_tasks(session: "SparkSession", access: Access, work: Work, pieces: Sequence[Row]) -> Iterator[Row]:
+    """Carry out pieces of work, one a task, and yield the rows of their answers.
+
+    Raises:
+        MaintenanceError: What a task raised.
+    """
+    if not pieces:
+        return
+    context = session.sparkContext
+    shared = context.broadcast([json.dumps(piece) for piece in pieces])
+
+    def answer(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                piece: Row = json.loads(shared.value[number])
+                yield from _answered(access, partial(_with_piece, work, piece))
+
+    try:
+        yield from collected(session.range(0, len(pieces), 1, len(pieces)).mapInArrow(answer, ROW_SCHEMA))
+    finally:
+        shared.unpersist()
+
+
+def run_stream(frame: "DataFrame", access: Access, stream: Stream) -> Iterator[Row]:
+    """Go through each partition of a frame, and yield the rows of the answers.
+
+    Raises:
+        MaintenanceError: What a task raised.
+    """
+
+    def answer(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from _answered(access, lambda task: stream(task, iter(batches)))
+
+    yield from collected(frame.mapInArrow(answer, ROW_SCHEMA))
+
+
+def collected(frame: "DataFrame") -> Iterator[Row]:
+    """Yield the answers of a frame of rows.
+
+    Raises:
+        MaintenanceError: What a task raised, or a sentence about what Spark did.
+    """
+    try:
+        rows = [json.loads(each["row"]) for each in frame.collect()]
+    except Exception as error:  # noqa: BLE001 - Spark's own differ between versions
+        _raise_of_spark(error)
+    for row in rows:
+        if "error" in row:
+            raise _error_of(row)
+    yield from rows
+
+
+def check_workers(session: "SparkSession", access: Access) -> None:
+    """Make sure that executors have this package in the driver's version, and what it needs.
+
+    Raises:
+        UsageError: They have not.
+    """
+    for _ in run_tasks(session, access, _probe, [{}] * session.sparkContext.defaultParallelism):
+        pass
+
+
+def count_requests(counter: RequestCounter, rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows that are no counts, and add those that are."""
+    for row in rows:
+        if "requests" in row:
+            for kind, count in row["requests"].items():
+                counter.add(kind, count)
+            counter.add_read_bytes(row["read_bytes"])
+            counter.add_deleted_keys(row["deleted_keys"])
+        else:
+            yield row
+
+
+def _with_piece(work: Work, piece: Row, task: Task) -> Iterable[Row]:
+    return work(task, piece)
+
+
+def _probe(task: Task, piece: Row) -> Iterator[Row]:
+    import fastavro
+
+    yield {"fastavro": fastavro.__version__, "pyarrow": pa.__version__}
+
+
+def _answered(access: Access, work: Callable[[Task], Iterable[Row]]) -> Iterator[pa.RecordBatch]:
+    task = Task(access)
+    try:
+        if access.version != __version__:
+            raise UsageError(
+                f"an executor has lakesweep {__version__}; expected {access.version}, as the driver has: both take it "
+                "from one archive",
+                code="version_mismatch",
+            )
+        for row in work(task):
+            yield _batch(row)
+    except MaintenanceError as error:
+        yield _batch({"error": type(error).__name__, "code": error.code, "message": str(error)})
+    counter = task.counter
+    yield _batch(
+        {"requests": counter.snapshot(), "read_bytes": counter.read_bytes, "deleted_keys": counter.deleted_keys}
+    )
+
+
+def _batch(row: Mapping[str, Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"row": [json.dumps(row)]}, schema=_ROW)
+
+
+def _error_of(row: Row) -> MaintenanceError:
+    kind = getattr(errors, str(row["error"]), MaintenanceError)
+    if not (isinstance(kind, type) and issubclass(kind, MaintenanceError)):
+        kind = MaintenanceError
+    error: MaintenanceError = kind(f"{row['message']} (in an executor)", code=str(row["code"]))
+    return error
+
+
+def _raise_of_spark(error: Exception) -> NoReturn:
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    missing = next((line for line in lines if line.startswith(("ModuleNotFoundError", "ImportError"))), None)
+    if missing is not None:
+        raise UsageError(
+            f"Spark's Python workers lack a package: {missing}; expected the driver's packages there, lakesweep and "
+            "pyarrow among them",
+            code="spark_workers",
+        ) from error
+    found = [line for line in lines if "Error" in line or "Exception" in line]
+    raise MaintenanceError(
+        f"Spark: {(found or lines or [type(error).__name__])[0][:500]}; nothing was changed, and the same scan id goes "
+        "on where it stopped",
+        code="spark_failed",
+    ) from error
