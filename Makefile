@@ -19,14 +19,19 @@ help: ## Show this list
 
 # --- the environment -------------------------------------------------------------------------------------------------
 
-# From the lock alone: every file is a wheel with a known hash, so nothing is built and nothing else is fetched. The lock is
-# complete, so pip resolves nothing (--no-deps); it would stumble over extras, which it cannot match with hashes.
-.venv/.locked: requirements/dev.txt
+# From the locks alone: every file of dev.txt is a wheel with a known hash, so nothing is built and nothing else is fetched.
+# The lock is complete, so pip resolves nothing (--no-deps); it would stumble over extras, which it cannot match with hashes.
+# pyspark, which PyPI has as a source distribution only, is the one exception: it has a lock of its own, and is packed by the
+# setuptools of dev.txt (--no-build-isolation), not by one fetched for it.
+WHEELS := --only-binary :all: --require-hashes --no-deps
+SOURCE := --only-binary :all: --no-binary pyspark --no-build-isolation --require-hashes --no-deps
+
+.venv/.locked: requirements/dev.txt requirements/spark.txt
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 to 3.13 found; install one (with its venv module) or set PYTHON=" >&2; exit 1; }
-	@echo "Installing the locked packages into .venv (about 1.1 GB on disk)"
+	@echo "Installing the locked packages into .venv (about 1.5 GB on disk)"
 	@$(PYTHON) -m venv --clear .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input \
-		--only-binary :all: --require-hashes --no-deps -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input $(WHEELS) -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input $(SOURCE) -r requirements/spark.txt
 	@touch $@
 
 .venv/.installed: .venv/.locked pyproject.toml
@@ -39,9 +44,12 @@ install: .venv/.installed ## Create .venv, or renew it when the lock changed
 
 .PHONY: lock
 lock: build/lock/bin/uv ## Resolve what is asked for into locks (UV_ARGS=--upgrade for newer versions)
-	build/lock/bin/uv pip compile pyproject.toml --extra dev --quiet --universal --python-version 3.11 \
-		--only-binary :all: --generate-hashes --no-emit-index-url --custom-compile-command "make lock" \
-		--output-file requirements/dev.txt $(UV_ARGS)
+	build/lock/bin/uv pip compile pyproject.toml --extra dev --constraint requirements/spark.in --quiet \
+		--universal --python-version 3.11 --only-binary :all: --no-binary pyspark --no-emit-package pyspark \
+		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" --output-file requirements/dev.txt $(UV_ARGS)
+	for spark in spark spark4; do build/lock/bin/uv pip compile requirements/$$spark.in --quiet --no-deps --universal \
+		--python-version 3.11 --no-binary pyspark --generate-hashes --no-emit-index-url \
+		--custom-compile-command "make lock" --output-file requirements/$$spark.txt $(UV_ARGS); done
 	build/lock/bin/uv pip compile layers/base/requirements.in --constraint requirements/dev.txt --quiet --universal \
 		--python-version 3.11 --only-binary :all: --generate-hashes --no-emit-index-url \
 		--custom-compile-command "make lock" --output-file layers/base/requirements.txt $(UV_ARGS)
@@ -160,6 +168,21 @@ build/versitygw: Makefile
 .PHONY: servers
 servers: install versitygw ## Run the storage tests against real S3 servers
 	@$(BIN)/python -m pytest tests/conformance tests/servers --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+# Spark 4.0 for the tests: it lies before the Spark of .venv on the path, and everything else comes from .venv.
+build/spark4/.installed: requirements/spark4.txt .venv/.locked
+	@echo "Installing Spark 4.0 into build/spark4 (about 490 MB on disk)"
+	@rm -rf build/spark4
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --target build/spark4 $(SOURCE) \
+		-r requirements/spark4.txt
+	@touch $@
+
+.PHONY: spark4-env
+spark4-env: install build/spark4/.installed ## Install Spark 4.0 beside the other one, for the tests
+
+.PHONY: spark4
+spark4: spark4-env ## Run the Spark tests on Spark 4.0 (make test runs them on 3.5, and some on 4.0)
+	@PYTHONPATH="$(CURDIR)/build/spark4" $(BIN)/python -m pytest tests/spark $(PYTEST_ARGS)
 
 .PHONY: differential
 differential: install jars ## Compare with the Java engine on COUNT random tables

