@@ -6,21 +6,26 @@ executors that can be lost) `submit` a job, which starts a Spark of its own and 
 Masters:
     `local[2]`: driver and two task threads in one JVM. A task is tried once.
     `local[2,4]`: the same, with up to four tries for each task.
-    `local-cluster[2,1,1024]`: two executors with one thread and 1 GiB each, in processes of their own. Only here can an
-        executor be lost, and only here does speculation start a second copy of a task: a local master has none.
+    `local-cluster[2,1,1024]`: two executors with one thread and 1 GiB each, in processes of their own, so that one of them
+        can be lost.
+    what `two_hosts` gives: the same, but on addresses of their own. Only here does speculation start a second copy of a
+        task: a local master has none, and a copy has to be on another host than the task.
 
 Executors import this module: nothing here may need pytest.
 """
 
+import contextlib
 import functools
 import os
 import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +40,6 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
-    "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
     "spark.ui.enabled": "false",
@@ -178,8 +182,7 @@ def submit(
     try:
         output, log = process.communicate(timeout=timeout_s)
     except BaseException:
-        # The JVM's children are in its group; Python workers leave when their JVM does.
-        os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
         process.communicate()
         raise
     return Finished(process.returncode, output, log)
@@ -204,6 +207,57 @@ def run_script(
     return submit(
         job, *arguments, scratch=scratch, master=master, changed=changed, variables=variables, timeout_s=timeout_s
     )
+
+
+@contextlib.contextmanager
+def two_hosts(scratch: Path) -> Iterator[str]:
+    """Run a cluster of two workers with one thread and 1 GiB each, on 127.0.0.2 and 127.0.0.3, and yield its master."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    master = f"spark://127.0.0.1:{port}"
+    processes = [_member(scratch, "master.Master", "127.0.0.1", f"--port={port}")]
+    try:
+        _wait_for(port, processes[0])
+        for host in ("127.0.0.2", "127.0.0.3"):
+            size = ("--cores=1", "--memory=1g", f"--work-dir={scratch / host}")
+            processes.append(_member(scratch, "worker.Worker", host, *size, master))
+        yield master
+    finally:
+        for process in processes:
+            _kill(process)
+            process.wait()
+
+
+def _member(scratch: Path, name: str, host: str, *arguments: str) -> "subprocess.Popen[bytes]":
+    own = scratch / host
+    own.mkdir(parents=True, exist_ok=True)
+    flags = [argument for given in (f"--host={host}", "--webui-port=0", *arguments) for argument in given.split("=", 1)]
+    with (own / "log").open("wb") as log:
+        return subprocess.Popen(
+            [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *flags],
+            env={**os.environ, **environment(own), "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _wait_for(port: int, process: "subprocess.Popen[bytes]", within_s: float = 60) -> None:
+    until = time.monotonic() + within_s
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        if process.poll() is not None or time.monotonic() > until:
+            raise RuntimeError(f"Spark's master: expected it to listen on {port}, exit code {process.poll()}")
+        time.sleep(0.1)
+
+
+def _kill(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:
+    """End a process with what it started. Python workers are no part of its group, and leave when their JVM does."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def executor_pid() -> int:
