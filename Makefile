@@ -247,6 +247,10 @@ bench-system: install ## Measure the running system: from a commit to its last d
 bench-orphans: install jars ## Measure the removal of orphan files beside the Java engine, and on a million objects
 	@$(BIN)/python -m benchmarks.orphans $(ARGS)
 
+.PHONY: bench-spark
+bench-spark: install jars ## Measure the scan for orphan files on Spark beside that of one process
+	@$(BIN)/python -m benchmarks.spark $(ARGS)
+
 .PHONY: clean
 clean: ## Remove everything that these commands made
 	rm -rf .venv build dist .aws-sam .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -6,8 +6,8 @@ executors that can be lost) `submit` a job, which starts a Spark of its own and 
 Masters:
     `local[2]`: driver and two task threads in one JVM. A task is tried once.
     `local[2,4]`: the same, with up to four tries for each task.
-    `local-cluster[2,1,1024]`: two executors with one thread and 1 GiB each, in processes of their own, so that one of them
-        can be lost.
+    `local-cluster[2,1,1024]`: two executors with one thread and 1 GiB each, in processes of their own, so that one can
+        be lost.
     what `two_hosts` gives: the same, but on addresses of their own. Only here does speculation start a second copy of a
         task: a local master has none, and a copy has to be on another host than the task.
 
