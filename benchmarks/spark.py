@@ -134,7 +134,7 @@ def measure(scan: Scan, words: Sequence[str], control: str, endpoint: str | None
         scan.loads.append(asked.quiet.wait())
         found = _on_spark(line, asked.memory)
         document = found["document"]
-        counted = document["delete"]["count"], document["delete"]["findings"]["missing"]["count"]
+        counted = document["delete"]["count"], document["findings"]["missing"]["count"]
         if counted != (scan.orphans, 0):
             raise SystemExit(f"{scan.name}: expected {scan.orphans} orphans and nothing missing, found {counted}")
         scan.are_plans_equal &= _plan_hash(words[0], place, endpoint, document["plan_id"]) == expected
