@@ -76,9 +76,11 @@ def _going(expired: Sequence[int]) -> str:
 
 def _deletes(document: Document) -> Iterator[str]:
     delete, actions = document["delete"], document["actions"]
-    if not actions:
+    if not delete["count"]:
         return
     yield _field("delete", f"{counted(delete['count'], 'object')}, {human_bytes(delete['bytes'])}{_unsized(actions)}")
+    if not actions:  # a plan that other processes wrote, too large to show
+        yield from (f"  {kind}: {count}" for kind, count in delete["by_kind"].items())
     for kind in dict.fromkeys(action["kind"] for action in actions):
         chosen = [action for action in actions if action["kind"] == kind]
         yield f"  {kind}: {len(chosen)}{_bytes_of(chosen)}"

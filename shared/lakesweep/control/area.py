@@ -49,11 +49,13 @@ class ControlArea:
     store: Store
     table: str
     """The table's normalised location."""
+    root: str = "tables"
+    """`tables` has what is kept; `scans` what a scan on Spark needs until it ends, and anybody may remove afterwards."""
 
     @property
     def prefix(self) -> str:
         """Return the folder of this table, with a closing slash."""
-        return f"tables/{table_key(self.table)}/"
+        return f"{self.root}/{table_key(self.table)}/"
 
     def read(self, name: str) -> Body:
         """Return one document."""

@@ -23,6 +23,8 @@ from lakesweep.operations.memory import keep
 from lakesweep.operations.shortcut import doubt
 from lakesweep.operations.table_environment import environment
 
+SHOWN_ACTIONS = 100_000
+"""A plan that other processes wrote is shown whole up to so many actions; of more, only their numbers."""
 PLAN_ATTEMPTS = 3
 """How often a table that changes while it is read is read again."""
 
@@ -58,6 +60,8 @@ def plan_only(table: Table, operation: str, planner: Planner) -> RunReport:
     if table.area is not None:
         store_plan(table.area, plan)
         keep(table)
+        if plan.is_apart and plan.header.action_count <= SHOWN_ACTIONS:
+            plan = load_plan(table.area, plan.header.plan_id)
     return _report(table, operation, "planned", plan)
 
 

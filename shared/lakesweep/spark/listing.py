@@ -104,7 +104,7 @@ class Sorter:
         """Take pages of one place, and answer with parts, totals and nested tables."""
         place = self.places[place_number]
         classes = FileClasses(self.layout)
-        columns = Columns(task.area, self.folder, _LISTING, LISTING_SCHEMA)
+        columns = Columns(task.scans, self.folder, _LISTING, LISTING_SCHEMA)
         totals = Totals()
         nested = set()
         for page in pages:

@@ -61,7 +61,7 @@ class DecodeManifests:
             ManifestMeta(name, size, added, deleted, 0, None, None, ())
             for name, size, added, deleted in piece["manifests"]
         ]
-        columns = Columns(task.area, self.folder, _LIVE, LIVE_SCHEMA)
+        columns = Columns(task.scans, self.folder, _LIVE, LIVE_SCHEMA)
         reader = MetadataReader(task.store(task.access.table))
         for name, content in reader.scan_manifests(metas, _names):
             if isinstance(content, Unreadable):

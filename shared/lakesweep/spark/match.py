@@ -128,7 +128,7 @@ def _frame(
     shared = session.sparkContext.broadcast(list(parts))
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        area = Task(access).area
+        area = Task(access).scans
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for rows in read_part(area, shared.value[number]).to_batches(max_chunksize=50_000):
@@ -153,8 +153,8 @@ class Matcher:
         self._others = [[0, 0] for _ in question.places]
         self._going = [0, 0]
         self._plan = PlanParts(task.area, question.plan_id)
-        self._owned = Columns(task.area, question.folder, "owned", LISTING_SCHEMA)
-        self._seen_orphans = Columns(task.area, question.folder, "orphans", ORPHAN_SCHEMA)
+        self._owned = Columns(task.scans, question.folder, "owned", LISTING_SCHEMA)
+        self._seen_orphans = Columns(task.scans, question.folder, "orphans", ORPHAN_SCHEMA)
         self._unseen = 0
         self._open = _Group()
 

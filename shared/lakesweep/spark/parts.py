@@ -25,7 +25,7 @@ class Part:
     """A part that was written."""
 
     name: str
-    """Below the table's control documents."""
+    """Below the scans of the table."""
     rows: int
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakesweep import __version__
-from lakesweep.control.area import to_json_bytes
+from lakesweep.control.area import ControlArea, to_json_bytes
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.control.plans import PLAN_LIFETIME_MS
 from lakesweep.control.quarantine import Quarantine, write_quarantine
@@ -43,7 +43,7 @@ from lakesweep.spark.live import NamedLiveSet, SparkDecode, number_of, write_own
 from lakesweep.spark.match import Holding, Question, live_frame, match
 from lakesweep.spark.parts import Part, as_text, part_of, read_part
 from lakesweep.spark.plan_parts import apart_of
-from lakesweep.spark.tasks import Access, Row, check_workers, count_requests
+from lakesweep.spark.tasks import SCANS, Access, Row, check_workers, count_requests
 from lakesweep.spark.totals import to_row, totals_of
 from lakesweep.storage.open import StoreSettings
 from lakesweep.table.capture import Capture, capture
@@ -99,7 +99,7 @@ class SparkScan:
             "needs_confirmation": header.needs_confirmation if header else False,
             "refusal": {"code": refusal.code, "message": refusal.message} if refusal else None,
         }
-        table.area.put(f"{folder_of(self.scan_id)}result.json", to_json_bytes(document))
+        scans_of(table.area).put(f"{folder_of(self.scan_id)}result.json", to_json_bytes(document))
 
 
 @dataclass(slots=True)
@@ -116,8 +116,13 @@ class State:
 
 
 def folder_of(scan_id: str) -> str:
-    """Return the folder of a scan in the table's control documents."""
-    return f"scans/{scan_id}/"
+    """Return the folder of a scan among those of its table."""
+    return f"{scan_id}/"
+
+
+def scans_of(area: ControlArea) -> ControlArea:
+    """Return where the scans of a table lie: apart from what is kept, so that a rule of the bucket can remove them."""
+    return replace(area, root=SCANS)
 
 
 def check_scan_id(scan_id: str) -> None:
@@ -140,7 +145,7 @@ def read_state(table: Table, scan_id: str, arguments: OrphanArguments, now_ms: i
         RefusedError: They went by other arguments, or were of another version.
         FormatError: What they wrote down is damaged.
     """
-    area = require_area(table)
+    area = scans_of(require_area(table))
     name = f"{folder_of(scan_id)}state.ndjson.gz"
     try:
         rows = list(unpack(area.read(name).data, area.path(name)))
@@ -180,6 +185,7 @@ class _Scan:
         self._access = access
         self._state = state
         self._area = require_area(table)
+        self._scans = scans_of(self._area)
         self._folder = folder_of(state.scan_id)
 
     def plan(self) -> Plan:
@@ -240,7 +246,7 @@ class _Scan:
         live = NamedLiveSet(manifests=set(state.manifests))
         decode = SparkDecode(self._session, self._access, self._folder, table.counter, take)
         found = capture(table.store, table.sleep, lambda listing: _admit(table, listing), live, decode)
-        return found, [*state.live, *write_own_names(self._area, self._folder, live)]
+        return found, [*state.live, *write_own_names(self._scans, self._folder, live)]
 
     def _list(self, found: Capture, places: tuple[Place, ...]) -> Listed:
         table, state = self._table, self._state
@@ -300,7 +306,7 @@ class _Scan:
         orphans = []
         for part in parts:
             for key, etag, modified_ms, seen_ms in zip(
-                *(column.to_pylist() for column in read_part(self._area, part).columns), strict=True
+                *(column.to_pylist() for column in read_part(self._scans, part).columns), strict=True
             ):
                 orphan = (as_text(key), etag, modified_ms)
                 orphans.append(orphan)
@@ -326,7 +332,7 @@ class _Scan:
             )
             rows += [{"listing": asdict(part)} for part in listed.parts]
             rows += [{"shard": asdict(shard)} for shard in listed.shards]
-        self._area.put(f"{self._folder}state.ndjson.gz", pack(rows))
+        self._scans.put(f"{self._folder}state.ndjson.gz", pack(rows))
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Row = dict[str, Any]
+SCANS = "scans"
 ROW_SCHEMA = "row string"
 _ROW = pa.schema([("row", pa.string())])
 
@@ -53,6 +54,11 @@ class Task:
     def area(self) -> ControlArea:
         """Return the table's control documents."""
         return ControlArea(self.store(self.access.control), self.access.table)
+
+    @property
+    def scans(self) -> ControlArea:
+        """Return where the parts of the table's scans lie."""
+        return ControlArea(self.store(self.access.control), self.access.table, SCANS)
 
 
 Work = Callable[[Task, Row], Iterable[Row]]
