@@ -55,6 +55,7 @@ class Scan:
     spark: str = ""
     session_s: list[float] = field(default_factory=list)
     walls: list[float] = field(default_factory=list)
+    cpus: list[float] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
     requests: dict[str, int] = field(default_factory=dict)
     jvm_kib: int = 0
@@ -78,6 +79,7 @@ class Scan:
             "spark": {
                 "version": self.spark,
                 "wall_s": summary(self.walls),
+                "cpu_s": summary(self.cpus),
                 "session_s": summary(self.session_s),
                 "load": self.loads,
                 "requests": self.requests,
@@ -100,6 +102,7 @@ class Scan:
             self.name,
             f"{self.objects:,}",
             seconds(summary(self.walls)),
+            f"{summary(self.cpus)['median']:.1f}",
             seconds(summary(self.session_s)),
             mib(self.jvm_kib),
             mib(self.driver_kib),
@@ -140,13 +143,15 @@ def measure(scan: Scan, words: Sequence[str], control: str, endpoint: str | None
         scan.are_plans_equal &= _plan_hash(words[0], place, endpoint, document["plan_id"]) == expected
         scan.spark = found["spark"]
         scan.walls.append(found["seconds"])
+        scan.cpus.append(found["cpu_s"])
         scan.session_s.append(found["session_s"])
         scan.requests = _made(document)
         scan.jvm_kib = max(scan.jvm_kib, found["jvm_kib"])
         scan.driver_kib = max(scan.driver_kib, found["driver_kib"])
         scan.worker_kib = max(scan.worker_kib, found["worker_kib"])
-        told = f"JVM {found['jvm_kib'] / 1024:.0f} MiB, Python {found['driver_kib'] / 1024:.0f} MiB, {scan.requests}"
-        print(f"  {scan.name}, Spark: {found['seconds']:.1f} s, {told}, load {scan.loads[-1]}", flush=True)
+        took = f"{found['seconds']:.1f} s, CPU {found['cpu_s']:.1f} s"
+        peaks = f"JVM {found['jvm_kib'] / 1024:.0f} MiB, Python {found['driver_kib'] / 1024:.0f} MiB"
+        print(f"  {scan.name}, Spark: {took}, {peaks}, {scan.requests}, load {scan.loads[-1]}", flush=True)
     return scan
 
 
@@ -238,16 +243,18 @@ def judge(table_on_disk: Scan | None, growing: Sequence[Scan]) -> list[Bar]:
 
 def page(scans: Sequence[Scan], memory: str, server: str) -> str:
     """Return what the page tells."""
-    head = ["", "objects", "wall s", "session s", "JVM MiB", "driver MiB", "worker MiB", "LIST", "requests"]
+    head = ["", "objects", "wall s", "CPU s", "session s", "JVM MiB", "driver MiB", "worker MiB", "LIST", "requests"]
     head += ["local: wall s", "local: MiB", "local: LIST", "plans", "load"]
     return "\n\n".join(
         [
             f"## {MASTER}, a heap of {memory}",
-            "Planning alone, with an empty control location, in a new session each time: its start is beside the wall "
-            "time and not in it, workers' starts are in it. The JVM is the driver's and holds both task threads; "
-            "*driver* is the Python that plans, *worker* the largest Python of a task. *Local* is `--engine local`, a "
-            "fresh process from start to end. Requests are those that each side counted, executors included; on disk "
-            f"they are calls of the file system. The S3 server is {server}, on the same two cores, without latency. "
+            "Planning alone, with an empty control location, in a new session each time: its start is beside "
+            "the wall time and not in it, workers' starts are in it. CPU is that of driver, JVM and workers "
+            "together. The JVM is the driver's and holds both task threads; *driver* is the Python that plans, "
+            "*worker* the largest Python of a task. *Local* is `--engine local`, a fresh process from start to "
+            "end. Requests are those that each side counted, executors included; on disk they are calls of the "
+            "file system. "
+            f"The S3 server is {server}, on the same two cores, without latency. "
             f"For o100k the engine's own Spark procedure took {ENGINE_S} s on a machine of this kind.",
             table(head, [scan.cells() for scan in scans]),
         ]

@@ -32,16 +32,17 @@ def main() -> None:
     begin = time.perf_counter()
     session = SparkSession.builder.master(master).config(map=dict(chosen)).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    ready = time.perf_counter()
+    ready, cpu_before = time.perf_counter(), _cpu_s(os.getpid())
     printed = io.StringIO()
     with Workers() as workers, contextlib.redirect_stdout(printed):
         exit_code = command([*arguments, "--json"])
-    done = time.perf_counter()
+    done, cpu_after = time.perf_counter(), _cpu_s(os.getpid())
     if exit_code != 0:
         raise SystemExit(f"lakesweep {' '.join(arguments)}: exit code {exit_code}\n{printed.getvalue()[:2000]}")
     figures = {
         "session_s": ready - begin,
         "seconds": done - ready,
+        "cpu_s": cpu_after - cpu_before,
         "driver_kib": _peak_kib(os.getpid()),
         "jvm_kib": max(_peak_kib(pid) for pid in _children(os.getpid()) if _name(pid) == "java"),
         "worker_kib": workers.peak_kib,
@@ -83,6 +84,15 @@ def _children(pid: int) -> list[int]:
             with contextlib.suppress(OSError):
                 found += map(int, (task / "children").read_text().split())
     return found
+
+
+def _cpu_s(pid: int) -> float:
+    """Return the processor time of a process and all that it started: driver, JVM, and workers, gone ones too."""
+    with contextlib.suppress(OSError):
+        # The second field is the program's name in parentheses, and may hold spaces.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") + sum(map(_cpu_s, _children(pid)))
+    return 0.0
 
 
 def _name(pid: int) -> str:
