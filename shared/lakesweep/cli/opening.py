@@ -10,6 +10,7 @@ from lakesweep.control.area import ControlArea, check_apart
 from lakesweep.errors import UsageError
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
+from lakesweep.operations.orphan_scan import check_scan_id
 from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
@@ -31,6 +32,8 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
     location = parse_location(_given(place.table, "TABLE"))
     control = control_location(place, location)
     table = str(location)
+    if place.scan_id is not None:
+        check_scan_id(place.scan_id)
     if control is not None:
         check_apart(control, table)
     return Table(

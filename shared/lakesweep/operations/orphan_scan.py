@@ -36,6 +36,7 @@ PARALLELISM = 8
 MAX_PARALLELISM = 64
 Outside = tuple[dict[str, object], str]
 """What is told of an external root, and a warning or nothing."""
+_SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SCHEMA_FILE = "/schema/schema-"
 _NESTED = re.compile(rf"(?P<folder>.+){_SCHEMA_FILE}[0-9]+", re.DOTALL)
 _TABLE = re.compile(r"(?:.+/)?schema/schema-[0-9]+", re.DOTALL)
@@ -201,6 +202,19 @@ def schemas_of(table: Table, listing: TableListing) -> tuple[tuple[str, TableSch
         return tuple(read_all_schemas(table.store, listing))
     except ObjectNotFoundError as error:  # its branch was dropped
         raise StalePlanError(f"table {table.ref}: a schema vanished while the plan was made: {error}") from error
+
+
+def check_scan_id(scan_id: str) -> None:
+    """Refuse what is no id.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if not _SCAN_ID.fullmatch(scan_id):
+        raise UsageError(
+            f"scan_id: expected letters, digits, dots, dashes and underscores, at most 100, found {scan_id[:200]!r}",
+            code="bad_argument",
+        )
 
 
 def nested_folder(key: str) -> str | None:

@@ -6,7 +6,6 @@ whatever ended it. The cutoff is that of the first attempt; roots are collected 
 """
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from lakesweep.control.area import ControlArea, to_json_bytes
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.control.plans import PLAN_LIFETIME_MS
 from lakesweep.control.quarantine import Quarantine, write_quarantine
-from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, UsageError
+from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 from lakesweep.model.layout import Layout, layout_of
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
@@ -26,6 +25,7 @@ from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.orphan_scan import (
     OrphanArguments,
     Scanned,
+    check_scan_id,
     cutoff_of,
     orphan_plan,
     own_branch,
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STATE_VERSION = 1
-_SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(slots=True)
@@ -123,19 +122,6 @@ def folder_of(scan_id: str) -> str:
 def scans_of(area: ControlArea) -> ControlArea:
     """Return where the scans of a table lie: apart from what is kept, so that a rule of the bucket can remove them."""
     return replace(area, root=SCANS)
-
-
-def check_scan_id(scan_id: str) -> None:
-    """Refuse what is no id.
-
-    Raises:
-        UsageError: It is none.
-    """
-    if not _SCAN_ID.fullmatch(scan_id):
-        raise UsageError(
-            f"scan_id: expected letters, digits, dots, dashes and underscores, at most 100, found {scan_id[:200]!r}",
-            code="bad_argument",
-        )
 
 
 def read_state(table: Table, scan_id: str, arguments: OrphanArguments, now_ms: int) -> State:
