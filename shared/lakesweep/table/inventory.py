@@ -11,9 +11,7 @@ Source: Amazon S3 User Guide, "Cataloging and analyzing your data with S3 Invent
 
 import hashlib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, UnsupportedFormatError, UsageError
@@ -27,7 +25,6 @@ from lakesweep.format.json_document import (
     require_str,
     wrong_type,
 )
-from lakesweep.model.roots import Root
 from lakesweep.storage.keys import is_key
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Store
@@ -48,7 +45,6 @@ VERSION_COLUMNS = frozenset({"versionid", *VERSION_NEEDED})
 """Any of them says that the inventory lists all versions, so a row may be one that is not there for readers."""
 _CONFIGURED_AS = {"key": "Key", "size": "Size", "lastmodifieddate": "LastModifiedDate", "etag": "ETag"}
 _PARQUET_COLUMN = re.compile(r"\b(?:required|optional)\s+\w+\s+(\w+)")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _DIGITS = re.compile(r"[0-9]{1,16}")
 
@@ -108,7 +104,7 @@ class Inventory:
         """Return what a plan tells of it."""
         return {
             "location": self.location,
-            "created": _time(self.created_ms),
+            "created_ms": self.created_ms,
             "format": self.file_format,
             "files": len(self.files),
             "bytes": sum(file.size_bytes for file in self.files),
@@ -176,26 +172,6 @@ def read_inventory(store: Store, key: str, bucket: str) -> Inventory:
         columns=_columns(require_str(document, "fileSchema", path), file_format, path),
         files=_files(document, path),
     )
-
-
-def refuse_too_old(table: str, inventory: Inventory, roots: Iterable[Root]) -> None:
-    """Refuse an inventory that was begun before the oldest root was committed: it lists nothing that the roots wrote.
-
-    Args:
-        table: For the message.
-        inventory: In place of a listing of that table.
-        roots: All that the table retains.
-
-    Raises:
-        RefusedError: It is older than all of them.
-    """
-    oldest = min(roots, key=lambda root: root.snapshot.time_ms, default=None)
-    if oldest is not None and inventory.created_ms < oldest.snapshot.time_ms:
-        raise RefusedError(
-            f"table {table}: expected an inventory that is younger than the oldest root, which is {oldest.ref} of "
-            f"{_time(oldest.snapshot.time_ms)}, found {inventory.location} of {_time(inventory.created_ms)}",
-            code="inventory_too_old",
-        )
 
 
 def column_name(name: str) -> str:
@@ -284,10 +260,3 @@ def _file(entry: object, path: str) -> InventoryFile:
     if not _MD5.fullmatch(md5):
         raise wrong_type(path, "MD5checksum", "32 hexadecimal digits", md5)
     return InventoryFile(key, size_bytes, md5)
-
-
-def _time(epoch_ms: int) -> str:
-    try:
-        return (_EPOCH + timedelta(milliseconds=epoch_ms)).isoformat(timespec="milliseconds")
-    except OverflowError:  # a root's time may be any number
-        return f"{epoch_ms} ms after the epoch"

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import io
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,8 +18,6 @@ from lakesweep.errors import (
     UnsupportedFormatError,
     UsageError,
 )
-from lakesweep.format.snapshot import parse_snapshot
-from lakesweep.model.roots import Root, RootRef
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from lakesweep.table.inventory import (
@@ -28,12 +25,10 @@ from lakesweep.table.inventory import (
     InventoryFile,
     place_of_inventory,
     read_inventory,
-    refuse_too_old,
 )
 from lakesweep.table.inventory_rows import MAX_LINE, list_inventory, rows_of
 from tests.support.inventories import (
     COLUMNS,
-    CREATED_MS,
     VERSION_COLUMNS,
     Row,
     csv_file,
@@ -326,44 +321,6 @@ def test_flipped_bits_in_parquet(position: int) -> None:
         read(data, "Parquet")
     except FormatError as error:
         assert error.code == "inventory_damaged"
-
-
-def root(time_ms: int, name: str = "7") -> Root:
-    """Return a root that was committed at a time."""
-    document = {
-        "version": 3,
-        "id": 7,
-        "schemaId": 0,
-        "baseManifestList": "manifest-list-a",
-        "deltaManifestList": "manifest-list-b",
-        "commitUser": "u",
-        "commitIdentifier": 1,
-        "commitKind": "APPEND",
-        "timeMillis": time_ms,
-        "totalRecordCount": 1,
-        "deltaRecordCount": 1,
-    }
-    path = f"snapshot/snapshot-{name}"
-    return Root(RootRef("main", "snapshot", name, path, "e", 1), parse_snapshot(json.dumps(document).encode(), path))
-
-
-def test_older_than_the_roots() -> None:
-    """An inventory that was begun before the oldest root was committed lists nothing of what the roots wrote."""
-    at, key = written()
-    inventory = read_inventory(at, key, BUCKET)
-    assert inventory.created_ms == CREATED_MS
-    refuse_too_old("s3://warehouse/db.db/t", inventory, [])
-    for times in ([CREATED_MS], [CREATED_MS + 5, CREATED_MS - 1], [-5], [0, 1 << 62]):
-        refuse_too_old("s3://warehouse/db.db/t", inventory, map(root, times))
-    message = refused(
-        lambda: refuse_too_old("s3://warehouse/db.db/t", inventory, [root(CREATED_MS + 5), root(CREATED_MS + 1)]),
-        RefusedError,
-        "inventory_too_old",
-    )
-    assert "s3://warehouse/db.db/t" in message and inventory.location in message and "snapshot 7" in message
-    refused(
-        lambda: refuse_too_old("s3://warehouse/db.db/t", inventory, [root(1 << 62)]), RefusedError, "inventory_too_old"
-    )
 
 
 def test_places() -> None:
