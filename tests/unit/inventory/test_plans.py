@@ -1,0 +1,125 @@
+"""Whole scans whose candidates come from an inventory: rows 32, 47 and 48 of the table of cases."""
+
+from collections.abc import Iterator
+from functools import reduce
+
+import pytest
+
+from lakesweep.model.plan import Delete
+from lakesweep.storage.listing import list_all
+from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.store import DeleteRequest, Page, Store
+from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.table.inventory import read_inventory
+from lakesweep.table.inventory_reach import Reach, reach_of, refuse_partial
+from lakesweep.table.inventory_rows import list_inventory
+from lakesweep.table.revalidation import revalidate
+from tests.support.inventories import Row, rows_of_store, rows_of_versions, write_inventory
+from tests.support.orphan_scene import OPERATION, S3Scene
+from tests.support.s3_server import moto_client, versioned_bucket
+
+FORMATS = ["CSV", "Parquet"]
+FOLDERS = ("dt=a%3Ab%2Fc%25/bucket-0/", "dt=a%253Ab%252Fc%2525/bucket-0/", "dt=a b+ü/bucket-0/")
+
+
+class FromInventory(WrappingStore):
+    """A table whose listing as a whole is that of an inventory, without what is not that object any more."""
+
+    def __init__(self, store: Store, pages: list[Page]) -> None:
+        super().__init__(store)
+        self.reads_wait = False  # so that `list_all` asks for one range
+        objects = [each for page in pages for each in page]
+        still = revalidate(store, objects)
+        self.pages = [tuple(each for each in objects if each.key in still)]
+
+    def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
+        if prefix or after or until is not None:
+            return super().list_range(prefix, after, until)
+        return iter(self.pages)
+
+
+def scene_of(bucket: str | None = None) -> S3Scene:
+    """Return a table with a live file and three orphans in folders whose names are not plain, all of them old."""
+    scene = S3Scene(bucket=bucket)
+    scene.table.commit("+A", partition=("a:b/c%",))
+    for number, folder in enumerate(FOLDERS):
+        scene.orphan(f"orphan {number}", folder=folder)
+    scene.age()
+    return scene
+
+
+def from_inventory(scene: S3Scene, rows: list[Row], file_format: str, *, versions: bool = False) -> FromInventory:
+    """Return the table as it is seen through an inventory."""
+    at = MemoryStore("memory://inventories")
+    created_ms = scene.store.now_ms()
+    key = write_inventory(at, scene.bucket, rows, file_format=file_format, versions=versions, created_ms=created_ms)
+    inventory = read_inventory(at, key, scene.bucket)
+    prefix = inventory.prefix(scene.store.location)
+    assert prefix is not None
+    return FromInventory(scene.store, list(list_inventory(inventory, at, prefix)))
+
+
+def deletes_of(scene: S3Scene, store: Store | None = None) -> dict[str, Delete]:
+    """Return what a scan plans to delete."""
+    report = scene.maintainer(store).run(OPERATION, execute=False)
+    assert report.plan is not None
+    return {delete.path: delete for delete in report.plan.deletes}
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_row_32_the_same_plan(file_format: str) -> None:
+    """Row 32: from a listing with URL encoding and from an inventory comes the same plan, action by action."""
+    scene = scene_of()
+    planned = deletes_of(scene)
+    assert {path[: path.rindex("/") + 1] for path in planned} == set(FOLDERS)
+    store = from_inventory(scene, rows_of_store(scene.store, "db.db/t/"), file_format)
+    assert deletes_of(scene, store) == planned
+    report = scene.maintainer(store).run(OPERATION)
+    assert report.status == "done"
+    assert scene.listed().isdisjoint(planned)
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_row_47_only_current_objects(file_format: str) -> None:
+    """Row 47: versions that are not current are no candidates, and what went can be taken back."""
+    scene = scene_of(versioned_bucket())
+    first, second, third = sorted(deletes_of(scene))
+    scene.store.put(first, b"a second version")
+    scene.age()
+    scene.store.delete([DeleteRequest(second)])
+    rows = rows_of_versions(moto_client(), scene.bucket)
+    assert sum(row.key.endswith((first, second)) for row in rows) == 4
+    store = from_inventory(scene, rows, file_format, versions=True)
+    assert set(deletes_of(scene, store)) == {first, third}
+    assert deletes_of(scene, store) == deletes_of(scene)
+    before = {each.key: each for page in list_all(scene.store) for each in page}
+    report = scene.maintainer(store).run(OPERATION)
+    assert report.run_id is not None
+    assert scene.listed().isdisjoint({first, third})
+    undone = scene.maintainer().run("undo", run_id=report.run_id)
+    assert undone.status == "done"
+    after = {each.key: each for page in list_all(scene.store) for each in page}
+    assert {key: after[key].etag for key in (first, third)} == {key: before[key].etag for key in (first, third)}
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_row_48_rewritten_since(file_format: str) -> None:
+    """Row 48: an object that was written again since stays, and so does one that is gone."""
+    scene = scene_of()
+    rows = rows_of_store(scene.store, "db.db/t/")
+    rewritten, gone, same = sorted(deletes_of(scene))
+    scene.store.put(rewritten, b"orphan")  # equal bytes, so an equal ETag
+    scene.store.delete([DeleteRequest(gone)])
+    assert set(deletes_of(scene, from_inventory(scene, rows, file_format))) == {same}
+
+
+def test_this_table_is_within_reach() -> None:
+    """The keys of a table begin in different ways, so that an inventory of all of it is seen to be whole."""
+    scene = scene_of()
+    at = MemoryStore("memory://inventories")
+    rows = rows_of_store(scene.store, "db.db/t/")
+    key = write_inventory(at, scene.bucket, rows, created_ms=scene.store.now_ms(), files=3)
+    inventory = read_inventory(at, key, scene.bucket)
+    reach = reduce(Reach.__add__, map(reach_of, list_inventory(inventory, at, "db.db/t/")))
+    assert reach.beginning == ""
+    refuse_partial("t", scene.store, inventory, reach)
