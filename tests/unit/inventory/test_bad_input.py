@@ -133,6 +133,15 @@ def test_data_files_are_what_the_manifest_says(file_format: str, change: bytes |
     assert file.key in refused(lambda: next(pages), FormatError, "inventory_damaged")
 
 
+def test_a_size_that_is_another() -> None:
+    """A manifest whose size and MD5 contradict each other."""
+    data = csv_of(LINE)
+    inventory, file = of_bytes(data)
+    for size in (len(data) - 1, len(data) + 1):
+        pages = rows_of(data, inventory, replace(file, size_bytes=size), "")
+        assert f"expected {size} bytes" in refused(lambda pages=pages: next(pages), FormatError, "inventory_damaged")
+
+
 def test_orc_and_unknown_formats() -> None:
     """What is not read here is refused, with what to configure."""
     for stated in ("ORC", "csv", "", "Iceberg"):

@@ -150,6 +150,14 @@ def test_siblings_behind_the_last_letter_of_ascii() -> None:
     assert len(store.requests) == 5
 
 
+def test_no_page_is_listed_twice() -> None:
+    """A request never begins before the last key that was shown, however near the next candidate is."""
+    keys = [f"m-1~ü{number:04d}" for number in range(45)] + ["m-2"]
+    store = PagedStore(keys)
+    assert revalidate(store, [listed(keys[0]), listed("m-2")]) == {keys[0], "m-2"}
+    assert len(store.requests) == 5
+
+
 def test_pages_of_directory_markers() -> None:
     """A page may show nothing and yet not be the last."""
     keys = [f"a/{number:04d}/" for number in range(35)] + ["a/9", "b"]
