@@ -64,6 +64,14 @@ def remove_orphan_files(
             "--mode", metavar="MODE", help="As the engine's procedure says it: local, or distributed (spark)."
         ),
     ] = None,
+    inventory: Annotated[
+        str | None,
+        typer.Option(
+            "--inventory",
+            metavar="URI",
+            help="manifest.json of an S3 Inventory, which is read instead of a listing (docs/inventory.md).",
+        ),
+    ] = None,
     scan_id: Annotated[
         str | None,
         typer.Option("--scan-id", metavar="ID", help="Of a scan on Spark: one that was interrupted goes on."),
@@ -87,6 +95,7 @@ def remove_orphan_files(
             "owned_external": owned_external,
             "parallelism": parallelism,
             "engine": engine,
+            "inventory": inventory,
             "mode": mode,
         },
         None,

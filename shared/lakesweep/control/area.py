@@ -50,7 +50,7 @@ class ControlArea:
     table: str
     """The table's normalised location."""
     root: str = "tables"
-    """`tables` has what is kept; `scans` what a scan on Spark needs until it ends. Anybody may remove that afterwards."""
+    """`tables` has what is kept; `scans` what a scan on Spark needs until it ends, and no longer."""
 
     @property
     def prefix(self) -> str:

@@ -18,13 +18,15 @@ from lakesweep.format.schema import TableSchema
 from lakesweep.model.file_class import FileClasses
 from lakesweep.model.layout import layout_of
 from lakesweep.model.plan import Action, Plan
-from lakesweep.model.roots import BranchListing, TableListing
+from lakesweep.model.roots import BranchListing, Root, TableListing
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Apart, Draft, Frame
 from lakesweep.operations.times import say_time
 from lakesweep.plan.orphans import Totals, needs_confirmation, shown
+from lakesweep.storage.location import parse_location
 from lakesweep.table.capture import Capture
 from lakesweep.table.documents import read_all_schemas, read_schema
+from lakesweep.table.inventory import Inventory, place_of_inventory, read_inventory
 from lakesweep.table.missing import Missing
 from lakesweep.table.outside import OutsideRoot, outside_roots
 from lakesweep.table.stores import TableStores, declared_roots
@@ -87,6 +89,8 @@ class Scanned:
     data_files: int
     """Data and changelog files that go."""
     data_bytes: int
+    inventory: Inventory | None = None
+    """What was read instead of a listing."""
 
 
 def orphan_plan(
@@ -124,6 +128,7 @@ def orphan_plan(
             **_findings(found, totals),
             "external_roots": [facts for facts, _ in scanned.outside],
             "missing": scanned.missing.to_json(),
+            **({"inventory": scanned.inventory.to_json()} if scanned.inventory else {}),
         },
         apart=apart,
     )
@@ -215,6 +220,41 @@ def check_scan_id(scan_id: str) -> None:
             f"scan_id: expected letters, digits, dots, dashes and underscores, at most 100, found {scan_id[:200]!r}",
             code="bad_argument",
         )
+
+
+def inventory_of(table: Table, arguments: OrphanArguments) -> Inventory | None:
+    """Return the inventory that is read instead of a listing of the table, checked, where the caller names one.
+
+    Raises:
+        UsageError: It names no place for one, or the table is not on S3.
+        RefusedError: It is of another bucket, or nothing that is read here.
+        FormatError: It is damaged.
+    """
+    if arguments.inventory is None:
+        return None
+    place = parse_location(table.ref.location)
+    if place.scheme == "file":
+        raise UsageError(
+            f"table {table.ref}: an inventory lists a bucket; expected a table there", code="bad_inventory"
+        )
+    root, key = place_of_inventory(arguments.inventory)
+    return read_inventory(table.open_store(root), key, place.bucket)
+
+
+def prefix_in(inventory: Inventory, table: Table) -> str:
+    """Return what the keys of the table's objects begin with in its bucket."""
+    prefix = inventory.prefix(table.ref.location)
+    if prefix is None:
+        raise RefusedError(
+            f"table {table.ref}: expected an inventory of its bucket, found {inventory.location} of {inventory.bucket}",
+            code="inventory_of_another_bucket",
+        )
+    return prefix
+
+
+def retained(found: Capture) -> list[Root]:
+    """Return the captured roots that are still there."""
+    return [found.roots[ref.path] for ref in found.listing.roots() if ref.path in found.roots]
 
 
 def nested_folder(key: str) -> str | None:

@@ -65,6 +65,7 @@ class Call:
     parallelism: int | None = None
     mode: str | None = None
     engine: str | None = None
+    inventory: str | None = None
     dry_run: bool = False
     owned_external: tuple[str, ...] = ()
     options: Mapping[str, str] | None = None
@@ -149,6 +150,7 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
         parallelism=_count(given.get("parallelism"), "parallelism"),
         mode=_words(given, "mode"),
         engine=_words(given, "engine"),
+        inventory=_words(given, "inventory"),
         dry_run=_flag(given.get("dry_run", False), "dry_run"),
         owned_external=_texts(given.get("owned_external", ()), "owned_external"),
         options=_options(given.get("options"), operation),
@@ -272,6 +274,7 @@ def _remove_orphan_files(table: Table, call: Call, execute: bool) -> RunReport:
         quarantine_ms=call.quarantine_ms,
         parallelism=remove_orphan_files.PARALLELISM if call.parallelism is None else call.parallelism,
         owned_external=call.owned_external,
+        inventory=call.inventory,
     )
     name = remove_orphan_files.OPERATION
     engine = _orphan_engine(table, call)
@@ -314,7 +317,17 @@ def _undo(table: Table, call: Call, execute: bool) -> RunReport:
 
 _LIMITS = frozenset({"retain_max", "retain_min", "older_than", "max_deletes", "grace"})
 _SCAN = frozenset(
-    {"older_than", "quarantine", "no_writers", "parallelism", "mode", "engine", "dry_run", "owned_external"}
+    {
+        "older_than",
+        "quarantine",
+        "no_writers",
+        "parallelism",
+        "mode",
+        "engine",
+        "dry_run",
+        "owned_external",
+        "inventory",
+    }
 )
 _PASS = frozenset({"all_branches", "min_interval", "protect_commit_user", "options"})
 
@@ -333,7 +346,17 @@ OPERATIONS: Mapping[str, Operation] = {
         Operation(
             remove_orphan_files.OPERATION,
             frozenset(
-                {"older_than", "quarantine", "no_writers", "parallelism", "mode", "engine", "dry_run", "owned_external"}
+                {
+                    "older_than",
+                    "quarantine",
+                    "no_writers",
+                    "parallelism",
+                    "mode",
+                    "engine",
+                    "dry_run",
+                    "owned_external",
+                    "inventory",
+                }
             ),
             _remove_orphan_files,
         ),

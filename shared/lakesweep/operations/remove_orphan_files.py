@@ -3,12 +3,13 @@
 The table is listed while its roots are read (`orphan_scan` says why that is right).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from itertools import chain, islice
 
 from lakesweep.control.quarantine import Quarantine, read_quarantine, write_quarantine
 from lakesweep.errors import MaintenanceError
+from lakesweep.model.allowed import is_external
 from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.file_class import FileClass, FileClasses
 from lakesweep.model.plan import Plan
@@ -22,11 +23,14 @@ from lakesweep.operations.orphan_scan import (
     Outside,
     Scanned,
     cutoff_of,
+    inventory_of,
     nested_folder,
     orphan_plan,
     own_branch,
     places_of,
+    prefix_in,
     refuse_table,
+    retained,
     stores_of,
     told_of_outside,
     unlisted,
@@ -37,8 +41,12 @@ from lakesweep.plan.orphans import Orphan, Rules, Sorting, deletions
 from lakesweep.storage.listing import list_all
 from lakesweep.storage.store import Page, StoredObject
 from lakesweep.table.capture import Capture, capture
-from lakesweep.table.missing import find_missing
+from lakesweep.table.inventory import Inventory
+from lakesweep.table.inventory_reach import Reach, reach_of, refuse_partial, refuse_too_old
+from lakesweep.table.inventory_rows import list_inventory
+from lakesweep.table.missing import Missing, find_missing
 from lakesweep.table.outside import OutsideRoot, classify_outside
+from lakesweep.table.revalidation import revalidate
 
 __all__ = ["DEFAULT_AGE_MS", "OPERATION", "PARALLELISM", "OrphanArguments", "plan_remove_orphan_files"]
 
@@ -63,27 +71,39 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
     earlier = None
     if arguments.quarantine_ms is not None:
         earlier = read_quarantine(require_area(table))
-    pages = list_all(table.store, "", parallel=arguments.parallelism, window_pages=AHEAD_PAGES)
+    inventory = inventory_of(table, arguments)
+    pages: Generator[Page, None, None]
+    if inventory is None:
+        pages = list_all(table.store, "", parallel=arguments.parallelism, window_pages=AHEAD_PAGES)
+    else:
+        pages = list_inventory(inventory, table.open_store(inventory.root), prefix_in(inventory, table))
     first: list[Page] = []
 
     def admit(listing: TableListing) -> None:
         # A table of another type has no roots either; that it is of another type says more.
         own_branch(table, listing)
-        if getattr(table.store, "reads_wait", True) and any(listing.roots()):
+        if inventory is None and getattr(table.store, "reads_wait", True) and any(listing.roots()):
             first.extend(islice(pages, 1))  # further ones come while the roots are read, which takes CPU time
 
     with closing(pages):
         found = capture(table.store, table.sleep, admit)
         own, schema = own_branch(table, found.listing)
         live = found.live
+        if inventory is not None:
+            refuse_too_old(str(table.ref), inventory, retained(found))
         sorting = Sorting(Rules(cutoff_ms, bool(live.damaged), _known(earlier, arguments, now_ms)), live.has, live.saw)
-        outside = _list(table, found, sorting, arguments, chain(first, pages))
+        outside = _list(table, found, sorting, arguments, _whole(table, inventory, chain(first, pages)))
+    if inventory is not None:
+        _confirm(table, sorting, arguments.parallelism)
     orphans = sorting.quarantine()
     if earlier is not None:
         write_quarantine(require_area(table), earlier, [_identity(orphan) for orphan in orphans], now_ms)
-    missing = find_missing(table.store, found, lambda: stores_of(table, found))
+    # An inventory knows nothing of what is younger, so it tells of no file that it is missing.
+    missing = find_missing(table.store, found, lambda: stores_of(table, found)) if inventory is None else Missing()
     going = [orphan.size_bytes for orphan in sorting.orphans if orphan.kind in DATA_KINDS]
-    scanned = Scanned(found, own, schema, now_ms, cutoff_ms, sorting.totals, outside, missing, len(going), sum(going))
+    scanned = Scanned(
+        found, own, schema, now_ms, cutoff_ms, sorting.totals, outside, missing, len(going), sum(going), inventory
+    )
     return orphan_plan(table, arguments, scanned, deletions(sorting.orphans, say_time))
 
 
@@ -94,6 +114,32 @@ def _known(
         return None
     before_ms = now_ms - arguments.quarantine_ms
     return lambda key, etag, modified_ms: earlier.is_known(key, etag, modified_ms, before_ms)
+
+
+def _whole(table: Table, inventory: Inventory | None, pages: Iterable[Page]) -> Iterator[Page]:
+    """Yield pages; those of an inventory must turn out to have been all of the table.
+
+    Raises:
+        RefusedError: It leaves out a part of the table.
+    """
+    reach = Reach()
+    for page in pages:
+        if inventory is not None:
+            reach += reach_of(page)
+        yield page
+    if inventory is not None:
+        refuse_partial(str(table.ref), table.store, inventory, reach)
+
+
+def _confirm(table: Table, sorting: Sorting, parallelism: int) -> None:
+    """Keep what is not any more, or not exactly, what an inventory lists."""
+    sorting.orphans = list(dict.fromkeys(sorting.orphans))  # an object may be listed twice
+    inside = [orphan for orphan in sorting.orphans if not is_external(orphan.key)]
+    sorting.confirm(revalidate(table.store, map(_candidate, inside), parallel=parallelism), is_external)
+
+
+def _candidate(orphan: Orphan) -> StoredObject:
+    return StoredObject(orphan.key, orphan.size_bytes, orphan.etag, orphan.modified_ms)
 
 
 def _identity(orphan: Orphan) -> tuple[str, str, int]:

@@ -5,7 +5,7 @@ when its name and folder say that an engine writes such files there. Anything el
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -136,6 +136,15 @@ class Sorting:
         nested = tuple(f"{folder}/" for folder in folders)
         if nested:
             self._divide(lambda orphan: orphan.key.startswith(nested), "nested_table")
+
+    def confirm(self, still: Container[str], is_outside: Callable[[str], bool]) -> None:
+        """Keep what an old listing showed and what is gone by now, or was written again.
+
+        Args:
+            still: Keys below the table that are still the object that was listed.
+            is_outside: Tells which were listed just now, since they lie elsewhere.
+        """
+        self._divide(lambda orphan: not is_outside(orphan.key) and orphan.key not in still, "not_as_listed")
 
     def quarantine(self) -> Sequence[Orphan]:
         """Keep what was not an orphan long enough ago already; return all orphans, those that stay included."""

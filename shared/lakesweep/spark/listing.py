@@ -26,6 +26,9 @@ from lakesweep.spark.totals import to_row, totals_of
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.split import split_point
 from lakesweep.storage.store import Page
+from lakesweep.table.inventory import Inventory
+from lakesweep.table.inventory_reach import Reach, reach_of
+from lakesweep.table.inventory_rows import read_file, rows_of
 from lakesweep.table.outside import classify_outside
 
 if TYPE_CHECKING:
@@ -90,6 +93,10 @@ class Listed:
     problems: dict[int, str] = field(default_factory=dict)
     """Place -> why it could not be listed; of places that may not be there alone."""
     rounds: int = 0
+    files: list[int] = field(default_factory=list)
+    """Numbers of the data files of an inventory that are left to read."""
+    reach: Reach = field(default_factory=Reach)
+    """Of the files that were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +176,30 @@ class ListShard:
             yield {"shard": asdict(left)}
 
 
+@dataclass(frozen=True, slots=True)
+class ReadInventory:
+    """Work: read one data file of an inventory, which stands for a listing of the table."""
+
+    sorter: Sorter
+    inventory: Inventory
+    prefix: str
+
+    def __call__(self, task: Task, piece: Row) -> Iterator[Row]:
+        """Answer with the sorter's rows, and with how far the file reaches."""
+        file = self.inventory.files[piece["file"]]
+        data = read_file(task.store(self.inventory.root), self.inventory, file)
+        reaches: list[Reach] = []
+
+        def pages() -> Iterator[Page]:
+            for page in rows_of(data, self.inventory, file, self.prefix):
+                reaches.append(reach_of(page))
+                yield page
+
+        yield from self.sorter.rows(task, 0, pages())
+        reach = sum(reaches, Reach())
+        yield {"first": reach.first, "last": reach.last}
+
+
 class _Walk:
     """The pages of a shard within a budget, and the shards that are left behind it."""
 
@@ -225,6 +256,30 @@ def _cuts(first: str, last: str, until: str | None, climb: int) -> list[str]:
     return sorted({ascending[int(number * step)] for number in range(WAYS - 1)})
 
 
+def read_files(
+    session: "SparkSession",
+    access: Access,
+    work: ReadInventory,
+    listed: Listed,
+    counter: RequestCounter,
+    on_round: Callable[[Listed], None],
+) -> None:
+    """Read what is left of an inventory's data files; see `list_places`.
+
+    Raises:
+        FormatError: A file is damaged.
+        RefusedError: A file is missing.
+        StorageError: A request failed.
+    """
+    if not listed.files:
+        return
+    pieces: list[Row] = [{"file": number} for number in listed.files]
+    for row in count_requests(counter, run_tasks(session, access, work, pieces)):
+        take_row(listed, row, [])
+    listed.files = []
+    on_round(listed)
+
+
 def list_places(
     session: "SparkSession",
     access: Access,
@@ -264,6 +319,8 @@ def take_row(listed: Listed, row: Row, left: list[Shard]) -> None:
         listed.parts.append(part_of(row))
     elif "shard" in row:
         left.append(Shard(**row["shard"]))
+    elif "first" in row:
+        listed.reach += Reach(row["first"], row["last"])
     elif "unlisted" in row:
         listed.problems[row["place"]] = row["unlisted"]
     else:

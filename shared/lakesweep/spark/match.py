@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from lakesweep.control.plans import PART_ROWS
 from lakesweep.control.quarantine import Quarantine, read_quarantine
 from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.file_class import FileClass
@@ -28,6 +29,8 @@ from lakesweep.spark.parts import Columns, Part, as_bytes, as_text, part_row, re
 from lakesweep.spark.plan_parts import PlanParts
 from lakesweep.spark.tasks import Access, Row, Stream, Task, run_stream
 from lakesweep.spark.totals import to_row
+from lakesweep.storage.store import StoredObject
+from lakesweep.table.revalidation import revalidate
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -63,6 +66,8 @@ class Question:
     places: tuple[Place, ...]
     plan_id: str
     folder: str
+    confirm: bool = False
+    """The table's objects come from an inventory: each that would go is looked up again."""
     by_owner: bool = False
     """The rows are extra files that no root refers to, matched by the names of their owners."""
 
@@ -155,6 +160,8 @@ class Matcher:
         self._plan = PlanParts(task.area, question.plan_id)
         self._owned = Columns(task.scans, question.folder, "owned", LISTING_SCHEMA)
         self._seen_orphans = Columns(task.scans, question.folder, "orphans", ORPHAN_SCHEMA)
+        self._store = task.store(task.access.table)
+        self._doubtful: dict[Orphan, None] = {}
         self._unseen = 0
         self._open = _Group()
 
@@ -164,6 +171,7 @@ class Matcher:
             if batch.num_rows:
                 yield from self._batch(batch)
         yield from self._close([self._open])
+        self._confirm()
         yield from self._parts(is_end=True)
         yield {
             "totals": [to_row(totals) for totals in self._totals],
@@ -292,7 +300,25 @@ class Matcher:
             return
         if self._nested and orphan.key.startswith(self._nested):
             totals.keep(orphan.key, orphan.size_bytes, "nested_table")
-            return
+        elif self._question.confirm and place.is_table:
+            self._doubtful[orphan] = None  # an object may be listed twice
+            if len(self._doubtful) >= PART_ROWS:
+                self._confirm()
+        else:
+            self._go_surely(orphan, totals)
+
+    def _confirm(self) -> None:
+        """Keep what is not any more, or not exactly, what an inventory lists."""
+        doubtful, self._doubtful = list(self._doubtful), {}
+        objects = [StoredObject(each.key, each.size_bytes, each.etag, each.modified_ms) for each in doubtful]
+        still = revalidate(self._store, objects)
+        for orphan in doubtful:
+            if orphan.key in still:
+                self._go_surely(orphan, self._totals[0])
+            else:
+                self._totals[0].keep(orphan.key, orphan.size_bytes, "not_as_listed")
+
+    def _go_surely(self, orphan: Orphan, totals: Totals) -> None:
         before_ms = self._question.quarantine_before_ms
         if self._quarantine is not None and before_ms is not None:
             seen_ms = self._quarantine.first_seen_ms.get((orphan.key, orphan.etag, orphan.modified_ms))

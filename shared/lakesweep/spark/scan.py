@@ -27,9 +27,12 @@ from lakesweep.operations.orphan_scan import (
     Scanned,
     check_scan_id,
     cutoff_of,
+    inventory_of,
     orphan_plan,
     own_branch,
     places_of,
+    prefix_in,
+    retained,
     schemas_of,
     stores_of,
     told_of_outside,
@@ -38,7 +41,7 @@ from lakesweep.operations.orphan_scan import (
 from lakesweep.operations.run import require_area
 from lakesweep.operations.times import say_time
 from lakesweep.plan.orphans import Totals
-from lakesweep.spark.listing import Listed, Place, Shard, Sorter, list_places
+from lakesweep.spark.listing import Listed, Place, ReadInventory, Shard, Sorter, list_places, read_files
 from lakesweep.spark.live import NamedLiveSet, SparkDecode, number_of, write_own_names
 from lakesweep.spark.match import Holding, Question, live_frame, match
 from lakesweep.spark.parts import Part, as_text, part_of, read_part
@@ -48,6 +51,8 @@ from lakesweep.spark.totals import to_row, totals_of
 from lakesweep.storage.open import StoreSettings
 from lakesweep.table.capture import Capture, capture
 from lakesweep.table.holders import Holders
+from lakesweep.table.inventory import Inventory
+from lakesweep.table.inventory_reach import Reach, refuse_partial, refuse_too_old
 from lakesweep.table.live_set import name_hash
 from lakesweep.table.missing import MAX_ASKED, Missing, find_missing, whole_roots
 
@@ -184,7 +189,10 @@ class _Scan:
             Place(table.ref.location, is_table=True, is_owned=True),
             *(Place(root.location, is_table=False, is_owned=root.is_owned) for root in roots),
         )
-        listed = self._list(found, places)
+        inventory = inventory_of(table, arguments)
+        if inventory is not None:
+            refuse_too_old(str(table.ref), inventory, retained(found))
+        listed = self._list(found, places, inventory)
         quarantine_ms = arguments.quarantine_ms
         question = Question(
             cutoff_ms,
@@ -194,11 +202,13 @@ class _Scan:
             places,
             new_id(table.store.now_ms()),
             self._folder,
+            confirm=inventory is not None,
         )
         matched = self._match(found, live_parts, listed, question)
         if quarantine_ms is not None:
             self._write_quarantine(matched.orphans)
-        missing = self._missing(found, live_parts, matched)
+        # An inventory knows nothing of what is younger, so it tells of no file that it is missing.
+        missing = self._missing(found, live_parts, matched) if inventory is None else Missing()
         outside = [
             unlisted(place.location, listed.problems[number])
             if number in listed.problems
@@ -208,16 +218,9 @@ class _Scan:
             for number, place in enumerate(places)
             if not place.is_table
         ]
+        totals, (files, size_bytes) = _joined(places, matched.totals), matched.going
         scanned = Scanned(
-            found,
-            own,
-            schema,
-            state.now_ms,
-            cutoff_ms,
-            _joined(places, matched.totals),
-            outside,
-            missing,
-            *matched.going,
+            found, own, schema, state.now_ms, cutoff_ms, totals, outside, missing, files, size_bytes, inventory
         )
         return orphan_plan(table, arguments, scanned, apart=apart_of(question.plan_id, matched.plan))
 
@@ -234,14 +237,15 @@ class _Scan:
         found = capture(table.store, table.sleep, lambda listing: _admit(table, listing), live, decode)
         return found, [*state.live, *write_own_names(self._scans, self._folder, live)]
 
-    def _list(self, found: Capture, places: tuple[Place, ...]) -> Listed:
+    def _list(self, found: Capture, places: tuple[Place, ...], inventory: Inventory | None) -> Listed:
         table, state = self._table, self._state
         layout = layout_of(schema for _, schema in schemas_of(table, found.listing))
         sorter = Sorter(layout, places, self._folder)
-        basis = _basis(layout, places)
+        basis = _basis(layout, places, inventory)
         if state.listed is None or state.sorter != basis:  # a schema of a new kind: classes may be others
-            shards = [Shard(number) for number in range(len(places))]
+            shards = [Shard(number) for number, place in enumerate(places) if inventory is None or not place.is_table]
             state.listed = Listed(shards=shards, totals=[Totals() for _ in places])
+            state.listed.files = [] if inventory is None else list(range(len(inventory.files)))
             state.sorter = basis
 
         def on_round(listed: Listed) -> None:
@@ -249,6 +253,10 @@ class _Scan:
             seen = sum(totals.objects for totals in listed.totals)
             table.progress(seen, seen)
 
+        if inventory is not None:
+            work = ReadInventory(sorter, inventory, prefix_in(inventory, table))
+            read_files(self._session, self._access, work, state.listed, table.counter, on_round)
+            refuse_partial(str(table.ref), table.store, inventory, state.listed.reach)
         list_places(self._session, self._access, sorter, state.listed, table.counter, on_round)
         return state.listed
 
@@ -314,6 +322,8 @@ class _Scan:
                     "nested": sorted(listed.nested),
                     "problems": [[number, text] for number, text in sorted(listed.problems.items())],
                     "rounds": listed.rounds,
+                    "files": listed.files,
+                    "reach": [listed.reach.first, listed.reach.last],
                 }
             )
             rows += [{"listing": asdict(part)} for part in listed.parts]
@@ -355,10 +365,11 @@ class _Matched:
                 self.unseen += row["unseen"]
 
 
-def _basis(layout: Layout, places: Sequence[Place]) -> str:
+def _basis(layout: Layout, places: Sequence[Place], inventory: Inventory | None) -> str:
     """Return a text that says what classes are made from; equal for equal ones, in any process."""
     fields = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in asdict(layout).items()}
-    return json.dumps([fields, [asdict(place) for place in places]], sort_keys=True)
+    md5 = None if inventory is None else inventory.md5
+    return json.dumps([fields, [asdict(place) for place in places], md5], sort_keys=True)
 
 
 def _admit(table: Table, listing: TableListing) -> None:
@@ -390,6 +401,8 @@ def _take(state: State, row: dict[str, Any]) -> None:
             nested=set(row["nested"]),
             problems=dict(row["problems"]),
             rounds=row["rounds"],
+            files=row["files"],
+            reach=Reach(*row["reach"]),
         )
     elif state.listed is not None and "listing" in row:
         state.listed.parts.append(Part(**row["listing"]))

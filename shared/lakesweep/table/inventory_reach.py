@@ -71,7 +71,7 @@ def refuse_partial(table: str, store: Store, inventory: Inventory, reach: Reach)
     settled_ms = inventory.created_ms - SETTLED_MS
     for page in _beside(store, beginning):
         for each in page:
-            if not each.key.startswith(beginning or "\0") and not each.is_link and each.modified_ms < settled_ms:
+            if not each.key.startswith(beginning or "\0") and each.modified_ms < settled_ms:
                 listed = f"only keys that begin with {describe(beginning)}" if beginning else "nothing"
                 raise RefusedError(
                     f"table {table}: expected that {inventory.location} of {_time(inventory.created_ms)} lists all of "

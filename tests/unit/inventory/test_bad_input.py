@@ -304,6 +304,8 @@ def test_parquet_files_that_cannot_be_understood() -> None:
         data = parquet_file(BUCKET, [*ROWS, bad], NAMES)
         message = refused(lambda data=data: read(data, "Parquet"), FormatError, "inventory_damaged")
         assert "memory://inventories/data/0, row 6" in message
+    data = parquet_file(BUCKET, [*ROWS * 2000, replace(ROWS[0], size_bytes=None)], NAMES)
+    assert "row 10001:" in refused(lambda: read(data, "Parquet"), FormatError, "inventory_damaged")
 
 
 def test_parquet_columns_of_other_types() -> None:

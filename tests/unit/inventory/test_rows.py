@@ -170,6 +170,17 @@ def test_every_part_travels() -> None:
     assert listed(pages) == listed(list_all(table))
 
 
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_rows_in_any_order(file_format: str) -> None:
+    """S3 promises no order of rows; keys ascend within a page all the same."""
+    rows = [Row(f"db.db/t/{number * 37 % 1500:04d}", 1, "e", 1000) for number in range(1500)]
+    at = destination()
+    found, pages = objects_of(at, write_inventory(at, BUCKET, rows, file_format=file_format, files=1))
+    assert len(found) == 1500
+    assert [len(page) for page in pages] == [1000, 500]
+    assert all(list(page) == sorted(page, key=lambda each: each.key) for page in pages)
+
+
 def test_empty_inventories() -> None:
     """No files, and files without rows, list nothing."""
     for file_format in FORMATS:
