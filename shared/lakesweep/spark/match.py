@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lakesweep.control.plans import PART_ROWS
 from lakesweep.control.quarantine import Quarantine, read_quarantine
+from lakesweep.errors import MaintenanceError
 from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.file_class import FileClass
 from lakesweep.plan.orphans import Orphan, Rules, Totals
@@ -163,6 +164,7 @@ class Matcher:
         self._store = task.store(task.access.table)
         self._doubtful: dict[Orphan, None] = {}
         self._unseen = 0
+        self._last: tuple[int, int, int] | None = None
         self._open = _Group()
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
@@ -185,6 +187,7 @@ class Matcher:
         begins = np.empty(len(h1), dtype=bool)
         begins[0] = (int(h1[0]), int(h2[0])) != self._open.key
         begins[1:] = (h1[1:] != h1[:-1]) | (h2[1:] != h2[:-1])
+        self._check_order(h1, h2, side)
         if begins[0]:
             yield from self._close([self._open])
             self._open = _Group((int(h1[0]), int(h2[0])))
@@ -202,6 +205,23 @@ class Matcher:
         self._judge(batch, listed[~known])
         yield from self._parts(is_end=False)
         yield from self._unseen_groups(batch, group, is_listed, has_live, has_listed)
+
+    def _check_order(self, h1: Any, h2: Any, side: Any) -> None:
+        """Refuse rows that are not sorted: a live row might come after the file that it protects was given up.
+
+        Raises:
+            MaintenanceError: They are not.
+        """
+        later = (h1[1:] > h1[:-1]) | ((h1[1:] == h1[:-1]) & (h2[1:] > h2[:-1]))
+        equal = (h1[1:] == h1[:-1]) & (h2[1:] == h2[:-1])
+        in_order = (later | (equal & (side[1:] >= side[:-1]))).all()
+        if not in_order or (self._last is not None and (int(h1[0]), int(h2[0]), int(side[0])) < self._last):
+            raise MaintenanceError(
+                "Spark handed out the rows of a match out of order; expected them sorted by name, live ones first; "
+                "nothing was changed",
+                code="spark_failed",
+            )
+        self._last = int(h1[-1]), int(h2[-1]), int(side[-1])
 
     def _unseen_groups(
         self, batch: pa.RecordBatch, group: Any, is_listed: Any, has_live: Any, has_listed: Any
