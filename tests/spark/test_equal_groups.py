@@ -5,6 +5,7 @@ A group whose live rows are overlooked is a live file that is deleted.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ndjson import unpack
 from lakesweep.errors import MaintenanceError
+from lakesweep.plan.orphans import SAMPLE, Totals
 from lakesweep.spark.listing import LISTING_SCHEMA, Place
 from lakesweep.spark.live import ADDED, BY_ROOT, COMPACTED
 from lakesweep.spark.match import LISTED, LIVE, Holding, Matcher, Question
@@ -197,3 +199,17 @@ def test_rows_that_come_in_another_order_are_refused(rows: list[Live | Listed], 
         return
     with pytest.raises(MaintenanceError, match="order"):
         run_matcher(rows, cuts)
+
+
+@given(st.lists(st.integers(0, 99), unique=True), st.integers(0, 99), st.randoms())
+def test_the_same_keys_are_shown_whoever_meets_them_and_when(numbers: list[int], cut: int, random: Random) -> None:
+    """Tasks meet keys in the order of hashes, and the local engine's listings bring pages in any order."""
+    random.shuffle(numbers)
+    one, other, whole = Totals(), Totals(), Totals()
+    for place, number in enumerate(numbers):
+        (one if place < cut else other).keep(f"{number:02}", 1, "foreign")
+        whole.keep(f"{number:02}", 1, "foreign")
+    one.add(other)
+
+    assert one == whole
+    assert whole.shown.get("foreign", []) == sorted(f"{number:02}" for number in numbers)[:SAMPLE]

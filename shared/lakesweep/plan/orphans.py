@@ -4,6 +4,7 @@ An object is an orphan when no root of any branch refers to a file of its name, 
 when its name and folder say that an engine writes such files there. Anything else stays, counted by the reason.
 """
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,7 +62,7 @@ class Totals:
     """Reason -> objects."""
     kept_bytes: Counter[str] = field(default_factory=Counter)
     shown: dict[str, list[str]] = field(default_factory=dict)
-    """Reason -> the first keys, of reasons that somebody may have to act on."""
+    """Reason -> the first keys in ascending order, of reasons that somebody may have to act on."""
     objects: int = 0
     bytes: int = 0
     data_files: int = 0
@@ -79,8 +80,11 @@ class Totals:
         """Count an object that stays."""
         self.kept[why] += 1
         self.kept_bytes[why] += size_bytes
-        if why in _SHOWN and len(keys := self.shown.setdefault(why, [])) < SAMPLE:
-            keys.append(key)
+        if why in _SHOWN:
+            keys = self.shown.setdefault(why, [])
+            if len(keys) < SAMPLE or key < keys[-1]:  # in whichever order they come, the same are shown
+                insort(keys, key)
+                del keys[SAMPLE:]
 
     def add(self, other: "Totals") -> None:
         """Add what was counted elsewhere."""
