@@ -52,6 +52,7 @@ def ask(planner: Callable[[], Plan], area: ControlArea) -> Answer:
     assert len(actions) == header.action_count
     assert content_hash(actions) == header.content_hash
     facts = {name: json.loads(json.dumps(getattr(header, name))) for name in _HEADER}
+    facts |= {f"findings.{name}": found for name, found in facts.pop("findings").items()}
     facts["by_kind"] = dict(sorted(plan.delete_kinds.items()))
     facts["bytes"] = plan.delete_bytes
     facts["actions"] = sorted(
