@@ -1,13 +1,16 @@
 """Parts: files in the control location by which one stage hands rows to the next.
 
 Every attempt of every task writes parts of its own names, and the driver takes those that it is told of. What nobody
-told of, since its task died or ran twice, is never read. Parts are Parquet, read whole: `PART_ROWS` bounds them.
+told of, since its task died or ran twice, is never read. Parts are Parquet, read whole: `PART_ROWS` bounds them. What
+was told of a part includes a hash of its bytes, since Parquet itself shows most damaged bytes as other names: a live
+file whose name was lost would look like an orphan.
 """
 
 import io
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import pyarrow as pa
@@ -27,14 +30,17 @@ class Part:
     name: str
     """Below the scans of the table."""
     rows: int
+    hash: str
+    """Of its bytes."""
 
 
 def write_part(area: ControlArea, folder: str, kind: str, rows: pa.Table) -> Part:
     """Write rows under a name that nobody else ever takes."""
     buffer = io.BytesIO()
     pq.write_table(rows, buffer, compression="zstd")
-    part = Part(f"{folder}{kind}-{uuid.uuid4().hex}.parquet", rows.num_rows)
-    area.put(part.name, buffer.getvalue(), if_absent=True)
+    body = buffer.getvalue()
+    part = Part(f"{folder}{kind}-{uuid.uuid4().hex}.parquet", rows.num_rows, _hash(body))
+    area.put(part.name, body, if_absent=True)
     return part
 
 
@@ -42,18 +48,28 @@ def read_part(area: ControlArea, part: Part) -> pa.Table:
     """Return the rows of a part.
 
     Raises:
-        FormatError: It is gone, damaged, or has other rows than were written.
+        FormatError: It is gone, or not what was written.
     """
     path = area.path(part.name)
     try:
-        rows = pq.read_table(io.BytesIO(area.read(part.name).data))
+        body = area.read(part.name).data
     except ObjectNotFoundError as error:
         raise FormatError(f"{path}: expected a part of the scan, found nothing; begin another scan") from error
+    if _hash(body) != part.hash:
+        raise FormatError(
+            f"{path}: expected the part of the scan that was written, found damaged or other bytes; begin another scan"
+        )
+    try:
+        rows = pq.read_table(io.BytesIO(body))
     except (pa.ArrowException, OSError) as error:
         raise FormatError(f"{path}: expected a part of the scan in Parquet: {error}") from error
     if rows.num_rows != part.rows:
         raise FormatError(f"{path}: expected {part.rows} rows, found {rows.num_rows}")
     return rows
+
+
+def _hash(body: bytes) -> str:
+    return blake2b(body, digest_size=16).hexdigest()
 
 
 class Columns:
@@ -93,12 +109,12 @@ class Columns:
 
 def part_row(part: Part) -> dict[str, Any]:
     """Return a part as a row of an answer."""
-    return {"part": part.name, "rows": part.rows}
+    return {"part": part.name, "rows": part.rows, "hash": part.hash}
 
 
 def part_of(row: Mapping[str, Any]) -> Part:
     """Return the part in a row."""
-    return Part(str(row["part"]), int(row["rows"]))
+    return Part(str(row["part"]), int(row["rows"]), str(row["hash"]))
 
 
 def as_bytes(text: str) -> bytes:
