@@ -62,6 +62,9 @@ class Lease:
         self._expires_ms = 0
         self.is_as_known = False
         """Nobody has held the lease since the caller read it."""
+        self.lent_until_ms = 0
+        """Until then another process may delete under it, of which nothing was heard. Who gives the lease back leaves
+        it so long."""
 
     @property
     def token(self) -> int:
@@ -77,14 +80,22 @@ class Lease:
         self._etag, self._token = known.etag, known.token
         self._put(self._area.store.now_ms() + LEASE_MS)
 
-    def check(self) -> None:
+    @property
+    def expires_ms(self) -> int:
+        """Return when it ends unless it is renewed, by the control location's clock."""
+        return self._expires_ms
+
+    def check(self, left_ms: int = LEASE_MS // 2) -> None:
         """Make sure that a batch of deletes that starts now ends under this lease; renew it when it runs low.
+
+        Args:
+            left_ms: It runs low when no more than this is left.
 
         Raises:
             LeaseLostError: Another run took the lease.
         """
         now_ms = self._area.store.now_ms()
-        if self._expires_ms - now_ms > LEASE_MS // 2:
+        if self._expires_ms - now_ms > left_ms:
             return
         self._write(now_ms + LEASE_MS)
         if self._expires_ms - self._area.store.now_ms() <= DELETE_MARGIN_MS:
@@ -130,7 +141,7 @@ class Lease:
         if ended:
             self._intent = None
         try:
-            self._write(0)
+            self._write(self.lent_until_ms if self._area.store.now_ms() < self.lent_until_ms else 0)
         except (LeaseLostError, StorageError):
             return
 

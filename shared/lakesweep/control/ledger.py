@@ -5,19 +5,27 @@ batch of deletes: a row for each object, without a result. The results of a batc
 is, so that a run of n batches writes n + 1 parts; the last ends in `-result.ndjson.gz`. Snapshot and changelog
 documents, which go first, have no intent of their own: the stored plan and the lease that names it say what may go.
 An intent without a result means that the batch was sent and its answer is not known.
+
+Of a plan that many processes carry out at once, each slice has its own parts, `<slice>-<attempt>-intent.ndjson.gz` and
+`<slice>-<attempt>-result.ndjson.gz`. Slices are counted through the plan, from 0. A part is written only where none is,
+so two processes that work on one slice never share an attempt.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ndjson import pack, unpack
-from lakesweep.errors import FormatError
+from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, PreconditionFailedError
 from lakesweep.model.plan import Delete, Restore
 from lakesweep.storage.store import DeleteResult
 
 _DOCUMENTS = ("snapshot", "changelog_document", "hint")
+SLICE_ATTEMPTS = 100
+"""So many processes may begin one slice in one run."""
+_SLICE_RESULT = re.compile(r"(?P<number>[0-9]{7,})-[0-9]{2}-result\.ndjson\.gz")
 
 
 def day_of(run_id: str) -> str:
@@ -57,11 +65,7 @@ class Ledger:
             results: By path.
             kept: What a look kept back, with why.
         """
-        self._waiting += [
-            {**self._row(delete), "result": results[delete.path].code, "version_id": results[delete.path].version_id}
-            for delete in deletes
-        ]
-        self._waiting += [{**self._row(delete), "result": "kept_by_look", "why": why} for delete, why in kept]
+        self._waiting += _results(self._plan_id, self._batch, deletes, results, kept)
 
     def record_restored(self, deletes: Sequence[Delete]) -> None:
         """Note documents that were put back."""
@@ -96,19 +100,116 @@ class Ledger:
             self._put("result")
 
     def _row(self, delete: Delete) -> dict[str, object]:
-        return {
-            "plan_id": self._plan_id,
-            "batch": self._batch,
-            "kind": delete.kind,
-            "key": delete.path,
-            "size_bytes": delete.size_bytes,
-            "reason": delete.reason,
-        }
+        return _row(self._plan_id, self._batch, delete)
 
     def _put(self, suffix: str) -> None:
         rows, self._waiting = self._waiting, []
         self._part += 1
         self._area.put(f"{self._folder}{self._part:05d}-{suffix}.ndjson.gz", pack(rows))
+
+
+def _row(plan_id: str, batch: int, delete: Delete) -> dict[str, object]:
+    return {
+        "plan_id": plan_id,
+        "batch": batch,
+        "kind": delete.kind,
+        "key": delete.path,
+        "size_bytes": delete.size_bytes,
+        "reason": delete.reason,
+    }
+
+
+def _results(
+    plan_id: str,
+    batch: int,
+    deletes: Sequence[Delete],
+    results: Mapping[str, DeleteResult],
+    kept: Iterable[tuple[Delete, str]],
+) -> list[dict[str, object]]:
+    rows = [
+        {
+            **_row(plan_id, batch, delete),
+            "result": results[delete.path].code,
+            "version_id": results[delete.path].version_id,
+        }
+        for delete in deletes
+    ]
+    return rows + [{**_row(plan_id, batch, delete), "result": "kept_by_look", "why": why} for delete, why in kept]
+
+
+class SliceLedger:
+    """The rows of one slice of a plan, as one process writes them."""
+
+    def __init__(self, area: ControlArea, run_id: str, plan_id: str, number: int) -> None:
+        self._area = area
+        self._name = f"{_folder(run_id)}{number:07d}"
+        self._plan_id = plan_id
+        self._number = number
+        self._attempt = 0
+
+    def intend(self, deletes: Sequence[Delete]) -> bool:
+        """Record what is about to be deleted.
+
+        Returns:
+            False where another process of this run has begun the slice: `answers` says what it came to, and asking
+            again begins the next attempt.
+
+        Raises:
+            MaintenanceError: Too many have begun it.
+        """
+        if self._attempt >= SLICE_ATTEMPTS:
+            raise MaintenanceError(
+                f"{self._area.path(self._name)}: expected {SLICE_ATTEMPTS} attempts at most in one run, found more",
+                code="too_many_attempts",
+            )
+        rows = [_row(self._plan_id, self._batch, delete) for delete in deletes]
+        try:
+            self._area.put(self._part("intent"), pack(rows), if_absent=True)
+        except PreconditionFailedError:
+            self._attempt += 1
+            return False
+        return True
+
+    def answers(self) -> dict[str, str]:
+        """Return path -> result of the attempt that `intend` has just met; nothing where it has none yet."""
+        return slice_answers(self._area, self._plan_id, [f"{self._name}-{self._attempt - 1:02d}-result.ndjson.gz"])
+
+    def record(
+        self, deletes: Sequence[Delete], results: Mapping[str, DeleteResult], kept: Iterable[tuple[Delete, str]]
+    ) -> None:
+        """Record what became of it; as `Ledger.record`, and written at once."""
+        self._area.put(self._part("result"), pack(_results(self._plan_id, self._batch, deletes, results, kept)))
+
+    @property
+    def _batch(self) -> int:
+        return self._number * SLICE_ATTEMPTS + self._attempt + 1
+
+    def _part(self, suffix: str) -> str:
+        return f"{self._name}-{self._attempt:02d}-{suffix}.ndjson.gz"
+
+
+def slice_answers(area: ControlArea, plan_id: str, names: Iterable[str]) -> dict[str, str]:
+    """Return path -> result from some result parts. One that is damaged or not there says nothing."""
+    found: dict[str, str] = {}
+    for name in names:
+        try:
+            rows = list(unpack(area.read(name).data, area.path(name)))
+        except (FormatError, ObjectNotFoundError):
+            continue
+        found |= {str(row.get("key")): str(row.get("result")) for row in rows if row.get("plan_id") == plan_id}
+    return found
+
+
+def slice_results(area: ControlArea, runs: Iterable[str]) -> dict[int, tuple[str, ...]]:
+    """Return the result parts that runs wrote, first to last, by number of their slice."""
+    found: dict[int, tuple[str, ...]] = {}
+    for run_id in runs:
+        folder = _folder(run_id)
+        for name in area.names(folder):
+            if match := _SLICE_RESULT.fullmatch(name.removeprefix(folder)):
+                number = int(match["number"])
+                found[number] = (*found.get(number, ()), name)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

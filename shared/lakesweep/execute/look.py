@@ -72,6 +72,21 @@ class Looker:
             StorageError: A listing or a read failed.
             RefusedError: A new root cannot be read.
         """
+        _, new = self.appeared()
+        if not new:
+            return NO_REFERENCES
+        may_vanish = self.header.end_id is None  # it says nothing about which snapshots stay
+        references = references_of(self.store, self.known, new, pending, self.header.branch, self.clear, may_vanish)
+        self.account(new)
+        return references
+
+    def appeared(self) -> tuple[TableListing, list[RootRef]]:
+        """List all roots, and return with the listing those that are not accounted for.
+
+        Raises:
+            StalePlanError: The plan must not go on.
+            StorageError: A listing or a read failed.
+        """
         listing = self._settled_listing()
         own = listing.branches.get(self.header.branch) or BranchListing(self.header.branch)
         self.listed = frozenset(ref.path for ref in listing.roots())
@@ -79,12 +94,11 @@ class Looker:
         self._check_latest(own)
         self._check_consumers(own)
         new = [ref for ref in listing.roots() if self.seen.get(ref.path) != ref.etag and ref.path not in self.written]
-        if not new:
-            return NO_REFERENCES
-        may_vanish = self.header.end_id is None  # it says nothing about which snapshots stay
-        references = references_of(self.store, self.known, new, pending, self.header.branch, self.clear, may_vanish)
-        self.seen.update({ref.path: ref.etag for ref in new})
-        return references
+        return listing, new
+
+    def account(self, refs: Iterable[RootRef]) -> None:
+        """Take roots as accounted for: it is known what they need."""
+        self.seen.update({ref.path: ref.etag for ref in refs})
 
     def _settled_listing(self) -> TableListing:
         still, hint = 0, ""

@@ -24,12 +24,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import Lease, LeaseDocument, acquire
 from lakesweep.control.ledger import Ledger, earlier_work
-from lakesweep.errors import (
-    MaintenanceError,
-    ObjectNotFoundError,
-    StalePlanError,
-    StorageError,
-)
+from lakesweep.errors import MaintenanceError, StalePlanError
 from lakesweep.execute.batches import (
     CONSUMER_PHASE,
     DOCUMENT_PHASE,
@@ -40,14 +35,15 @@ from lakesweep.execute.batches import (
     outcome_of,
     step_of,
 )
+from lakesweep.execute.deleting import REWRITTEN, send
 from lakesweep.execute.look import Looker, references_of
 from lakesweep.execute.take_back import Progress, TakeBack
 from lakesweep.model.facts import References, base_name
 from lakesweep.model.outcome import Outcome
-from lakesweep.model.plan import Action, Delete, Plan, Put
+from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.keys import SINGLE_DELETES
-from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
+from lakesweep.storage.store import DeleteResult, Store
 from lakesweep.table.discover import ROOT_FOLDERS, discover
 from lakesweep.table.stores import TableStores
 
@@ -56,8 +52,6 @@ EPOCH_MS = 600_000
 """A plan that no document goes by has the lease for so long at a time."""
 FRESH_MS = 10_000
 """The listing that a plan was made from serves as the first look for so long, in the call that made it."""
-_LASTING = ("access_denied", "no_such_bucket")
-"""Answers of a whole store that asking again later does not change by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +66,8 @@ class Executed:
     """Why it is stale or interrupted."""
     code: str = ""
     """The word for it."""
+    warnings: tuple[str, ...] = ()
+    """What people should know besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +117,23 @@ def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
         LeaseLostError: The lease went to another run; this one stopped.
         StorageError: A request failed before anything was deleted; the intent stays, and the next run goes on.
     """
-    header = plan.header
+    return under_lease(env.area, plan.header, attempt, lambda lease: _Execution(env, plan, attempt, lease).run())
+
+
+def under_lease(area: ControlArea, header: PlanHeader, attempt: Attempt, run: Callable[[Lease], Executed]) -> Executed:
+    """Take a table's lease with the intent to carry a plan out, do that, and give it back.
+
+    Args:
+        area: Of the table.
+        header: Of the plan.
+        attempt: Who does it, and how.
+        run: Does it.
+
+    Raises:
+        LeaseHeldError: Another run maintains this table.
+        LeaseLostError: The lease went to another run; this one stopped.
+        StorageError: A request failed before anything was deleted; the intent stays, and the next run goes on.
+    """
     # With the lease the intent becomes visible, before the next look: whoever tags a snapshot writes first and reads
     # the intent after, so one of the two always sees the other.
     intent = Intent(
@@ -129,16 +141,16 @@ def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
         branch=header.branch,
         end_id=header.end_id,
         runs=(*attempt.earlier_runs, attempt.run_id),
-        created_ms=env.area.store.now_ms(),
+        created_ms=area.store.now_ms(),
         grace_ms=attempt.grace_ms,
     )
     # Whether a stored plan has ended, and which runs worked on it, was read right after the lease. One that was made
     # since needs no other answer than the looks.
     is_stored = attempt.lease is not None and not attempt.has_just_planned
-    lease = acquire(env.area, attempt.run_id, intent, attempt.lease, exactly=is_stored)
+    lease = acquire(area, attempt.run_id, intent, attempt.lease, exactly=is_stored)
     ended = False
     try:
-        executed = _Execution(env, plan, attempt, lease).run()
+        executed = run(lease)
         if executed.status != "interrupted":
             lease.check()
             attempt.on_end(executed)
@@ -236,6 +248,7 @@ class _Execution:
         if now_ms - self._epoch_began_ms < EPOCH_MS or any(is_head(action) for action in self._plan.actions):
             return
         self._ledger.flush()  # a run that dies meanwhile is finished by nobody
+        self._lease.check()  # what was lost meanwhile cannot be let go, and must not be taken again
         self._lease.rest(self._env.sleep)
         self._epoch_began_ms = self._env.area.store.now_ms()
 
@@ -306,13 +319,12 @@ class _Execution:
                         store, key = self._env.stores.resolve(action.path)
                         etag = store.put(key, action.body.encode("utf-8", "surrogateescape"))
                         self._progress.written[action.path] = etag
-                found = self._delete([delete for delete in deletes if step_of(delete) == step])
-                for path, result in found.items():
-                    if result.code == "precondition_failed" and self._is_gone(path):
-                        found[path] = DeleteResult(result.key, "already_gone")
+                # The look and the steps before this one may have taken long, hence the lease.
+                going = [delete for delete in deletes if step_of(delete) == step]
+                found = send(self._env.stores, going, self._lease.check)
                 if step == FILES_STEP:
                     written = {path for path, result in found.items() if result.code == "precondition_failed"}
-                    kept += [(delete, "it was written again since") for delete in deletes if delete.path in written]
+                    kept += [(delete, REWRITTEN) for delete in deletes if delete.path in written]
                     found = {path: result for path, result in found.items() if path not in written}
                 results.update(found)
                 self._check_documents(step, found)
@@ -354,35 +366,6 @@ class _Execution:
                     "it refers to stay; expected permission to delete snapshot documents",
                     code=result.code,
                 )
-
-    def _is_gone(self, path: str) -> bool:
-        """Tell whether a condition failed only because an earlier, interrupted run has deleted the object."""
-        store, key = self._env.stores.resolve(path)
-        try:
-            store.read(key)
-        except ObjectNotFoundError:
-            return True
-        return False
-
-    def _delete(self, deletes: Sequence[Delete]) -> dict[str, DeleteResult]:
-        results: dict[str, DeleteResult] = {}
-        by_store: dict[str, list[tuple[Delete, str]]] = {}
-        for delete in deletes:
-            store, key = self._env.stores.resolve(delete.path)
-            by_store.setdefault(store.location, []).append((delete, key))
-        for entries in by_store.values():
-            store, _ = self._env.stores.resolve(entries[0][0].path)
-            requests = [DeleteRequest(key, delete.etag) for delete, key in entries]
-            self._lease.check()  # the look and the steps before this one may have taken long
-            try:
-                answers = store.delete(requests)
-            except StorageError as error:
-                if store is self._env.stores.table or error.code not in _LASTING:
-                    raise
-                # A root outside may be gone for good; the table must not wait for it.
-                answers = [DeleteResult(request.key, error.code) for request in requests]
-            results |= {delete.path: answer for (delete, _), answer in zip(entries, answers, strict=True)}
-        return results
 
     def _after_stale(self, pending: Sequence[Action], error: StalePlanError) -> Executed:
         take_back = TakeBack(self._env.stores.table, self._plan, self._looker.saw_latest, self._progress)

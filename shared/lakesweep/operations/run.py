@@ -12,7 +12,8 @@ from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import load_plan, store_plan
 from lakesweep.control.reports import store_report
 from lakesweep.errors import FormatError, RefusedError, StalePlanError, UsageError
-from lakesweep.execute.spine import Attempt, Executed, execute, forget
+from lakesweep.execute.slices import NOT_FILES_ALONE
+from lakesweep.execute.spine import Attempt, Environment, Executed, execute, forget
 from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport, Status
@@ -32,6 +33,19 @@ TOO_MANY_ACTIONS = "too_many_actions"
 """Code of a plan that was stored and not carried out, since the call takes fewer actions."""
 
 Planner = Callable[[Table], Plan]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """How plans are carried out."""
+
+    load: Callable[[ControlArea, str], Plan]
+    """Reads a stored plan; what the engine cannot carry out it refuses as `not_files_alone`."""
+    execute: Callable[[Environment, Plan, Attempt], Executed]
+
+
+LOCAL = Engine(load_plan, execute)
+"""One process does it, action by action in the order of the plan."""
 
 
 def require_area(table: Table) -> ControlArea:
@@ -126,6 +140,7 @@ def execute_stored(
     grace_ms: int = 0,
     run_id: str | None = None,
     by_hand: bool = True,
+    engine: Engine = LOCAL,
 ) -> RunReport:
     """Execute a plan that was stored earlier. Doing so twice is harmless.
 
@@ -136,13 +151,14 @@ def execute_stored(
         grace_ms: How long readers of what goes may go on.
         run_id: The id of this run, when it is the first that works on the plan. Else a new one.
         by_hand: Somebody asked for it. Otherwise a fleet policy that says to observe by now keeps what the table has.
+        engine: What carries it out.
     """
     area = require_area(table)
     try:
         ruling = watched_ruling(table)  # a table that is paused keeps what it has
         if not by_hand and not may_delete(ruling):
             raise RefusedError("; ".join(why_observed(ruling)), code=OBSERVED)
-        plan = load_plan(area, plan_id)
+        plan = engine.load(area, plan_id)
         if plan.header.branch != table.ref.branch:
             raise RefusedError(
                 f"plan {plan_id} is of branch {plan.header.branch}; expected --branch {table.ref.branch}",
@@ -151,7 +167,7 @@ def execute_stored(
         lease = read_lease(area)
         begun = lease.intent
         if begun is not None and begun.plan_id != plan_id:
-            finish_begun(table, lease)
+            finish_begun(table, lease, engine)
             lease, begun = read_lease(area), None
         end = plan_end(area, plan_id)
         if end is not None and end.status == "done":
@@ -167,10 +183,10 @@ def execute_stored(
             raise _unconfirmed(plan)
     except RefusedError as error:
         return refused(table, "execute", error)
-    return _execute(table, plan, _Begin(grace_ms, earlier, lease, None if earlier else run_id))
+    return _execute(table, plan, _Begin(grace_ms, earlier, lease, None if earlier else run_id), engine=engine)
 
 
-def finish_begun(table: Table, lease: LeaseDocument) -> RunReport | None:
+def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> RunReport | None:
     """Finish the plan that an earlier run began and did not end, if there is one.
 
     A plan that is lost cannot be finished. What it would still have removed stays, and is an orphan now.
@@ -178,13 +194,14 @@ def finish_begun(table: Table, lease: LeaseDocument) -> RunReport | None:
     Args:
         table: The table.
         lease: As it was just read.
+        engine: What carries it out, if it can.
     """
     area = require_area(table)
     begun = lease.intent
     if begun is None:
         return None
     try:
-        plan = load_plan(area, begun.plan_id)
+        engine, plan = _loaded(area, begun.plan_id, engine)
     except (FormatError, RefusedError) as error:
         if isinstance(error, RefusedError) and error.code != "no_such_plan":
             raise  # whole, and beyond this version or this table: not ours to forget
@@ -195,7 +212,17 @@ def finish_begun(table: Table, lease: LeaseDocument) -> RunReport | None:
             "remove are orphans now, nothing else is wrong; run the operation again",
             code="begun_plan_lost",
         ) from error
-    return _execute(table, plan, _Begin(begun.grace_ms, begun.runs, lease))
+    return _execute(table, plan, _Begin(begun.grace_ms, begun.runs, lease), engine=engine)
+
+
+def _loaded(area: ControlArea, plan_id: str, engine: Engine) -> tuple[Engine, Plan]:
+    """Return a stored plan, and what carries it out."""
+    try:
+        return engine, engine.load(area, plan_id)
+    except RefusedError as error:
+        if error.code != NOT_FILES_ALONE:
+            raise
+        return LOCAL, LOCAL.load(area, plan_id)
 
 
 def _plan(table: Table, planner: Planner) -> Plan:
@@ -229,14 +256,16 @@ class _Begin:
     has_just_planned: bool = False
 
 
-def _execute(table: Table, plan: Plan, begin: _Begin, warnings: tuple[str, ...] = ()) -> RunReport:
+def _execute(
+    table: Table, plan: Plan, begin: _Begin, warnings: tuple[str, ...] = (), engine: Engine = LOCAL
+) -> RunReport:
     area, plan_id = require_area(table), plan.header.plan_id
     started_ms = table.store.now_ms()
     run_id = begin.run_id or new_id(started_ms)
     reports: list[RunReport] = []
 
     def store(executed: Executed) -> None:
-        report = _executed_report(table, plan, run_id, executed, warnings)
+        report = _executed_report(table, plan, run_id, executed, warnings + executed.warnings)
         ended = None if executed.status == "interrupted" else executed.status
         times_ms = (started_ms, table.store.now_ms())
         store_report(area, run_id, report.to_json(), report.all_warnings(), times_ms, ended=ended)
@@ -253,7 +282,7 @@ def _execute(table: Table, plan: Plan, begin: _Begin, warnings: tuple[str, ...] 
             doubt(table, plan.header.branch)
         env = environment(table, area, plan)
         attempt = Attempt(run_id, end, begin.grace_ms, begin.earlier_runs, begin.lease, begin.has_just_planned)
-        executed = execute(env, plan, attempt)
+        executed = engine.execute(env, plan, attempt)
     except RefusedError as error:
         return refused(table, plan.header.operation, error, plan)
     finally:

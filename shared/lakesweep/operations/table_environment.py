@@ -17,7 +17,7 @@ def environment(table: Table, area: ControlArea, plan: Plan) -> Environment:
     A plan is data, so what it says is outside the table is held against the schemas again.
     """
     roots: tuple[str, ...] = ()
-    if any(is_external(action.path) for action in plan.actions):
+    if plan.is_apart or any(is_external(action.path) for action in plan.actions):
         schemas = read_all_schemas(table.store, discover(table.store, ("schema", "branch")))
         roots = declared_roots(table.store.location, schemas)
     plan_id, manifests = table.memory.clear

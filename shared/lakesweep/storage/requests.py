@@ -17,6 +17,7 @@ class RequestCounter:
         self._counts = dict.fromkeys(KINDS, 0)
         self._deleted_keys = 0
         self._read_bytes = 0
+        self._throttled = 0
 
     def add(self, kind: str, count: int = 1) -> None:
         """Count `count` requests of one of `KINDS`."""
@@ -32,6 +33,17 @@ class RequestCounter:
         """Count bytes of bodies that were read."""
         with self._lock:
             self._read_bytes += count
+
+    def add_throttled(self) -> None:
+        """Count an answer that asks for fewer requests, whether or not the repeated request went well."""
+        with self._lock:
+            self._throttled += 1
+
+    @property
+    def throttled(self) -> int:
+        """Answers so far that asked for fewer requests."""
+        with self._lock:
+            return self._throttled
 
     @property
     def deleted_keys(self) -> int:

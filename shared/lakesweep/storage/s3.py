@@ -227,6 +227,8 @@ class S3Store:
         together = [r for r in requests if (many or r.etag is None) and is_key(r.key) and not _NO_XML.search(r.key)]
         results = self._delete_together(together)
         again = [request for request in together if results[request.key].code in _PASSING]
+        if any(results[request.key].code == "SlowDown" for request in again):
+            self._counter.add_throttled()
         if again and time.monotonic() - started < BEGIN_WITHIN_S:
             time.sleep(_PAUSE_S)
             results |= self._delete_together(again)

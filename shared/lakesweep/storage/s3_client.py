@@ -37,6 +37,7 @@ _KIND_OF_OPERATION = {
     "DeleteObject": "delete",
     "DeleteObjects": "delete",
 }
+_SLOW_DOWN = 503
 _PRECONDITION = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 _CODES = {"NoSuchBucket": "no_such_bucket", "NotImplemented": "not_implemented"}
 
@@ -106,6 +107,7 @@ def _service_models() -> Any:
 
 def _with_events(client: Any) -> Any:
     client.meta.events.register("before-send.s3", _count_attempt)
+    client.meta.events.register("response-received.s3", _count_throttling)
     client.meta.events.register(PARSE_EVENT, parse_response)
     return client
 
@@ -114,6 +116,13 @@ def _count_attempt(event_name: str, **_: object) -> None:
     counter: RequestCounter | None = getattr(_current, "counter", None)
     if counter is not None:
         counter.add(_KIND_OF_OPERATION.get(event_name.rsplit(".", 1)[-1], "get"))
+
+
+def _count_throttling(parsed_response: Any = None, **_: object) -> None:
+    counter: RequestCounter | None = getattr(_current, "counter", None)
+    status = ((parsed_response or {}).get("ResponseMetadata") or {}).get("HTTPStatusCode")
+    if counter is not None and status == _SLOW_DOWN:
+        counter.add_throttled()
 
 
 @contextmanager

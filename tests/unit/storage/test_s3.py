@@ -58,6 +58,7 @@ def test_throttling_is_waited_out(pauses: list[float]) -> None:
     with stub_s3(lambda _: answers.pop(0)) as stub:
         assert stub.store.read("k").data == b"body"
         assert stub.counter.snapshot()["get"] == len(stub.requests) == 3
+        assert stub.counter.throttled == 2
     assert len(pauses) == 2
 
 

@@ -1,0 +1,62 @@
+"""Send deletions to the stores that hold the objects, and tell what their answers mean."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from lakesweep.errors import ObjectNotFoundError, StorageError
+from lakesweep.model.plan import Delete
+from lakesweep.storage.reads import read_many
+from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
+from lakesweep.table.stores import TableStores
+
+REWRITTEN = "it was written again since"
+"""Why an object stays that is another one than the plan knows."""
+_LASTING = ("access_denied", "no_such_bucket")
+"""Answers of a whole store that asking again later does not change by itself."""
+
+
+def send(stores: TableStores, deletes: Sequence[Delete], before_request: Callable[[], None]) -> dict[str, DeleteResult]:
+    """Delete up to 1 000 objects and return path -> what became of each.
+
+    An object that is not there any more is `already_gone`, also where the store only says that it is not the one that
+    was meant.
+
+    Args:
+        stores: Of the table.
+        deletes: What to delete.
+        before_request: Called right before each request that deletes; raises when nothing may be deleted any more.
+
+    Raises:
+        StorageError: A request of the table's store failed as a whole; any of its objects may be gone.
+    """
+    results: dict[str, DeleteResult] = {}
+    by_store: dict[str, list[tuple[Delete, str]]] = {}
+    for delete in deletes:
+        store, key = stores.resolve(delete.path)
+        by_store.setdefault(store.location, []).append((delete, key))
+    for entries in by_store.values():
+        store, _ = stores.resolve(entries[0][0].path)
+        requests = [DeleteRequest(key, delete.etag) for delete, key in entries]
+        before_request()
+        try:
+            answers = store.delete(requests)
+        except StorageError as error:
+            if store is stores.table or error.code not in _LASTING:
+                raise
+            # A root outside may be gone for good; the table must not wait for it.
+            answers = [DeleteResult(request.key, error.code) for request in requests]
+        changed = [answer.key for answer in answers if answer.code == "precondition_failed"]
+        gone = frozenset(_gone_among(store, changed))
+        results |= {
+            delete.path: DeleteResult(key, "already_gone") if key in gone else answer
+            for (delete, key), answer in zip(entries, answers, strict=True)
+        }
+    return results
+
+
+def _gone_among(store: Store, keys: Sequence[str]) -> Iterable[str]:
+    """Yield those of `keys` whose condition failed only because the object is not there any more."""
+    for key, body in read_many(store, keys, max_bytes=0):
+        if isinstance(body, ObjectNotFoundError):
+            yield key
+        elif isinstance(body, StorageError) and body.code != "too_large":
+            raise body

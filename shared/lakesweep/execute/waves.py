@@ -1,0 +1,311 @@
+"""Carry out a large plan of files with many processes, a wave at a time.
+
+One process coordinates: it holds the lease, looks at the roots, and hands out slices of the plan
+(`execute/slices.py`). It never holds more of the plan than the header and one part. A *wave* is what one look covers:
+at most `WAVE_KEYS` objects and about `WAVE_S` seconds of work. The lease is renewed before each, so that a wave ends
+under it, and let go for a moment between two waves once it was held for long, as in `execute/spine.py`.
+
+Only files go so. No root refers to any of them, so they may go in any order, by anybody, and the plan may stop
+anywhere: there is nothing to take back. Documents have an order, and a plan with documents is refused.
+
+The rate is bounded, since the writers of the table share what its prefix can take. A store that throttles is asked half
+as fast in the next wave, and a little faster after each wave that went well.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakesweep.control.lease import LEASE_MS, Lease
+from lakesweep.control.ledger import slice_results
+from lakesweep.errors import (
+    AccessDeniedError,
+    FormatError,
+    MaintenanceError,
+    RefusedError,
+    StalePlanError,
+    StorageError,
+)
+from lakesweep.execute.look import Looker
+from lakesweep.execute.newcomers import Newcomers
+from lakesweep.execute.slices import (
+    FILES,
+    NOT_BEGUN,
+    NOT_FILES_ALONE,
+    SLICE_KEYS,
+    THROTTLED,
+    Lane,
+    Slice,
+    SliceResult,
+    actions_of_part,
+    deletions_of,
+    not_files_alone,
+)
+from lakesweep.execute.spine import EPOCH_MS, Attempt, Environment, Executed, under_lease
+from lakesweep.model.outcome import FailedDelete, Outcome
+from lakesweep.model.plan import Action, PlanHeader, joined_hash
+
+KEYS_PER_S = 2000
+"""S3 takes 3 500 writes a second for a prefix, and each key of a DeleteObjects counts as one."""
+MAX_KEYS_PER_S = 20_000
+"""For tables that S3 has spread over several partitions."""
+WAVE_KEYS = 100_000
+WAVE_S = 60
+ATTEMPTS = 3
+"""How often a slice is sent that the store has no time for, and how many waves in a row may come to nothing."""
+SHOWN_FAILURES = 1000
+"""So many objects that stay are named in the report; the ledger names all."""
+_SLOWEST = 1 / 64
+_RECOVERY = 1 / 10
+
+RunWave = Callable[[Sequence[Lane]], Iterable[SliceResult]]
+"""Has each lane worked on by a process, and returns what became of the slices. One that it does not speak of is done
+again, so a lane whose process was lost costs time and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Who deletes, and how fast."""
+
+    run_wave: RunWave
+    lanes: int
+    """How many lanes are worked on at a time."""
+    keys_per_s: float = KEYS_PER_S
+    """Of all lanes together."""
+    slice_keys: int = SLICE_KEYS
+    wave_keys: int = WAVE_KEYS
+
+
+def execute_in_waves(env: Environment, header: PlanHeader, attempt: Attempt, crew: Crew) -> Executed:
+    """Execute a stored plan of files under the table's lease.
+
+    Args:
+        env: Stores and control area.
+        header: Of the plan.
+        attempt: Who does it. There is no grace: no reader opens what no root refers to.
+        crew: Who deletes.
+
+    Raises:
+        RefusedError: Not a plan of files alone.
+        LeaseHeldError: Another run maintains this table.
+        LeaseLostError: The lease went to another run; this one stopped.
+        StorageError: A request failed before anything was deleted; the intent stays, and the next run goes on.
+    """
+    check_whole(header)
+    # What documents there are come first; were there any, files must not go before them.
+    deletions_of(actions_of_part(env.area, header, 0), header)
+    return under_lease(env.area, header, attempt, lambda lease: _Waves(env, header, attempt, crew, lease).run())
+
+
+def check_files_alone(header: PlanHeader) -> None:
+    """Make sure that a plan takes orphan files and nothing else.
+
+    Raises:
+        RefusedError: Code `not_files_alone`.
+    """
+    if header.operation != "remove_orphan_files" or header.end_id is not None or not FILES.issuperset(header.by_kind):
+        raise not_files_alone(header)
+
+
+def check_whole(header: PlanHeader) -> None:
+    """Make sure that a header names all parts of its plan.
+
+    Raises:
+        RefusedError: Not a plan of files alone.
+        FormatError: Parts are missing, or others stand there.
+    """
+    check_files_alone(header)
+    if not header.parts:
+        return  # its actions are in the header, and are checked when they are read
+    count = sum(part.count for part in header.parts)
+    if count != header.action_count or joined_hash(part.hash for part in header.parts) != header.content_hash:
+        raise FormatError(
+            f"plan {header.plan_id} of table {header.table}: expected parts of {header.action_count} actions that "
+            f"match the header's hash, found {count} in {len(header.parts)} parts"
+        )
+
+
+class _Waves:
+    def __init__(self, env: Environment, header: PlanHeader, attempt: Attempt, crew: Crew, lease: Lease) -> None:
+        self._env = env
+        self._header = header
+        self._run_id = attempt.run_id
+        self._earlier_runs = attempt.earlier_runs
+        self._crew = crew
+        self._lease = lease
+        self._newcomers = Newcomers(Looker(env.stores.table, header, env.known, env.sleep))
+        self._rate = crew.keys_per_s
+        self._outcome = Outcome()
+        self._failures = 0
+        self._settled = 0
+        self._again: deque[Slice] = deque()
+        self._throttled: dict[int, int] = {}
+        """Number of a slice -> how often the store had no time for it."""
+        self._idle_waves = 0
+        self._epoch_began_ms = env.area.store.now_ms()
+
+    def run(self) -> Executed:
+        try:
+            self._carry_out()
+        except StalePlanError as error:
+            return Executed("stale", self._outcome, str(error), error.code, self._warnings())
+        except MaintenanceError as error:
+            if not self._outcome.deleted:
+                raise
+            return Executed("interrupted", self._outcome, str(error), error.code, self._warnings())
+        return Executed("partial" if self._failures else "done", self._outcome, warnings=self._warnings())
+
+    def _warnings(self) -> tuple[str, ...]:
+        shown = len(self._outcome.failed)
+        if shown == self._failures:
+            return ()
+        return (
+            f"{self._failures} objects could not be deleted, of which the report names {shown}; the ledger of run "
+            f"{self._run_id} names all",
+        )
+
+    def _carry_out(self) -> None:
+        upcoming = self._slices(slice_results(self._env.area, self._earlier_runs))
+        while wave := self._next_wave(upcoming):
+            self._rest()
+            self._env.check_time(f"plan {self._header.plan_id} of table {self._header.table}")
+            self._lease.check()
+            self._newcomers.look()
+            wave = self._spared(wave)
+            self._lease.check(LEASE_MS)  # renewed whole, after what the look took
+            self._fold(wave, self._run(wave))
+            self._env.progress(self._settled, self._header.action_count)
+
+    def _slices(self, earlier: Mapping[int, tuple[str, ...]]) -> Iterator[Slice]:
+        """Yield the plan in slices. Their numbers are the same in every run."""
+        counts = [part.count for part in self._header.parts] or [self._header.action_count]
+        number = 0
+        for part, count in enumerate(counts):
+            for start in range(0, count, self._crew.slice_keys):
+                stop = min(count, start + self._crew.slice_keys)
+                yield Slice(number, part, start, stop, earlier=earlier.get(number, ()))
+                number += 1
+
+    def _next_wave(self, upcoming: Iterator[Slice]) -> list[Slice]:
+        most = min(self._crew.wave_keys, self._rate * WAVE_S)
+        wave: list[Slice] = []
+        keys = 0
+        while keys < most:
+            each = self._again.popleft() if self._again else next(upcoming, None)
+            if each is None:
+                break
+            if wave and keys + each.count > most:
+                self._again.appendleft(each)
+                break
+            wave.append(each)
+            keys += each.count
+        return sorted(wave, key=lambda each: each.number)
+
+    def _rest(self) -> None:
+        """Let others maintain the table, if this has gone on for long."""
+        now_ms = self._env.area.store.now_ms()
+        if now_ms - self._epoch_began_ms >= EPOCH_MS:
+            self._lease.check()  # what was lost meanwhile cannot be let go, and must not be taken again
+            self._lease.rest(self._env.sleep)
+            self._epoch_began_ms = self._env.area.store.now_ms()
+
+    def _spared(self, wave: Sequence[Slice]) -> list[Slice]:
+        """Have what new roots need kept."""
+        if not self._newcomers.are_any:
+            return list(wave)
+        part = -1
+        actions: Sequence[Action] = ()
+        spared = []
+        for each in wave:
+            if each.part != part:
+                part, actions = each.part, actions_of_part(self._env.area, self._header, each.part)
+            deletes = deletions_of(actions[each.start : each.stop], self._header)
+            spared.append(replace(each, kept=self._newcomers.needed(deletes)))
+        return spared
+
+    def _lanes(self, wave: Sequence[Slice]) -> list[Lane]:
+        length = math.ceil(len(wave) / max(1, self._crew.lanes))
+        lanes = [tuple(wave[start : start + length]) for start in range(0, len(wave), length)]
+        share = self._rate / len(lanes)
+        return [
+            Lane(
+                plan_id=self._header.plan_id,
+                run_id=self._run_id,
+                until_ms=self._lease.expires_ms,
+                keys_per_s=share,
+                delay_s=number * self._crew.slice_keys / self._rate,
+                slices=slices,
+            )
+            for number, slices in enumerate(lanes)
+        ]
+
+    def _run(self, wave: Sequence[Slice]) -> dict[int, SliceResult]:
+        """Have a wave deleted; return what became of its slices, by number.
+
+        A process of which nothing was heard may still live, and delete as long as the lease that it knows of lasts. So
+        this lease must not be another run's before, even if this run ends.
+        """
+        lent_before_ms = self._lease.lent_until_ms
+        self._lease.lent_until_ms = self._lease.expires_ms
+        found = {result.number: result for result in self._crew.run_wave(self._lanes(wave))}
+        if all(each.number in found and not found[each.number].is_doubled for each in wave):
+            self._lease.lent_until_ms = lent_before_ms
+        return found
+
+    def _fold(self, wave: Sequence[Slice], found: Mapping[int, SliceResult]) -> None:
+        """Add up what a wave came to, and note what is to be done again.
+
+        Raises:
+            MaintenanceError: What a slice failed with, once all others are added up.
+        """
+        failed: SliceResult | None = None
+        was_throttled, done = False, 0
+        for each in wave:
+            result = found.get(each.number, SliceResult(each.number, NOT_BEGUN))
+            if result.code == NOT_BEGUN:
+                self._again.append(each)
+            elif self._is_to_wait(result):
+                was_throttled = True
+                self._again.append(each)
+            elif result.code:
+                failed = failed or result
+            else:
+                self._accept(each, result)
+                was_throttled = was_throttled or result.is_slowed
+                done += 1
+        rate = self._crew.keys_per_s
+        self._rate = max(self._rate / 2, rate * _SLOWEST) if was_throttled else min(rate, self._rate + rate * _RECOVERY)
+        if failed is not None:
+            raise _error_of(failed)
+        self._idle_waves = 0 if done or was_throttled else self._idle_waves + 1
+        if self._idle_waves >= ATTEMPTS:
+            raise MaintenanceError(
+                f"table {self._header.table}: in {ATTEMPTS} waves in a row no slice of plan {self._header.plan_id} was "
+                "begun before the lease ran low; expected executors that start within minutes",
+                code="no_progress",
+            )
+
+    def _is_to_wait(self, result: SliceResult) -> bool:
+        """Tell whether a slice is to be sent again, more slowly."""
+        if result.code not in THROTTLED and not (result.throttled and not result.code):
+            return False
+        times = self._throttled[result.number] = self._throttled.get(result.number, 0) + 1
+        return times < ATTEMPTS
+
+    def _accept(self, each: Slice, result: SliceResult) -> None:
+        room = SHOWN_FAILURES - len(self._outcome.failed)
+        shown: tuple[FailedDelete, ...] = result.failed[:room]
+        self._outcome += replace(result.outcome, failed=shown)
+        self._failures += result.failures
+        self._settled += each.count - result.failures
+
+
+def _error_of(result: SliceResult) -> MaintenanceError:
+    """Return the error that a slice failed with."""
+    for kind in (FormatError, AccessDeniedError):
+        if result.code == kind.code:
+            return kind(result.message)
+    if result.code == NOT_FILES_ALONE:
+        return RefusedError(result.message, code=result.code)
+    return StorageError(result.message, code=result.code)

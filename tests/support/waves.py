@@ -1,0 +1,102 @@
+"""A plan of many orphans, and crews that carry it out in this process: the same work that executors do."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.ledger import day_of
+from lakesweep.control.ndjson import unpack
+from lakesweep.execute.slices import Lane, Site, SliceResult, work
+from lakesweep.execute.spine import Environment
+from lakesweep.execute.waves import Crew
+from lakesweep.model.plan import PlanHeader
+from lakesweep.model.report import RunReport
+from lakesweep.operations.execute_in_waves import engine_of
+from lakesweep.operations.run import Engine
+from lakesweep.storage.store import Store
+from tests.support.orphan_scene import FOLDER, OPERATION, OrphanScene, unique
+
+Rows = list[dict[str, Any]]
+
+
+def planted(scene: OrphanScene, count: int) -> list[str]:
+    """Commit a file, write orphans beside it, and let them grow old; return their keys in order."""
+    scene.table.commit("+A")
+    keys = sorted(f"{FOLDER}data-{unique(str(number))}-0.parquet" for number in range(count))
+    for key in keys:
+        scene.put(key)
+    scene.age()
+    return keys
+
+
+def planned(scene: OrphanScene) -> PlanHeader:
+    """Store the plan that takes a scene's orphans."""
+    plan = scene.maintainer().run(OPERATION, execute=False).plan
+    assert plan is not None
+    return plan.header
+
+
+@dataclass
+class Team:
+    """Carries plans out in waves, in threads of this process."""
+
+    scene: OrphanScene
+    slice_keys: int = 50
+    wave_keys: int = 200
+    lanes: int = 3
+    keys_per_s: float = 2000
+    before_wave: Callable[[int], None] = lambda number: None
+    """Called with the number of each wave, after the look and before its first deletion."""
+    work: Callable[[Site, Lane], Iterable[SliceResult]] = work
+    wrap: Callable[[Store], Store] = lambda store: store
+    """Makes what its processes use as the table's store."""
+    waves: list[Sequence[Lane]] = field(default_factory=list)
+
+    @property
+    def engine(self) -> Engine:
+        """Return it as an engine."""
+        return engine_of(self._crew)
+
+    def execute(self, plan_id: str, **arguments: Any) -> RunReport:
+        """Execute a stored plan."""
+        return self.scene.maintainer(self.wrap(self.scene.store)).execute(plan_id, engine=self.engine, **arguments)
+
+    def _crew(self, env: Environment) -> Crew:
+        site = Site(env.stores, env.area, self.scene._sleep, lambda: self.scene.now_ms / 1000)
+
+        def run_wave(lanes: Sequence[Lane]) -> list[SliceResult]:
+            self.waves.append(lanes)
+            self.before_wave(len(self.waves))
+            with ThreadPoolExecutor(max_workers=self.lanes) as pool:
+                return [
+                    result
+                    for results in pool.map(lambda lane: list(self.work(site, lane)), lanes)
+                    for result in results
+                ]
+
+        return Crew(run_wave, self.lanes, self.keys_per_s, self.slice_keys, self.wave_keys)
+
+
+def ledger_rows(scene: OrphanScene, run_id: str | None) -> Rows:
+    """Return what the ledger of a run says, part after part."""
+    assert run_id is not None
+    area = ControlArea(scene.control, scene.store.location)
+    names = area.names(f"ledger/dt={day_of(run_id)}/{run_id}/")
+    return [row for name in names for row in unpack(area.read(name).data, name)]
+
+
+def results_of(rows: Rows) -> Counter[tuple[str, str, str, int]]:
+    """Return how often each object has each result."""
+    return Counter((row["key"], row["kind"], row["result"], row["size_bytes"]) for row in rows if "result" in row)
+
+
+def comparable(report: RunReport) -> dict[str, object]:
+    """Return a report without what differs from run to run."""
+    document = report.to_json()
+    outcome: Any = document["outcome"]
+    if outcome:
+        outcome["failed"].sort(key=lambda failed: failed["path"])
+    return {key: value for key, value in document.items() if key not in ("plan_id", "run_id", "requests", "actions")}
