@@ -10,6 +10,7 @@ from lakesweep.cli.options import Grace, Place, at_place
 EXAMPLES = (
     "lakesweep execute /data/orders 20260131T120000Z-1f2e3d4c",
     "lakesweep execute /data/orders 20260131T120000Z-1f2e3d4c --confirm 20260131T120000Z-1f2e3d4c",
+    "lakesweep execute s3://lake/sales.db/orders 20260131T120000Z-1f2e3d4c --control s3://ops/lakesweep --engine spark",
 )
 
 
@@ -25,16 +26,36 @@ def execute(
     branch: Annotated[
         str | None, typer.Option("--branch", metavar="NAME", help="Refuse a plan of another branch.")
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="ENGINE",
+            help="local: this process. spark: executors of a Spark session, for plans of orphan files.",
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option("--rate", metavar="N", help="With --engine spark: delete at most N objects a second; else 2000."),
+    ] = None,
 ) -> int:
     """Carry out a stored plan.
 
     A table that has moved in a way that the plan does not allow for is left alone. Doing it twice is harmless.
     """
     from lakesweep.cli.answer import answer_operation
+    from lakesweep.cli.engines import chosen_engine
     from lakesweep.cli.stored import execute_plan
 
     return answer_operation(
         replace(place, branch=branch or "main"),
         "execute",
-        lambda opened: execute_plan(opened, plan_id, branch=branch, confirm=confirm, grace=grace),
+        lambda opened: execute_plan(
+            opened,
+            plan_id,
+            branch=branch,
+            confirm=confirm,
+            grace=grace,
+            engine=chosen_engine(place, opened, engine, rate),
+        ),
     )

@@ -15,7 +15,7 @@ from lakesweep.control.reports import load_report, run_ids
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.context import Table
-from lakesweep.operations.run import execute_stored
+from lakesweep.operations.run import LOCAL, Engine, execute_stored
 from lakesweep.operations.times import parse_span_ms
 from lakesweep.operations.undo import load_record
 from lakesweep.storage.lifecycle import noncurrent_days
@@ -29,14 +29,20 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def execute_plan(
-    table: Table, plan_id: str, *, branch: str | None, confirm: str | None, grace: str | None
+    table: Table,
+    plan_id: str,
+    *,
+    branch: str | None,
+    confirm: str | None,
+    grace: str | None,
+    engine: Engine = LOCAL,
 ) -> RunReport:
     """Execute a stored plan on the branch that it was made for, or on `branch` and no other."""
     grace_ms = 0 if grace is None else parse_span_ms(grace, "--grace")
     if branch is None:
         planned = load_header(require_control(table), plan_id).branch
         table = dataclasses.replace(table, ref=dataclasses.replace(table.ref, branch=planned))
-    return execute_stored(table, plan_id, confirm=confirm, grace_ms=grace_ms)
+    return execute_stored(table, plan_id, confirm=confirm, grace_ms=grace_ms, engine=engine)
 
 
 def list_plans(table: Table, limit: int) -> Document:
