@@ -139,8 +139,8 @@ def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (("--engine", "flink"), "--engine: expected local or spark"),
         (("--rate", "5"), "--rate: expected it with --engine spark"),
-        (("--engine", "spark", "--rate", "0"), "--rate: expected a number from 1"),
-        (("--engine", "spark", "--rate", "fast"), "--rate: expected a number from 1"),
+        (("--engine", "spark", "--rate", "99"), "--rate: expected a number from 100"),
+        (("--engine", "spark", "--rate", "fast"), "--rate: expected a number from 100"),
     ],
 )
 def test_words_that_are_off(

@@ -2,7 +2,7 @@
 
 from lakesweep.cli.options import Place
 from lakesweep.errors import UsageError
-from lakesweep.execute.waves import KEYS_PER_S, MAX_KEYS_PER_S
+from lakesweep.execute.waves import KEYS_PER_S, MAX_KEYS_PER_S, MIN_KEYS_PER_S
 from lakesweep.operations.context import Table
 from lakesweep.operations.run import LOCAL, Engine
 from lakesweep.storage.open import StoreSettings
@@ -44,6 +44,8 @@ def chosen_engine(place: Place, table: Table, engine: str | None, rate: str | No
 def _rate(text: str | None) -> float:
     if text is None:
         return KEYS_PER_S
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_KEYS_PER_S):
-        raise UsageError(f"--rate: expected a number from 1 to {MAX_KEYS_PER_S}, found {text!r}", code="bad_argument")
+    if not (text.isascii() and text.isdigit() and MIN_KEYS_PER_S <= int(text) <= MAX_KEYS_PER_S):
+        raise UsageError(
+            f"--rate: expected a number from {MIN_KEYS_PER_S} to {MAX_KEYS_PER_S}, found {text!r}", code="bad_argument"
+        )
     return int(text)

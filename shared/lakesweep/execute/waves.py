@@ -48,6 +48,8 @@ from lakesweep.model.plan import Action, PlanHeader, joined_hash
 
 KEYS_PER_S = 2000
 """S3 takes 3 500 writes a second for a prefix, and each key of a DeleteObjects counts as one."""
+MIN_KEYS_PER_S = 100
+"""Slower, one request would take a good part of the lease."""
 MAX_KEYS_PER_S = 20_000
 """For tables that S3 has spread over several partitions."""
 WAVE_KEYS = 100_000
@@ -56,7 +58,8 @@ ATTEMPTS = 3
 """How often a slice is sent that the store has no time for, and how many waves in a row may come to nothing."""
 SHOWN_FAILURES = 1000
 """So many objects that stay are named in the report; the ledger names all."""
-_SLOWEST = 1 / 64
+_SLOWEST = 20
+"""What is left, in keys a second, of the rate at which a store is asked that throttles for ever."""
 _RECOVERY = 1 / 10
 
 RunWave = Callable[[Sequence[Lane]], Iterable[SliceResult]]
@@ -143,6 +146,8 @@ class _Waves:
         self._throttled: dict[int, int] = {}
         """Number of a slice -> how often the store had no time for it."""
         self._idle_waves = 0
+        self._due_ms = 0
+        """When the next wave may begin."""
         self._epoch_began_ms = env.area.store.now_ms()
 
     def run(self) -> Executed:
@@ -169,6 +174,7 @@ class _Waves:
         upcoming = self._slices(slice_results(self._env.area, self._earlier_runs))
         while wave := self._next_wave(upcoming):
             self._rest()
+            self._wait()
             self._env.check_time(f"plan {self._header.plan_id} of table {self._header.table}")
             self._lease.check()
             self._newcomers.look()
@@ -210,6 +216,12 @@ class _Waves:
             self._lease.rest(self._env.sleep)
             self._epoch_began_ms = self._env.area.store.now_ms()
 
+    def _wait(self) -> None:
+        """Wait as long as the keys of the last wave are to take. A lane ends with its last answer, before that."""
+        early_ms = self._due_ms - self._env.area.store.now_ms()
+        if early_ms > 0:
+            self._env.sleep(early_ms / 1000)
+
     def _spared(self, wave: Sequence[Slice]) -> list[Slice]:
         """Have what new roots need kept."""
         if not self._newcomers.are_any:
@@ -246,6 +258,8 @@ class _Waves:
         A process of which nothing was heard may still live, and delete as long as the lease that it knows of lasts. So
         this lease must not be another run's before, even if this run ends.
         """
+        keys = sum(each.count for each in wave)
+        self._due_ms = self._env.area.store.now_ms() + int(keys / self._rate * 1000)
         lent_before_ms = self._lease.lent_until_ms
         self._lease.lent_until_ms = self._lease.expires_ms
         found = {result.number: result for result in self._crew.run_wave(self._lanes(wave))}
@@ -274,8 +288,7 @@ class _Waves:
                 self._accept(each, result)
                 was_throttled = was_throttled or result.is_slowed
                 done += 1
-        rate = self._crew.keys_per_s
-        self._rate = max(self._rate / 2, rate * _SLOWEST) if was_throttled else min(rate, self._rate + rate * _RECOVERY)
+        self._set_rate(was_throttled)
         if failed is not None:
             raise _error_of(failed)
         self._idle_waves = 0 if done or was_throttled else self._idle_waves + 1
@@ -285,6 +298,13 @@ class _Waves:
                 "begun before the lease ran low; expected executors that start within minutes",
                 code="no_progress",
             )
+
+    def _set_rate(self, was_throttled: bool) -> None:
+        most = self._crew.keys_per_s
+        if was_throttled:
+            self._rate = max(self._rate / 2, min(most, _SLOWEST))
+        else:
+            self._rate = min(most, self._rate + most * _RECOVERY)
 
     def _is_to_wait(self, result: SliceResult) -> bool:
         """Tell whether a slice is to be sent again, more slowly."""

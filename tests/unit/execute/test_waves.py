@@ -444,10 +444,44 @@ def test_no_second_has_more_keys_than_the_rate(scene: OrphanScene) -> None:
     team = Team(scene, work=clocked, before_wave=begin, keys_per_s=100, slice_keys=25, wave_keys=10**6, lanes=4)
     assert team.execute(header.plan_id).status == "done"
     assert sum(count for _, count in sent) == COUNT
-    for start, _ in sent:
-        assert sum(count for at, count in sent if start <= at < start + 1) <= 100 + 25
+    for seconds, requests in ((0.1, 2), (1, 1), (3, 1)):
+        for start, _ in sent:
+            assert sum(n for at, n in sent if start <= at < start + seconds) <= 100 * seconds + 25 * requests
     took_s = max(at for at, _ in sent)
     assert COUNT / 100 * 0.7 <= took_s <= COUNT / 100 * 1.6
+
+
+def test_the_rate_holds_from_wave_to_wave(scene: OrphanScene) -> None:
+    """A wave of a single request has nothing to wait for; the next one has."""
+    planted(scene, COUNT)
+    header = planned(scene)
+    sent: list[tuple[int, int]] = []
+
+    class Noting(WrappingStore):
+        def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+            sent.append((scene.now_ms, len(requests)))
+            return super().delete(requests)
+
+    team = Team(scene, lanes=1, slice_keys=20, wave_keys=20, keys_per_s=10, wrap=Noting)
+    assert team.execute(header.plan_id).status == "done"
+    assert len(team.waves) > 30
+    for start, _ in sent:
+        assert sum(count for at, count in sent if start <= at < start + 10_000) <= 10 * 10 + 20
+
+
+def test_the_lease_is_whole_when_a_wave_begins(scene: OrphanScene) -> None:
+    """However long the waves before it took."""
+    planted(scene, COUNT)
+    left_ms: list[int] = []
+    team = Team(scene, keys_per_s=100)
+
+    def note(number: int) -> None:
+        left_ms.append(team.waves[-1][0].until_ms - scene.now_ms)
+
+    team.before_wave = note
+    team.execute(planned(scene).plan_id)
+    assert len(left_ms) > 3
+    assert set(left_ms) == {LEASE_MS}
 
 
 def test_a_store_that_throttles_is_asked_more_slowly(scene: OrphanScene) -> None:
@@ -556,11 +590,14 @@ def test_what_one_run_began_another_finishes(scene: OrphanScene, engines: str) -
 
 
 def test_what_an_earlier_run_kept_stays(scene: OrphanScene) -> None:
-    """As in one process: a look said so once."""
+    """As in one process: it was said once, and holds for the plan, whatever the store says now."""
     keys = planted(scene, COUNT)
     header = planned(scene)
-    scene.put(keys[3], b"rewritten")
-    first = Team(scene, lanes=1, wrap=lambda store: Breaking(store, 6)).execute(header.plan_id)
+
+    def other(key: str) -> str | None:
+        return "precondition_failed" if key == keys[3] else None
+
+    first = Team(scene, lanes=1, wrap=lambda store: Breaking(Answering(store, other), 6)).execute(header.plan_id)
     assert first.status == "partial"
     second = Team(scene).execute(header.plan_id)
     assert second.status == "done"
