@@ -9,6 +9,7 @@ import pytest
 
 from lakesweep.cli.main import main
 from lakesweep.control import plans
+from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import read_lease
 from lakesweep.control.ledger import fates
 from lakesweep.errors import UsageError
@@ -18,7 +19,7 @@ from lakesweep.storage.local import LocalStore
 from tests.support.orphan_scene import FOLDER, S3Scene, unique
 from tests.support.reader import assert_all_readable
 from tests.support.s3_server import moto_settings, moto_store, seed_moto, versioned_bucket
-from tests.support.spark import REPOSITORY, submit
+from tests.support.spark import REPOSITORY, run_script, submit
 from tests.support.table_builder import TableBuilder
 
 if TYPE_CHECKING:
@@ -132,6 +133,70 @@ def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(done.output)
     assert (document["status"], document["outcome"]["deleted"]) == ("done", 700)
     assert {entry.key for entry in table.store.list("")}.isdisjoint(keys)
+
+
+LOSING = """
+import os
+import signal
+import sys
+
+import lakesweep.spark.execute as execute
+from lakesweep.cli.main import main
+from tests.support.spark import executor_pid
+
+run_tasks = execute.run_tasks
+
+
+class Losing:
+    def __init__(self, work):
+        self.work = work
+
+    def __call__(self, task, piece):
+        import lakesweep.execute.slices as slices
+
+        send = slices.send
+
+        def lose(stores, deletes, before_request):
+            found = send(stores, deletes, before_request)
+            try:
+                os.close(os.open({marker!r}, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return found
+            os.kill(executor_pid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        slices.send = lose
+        yield from self.work(task, piece)
+
+
+execute.run_tasks = lambda session, access, work, pieces: run_tasks(session, access, Losing(work), pieces)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_an_executor_that_is_lost_after_its_deletion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Spark repeats its task elsewhere, and the plan is done. The lost one might live: the lease stays its."""
+    table, keys = table_in(tmp_path / "orders", 900)
+    place = (str(tmp_path / "orders"), "--control", str(tmp_path / "control"))
+    now_ms = table.store.now_ms()
+    _, planned = run(capsys, "remove-orphan-files", *place, "--older-than", now_ms, "--no-writers", NO_WRITERS)
+    marker = tmp_path / "lost"
+    done = run_script(
+        LOSING.format(marker=str(marker)),
+        "execute", place[0], planned["plan_id"], *place[1:], "--json", "--engine", "spark",
+        scratch=tmp_path / "scratch",
+        master="local-cluster[2,1,1024]",
+    )  # fmt: skip
+    assert marker.exists(), done.log[-3000:]
+    assert done.exit_code == 0, done.log
+    document = json.loads(done.output)
+    outcome = document["outcome"]
+    assert (document["status"], outcome["deleted"] + outcome["already_gone"]) == ("done", 900)
+    assert outcome["already_gone"] in (300, 600)  # the slice of which nobody heard
+    assert {entry.key for entry in table.store.list("")}.isdisjoint(keys)
+    lease = read_lease(ControlArea(LocalStore(str(tmp_path / "control")), str(tmp_path / "orders")))
+    assert lease.intent is None
+    assert lease.expires_ms > table.store.now_ms()
 
 
 @pytest.mark.parametrize(
