@@ -28,7 +28,7 @@ def open_session(master: str | None = None) -> "SparkSession":
     """
     try:
         import pyarrow  # noqa: F401 - every stage needs it
-        from pyspark import SparkConf
+        from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UsageError(
@@ -39,18 +39,19 @@ def open_session(master: str | None = None) -> "SparkSession":
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    conf = SparkConf().setAppName("lakesweep").set("spark.ui.showConsoleProgress", "false")
-    if master is not None:
-        conf = conf.setMaster(master)
-    if not conf.contains("spark.master"):
-        conf = conf.setMaster("local[*]")
-    if str(conf.get("spark.master")).startswith("local"):
-        for key, value in LOCAL_SETTINGS.items():
-            conf = conf.setIfMissing(key, value)
-        # Else workers are whatever `python3` is on the path.
-        conf = conf.setIfMissing("spark.pyspark.python", sys.executable)
     logging.getLogger("py4j").setLevel(logging.ERROR)
     try:
+        SparkContext._ensure_initialized()  # else a SparkConf knows nothing of what spark-submit was told
+        conf = SparkConf().setAppName("lakesweep").set("spark.ui.showConsoleProgress", "false")
+        if master is not None:
+            conf = conf.setMaster(master)
+        if not conf.contains("spark.master"):
+            conf = conf.setMaster("local[*]")
+        if str(conf.get("spark.master")).startswith("local"):
+            for key, value in LOCAL_SETTINGS.items():
+                conf = conf.setIfMissing(key, value)
+            # Else workers are whatever `python3` is on the path.
+            conf = conf.setIfMissing("spark.pyspark.python", sys.executable)
         return SparkSession.builder.config(conf=conf).getOrCreate()
     except Exception as error:
         java = (str(error) or type(error).__name__).splitlines()[0]
