@@ -121,6 +121,7 @@ def test_what_executors_cannot_delete_ends_with_a_sentence(
     assert keys <= {entry.key for entry in table.store.list("")}
 
 
+@pytest.mark.slow
 def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`spark-submit jobs/execute_plan.py` takes what the command takes, and answers alike."""
     table, keys = table_in(tmp_path / "orders", 700)
@@ -174,6 +175,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_an_executor_that_is_lost_after_its_deletion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Spark repeats its task elsewhere, and the plan is done. The lost one might live: the lease stays its."""
     table, keys = table_in(tmp_path / "orders", 900)
