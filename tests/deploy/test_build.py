@@ -19,7 +19,9 @@ FOLDERS = {
     "ExecuteBatch": "execute_batch",
     "Sweep": "sweep",
     "OnDemand": "on_demand",
+    "SparkJobs": "spark_jobs",
 }
+WITH_SPARK = {"SparkArtifacts": "s3://artifacts/lakesweep/1"}
 
 IMPORTS_ALL = """
 import importlib, pkgutil, sys
@@ -56,7 +58,7 @@ def test_what_is_built_is_small_and_complete(tmp_path: Path) -> None:
     assert not (package / "lakesweep" / "cli").exists()
     assert (package / "lakesweep" / "py.typed").is_file()
 
-    stack = render()
+    stack = render(WITH_SPARK)
     assert set(FOLDERS) == set(stack.of_type("AWS::Serverless::Function"))
     for name, folder in FOLDERS.items():
         module, _, function = stack.function(name)["Handler"].partition(".")

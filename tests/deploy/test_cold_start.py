@@ -19,6 +19,7 @@ EVENTS = {
     "ExecuteBatch": "sqs_execute_maintain",
     "Sweep": "sqs_sweep",
     "OnDemand": "on_demand_expire_snapshots",
+    "SparkJobs": "sqs_spark_scan",
 }
 
 

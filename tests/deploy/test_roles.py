@@ -20,6 +20,9 @@ from tests.support.stack import render
 FUNCTIONS = ("OnSnapshotWritten", "Expire", "ExecuteBatch", "Sweep", "OnDemand")
 EXECUTORS = ("Expire", "ExecuteBatch")
 PLANNERS = ("OnSnapshotWritten", "Sweep", "OnDemand")
+SPARK = {"SparkArtifacts": "s3://artifacts/lakesweep/1", "SparkInventory": "inventory/lake"}
+JOBS = ("SparkPlannerRole", "SparkExecutorRole")
+EMR = "emr-serverless.amazonaws.com"
 TABLE = "arn:aws:s3:::lake/warehouse/sales.db/orders"
 CONTROL = "arn:aws:s3:::control/lakesweep/tables/orders"
 
@@ -133,10 +136,105 @@ def test_nothing_leaves_the_named_prefixes(roles: dict[str, Role], name: str) ->
         assert roles[name].decide(action, resource) != "allowed", (action, resource)
 
 
-def test_queues_are_sent_to_as_the_environment_says() -> None:
+def test_without_artifacts_there_is_no_spark() -> None:
+    """Not one resource, and not one word in an environment or a policy."""
     stack = render()
+    assert [name for name in stack.resources if "Spark" in name] == []
+    assert "emr-serverless" not in json.dumps(stack.resources)
+    assert "SPARK" not in json.dumps({name: stack.environment(name) for name in FUNCTIONS})
+    assert render(SPARK).resources.keys() > stack.resources.keys()
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_jobs_read_tables_artifacts_and_inventory(name: str) -> None:
+    of = role(render(SPARK), name)
+    for action, resource in (
+        ("s3:GetObject", f"{TABLE}/snapshot/snapshot-1"),
+        ("s3:ListBucket", "arn:aws:s3:::lake"),
+        ("s3:GetObject", f"{CONTROL}/scans/1/live-0.parquet"),
+        ("s3:PutObject", f"{CONTROL}/scans/1/live-0.parquet"),
+        ("s3:GetObject", "arn:aws:s3:::artifacts/lakesweep/1/archive.tar.gz"),
+        ("s3:GetObject", "arn:aws:s3:::inventory/lake/orders/2026-11-20T01-00Z/manifest.json"),
+        (
+            "logs:PutLogEvents",
+            "arn:aws:logs:us-east-1:123456789012:log-group:/aws/emr-serverless/lakesweep:log-stream:x",
+        ),
+    ):
+        assert of.decide(action, resource) == "allowed", (action, resource)
+    for action, resource in (
+        ("s3:PutObject", "arn:aws:s3:::artifacts/lakesweep/1/archive.tar.gz"),
+        ("s3:GetObject", "arn:aws:s3:::artifacts/elsewhere"),
+        ("s3:DeleteObject", f"{CONTROL}/lease.json"),
+        ("s3:GetObject", "arn:aws:s3:::lake/elsewhere/secret"),
+        ("s3:DeleteObject", "arn:aws:s3:::lake/elsewhere/secret"),
+        ("emr-serverless:StartJobRun", "arn:aws:emr-serverless:us-east-1:123456789012:/applications/1"),
+        ("iam:PassRole", "arn:aws:iam::123456789012:role/SparkExecutorRole"),
+        ("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:lakesweep-execute"),
+    ):
+        assert of.decide(action, resource) != "allowed", (action, resource)
+
+
+def test_the_job_that_plans_cannot_delete() -> None:
+    """It is denied, and not only not allowed."""
+    of = role(render(SPARK), "SparkPlannerRole")
+    for action in ("s3:DeleteObject", "s3:DeleteObjectVersion"):
+        for key in (f"{TABLE}/dt=1/bucket-0/data-1.parquet", f"{CONTROL}/lease.json", "arn:aws:s3:::other/x"):
+            assert of.decide(action, key) == "denied"
+    for key in (f"{TABLE}/snapshot/EARLIEST", f"{TABLE}/dt=1/bucket-0/data-1.parquet"):
+        assert of.decide("s3:PutObject", key) == "denied"
+
+
+def test_the_job_that_executes_deletes_as_execute_batch_does() -> None:
+    stack = render(SPARK)
+    job, function = role(stack, "SparkExecutorRole"), role_of(stack, "ExecuteBatch")
+    for action in ("s3:DeleteObject", "s3:PutObject", "s3:DeleteObjectVersion"):
+        for key in ("dt=1/bucket-0/data-1.parquet", "snapshot/EARLIEST", "schema/schema-0", "snapshot/snapshot-1"):
+            assert job.decide(action, f"{TABLE}/{key}") == function.decide(action, f"{TABLE}/{key}"), (action, key)
+    assert job.decide("s3:DeleteObject", f"{TABLE}/dt=1/bucket-0/data-1.parquet") == "allowed"
+
+
+def test_only_one_function_starts_jobs_and_only_as_these_roles() -> None:
+    stack = render(SPARK)
+    application = stack.environment("SparkJobs")["LAKESWEEP_SPARK_APPLICATION"]
+    own = f"arn:aws:emr-serverless:us-east-1:123456789012:/applications/{application}"
+    passed = {"iam:PassedToService": EMR}
+    for name in (*FUNCTIONS, "SparkJobs"):
+        of = role_of(stack, name)
+        may = "allowed" if name == "SparkJobs" else "not allowed"
+        assert of.decide("emr-serverless:StartJobRun", own) == may
+        assert of.decide("emr-serverless:GetJobRun", f"{own}/jobruns/1") == may
+        for job in JOBS:
+            assert of.decide("iam:PassRole", f"arn:aws:iam::123456789012:role/{job}", passed) == may
+    of = role_of(stack, "SparkJobs")
+    for action, resource, context in (
+        ("iam:PassRole", "arn:aws:iam::123456789012:role/SparkExecutorRole", {}),
+        (
+            "iam:PassRole",
+            "arn:aws:iam::123456789012:role/SparkExecutorRole",
+            {"iam:PassedToService": "ec2.amazonaws.com"},
+        ),
+        ("iam:PassRole", "arn:aws:iam::123456789012:role/ExecuteBatchRole", passed),
+        ("emr-serverless:StartJobRun", own + "x", {}),
+        ("emr-serverless:CancelJobRun", f"{own}/jobruns/1", {}),
+        ("s3:GetObject", f"{TABLE}/snapshot/snapshot-1", {}),
+        ("s3:DeleteObject", f"{TABLE}/snapshot/snapshot-1", {}),
+        ("s3:DeleteObject", f"{CONTROL}/jobs/1.json", {}),
+    ):
+        assert of.decide(action, resource, context) == "not allowed", (action, resource)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_emr_alone_assumes_the_roles_of_jobs(name: str) -> None:
+    """And only for this account."""
+    (statement,) = render(SPARK).of_type("AWS::IAM::Role")[name]["AssumeRolePolicyDocument"]["Statement"]
+    assert statement["Principal"] == {"Service": EMR}
+    assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": "123456789012"}}
+
+
+def test_queues_are_sent_to_as_the_environment_says() -> None:
+    stack = render(SPARK)
     queues = [queue["QueueName"] for queue in stack.of_type("AWS::SQS::Queue").values()]
-    for name in FUNCTIONS:
+    for name in (*FUNCTIONS, "SparkJobs"):
         due = {url.rsplit("/", 1)[1] for key, url in stack.environment(name).items() if key.endswith("_QUEUE")}
         arns = {queue: f"arn:aws:sqs:us-east-1:123456789012:{queue}" for queue in queues}
         may = {each for each in queues if role_of(stack, name).decide("sqs:SendMessage", arns[each]) == "allowed"}
@@ -217,7 +315,7 @@ def test_policies_stay_within_iams_limits() -> None:
     for policy in stack.of_type("AWS::IAM::ManagedPolicy").values():
         assert len(json.dumps(policy["PolicyDocument"], separators=(",", ":"))) <= 6144
     for properties in stack.of_type("AWS::IAM::Role").values():
-        assert sum(len(json.dumps(each, separators=(",", ":"))) for each in properties["Policies"]) <= 10240
+        assert sum(len(json.dumps(each, separators=(",", ":"))) for each in properties.get("Policies", ())) <= 10240
 
 
 # --- the recorder and the evaluator ----------------------------------------------------------------------------------

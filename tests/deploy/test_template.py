@@ -40,12 +40,19 @@ SENDS_TO = {
     "ExecuteBatch": {"Execute"},
     "Sweep": {"Sweep", "Expire"},
     "OnDemand": {"Execute"},
+    "SparkJobs": {"Execute"},
+}
+WITH_SPARK = {"OnDemand": {"Spark"}}
+"""What functions send to besides, where there is Spark."""
+SPARK_VARIABLES = {
+    *("LAKESWEEP_SPARK_APPLICATION", "LAKESWEEP_SPARK_ARTIFACTS", "LAKESWEEP_SPARK_PYTHON"),
+    *("LAKESWEEP_SPARK_PLANNER_ROLE", "LAKESWEEP_SPARK_EXECUTOR_ROLE", "LAKESWEEP_SPARK_LOG_GROUP"),
 }
 METRICS = {
     *("Runs", "RunsDone", "RunsPartial", "RunsRefused", "RunsFailed", "RunsSkipped", "LeaseHeld"),
     *("ObjectsDeleted", "BytesFreed", "GetRequests", "ListRequests", "PutRequests", "DeleteRequests"),
     *("EventsReceived", "EventsRejected", "EventsIgnored", "HopLimitReached", "Continuations"),
-    *("TablesSwept", "TablesLagging", "MaxLagSeconds"),
+    *("TablesSwept", "TablesLagging", "MaxLagSeconds", "SparkJobsStarted", "SparkJobsFailed"),
 }
 """All that the functions write (docs/operations.md)."""
 
@@ -174,6 +181,8 @@ def is_schedule(expression: str) -> bool:
 def logs_and_tracing(stack: Stack) -> Iterator[str]:
     groups = {group["LogGroupName"]: group for group in stack.of_type("AWS::Logs::LogGroup").values()}
     used = [function["LoggingConfig"].get("LogGroup") for function in stack.of_type(FUNCTIONS).values()]
+    if "SparkJobs" in stack.resources:
+        used.append(stack.environment("SparkJobs")["LAKESWEEP_SPARK_LOG_GROUP"])  # what it tells EMR to write to
     for name, function in stack.of_type(FUNCTIONS).items():
         group = groups.get(function["LoggingConfig"].get("LogGroup"))
         if group is None or not group.get("RetentionInDays"):
@@ -188,7 +197,9 @@ def logs_and_tracing(stack: Stack) -> Iterator[str]:
 def environments(stack: Stack) -> Iterator[str]:
     for name in stack.of_type(FUNCTIONS):
         variables = stack.environment(name)
-        due = SHARED_VARIABLES | {f"LAKESWEEP_{queue.upper()}_QUEUE" for queue in SENDS_TO[name]}
+        queues = SENDS_TO[name] | (WITH_SPARK.get(name, set()) if "SparkJobs" in stack.resources else set())
+        due = SHARED_VARIABLES | {f"LAKESWEEP_{queue.upper()}_QUEUE" for queue in queues}
+        due |= SPARK_VARIABLES if name == "SparkJobs" else set()
         if set(variables) != due:
             yield f"{name}: {sorted(set(variables) ^ due)}"
         if reserved := [each for each in variables if re.match(r"AWS_|LAMBDA_|_HANDLER|TZ$", each)]:
@@ -245,7 +256,8 @@ def alarms(stack: Stack) -> Iterator[str]:
         metric_name = "ApproximateNumberOfMessagesVisible" if dead else "ApproximateAgeOfOldestMessage"
         if (metric_name, queue["QueueName"]) not in watched:
             yield f"{name}: nobody is told"
-    for metric_name in ("RunsRefused", "RunsFailed", "HopLimitReached", "MaxLagSeconds", "TablesSwept"):
+    spark = ("SparkJobsFailed",) if "SparkJobs" in stack.resources else ()
+    for metric_name in ("RunsRefused", "RunsFailed", "HopLimitReached", "MaxLagSeconds", "TablesSwept", *spark):
         if (metric_name, "lakesweep") not in watched:
             yield f"{metric_name}: nobody is told"
     for name, function in stack.of_type(FUNCTIONS).items():
@@ -290,7 +302,8 @@ def control_bucket(stack: Stack) -> Iterator[str]:
             yield f"{name}: has no versions"
         if not all(bucket.get("PublicAccessBlockConfiguration", {}).values()) or "BucketEncryption" not in bucket:
             yield f"{name}: open"
-        if any("ExpirationInDays" in rule for rule in bucket["LifecycleConfiguration"]["Rules"]):
+        rules = bucket["LifecycleConfiguration"]["Rules"]
+        if any("ExpirationInDays" in rule and not rule.get("Prefix", "").endswith("/scans/") for rule in rules):
             yield f"{name}: loses the ledger"
 
 
@@ -338,6 +351,8 @@ DEPLOYMENTS: dict[str, dict[str, str]] = {
         "PermissionsBoundaryArn": "arn:aws:iam::123456789012:policy/boundary",
         "CreateOperatorRole": "true",
         "OperatorPrincipalArn": "arn:aws:iam::123456789012:role/oncall",
+        "SparkArtifacts": "s3://artifacts/lakesweep/0.1.0",
+        "SparkInventory": "inventory/lake",
     },
 }
 
@@ -398,6 +413,7 @@ BROKEN: list[tuple[Callable[[Stack], Iterator[str]], str, Any, str]] = [
     (control_bucket, "OwnControlBucket.DeletionPolicy", None, "goes with the stack"),
     (control_bucket, "OwnControlBucket.Properties.VersioningConfiguration", None, "has no versions"),
     (control_bucket, "OwnControlBucket.Properties.PublicAccessBlockConfiguration.BlockPublicAcls", False, "open"),
+    (control_bucket, "OwnControlBucket.Properties.LifecycleConfiguration.Rules.1.Prefix", None, "loses the ledger"),
     (queue_policies, "CommitsQueuePolicy.Properties.PolicyDocument.Statement.1.Condition.StringEquals", {}, "s3"),
 ]
 
@@ -519,7 +535,8 @@ def test_the_dashboards_prices_are_those_of_the_documents() -> None:
 
 def test_every_alarm_is_explained() -> None:
     text = (TEMPLATE.parent / "docs" / "operations.md").read_text(encoding="utf-8")
-    names = [alarm["AlarmName"].removeprefix("lakesweep-") for alarm in render().of_type(ALARMS).values()]
+    found = render(DEPLOYMENTS["everything"]).of_type(ALARMS).values()
+    names = [alarm["AlarmName"].removeprefix("lakesweep-") for alarm in found]
     assert len(set(names)) == len(names)
     assert [name for name in names if f"`{name}`" not in text] == []
 

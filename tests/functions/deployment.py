@@ -18,6 +18,9 @@ from typing import Any
 from unittest.mock import patch
 
 import boto3
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.emrserverless import models as emr_models
+from moto.emrserverless.models import JobRun, emrserverless_backends
 
 from lakesweep.storage.open import _client
 from lakesweep.storage.s3 import S3Store
@@ -26,6 +29,8 @@ from tests.support.table_builder import TableBuilder
 
 FUNCTIONS = Path(__file__).resolve().parents[2] / "functions"
 ACCOUNT = "111122223333"
+APPLICATION = "00f1cbsc6anuij25"
+"""Of EMR Serverless, as the samples in events/ name it."""
 PREFIX = "warehouse"
 STATED = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.time-retained": "1 h"}
 _numbers = itertools.count()
@@ -102,7 +107,7 @@ class Deployment:
         self.sqs = boto3.client("sqs", endpoint_url=moto_endpoint(), region_name="us-east-1")
         number = f"{os.getpid()}-{next(_numbers)}"
         self.queues = {}
-        for name in ("commits", "expire", "execute", "sweep"):
+        for name in ("commits", "expire", "execute", "sweep", "spark"):
             is_fifo = name == "expire"
             made = self.sqs.create_queue(
                 QueueName=self.queue_names.get(name, f"{name}-{number}{'.fifo' if is_fifo else ''}"),
@@ -110,6 +115,22 @@ class Deployment:
             )
             self.queues[name] = made["QueueUrl"]
         self._modules: dict[str, ModuleType] = {}
+        self._make_application()
+
+    def _make_application(self) -> None:
+        """Make the application under its fixed id. moto knows no `emr-spark`, and ends every job at once."""
+        emr_models.JOB_STATUS = "RUNNING"
+        backend = emrserverless_backends[DEFAULT_ACCOUNT_ID]["us-east-1"]
+        backend.job_runs.pop(APPLICATION, None)
+        if APPLICATION not in backend.applications:
+            client = boto3.client("emr-serverless", endpoint_url=moto_endpoint(), region_name="us-east-1")
+            made = client.create_application(name="lakesweep", releaseLabel="emr-7.0.0", type="SPARK")
+            backend.applications[APPLICATION] = backend.applications.pop(made["applicationId"])
+
+    @property
+    def job_runs(self) -> list[JobRun]:
+        """Return what was started; a test says how far it is."""
+        return list(emrserverless_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].job_runs.get(APPLICATION, []))
 
     def environment_of(self, function: str) -> dict[str, str]:
         """Return what a function finds in its environment."""
@@ -121,10 +142,23 @@ class Deployment:
             "LAKESWEEP_ACCOUNTS": ACCOUNT,
             "LAKESWEEP_MIN_INTERVAL": "1 min",
             **{f"LAKESWEEP_{name.upper()}_QUEUE": url for name, url in self.queues.items()},
+            **(self.spark_environment() if function == "spark_jobs" else {}),
             "POWERTOOLS_SERVICE_NAME": "lakesweep",
             "POWERTOOLS_METRICS_NAMESPACE": "Lakesweep",
             "AWS_ENDPOINT_URL": moto_endpoint(),
             **self.extra,
+        }
+
+    def spark_environment(self) -> dict[str, str]:
+        """Return what the function that starts jobs finds besides."""
+        return {
+            "LAKESWEEP_SPARK_APPLICATION": APPLICATION,
+            "LAKESWEEP_SPARK_ARTIFACTS": "s3://artifacts/lakesweep/1",
+            "LAKESWEEP_SPARK_PYTHON": "python3.11",
+            "LAKESWEEP_SPARK_PLANNER_ROLE": f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/planner",
+            "LAKESWEEP_SPARK_EXECUTOR_ROLE": f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/executor",
+            "LAKESWEEP_SPARK_LOG_GROUP": "/aws/emr-serverless/lakesweep",
+            "AWS_REGION": "us-east-1",
         }
 
     def table(self, name: str = "sales.db/orders", commits: int = 6, **words: Any) -> TableBuilder:
@@ -217,6 +251,7 @@ class Deployment:
             ("expire", "expire"),
             ("execute", "execute_batch"),
             ("sweep", "sweep"),
+            ("spark", "spark_jobs"),
         )
         for _ in range(50):
             taken = [(function, body) for queue, function in steps for body in self.waiting(queue)]
@@ -248,7 +283,6 @@ def batch(*bodies: Any) -> dict[str, Any]:
 @contextmanager
 def _no_waiting(url: str) -> Iterator[None]:
     """Let the delay of every message in a queue be over."""
-    from moto.core import DEFAULT_ACCOUNT_ID
     from moto.sqs.models import sqs_backends
 
     queue = sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].queues[url.rsplit("/", 1)[-1]]

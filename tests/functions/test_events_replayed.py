@@ -18,7 +18,10 @@ EVENTS = Path(__file__).resolve().parents[2] / "events"
 NAMES = sorted(path.stem for path in EVENTS.glob("*.json"))
 FAILING = {"sqs_commits_poison": 3, "sqs_expire_later_version": 1}
 """Messages that come again, and in the end lie in the dead-letter queue."""
-REFUSED = {"on_demand_execute_plan", "on_demand_reset_consumer", "on_demand_reset_consumer_execute"}
+REFUSED = {
+    *("on_demand_execute_plan", "on_demand_execute_plan_spark"),
+    *("on_demand_reset_consumer", "on_demand_reset_consumer_execute"),
+}
 """Demands for what is not there: a plan of another day, a snapshot that is gone."""
 
 
@@ -68,7 +71,9 @@ class Lake(Deployment):
             for record in event["Records"]
             for number in range(times)
         ]
-        kinds = {"sqs_expire": "expire", "sqs_execute": "execute_batch", "sqs_sweep": "sweep", "schedule": "sweep"}
+        kinds = {"sqs_expire": "expire", "sqs_execute": "execute_batch", "sqs_sweep": "sweep"}
+        kinds |= {"sqs_spark": "spark_jobs", "eventbridge_job": "spark_jobs", "schedule_spark": "spark_jobs"}
+        kinds["schedule"] = "sweep"
         function = next((it for start, it in kinds.items() if name.startswith(start)), "on_snapshot_written")
         yield self.invoke(function, {"Records": records})
 

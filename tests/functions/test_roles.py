@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from lakesweep.aws import work
+from lakesweep.aws.spark_jobs import SCANS, result_name
+from lakesweep.control.area import ControlArea
 from tests.functions.deployment import PREFIX, Deployment
 from tests.support.iam import Call, Role, assert_allowed, recorded, role_of, unused_permissions
 from tests.support.s3_server import fresh_bucket
@@ -17,6 +19,7 @@ FUNCTIONS = {
     "execute_batch": "ExecuteBatch",
     "sweep": "Sweep",
     "on_demand": "OnDemand",
+    "spark_jobs": "SparkJobs",
 }
 DECOUPLED = {
     "snapshot.num-retained.min": "1",
@@ -27,7 +30,7 @@ DECOUPLED = {
     "changelog.time-retained": "2 h",
     "consumer.expiration-time": "1 d",
 }
-PLANNERS = ("on_snapshot_written", "sweep", "on_demand")
+PLANNERS = ("on_snapshot_written", "sweep", "on_demand", "spark_jobs")
 EXECUTORS = ("expire", "execute_batch")
 
 
@@ -41,7 +44,7 @@ class Stacked(Deployment):
         urls = {name: url for name, url in super().environment_of(function).items() if name in stated}
         own = {name: value for name, value in stated.items() if not name.endswith("_QUEUE")}
         queues = {name: url for name, url in urls.items() if name.endswith("_QUEUE")}
-        extra = {"AWS_ENDPOINT_URL": super().environment_of(function)["AWS_ENDPOINT_URL"]}
+        extra = {"AWS_ENDPOINT_URL": super().environment_of(function)["AWS_ENDPOINT_URL"], "AWS_REGION": "us-east-1"}
         return {**own, **queues, **extra, "LAKESWEEP_ACCOUNTS": "111122223333"}
 
 
@@ -53,11 +56,15 @@ def stacked() -> Stacked:
         "ControlBucket": control,
         "Mode": "delete",
         "PolicyLocation": f"s3://{policies}/policy.json",
+        "SparkArtifacts": "s3://artifacts/lakesweep/1",
     }
     stack = render(parameters)
     names = {
         name: stack.environment(function)[f"LAKESWEEP_{name.upper()}_QUEUE"].rsplit("/", 1)[-1]
-        for name, function in (("commits", "Expire"), ("expire", "Sweep"), ("execute", "Expire"), ("sweep", "Sweep"))
+        for name, function in (
+            *(("commits", "Expire"), ("expire", "Sweep"), ("execute", "Expire"), ("sweep", "Sweep")),
+            ("spark", "OnDemand"),
+        )
     }
     made = Stacked(bucket=bucket, control_bucket=control, queue_names=names)
     made.stack = stack
@@ -150,6 +157,17 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
     assert more
     yield run("expire", hint("sales.db/cut"))
     yield run("execute_batch", lease)
+    yield demand(operation="remove_orphan_files", arguments={"engine": "spark"}, execute=True)
+    (scan,) = deployed.waiting("spark")
+    yield run("spark_jobs", scan)
+    (job_run,) = deployed.job_runs
+    job_run.state = "SUCCESS"
+    result = {"status": "planned", "plan_id": "p", "action_count": 1}
+    scans = ControlArea(deployed.control(), scan["table"], SCANS)
+    scans.put(result_name(scan["scan_id"]), json.dumps(result).encode())
+    yield run("spark_jobs", {"format_version": 1, "kind": "spark_poll", "hop": 0})
+    yield run("spark_jobs", {**scan, "scan_id": "other", "plan_id": "p"})
+    assert "p" in [message.get("plan_id") for message in deployed.waiting("execute")]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
-from tests.support.stack import REGION, Stack
+from tests.support.stack import ACCOUNT, REGION, Stack
 
 Decision = Literal["allowed", "denied", "not allowed"]
 
@@ -160,11 +160,14 @@ def recorded() -> Iterator[list[Call]]:
 def calls_of(service: str, operation: str, asked: Mapping[str, Any]) -> Sequence[Call]:
     """Return what an operation needs to be allowed.
 
-    Source: "Actions, resources, and condition keys" for Amazon S3 and Amazon SQS (Service Authorization Reference).
+    Source: "Actions, resources, and condition keys" for Amazon S3, Amazon SQS and Amazon EMR Serverless (Service
+    Authorization Reference).
     """
     if service == "sqs" and operation in _SQS_ACTIONS:
         account, name = urlsplit(asked["QueueUrl"]).path.strip("/").split("/")
         return [Call(f"sqs:{_SQS_ACTIONS[operation]}", f"arn:aws:sqs:{REGION}:{account}:{name}")]
+    if service == "emr-serverless":
+        return _of_emr(operation, asked)
     if service != "s3":
         raise NotImplementedError(f"{service} {operation}")
     bucket = f"arn:aws:s3:::{asked['Bucket']}"
@@ -190,6 +193,22 @@ def calls_of(service: str, operation: str, asked: Mapping[str, Any]) -> Sequence
         case "GetBucketLifecycleConfiguration":
             return [Call("s3:GetLifecycleConfiguration", bucket)]
     raise NotImplementedError(f"s3 {operation}")
+
+
+def _of_emr(operation: str, asked: Mapping[str, Any]) -> list[Call]:
+    application = f"arn:aws:emr-serverless:{REGION}:{ACCOUNT}:/applications/{asked['applicationId']}"
+    match operation:
+        case "StartJobRun":
+            passed = {"iam:PassedToService": "emr-serverless.amazonaws.com"}
+            tagged = [application, f"{application}/jobruns/new"] if asked.get("tags") else []
+            return [
+                Call("emr-serverless:StartJobRun", application),
+                *(Call("emr-serverless:TagResource", each) for each in tagged),
+                Call("iam:PassRole", asked["executionRoleArn"], passed),
+            ]
+        case "GetJobRun":
+            return [Call("emr-serverless:GetJobRun", f"{application}/jobruns/{asked['jobRunId']}")]
+    raise NotImplementedError(f"emr-serverless {operation}")
 
 
 def _deletes(bucket: str, entry: Mapping[str, Any]) -> Iterator[Call]:

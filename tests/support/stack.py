@@ -179,6 +179,8 @@ class _Renderer:
 
     def _attribute(self, name: str, attribute: str) -> str:
         _, arn, own_name = self._identity(name)
+        if attribute == "ApplicationId" and self._resources[name]["Type"] == "AWS::EMRServerless::Application":
+            return own_name
         if attribute == "Arn":
             return arn
         if attribute == "QueueName" and self._resources[name]["Type"] == "AWS::SQS::Queue":
@@ -219,6 +221,9 @@ class _Renderer:
                 return name, f"arn:aws:events:{here}:rule/{name}", name
             case "AWS::Scheduler::Schedule":
                 return name, f"arn:aws:scheduler:{here}:schedule/default/{name}", name
+            case "AWS::EMRServerless::Application":
+                own = "00f1cbsc6anuij25"  # as the samples in events/ have it
+                return own, f"arn:aws:emr-serverless:{here}:/applications/{own}", own
             case "AWS::CloudWatch::Dashboard":
                 return named("DashboardName"), "", name
         raise NotImplementedError(f"a reference to {resource['Type']}")

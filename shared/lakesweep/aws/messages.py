@@ -6,17 +6,20 @@ newer function to take. `hop` counts how often work was handed on: a message tha
 
 import hashlib
 import json
+import re
 import uuid
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import FormatError, RefusedError
-from lakesweep.format.json_document import get_int, get_str, parse_object, require_str, wrong_type
+from lakesweep.format.json_document import get_int, get_object, get_str, parse_object, require_str, wrong_type
 from lakesweep.format.names import branch_name_of
 from lakesweep.model.table_ref import MAIN
 from lakesweep.storage.keys import is_key
 
 MESSAGE_VERSION = 1
 HOP_LIMIT = 16
+_SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
 _MAX_LOCATION = 2048
 """More than a bucket and a key of S3 can have."""
 
@@ -72,7 +75,34 @@ class Sweep:
     kind = "sweep"
 
 
-Message = Hint | Work | Sweep
+@dataclass(frozen=True, slots=True)
+class SparkScan:
+    """A scan for orphan files, to run on Spark; or only the second half of one."""
+
+    table: str
+    scan_id: str
+    branch: str = MAIN
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    execute: bool = False
+    plan_id: str | None = None
+    """A stored plan to carry out, instead of a scan."""
+    confirm: bool = False
+    """That plan needs a confirmation, and whoever sent this gave it."""
+    hop: int = 0
+
+    kind = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkPoll:
+    """Look at all scans on Spark that are not over: an event may have been lost."""
+
+    hop: int = 0
+
+    kind = "spark_poll"
+
+
+Message = Hint | Work | Sweep | SparkScan | SparkPoll
 
 
 def next_hop(message: Message) -> Message | None:
@@ -83,12 +113,17 @@ def next_hop(message: Message) -> Message | None:
 def to_body(message: Message) -> str:
     """Return the body of a message."""
     document: dict[str, object] = {"format_version": MESSAGE_VERSION, "kind": message.kind, "hop": message.hop}
+    if isinstance(message, SparkPoll):
+        return json.dumps(document, separators=(",", ":"))
     if isinstance(message, Sweep):
         document["cursor"] = message.cursor
     else:
         document |= {"table": message.table, "branch": message.branch}
     if isinstance(message, Hint):
         document["snapshot_id"] = message.snapshot_id
+    if isinstance(message, SparkScan):
+        document |= {"scan_id": message.scan_id, "arguments": dict(message.arguments), "execute": message.execute}
+        document |= {"plan_id": message.plan_id, "confirm": message.confirm}
     if isinstance(message, Work) and message.plan_id is not None:
         document |= {"plan_id": message.plan_id, "grace_ms": message.grace_ms, "confirm": message.confirm}
         document["by_hand"] = message.by_hand
@@ -126,11 +161,24 @@ def message_of(document: dict[str, object], name: str) -> Message:
         raise wrong_type(name, "hop", f"a whole number below {HOP_LIMIT}", hop)
     if kind == "sweep":
         return Sweep(get_str(document, "cursor", name), hop)
+    if kind == "spark_poll":
+        return SparkPoll(hop)
     table, branch = _table(document, name), branch_of(document, name)
     if kind == "hint":
         return Hint(table, branch, get_int(document, "snapshot_id", name), hop)
     if kind == "maintain":
         return Work(table, branch, hop=hop)
+    if kind == "spark":
+        return SparkScan(
+            table,
+            _scan_id(document, name),
+            branch,
+            get_object(document, "arguments", name),
+            execute=document.get("execute") is True,
+            plan_id=get_str(document, "plan_id", name),
+            confirm=document.get("confirm") is True,
+            hop=hop,
+        )
     if kind == "execute":
         grace_ms = get_int(document, "grace_ms", name) or 0
         if grace_ms < 0:
@@ -144,7 +192,7 @@ def message_of(document: dict[str, object], name: str) -> Message:
             by_hand=document.get("by_hand") is True,
             hop=hop,
         )
-    raise wrong_type(name, "kind", "hint, maintain, execute or sweep", kind)
+    raise wrong_type(name, "kind", "hint, maintain, execute, sweep, spark or spark_poll", kind)
 
 
 def group_of(table: str) -> str:
@@ -161,6 +209,14 @@ def dedup_id_of(hint: Hint) -> str:
         return uuid.uuid4().hex
     text = "\0".join((hint.table, hint.branch, str(hint.snapshot_id), str(hint.hop)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _scan_id(document: dict[str, object], name: str) -> str:
+    """Return the id of a scan, which becomes a part of keys and of a token of EMR."""
+    scan_id = require_str(document, "scan_id", name)
+    if not _SCAN_ID.fullmatch(scan_id):
+        raise wrong_type(name, "scan_id", "letters, digits and dashes, 40 at most", scan_id)
+    return scan_id
 
 
 def _table(document: dict[str, object], name: str) -> str:

@@ -6,15 +6,17 @@ The function behind this may not delete anything. It stores the plan and sends i
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakesweep.aws.messages import Work, branch_of
+from lakesweep.aws.job_documents import job_name
+from lakesweep.aws.messages import SparkScan, Work, branch_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.telemetry import summary_of
 from lakesweep.control.plans import load_header
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.format.json_document import get_object, get_str, require_str, wrong_type
-from lakesweep.operations import maintain, undo
+from lakesweep.operations import maintain, remove_orphan_files, undo
 from lakesweep.operations.context import Table
-from lakesweep.operations.registry import run_operation
+from lakesweep.operations.identifiers import new_id
+from lakesweep.operations.registry import OPERATIONS, parse_call, run_operation
 from lakesweep.operations.run import require_area
 from lakesweep.operations.times import parse_span_ms
 
@@ -22,6 +24,9 @@ EXECUTE = "execute"
 """The operation that carries out a stored plan."""
 MAX_GRACE_MS = 600_000
 """The executor waits for readers, and has 15 minutes for that and all else."""
+SPARK = "spark"
+"""The engine of `remove_orphan_files` that is not this function."""
+_SPARK_ONLY = frozenset({"engine", "objects", "inventory"})
 _NAME = "event"
 _KEYS = frozenset({"operation", "table", "branch", "arguments", "execute", "plan_id", "confirm"})
 
@@ -79,6 +84,8 @@ def answer_demand(runtime: Runtime, event: object, context: Context) -> dict[str
                 code="foreign_table",
             )
         table = runtime.open_table(demand.table, demand.branch, context)
+        if demand.operation == remove_orphan_files.OPERATION and demand.arguments.get("engine") == SPARK:
+            return _on_spark(runtime, table, demand)
         return _queued(runtime, table, demand) if demand.operation == EXECUTE else _planned(runtime, table, demand)
     except MaintenanceError as error:
         # Whoever asked reads the answer, so a refusal alarms nobody.
@@ -116,6 +123,46 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
     return {**summary_of(report), **_where(table, plan_id), "run_id": plan_id if queued else None, "queued": queued}
 
 
+def _on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
+    """Have a scan run on Spark. What comes of it stands in the scan's document, hours later."""
+    _check_spark(runtime, table)
+    if demand.plan_id or demand.confirm:
+        raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
+    given = {name: value for name, value in demand.arguments.items() if value is not None}
+    parse_call(OPERATIONS[demand.operation], {name: value for name, value in given.items() if name not in _SPARK_ONLY})
+    not_there = sorted({"dry_run", "mode", "parallelism"} & set(given))
+    if not_there:
+        raise UsageError(
+            f"{not_there[0]} means nothing to the engine {SPARK}; expected no such argument", code="bad_argument"
+        )
+    objects, inventory = given.get("objects"), given.get("inventory", "s3://")
+    if objects is not None and (not isinstance(objects, int) or isinstance(objects, bool) or objects < 0):
+        raise UsageError(f"objects: expected about how many lie in the table, found {objects!r}", code="bad_argument")
+    if not isinstance(inventory, str) or not inventory.startswith("s3://"):
+        raise UsageError(f"inventory: expected s3://bucket/key of a manifest, found {inventory!r}", code="bad_argument")
+    if demand.execute:
+        _check_mode(runtime, table)
+    scan_id = new_id(require_area(table).store.now_ms())
+    scan = SparkScan(table.ref.location, scan_id, table.ref.branch, given, demand.execute)
+    return _asked(runtime, table, demand, scan)
+
+
+def _asked(runtime: Runtime, table: Table, demand: Demand, scan: SparkScan) -> dict[str, object]:
+    runtime.queues.ask_for_scan(scan)
+    return {
+        "status": "queued",
+        "operation": demand.operation,
+        "table": table.ref.location,
+        "branch": table.ref.branch,
+        "refusal": None,
+        "scan_id": scan.scan_id,
+        "job": require_area(table).path(job_name(scan.scan_id)),
+        "plan_id": scan.plan_id,
+        "run_id": None,
+        "queued": True,
+    }
+
+
 def _queued(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
     if demand.plan_id is None or not demand.execute:
         raise UsageError(f"{EXECUTE} carries out a stored plan; expected plan_id, and execute to be true")
@@ -127,6 +174,14 @@ def _queued(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]
         )
     if header.needs_confirmation and demand.confirm != demand.plan_id:
         raise _unconfirmed(demand.plan_id)
+    if demand.arguments.get("engine") == SPARK:
+        _check_spark(runtime, table)
+        scan_id = new_id(require_area(table).store.now_ms())
+        confirm = demand.confirm is not None
+        scan = SparkScan(
+            table.ref.location, scan_id, table.ref.branch, execute=True, plan_id=demand.plan_id, confirm=confirm
+        )
+        return _asked(runtime, table, demand, scan)
     runtime.queues.hand_over(
         Work(
             table.ref.location,
@@ -175,6 +230,15 @@ def _grace_ms(demand: Demand) -> int:
     if grace_ms > MAX_GRACE_MS:
         raise UsageError(f"grace: expected {MAX_GRACE_MS // 60_000} min at most, found {text!r}", code="bad_argument")
     return grace_ms
+
+
+def _check_spark(runtime: Runtime, table: Table) -> None:
+    if not runtime.queues.has_spark:
+        raise RefusedError(
+            f"table {table.ref}: this deployment has no Spark; expected its parameter SparkArtifacts to name where the "
+            "artifacts lie, or no engine",
+            code="no_spark",
+        )
 
 
 def _check_mode(runtime: Runtime, table: Table) -> None:

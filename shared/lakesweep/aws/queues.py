@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import Any
 
-from lakesweep.aws.messages import Hint, Message, Work, dedup_id_of, group_of, next_hop, to_body
+from lakesweep.aws.messages import Hint, Message, SparkScan, Sweep, Work, dedup_id_of, group_of, next_hop, to_body
 from lakesweep.errors import MaintenanceError, StorageError
 
 MAX_DELAY_S = 900
@@ -18,7 +18,7 @@ class Queues:
         """Make it; the client comes with the first message.
 
         Args:
-            urls: `commits`, `expire`, `execute`, `sweep` -> URL.
+            urls: `commits`, `expire`, `execute`, `sweep`, `spark` -> URL.
             client: An SQS client instead of the usual one.
         """
         self._urls = urls
@@ -45,7 +45,16 @@ class Queues:
         """Give work to the larger executor."""
         self._send("execute", work)
 
-    def again(self, message: Message, delay_s: int | None = None) -> bool:
+    @property
+    def has_spark(self) -> bool:
+        """Tell whether this deployment has Spark."""
+        return "spark" in self._urls
+
+    def ask_for_scan(self, scan: SparkScan) -> None:
+        """Ask for a scan on Spark."""
+        self._send("spark", scan)
+
+    def again(self, message: Hint | Work | Sweep, delay_s: int | None = None) -> bool:
         """Send a message once more, later, and tell whether it may be: it must not go in circles.
 
         Args:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lakesweep.aws.emr import EmrSettings
 from lakesweep.errors import UsageError
 from lakesweep.operations.times import parse_span_ms
 from lakesweep.storage.location import Location, parse_location
@@ -30,7 +31,9 @@ class Settings:
     min_interval_ms: int
     """Passes over a branch are so far apart at least."""
     queues: Mapping[str, str]
-    """`commits`, `expire`, `execute`, `sweep` -> URL, as far as the function may send there."""
+    """`commits`, `expire`, `execute`, `sweep`, `spark` -> URL, as far as the function may send there."""
+    emr: EmrSettings | None = None
+    """For the function that starts jobs."""
 
     def allows(self, location: str) -> bool:
         """Tell whether a table at `location` is one of the deployment's."""
@@ -71,10 +74,33 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
         accounts=frozenset(_words(environment, "LAKESWEEP_ACCOUNTS")),
         min_interval_ms=min_interval_ms,
         queues={name: url for name, url in queues.items() if url},
+        emr=_emr(environment, control) if environment.get("LAKESWEEP_SPARK_APPLICATION") else None,
     )
 
 
-_QUEUES = ("commits", "expire", "execute", "sweep")
+_QUEUES = ("commits", "expire", "execute", "sweep", "spark")
+
+
+def _emr(environment: Mapping[str, str], control: str) -> EmrSettings:
+    def stated(name: str) -> str:
+        value = environment.get(name, "")
+        if not value:
+            raise UsageError(
+                f"{name}: expected a value, since there is a Spark application; found none", code="bad_setting"
+            )
+        return value
+
+    return EmrSettings(
+        application_id=stated("LAKESWEEP_SPARK_APPLICATION"),
+        planner_role_arn=stated("LAKESWEEP_SPARK_PLANNER_ROLE"),
+        executor_role_arn=stated("LAKESWEEP_SPARK_EXECUTOR_ROLE"),
+        artifacts=str(_place(stated("LAKESWEEP_SPARK_ARTIFACTS"), "LAKESWEEP_SPARK_ARTIFACTS")),
+        python=stated("LAKESWEEP_SPARK_PYTHON"),
+        control=control,
+        region=stated("AWS_REGION"),
+        policy=environment.get("LAKESWEEP_POLICY") or None,
+        log_group=environment.get("LAKESWEEP_SPARK_LOG_GROUP") or None,
+    )
 
 
 def _words(environment: Mapping[str, str], name: str) -> tuple[str, ...]:

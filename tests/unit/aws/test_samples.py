@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
+from lakesweep.aws.emr import parse_name
 from lakesweep.aws.events import hints_of_event, hints_of_message
+from lakesweep.aws.spark_jobs import STATE_CHANGE
+from lakesweep.control.area import table_key
 from lakesweep.errors import FormatError
 from lakesweep.operations.registry import OPERATIONS, parse_call
 from lakesweep.storage.location import parse_location
 from tests.conftest import REPOSITORY
+from tests.support.stack import render
 
 EVENTS = REPOSITORY / "events"
 README = (EVENTS / "README.md").read_text(encoding="utf-8")
@@ -38,16 +42,28 @@ OWN = {
     "sqs_execute_maintain": "maintain",
     "sqs_sweep": "sweep",
     "sqs_sweep_continued": "sweep",
+    "sqs_spark_scan": "spark",
+    "sqs_spark_scan_execute": "spark",
+    "sqs_spark_plan": "spark",
+    "sqs_spark_poll": "spark_poll",
 }
 KEYS = {
     "hint": {"table", "branch", "snapshot_id"},
     "execute": {"table", "branch", "plan_id", "grace_ms", "confirm"},
     "maintain": {"table", "branch"},
     "sweep": {"cursor"},
+    "spark": {"table", "branch", "scan_id", "arguments", "execute", "plan_id", "confirm"},
+    "spark_poll": set(),
 }
 SQS = [name for name in NAMES if name.startswith("sqs_")]
-STORED_PLAN = "on_demand_execute_plan"
-ON_DEMAND = [name for name in NAMES if name.startswith("on_demand_") and name != STORED_PLAN]
+STORED_PLAN = ("on_demand_execute_plan", "on_demand_execute_plan_spark")
+ON_SPARK = ("on_demand_remove_orphan_files_spark", "on_demand_remove_orphan_files_spark_execute")
+ON_DEMAND = [name for name in NAMES if name.startswith("on_demand_") and name not in STORED_PLAN + ON_SPARK]
+JOBS_ENDED = {
+    "eventbridge_job_succeeded": "SUCCESS",
+    "eventbridge_job_failed": "FAILED",
+    "eventbridge_job_cancelled": "CANCELLED",
+}
 
 
 def sample(name: str) -> dict[str, Any]:
@@ -117,6 +133,27 @@ def test_the_schedule_sends_what_arrives() -> None:
     )
 
 
+def test_spark_schedule_sends_what_arrives() -> None:
+    """The look's message is the schedule's body, in the template as well."""
+    (record,) = sample("sqs_spark_poll")["Records"]
+    schedules = render({"SparkArtifacts": "s3://artifacts/lakesweep/1"}).of_type("AWS::Scheduler::Schedule")
+    stated = json.loads(schedules["SparkTrigger"]["Target"]["Input"])
+    assert body_of(record) == sample("schedule_spark_poll") == stated
+
+
+@pytest.mark.parametrize("name", JOBS_ENDED)
+def test_an_event_names_the_scan_that_was_asked_for(name: str) -> None:
+    """The job run's name leads to the scan of `sqs_spark_scan`, and the rule lets the event in."""
+    (record,) = sample("sqs_spark_scan")["Records"]
+    detail = sample(name)["detail"]
+    assert parse_name(detail["jobRunName"]) == (table_key(body_of(record)["table"]), body_of(record)["scan_id"])
+    rule = render({"SparkArtifacts": "s3://artifacts/lakesweep/1"}).of_type("AWS::Events::Rule")["SparkJobEndedRule"]
+    assert detail["state"] == JOBS_ENDED[name]
+    assert detail["state"] in rule["EventPattern"]["detail"]["state"]
+    assert [sample(name)["detail-type"]] == rule["EventPattern"]["detail-type"] == [STATE_CHANGE]
+    assert parse_name(sample("eventbridge_job_of_others")["detail"]["jobRunName"]) is None
+
+
 def test_on_demand_covers_the_operations() -> None:
     """Each operation of the registry as a plan and to be executed; `undo` is for people alone."""
     expected = {f"on_demand_{name}{end}" for name in OPERATIONS if name != "undo" for end in ("", "_execute")}
@@ -133,8 +170,9 @@ def test_an_invocation_is_valid(name: str) -> None:
     parse_call(OPERATIONS[event["operation"]], event["arguments"])
 
 
-def test_a_stored_plan_is_confirmed_by_its_id() -> None:
+@pytest.mark.parametrize("name", STORED_PLAN)
+def test_a_stored_plan_is_confirmed_by_its_id(name: str) -> None:
     """The invocation that carries out what was planned before."""
-    event = sample(STORED_PLAN)
+    event = sample(name)
     assert (event["operation"], event["execute"]) == ("execute", True)
     assert event["plan_id"] == event["confirm"]

@@ -1,0 +1,99 @@
+"""EMR Serverless, as far as it is asked anything: start a job run, and look at one."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from lakesweep.errors import MaintenanceError, StorageError
+
+_EXIT_CODE = re.compile(r"ExitCode: ?([0-9]{1,3})\b")
+_OVER = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """A job run, as EMR shows it."""
+
+    job_run_id: str
+    state: str
+    details: str = ""
+    seconds: int = 0
+    """How long it ran."""
+    timeout_min: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether it has come to an end."""
+        return self.state in _OVER
+
+    @property
+    def exit_code(self) -> int | None:
+        """Return what the job's process ended with, where EMR says it."""
+        found = _EXIT_CODE.search(self.details)
+        return None if found is None else int(found[1])
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Tell whether EMR cancelled it, and not somebody."""
+        return self.state == "CANCELLED" and 0 < self.timeout_min * 60 <= self.seconds + 60
+
+
+class Jobs(Protocol):
+    """Where jobs run."""
+
+    def start(self, arguments: dict[str, object]) -> str:
+        """Start a job run and return its id; the same token gives the same run."""
+
+    def look(self, application_id: str, job_run_id: str) -> JobRun:
+        """Return how far a job run is."""
+
+
+class EmrServerless:
+    """The service itself."""
+
+    def __init__(self, client: Any = None) -> None:
+        """Make it; the client comes with the first call, unless one is given."""
+        self._given = client
+
+    @cached_property
+    def _client(self) -> Any:
+        if self._given is not None:
+            return self._given
+        from botocore.config import Config
+
+        from lakesweep.storage.s3_client import new_session
+
+        return new_session().create_client(
+            "emr-serverless",
+            config=Config(retries={"mode": "standard", "total_max_attempts": 3}, connect_timeout=4, read_timeout=15),
+        )
+
+    def start(self, arguments: dict[str, object]) -> str:
+        """Start a job run and return its id."""
+        answer = self._asked("start_job_run", **arguments)
+        return str(answer["jobRunId"])
+
+    def look(self, application_id: str, job_run_id: str) -> JobRun:
+        """Return how far a job run is."""
+        found = self._asked("get_job_run", applicationId=application_id, jobRunId=job_run_id)["jobRun"]
+        return JobRun(
+            job_run_id=job_run_id,
+            state=str(found["state"]),
+            details=str(found.get("stateDetails") or ""),
+            seconds=int(found.get("totalExecutionDurationSeconds") or 0),
+            timeout_min=int(found.get("executionTimeoutMinutes") or 0),
+        )
+
+    def _asked(self, operation: str, **words: object) -> Any:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            return getattr(self._client, operation)(**words)
+        except ClientError as error:
+            code = error.response.get("Error", {}).get("Code", "")
+            if code in ("ValidationException", "ResourceNotFoundException", "ConflictException"):
+                raise MaintenanceError(f"EMR Serverless refused {operation}: {error}", code="emr_refused") from error
+            raise StorageError(f"EMR Serverless did not answer {operation}: {error}", code="emr") from error
+        except BotoCoreError as error:
+            raise StorageError(f"EMR Serverless did not answer {operation}: {error}", code="emr") from error

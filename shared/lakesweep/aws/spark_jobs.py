@@ -1,0 +1,351 @@
+"""Look after scans on Spark: start the job that plans, and afterwards, where that was asked for, what carries it out.
+
+Three things lead here: somebody's wish, an event that tells of a job run, and a look every ten minutes at all scans
+that are not over. None of them is believed: whatever comes, the scan's document is read and EMR is asked how far its
+current run is. So events may be doubled, late or lost, and an event of an attempt that is over changes nothing.
+
+What a step does before it is written down can be done twice: a job run is started under a token that EMR knows again,
+and a plan that is handed over twice is carried out once.
+"""
+
+from dataclasses import dataclass, replace
+
+from lakesweep.aws.emr import EmrSettings, SparkJob, parse_name, start_job_run
+from lakesweep.aws.emr_serverless import JobRun, Jobs
+from lakesweep.aws.job_documents import (
+    CANCELLED,
+    EXECUTED,
+    FAILED,
+    HANDED_OVER,
+    PLANNED,
+    REFUSED,
+    Ended,
+    JobDocument,
+    job_name,
+    note_open,
+    note_over,
+    read_job,
+    read_open,
+    write_job,
+)
+from lakesweep.aws.messages import SparkPoll, SparkScan, Work, is_ours, message_of
+from lakesweep.aws.runtime import Context, Runtime
+from lakesweep.control.area import ControlArea, from_json_bytes, table_key
+from lakesweep.errors import (
+    MaintenanceError,
+    ObjectNotFoundError,
+    OutOfTimeError,
+    PreconditionFailedError,
+    UsageError,
+)
+from lakesweep.format.json_document import get_int, get_object, get_str, parse_object, require_str, wrong_type
+from lakesweep.storage.deadline import BATCH_RESERVE_MS, Deadline
+from lakesweep.storage.open import open_store
+from lakesweep.storage.requests import RequestCounter
+
+SCANS = "scans"
+"""What scans of a table leave lies there, apart from what is kept."""
+STATE_CHANGE = "EMR Serverless Job Run State Change"
+MAX_ATTEMPTS = 3
+SMALL_PLAN_ACTIONS = 100_000
+"""A plan of at most so many actions needs no Spark: `execute_batch` is through with it before a job run has started."""
+FINAL_EXIT_CODES = frozenset({2, 3})
+"""Words that mean nothing, and refusals: the same call gets the same answer."""
+LEASE_HELD = 5
+"""This exit code says that another maintainer is at work, so there is no haste."""
+MAX_DETAILS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResult:
+    """What a planning job left behind at its end: `scans/<table_key>/<scan_id>/result.json`."""
+
+    status: str
+    plan_id: str | None = None
+    action_count: int = 0
+    needs_confirmation: bool = False
+    code: str | None = None
+    why: str | None = None
+
+
+class SparkJobs:
+    """The scans of one deployment, in one invocation."""
+
+    def __init__(self, runtime: Runtime, jobs: Jobs, context: Context) -> None:
+        """Bind them.
+
+        Args:
+            runtime: Of the function.
+            jobs: Where jobs run.
+            context: Of this invocation.
+
+        Raises:
+            UsageError: The deployment has no Spark.
+        """
+        if runtime.settings.emr is None:
+            raise UsageError("LAKESWEEP_SPARK_APPLICATION: expected an application, found none", code="bad_setting")
+        self._runtime = runtime
+        self._emr: EmrSettings = runtime.settings.emr
+        self._jobs = jobs
+        self._deadline = Deadline(context.get_remaining_time_in_millis)
+        self._control = open_store(runtime.settings.control, counter=RequestCounter())
+
+    def take(self, body: str, name: str) -> None:
+        """Do what a message asks for, or what an event gives reason for.
+
+        Raises:
+            FormatError: It is neither.
+            MaintenanceError: It failed in a way that another attempt may not.
+        """
+        document = parse_object(body.encode("utf-8", "surrogatepass"), name)
+        if not is_ours(document):
+            self._hear(document, name)
+            return
+        message = message_of(document, name)
+        if isinstance(message, SparkScan):
+            self._begin(message, name)
+        elif isinstance(message, SparkPoll):
+            self.look_at_all()
+        else:
+            raise wrong_type(name, "kind", "spark or spark_poll", message.kind)
+
+    def look_at_all(self) -> None:
+        """Look at every scan that is not over. One that cannot be looked at keeps no other from it.
+
+        Raises:
+            StorageError: The list of them could not be read.
+        """
+        telemetry = self._runtime.telemetry
+        for scan_id, table in read_open(self._control).items():
+            try:
+                self._deadline.check("the scans on Spark", BATCH_RESERVE_MS)
+                self._look(self._area(table), scan_id)
+            except OutOfTimeError:
+                return  # the next look is ten minutes away
+            except MaintenanceError as error:
+                telemetry.count("RunsFailed")
+                telemetry.warn(f"scan {scan_id}: {error}", table=table, code=error.code)
+
+    def _begin(self, message: SparkScan, name: str) -> None:
+        telemetry = self._runtime.telemetry
+        if not self._runtime.settings.allows(message.table):
+            telemetry.count("EventsRejected")
+            telemetry.warn(f"{name}: a table that is none of this deployment's", table=message.table[:200])
+            return
+        area = self._area(message.table)
+        note_open(self._control, message.scan_id, message.table)
+        now_ms = self._control.now_ms()
+        document = JobDocument(
+            scan_id=message.scan_id,
+            table=message.table,
+            branch=message.branch,
+            arguments=message.arguments,
+            execute=message.execute or message.plan_id is not None,
+            confirm=message.confirm,
+            kind="plan" if message.plan_id is None else "execute",
+            plan_id=message.plan_id,
+            created_ms=now_ms,
+            updated_ms=now_ms,
+        )
+        try:
+            write_job(area, document, None)
+        except PreconditionFailedError:
+            telemetry.tell(f"scan {message.scan_id}: asked for again", table=message.table)
+        self._look(area, message.scan_id)
+
+    def _hear(self, event: dict[str, object], name: str) -> None:
+        """Look at the scan that an event tells of."""
+        telemetry = self._runtime.telemetry
+        telemetry.count("EventsReceived")
+        detail = get_object(event, "detail", name)
+        if event.get("detail-type") != STATE_CHANGE:
+            raise wrong_type(name, "detail-type", STATE_CHANGE, event.get("detail-type"))
+        named = parse_name(get_str(detail, "jobRunName", name) or "")
+        if named is None or get_str(detail, "applicationId", name) != self._emr.application_id:
+            telemetry.count("EventsIgnored")
+            return
+        key, scan_id = named
+        table = read_open(self._control).get(scan_id)
+        if table is None or table_key(table) != key:
+            telemetry.count("EventsIgnored")  # late: the scan is over
+            return
+        self._look(self._area(table), scan_id)
+
+    def _look(self, area: ControlArea, scan_id: str) -> None:
+        try:
+            document, etag = read_job(area, scan_id)
+        except ObjectNotFoundError:
+            # Whoever noted it died before it wrote the document, and the message that asked for it comes again; or did.
+            self._runtime.telemetry.warn(f"scan {scan_id}: noted, and not there", table=area.table)
+            return
+        try:
+            self._advance(area, document, etag)
+        except PreconditionFailedError:
+            self._runtime.telemetry.tell(f"scan {scan_id}: somebody else goes on with it", table=area.table)
+
+    def _advance(self, area: ControlArea, document: JobDocument, etag: str) -> None:
+        """Take the steps that can be taken now."""
+        if not document.is_over and document.job_run_id is None:
+            self._start(area, document, etag)
+            return
+        if not document.is_over and document.job_run_id is not None:
+            run = self._jobs.look(self._emr.application_id, document.job_run_id)
+            if not run.is_over:
+                return
+            after = next_step(document, run, self._result(area, document), self._runtime.settings.may_delete)
+            document = replace(after, updated_ms=self._control.now_ms())
+            if document.state == HANDED_OVER:
+                work = Work(document.table, document.branch, document.plan_id, by_hand=True)
+                self._runtime.queues.hand_over(work)
+            etag = write_job(area, document, etag)
+            self._tell(document)
+            if not document.is_over:
+                if run.exit_code != LEASE_HELD:
+                    self._start(area, document, etag)
+                return
+        note_over(self._control, document.scan_id)
+
+    def _start(self, area: ControlArea, document: JobDocument, etag: str) -> None:
+        arguments = start_job_run(job_of(document), self._emr)
+        job_run_id = self._jobs.start(arguments)
+        write_job(area, replace(document, job_run_id=job_run_id, updated_ms=self._control.now_ms()), etag)
+        self._runtime.telemetry.count("SparkJobsStarted")
+        self._runtime.telemetry.tell(
+            f"scan {document.scan_id}: job run {job_run_id} started",
+            table=document.table,
+            kind=document.kind,
+            attempt=document.attempt,
+        )
+
+    def _result(self, area: ControlArea, document: JobDocument) -> PlanResult | None:
+        if document.kind != "plan":
+            return None
+        scans = replace(area, root=SCANS)
+        name = result_name(document.scan_id)
+        try:
+            found = from_json_bytes(scans.read(name).data, scans.path(name))
+        except ObjectNotFoundError:
+            return None
+        return plan_result_of(found, scans.path(name))
+
+    def _tell(self, document: JobDocument) -> None:
+        telemetry, facts = (
+            self._runtime.telemetry,
+            {
+                "table": document.table,
+                "state": document.state,
+                "kind": document.kind,
+                "attempt": document.attempt,
+                "plan_id": document.plan_id,
+                "action_count": document.action_count,
+                "code": document.code,
+                "why": document.why,
+                "document": job_name(document.scan_id),
+            },
+        )
+        sentence = f"scan {document.scan_id}: {document.state}"
+        if document.state == FAILED:
+            telemetry.count("SparkJobsFailed")
+            telemetry.warn(sentence, **facts)
+        elif document.state == REFUSED:
+            telemetry.count("RunsRefused")
+            telemetry.warn(sentence, **facts)
+        else:
+            telemetry.tell(sentence, **facts)
+
+    def _area(self, table: str) -> ControlArea:
+        return ControlArea(self._control, table)
+
+
+def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may_delete: bool) -> JobDocument:
+    """Return a scan after its current job run is over. Asks nobody.
+
+    Args:
+        document: As it was.
+        run: Of the attempt that the document names.
+        result: What the planning job left, if it did.
+        may_delete: This deployment executes.
+    """
+    ended = Ended(document.kind, document.attempt, run.job_run_id, run.state, run.details[:MAX_DETAILS])
+    document = replace(document, job_run_id=None, ended=(*document.ended, ended))
+    refused = run.exit_code in FINAL_EXIT_CODES or (result is not None and result.status == "refused")
+    if run.state == "SUCCESS" and document.kind == "execute":
+        return replace(document, state=EXECUTED)
+    if run.state == "SUCCESS" and result is not None and not refused:
+        return _planned(document, result, may_delete)
+    if refused:
+        why = result.why if result is not None and result.why else run.details[:MAX_DETAILS]
+        return replace(document, state=REFUSED, code=(result.code if result else None) or "refused", why=why)
+    if run.state == "CANCELLED" and not run.is_out_of_time:
+        return replace(document, state=CANCELLED, why="somebody cancelled the job run")
+    if document.attempt < MAX_ATTEMPTS:
+        return replace(document, attempt=document.attempt + 1)
+    why = run.details[:MAX_DETAILS] or f"the job run ended as {run.state}"
+    if run.state == "SUCCESS":
+        why = f"the job run succeeded and left no {result_name(document.scan_id)}"
+    return replace(document, state=FAILED, why=why)
+
+
+def _planned(document: JobDocument, result: PlanResult, may_delete: bool) -> JobDocument:
+    document = replace(document, plan_id=result.plan_id, action_count=result.action_count)
+    if result.plan_id is None or not result.action_count:
+        return replace(document, state=PLANNED, why="there is nothing to do")
+    if not document.execute:
+        return replace(document, state=PLANNED)
+    if not may_delete:
+        return replace(document, state=PLANNED, code="observed", why="this deployment observes")
+    if result.needs_confirmation:
+        why = f"plan {result.plan_id} takes more than it leaves; whoever asked has to confirm it"
+        return replace(document, state=PLANNED, code="confirmation_needed", why=why)
+    if result.action_count <= SMALL_PLAN_ACTIONS:
+        return replace(document, state=HANDED_OVER)
+    return replace(document, kind="execute", attempt=1)
+
+
+def job_of(document: JobDocument) -> SparkJob:
+    """Return the job that a scan needs next."""
+    objects = document.arguments.get("objects")
+    return SparkJob(
+        kind=document.kind,
+        table=document.table,
+        scan_id=document.scan_id,
+        attempt=document.attempt,
+        arguments=tuple(_options(document)),
+        plan_id=document.plan_id if document.kind == "execute" else None,
+        objects=objects if isinstance(objects, int) else None,
+    )
+
+
+def _options(document: JobDocument) -> list[str]:
+    """Return arguments as a command line has them."""
+    if document.kind == "execute":
+        return ["--confirm", str(document.plan_id)] if document.confirm else []
+    found: list[str] = []
+    for name, value in sorted(document.arguments.items()):
+        if name in NOT_OF_THE_JOB or value is None:
+            continue
+        for each in value if isinstance(value, list | tuple) else (value,):
+            found += [f"--{name.replace('_', '-')}", str(each)]
+    return found
+
+
+NOT_OF_THE_JOB = frozenset({"engine", "objects"})
+"""Arguments that say where a scan runs, and not what it does."""
+
+
+def result_name(scan_id: str) -> str:
+    """Return where a planning job leaves its result, among the scans of its table."""
+    return f"{scan_id}/result.json"
+
+
+def plan_result_of(document: dict[str, object], path: str) -> PlanResult:
+    """Read what a planning job left."""
+    refusal = get_object(document, "refusal", path)
+    return PlanResult(
+        status=require_str(document, "status", path),
+        plan_id=get_str(document, "plan_id", path),
+        action_count=get_int(document, "action_count", path) or 0,
+        needs_confirmation=document.get("needs_confirmation") is True,
+        code=get_str(refusal, "code", path),
+        why=get_str(refusal, "message", path),
+    )

@@ -1,0 +1,330 @@
+"""A scan on Spark, from the wish to the end: one job run an attempt, whatever comes twice, late or never."""
+
+import json
+from typing import Any
+
+import pytest
+
+from lakesweep.aws.emr import SparkJob
+from lakesweep.aws.spark_jobs import SCANS, SMALL_PLAN_ACTIONS, result_name
+from lakesweep.control.area import ControlArea
+from lakesweep.errors import ObjectNotFoundError
+from tests.functions.deployment import APPLICATION, Answer, Deployment
+
+POLL = {"format_version": 1, "kind": "spark_poll", "hop": 0}
+
+
+class Scans(Deployment):
+    """A deployment, and one scan in it."""
+
+    scan_id = ""
+
+    def ask(self, **words: Any) -> dict[str, Any]:
+        arguments = {"engine": "spark", "older_than": "2026-01-01T00:00:00Z", **words.pop("arguments", {})}
+        event = {"operation": "remove_orphan_files", "table": self.location(), "arguments": arguments, **words}
+        answer = self.invoke("on_demand", event).value
+        self.scan_id = answer.get("scan_id", "")
+        return answer
+
+    def begin(self, **words: Any) -> list[dict[str, Any]]:
+        """Ask, and let the wish arrive; return the message."""
+        assert self.ask(**words)["status"] == "queued"
+        bodies = self.waiting("spark")
+        assert self.send("spark_jobs", *bodies).failed == []
+        return bodies
+
+    @property
+    def area(self) -> ControlArea:
+        return ControlArea(self.control(), self.location())
+
+    @property
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.area.read(f"jobs/{self.scan_id}.json").data)
+        return document
+
+    def end(self, number: int, state: str = "SUCCESS", details: str = "", seconds: int = 60) -> Any:
+        run = self.job_runs[number]
+        run.state, run.state_details, run.total_execution_duration_seconds = state, details, seconds
+        return run
+
+    def result(self, **words: Any) -> None:
+        document = {"status": "planned", "plan_id": "p1", "action_count": SMALL_PLAN_ACTIONS + 1, **words}
+        scans = ControlArea(self.control(), self.location(), SCANS)
+        scans.put(result_name(self.scan_id), json.dumps(document).encode())
+
+    def event(self, run: Any, **detail: Any) -> dict[str, Any]:
+        return {
+            "version": "0",
+            "detail-type": "EMR Serverless Job Run State Change",
+            "source": "aws.emr-serverless",
+            "detail": {
+                "jobRunId": run.id,
+                "jobRunName": run.name,
+                "applicationId": APPLICATION,
+                "state": run.state,
+                **detail,
+            },
+        }
+
+    def hear(self, number: int, **detail: Any) -> Answer:
+        answer = self.send("spark_jobs", self.event(self.job_runs[number], **detail))
+        assert answer.failed == [], answer.text
+        return answer
+
+    @property
+    def open(self) -> dict[str, str]:
+        try:
+            found: dict[str, str] = json.loads(self.control().read("spark-jobs.json").data)["jobs"]
+            return found
+        except ObjectNotFoundError:
+            return {}
+
+
+def test_a_plan_that_somebody_asks_for() -> None:
+    """Nothing is started by the function that is asked; the next one starts one run, and its end is the scan's."""
+    scans = Scans()
+    answer = scans.ask()
+    assert (answer["queued"], answer["refusal"], scans.job_runs) == (True, None, [])
+    assert answer["job"].endswith(f"/jobs/{scans.scan_id}.json")
+    scans.send("spark_jobs", *scans.waiting("spark"))
+    (run,) = scans.job_runs
+    assert run.execution_role_arn.endswith("role/planner")
+    assert run.client_token == f"{scans.scan_id}-plan-1"
+    assert scans.document["job_run_id"] == run.id
+    assert scans.open == {scans.scan_id: scans.location()}
+    scans.result()
+    scans.end(0)
+    scans.hear(0)
+    assert (scans.document["state"], scans.document["plan_id"]) == ("planned", "p1")
+    assert scans.open == {}
+    assert len(scans.job_runs) == 1
+
+
+def test_a_large_plan_is_carried_out_by_another_job() -> None:
+    """With the role that may delete, and only after the first has ended."""
+    scans = Scans()
+    scans.begin(execute=True, arguments={"objects": 10**9})
+    scans.result()
+    scans.end(0)
+    scans.hear(0)
+    execution = scans.job_runs[1]
+    assert execution.execution_role_arn.endswith("role/executor")
+    assert execution.job_driver["sparkSubmit"]["entryPointArguments"][:2] == [scans.location(), "p1"]
+    assert "maxExecutors=32" in execution.job_driver["sparkSubmit"]["sparkSubmitParameters"]
+    scans.end(1)
+    scans.hear(1)
+    assert scans.document["state"] == "executed"
+    assert [each["kind"] for each in scans.document["ended"]] == ["plan", "execute"]
+    assert scans.open == {}
+
+
+def test_a_small_plan_needs_no_spark() -> None:
+    """It goes to the function that executes plans."""
+    scans = Scans()
+    scans.begin(execute=True)
+    scans.result(action_count=5)
+    scans.end(0)
+    scans.hear(0)
+    (work,) = scans.waiting("execute")
+    assert (work["plan_id"], work["by_hand"], work["table"]) == ("p1", True, scans.location())
+    assert scans.document["state"] == "handed_over"
+    assert len(scans.job_runs) == 1
+
+
+def test_a_plan_to_be_confirmed_waits_and_is_confirmed() -> None:
+    """Until whoever asked names it again; then Spark carries it out."""
+    scans = Scans()
+    scans.begin(execute=True)
+    scans.result(needs_confirmation=True)
+    scans.end(0)
+    scans.hear(0)
+    assert (scans.document["state"], scans.document["code"]) == ("planned", "confirmation_needed")
+    message = {
+        "format_version": 1,
+        "kind": "spark",
+        "hop": 0,
+        "table": scans.location(),
+        "branch": "main",
+        "scan_id": "again",
+        "arguments": {},
+        "execute": True,
+        "plan_id": "p1",
+        "confirm": True,
+    }
+    scans.send("spark_jobs", message)
+    run = scans.job_runs[1]
+    assert run.job_driver["sparkSubmit"]["entryPointArguments"][-2:] == ["--confirm", "p1"]
+    assert run.client_token == "again-execute-1"
+
+
+def test_everything_twice_is_once() -> None:
+    """The wish, the event, the look; and an event of an attempt that is over."""
+    scans = Scans()
+    bodies = scans.begin(execute=True)
+    scans.send("spark_jobs", *bodies, *bodies)
+    assert len(scans.job_runs) == 1
+    scans.end(0, "FAILED", "ExitCode: 1.")
+    for _ in range(3):
+        scans.hear(0)
+    scans.send("spark_jobs", POLL, POLL)
+    assert [run.client_token[-1] for run in scans.job_runs] == ["1", "2"]
+    scans.hear(0, state="SUCCESS")  # a lie, or a late one
+    assert len(scans.job_runs) == 2
+    scans.result()
+    scans.end(1)
+    for _ in range(2):
+        scans.hear(1)
+        scans.hear(0)
+    scans.send("spark_jobs", *bodies, POLL)
+    assert len(scans.job_runs) == 3
+    scans.end(2)
+    for number in (2, 1, 0, 2):
+        scans.hear(number)
+    scans.send("spark_jobs", *bodies, POLL)
+    assert (len(scans.job_runs), scans.document["state"]) == (3, "executed")
+    assert scans.waiting("execute") == []
+
+
+def test_without_events() -> None:
+    """The look every ten minutes finds what was lost."""
+    scans = Scans()
+    scans.begin(execute=True)
+    scans.send("spark_jobs", POLL)
+    assert scans.document["state"] == "running"
+    scans.result()
+    scans.end(0)
+    scans.send("spark_jobs", POLL)
+    scans.end(1)
+    scans.send("spark_jobs", POLL)
+    assert scans.document["state"] == "executed"
+    assert scans.open == {}
+
+
+def test_a_function_that_died_after_the_start() -> None:
+    """The document does not know the run; the same token gives EMR the chance to know it again."""
+    scans = Scans()
+    scans.begin()
+    document = scans.document
+    scans.area.put(f"jobs/{scans.scan_id}.json", json.dumps({**document, "job_run_id": None}).encode())
+    scans.send("spark_jobs", POLL)
+    first, second = scans.job_runs  # moto knows no tokens
+    assert first.client_token == second.client_token
+    assert first.job_driver == second.job_driver
+
+
+def test_three_attempts_and_an_alarm() -> None:
+    """Each under a token of its own, the same scan id, and then the metric that has an alarm."""
+    scans = Scans()
+    scans.begin()
+    for number in range(3):
+        scans.end(number, "FAILED", "ExitCode: 137.")
+        answer = scans.hear(number)
+    assert len(scans.job_runs) == 3
+    assert {run.job_driver["sparkSubmit"]["entryPointArguments"][7] for run in scans.job_runs} == {scans.scan_id}
+    assert answer.metrics["SparkJobsFailed"] == 1
+    assert (scans.document["state"], scans.document["why"]) == ("failed", "ExitCode: 137.")
+    assert scans.open == {}
+
+
+def test_a_refusal_is_not_tried_again() -> None:
+    """The same words get the same answer."""
+    scans = Scans()
+    scans.begin(execute=True)
+    scans.result(status="refused", refusal={"code": "unreadable_root", "message": "snapshot 5 does not decode"})
+    scans.end(0, "FAILED", "ExitCode: 3.")
+    answer = scans.hear(0)
+    assert answer.metrics["RunsRefused"] == 1
+    assert (scans.document["code"], scans.document["why"]) == ("unreadable_root", "snapshot 5 does not decode")
+    assert len(scans.job_runs) == 1
+
+
+def test_a_lease_that_is_held_is_asked_for_later() -> None:
+    """Not at once: the next look starts the second attempt."""
+    scans = Scans()
+    scans.begin(execute=True)
+    scans.result()
+    scans.end(0)
+    scans.hear(0)
+    scans.end(1, "FAILED", "ExitCode: 5.")
+    scans.hear(1)
+    assert len(scans.job_runs) == 2
+    scans.send("spark_jobs", POLL)
+    assert scans.job_runs[2].client_token.endswith("execute-2")
+
+
+def test_one_scan_that_cannot_be_looked_at_keeps_no_other_from_it() -> None:
+    """A document that is damaged is told of, and the rest goes on."""
+    scans = Scans()
+    scans.begin()
+    damaged = scans.scan_id
+    scans.begin()
+    scans.area.put(f"jobs/{damaged}.json", b"{")
+    scans.result()
+    scans.end(1)
+    answer = scans.send("spark_jobs", POLL)
+    assert answer.failed == []
+    assert answer.metrics["RunsFailed"] == 1
+    assert scans.document["state"] == "planned"
+    assert set(scans.open) == {damaged}
+
+
+def test_other_peoples_jobs() -> None:
+    """Of another application, of another name, or about a scan that nobody asked for."""
+    scans = Scans()
+    scans.begin()
+    run = scans.job_runs[0]
+    for detail in (
+        {"applicationId": "00fother"},
+        {"jobRunName": "nightly"},
+        {"jobRunName": SparkJob("plan", "s3://lake/other/t", scans.scan_id, 1).name},
+        {"jobRunName": SparkJob("plan", scans.location(), "nobody", 1).name},
+    ):
+        answer = scans.send("spark_jobs", scans.event(run, **detail))
+        assert answer.metrics["EventsIgnored"] == 1
+    strange = {**scans.event(run), "detail-type": "EMR Serverless Job Run Retry"}
+    assert scans.send("spark_jobs", strange).failed == ["m0"]
+    assert scans.send("spark_jobs", {**POLL, "kind": "sweep", "cursor": None}).failed == ["m0"]
+
+
+def test_a_foreign_table_starts_nothing() -> None:
+    """Not below the prefixes of the deployment."""
+    scans = Scans()
+    (body,) = scans.begin()
+    answer = scans.send("spark_jobs", {**body, "table": "s3://other/t", "scan_id": "x"})
+    assert answer.metrics["EventsRejected"] == 1
+    assert len(scans.job_runs) == 1
+
+
+@pytest.mark.parametrize("scan_id", ["", "../x", "a b", "x" * 41, "-a", 5])
+def test_a_scan_id_that_is_none(scan_id: object) -> None:
+    """It becomes a part of keys."""
+    scans = Scans()
+    (body,) = scans.begin()
+    assert scans.send("spark_jobs", {**body, "scan_id": scan_id}).failed == ["m0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"parallelism": 8}, "bad_argument"),
+        ({"objects": "many"}, "bad_argument"),
+        ({"objects": -1}, "bad_argument"),
+        ({"inventory": "/tmp/x"}, "bad_argument"),
+        ({"older_than": "yesterday"}, None),
+        ({"retain_max": 1}, "unknown_argument"),
+    ],
+)
+def test_words_that_mean_nothing_are_refused_at_once(arguments: dict[str, object], code: str | None) -> None:
+    """Not hours later, by a job."""
+    scans = Scans()
+    answer = scans.ask(arguments=arguments)
+    assert answer["status"] == "refused"
+    assert code is None or answer["refusal"]["code"] == code
+    assert scans.waiting("spark") == []
+
+
+def test_a_deployment_without_spark_or_that_observes() -> None:
+    """Says so."""
+    assert Scans(extra={"LAKESWEEP_SPARK_QUEUE": ""}).ask()["refusal"]["code"] == "no_spark"
+    assert Scans(mode="observe").ask(execute=True)["refusal"]["code"] == "observed"
+    assert Scans(mode="observe").ask()["status"] == "queued"

@@ -1,0 +1,123 @@
+"""What follows when a job run is over: a table of documents and runs against documents."""
+
+from dataclasses import replace
+
+import pytest
+
+from lakesweep.aws.emr_serverless import JobRun
+from lakesweep.aws.job_documents import (
+    CANCELLED,
+    EXECUTED,
+    FAILED,
+    HANDED_OVER,
+    PLANNED,
+    REFUSED,
+    RUNNING,
+    Ended,
+    JobDocument,
+    read_job,
+    write_job,
+)
+from lakesweep.aws.spark_jobs import MAX_ATTEMPTS, SMALL_PLAN_ACTIONS, PlanResult, job_of, next_step
+from lakesweep.control.area import ControlArea
+from lakesweep.errors import FormatError, PreconditionFailedError
+from lakesweep.storage.memory import MemoryStore
+
+TABLE = "s3://lake/warehouse/sales.db/orders"
+PLANNING = JobDocument("s1", TABLE, execute=True, job_run_id="r1")
+EXECUTING = replace(PLANNING, kind="execute", plan_id="p1", action_count=10**6)
+DONE = JobRun("r1", "SUCCESS")
+LARGE = PlanResult("planned", "p1", SMALL_PLAN_ACTIONS + 1)
+
+
+def failed(code: int) -> JobRun:
+    return JobRun("r1", "FAILED", f"Job failed. ExitCode: {code}.")
+
+
+CASES = {
+    "a large plan": (PLANNING, DONE, LARGE, RUNNING, "execute", 1, None),
+    "a small plan": (PLANNING, DONE, replace(LARGE, action_count=SMALL_PLAN_ACTIONS), HANDED_OVER, "plan", 1, None),
+    "not asked": (replace(PLANNING, execute=False), DONE, LARGE, PLANNED, "plan", 1, None),
+    "nothing to do": (PLANNING, DONE, PlanResult("nothing_to_do"), PLANNED, "plan", 1, None),
+    "to be confirmed": (
+        *(PLANNING, DONE, replace(LARGE, needs_confirmation=True), PLANNED, "plan", 1, "confirmation_needed"),
+    ),
+    "no result": (PLANNING, DONE, None, RUNNING, "plan", 2, None),
+    "no result at last": (replace(PLANNING, attempt=MAX_ATTEMPTS), DONE, None, FAILED, "plan", MAX_ATTEMPTS, None),
+    "an error": (PLANNING, failed(1), None, RUNNING, "plan", 2, None),
+    "killed": (PLANNING, failed(137), None, RUNNING, "plan", 2, None),
+    "no words": (PLANNING, JobRun("r1", "FAILED"), None, RUNNING, "plan", 2, None),
+    "a third error": (replace(PLANNING, attempt=3), failed(1), None, FAILED, "plan", 3, None),
+    "usage": (PLANNING, failed(2), None, REFUSED, "plan", 1, "refused"),
+    "refused": (PLANNING, failed(3), None, REFUSED, "plan", 1, "refused"),
+    "refused, with its code": (
+        *(
+            PLANNING,
+            failed(1),
+            PlanResult("refused", code="too_young", why="too young"),
+            REFUSED,
+            "plan",
+            1,
+            "too_young",
+        ),
+    ),
+    "cancelled": (PLANNING, JobRun("r1", "CANCELLED", "", 60, 120), None, CANCELLED, "plan", 1, None),
+    "out of time": (PLANNING, JobRun("r1", "CANCELLED", "", 7200, 120), None, RUNNING, "plan", 2, None),
+    "executed": (EXECUTING, DONE, None, EXECUTED, "execute", 1, None),
+    "execution failed": (EXECUTING, failed(1), None, RUNNING, "execute", 2, None),
+    "lease held": (EXECUTING, failed(5), None, RUNNING, "execute", 2, None),
+    "stale": (EXECUTING, failed(3), None, REFUSED, "execute", 1, "refused"),
+    "execution given up": (replace(EXECUTING, attempt=3), failed(1), None, FAILED, "execute", 3, None),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_next_step(case: str) -> None:
+    """Every way in which a run can end."""
+    document, run, result, state, kind, attempt, code = CASES[case]
+    after = next_step(document, run, result, may_delete=True)
+    assert (after.state, after.kind, after.attempt, after.code) == (state, kind, attempt, code)
+    assert after.job_run_id is None
+    assert after.ended == (Ended(document.kind, document.attempt, "r1", run.state, run.details),)
+    if state in (FAILED, REFUSED, CANCELLED):
+        assert after.why
+
+
+def test_a_deployment_that_observes_executes_nothing() -> None:
+    """Its mode may have changed since somebody asked."""
+    after = next_step(PLANNING, DONE, LARGE, may_delete=False)
+    assert (after.state, after.code, after.plan_id) == (PLANNED, "observed", "p1")
+
+
+def test_arguments_become_a_command_line() -> None:
+    """Lists are repeated, what is about where it runs is left out, and the next attempt says the same."""
+    arguments = {"engine": "spark", "objects": 5, "older_than": "2026-11-01", "owned_external": ["s3://a", "s3://b"]}
+    document = replace(PLANNING, arguments=arguments)
+    job = job_of(document)
+    assert job.arguments == ("--older-than", "2026-11-01", "--owned-external", "s3://a", "--owned-external", "s3://b")
+    assert job.objects == 5
+    again = job_of(next_step(document, failed(1), None, may_delete=True))
+    assert (again.arguments, again.attempt) == (job.arguments, 2)
+    assert job_of(replace(EXECUTING, confirm=True)).arguments == ("--confirm", "p1")
+
+
+def test_a_document_is_read_as_it_was_written() -> None:
+    """With all that was ended; and nobody overwrites what somebody else wrote."""
+    area = ControlArea(MemoryStore(), TABLE)
+    document = replace(next_step(PLANNING, failed(1), None, may_delete=True), arguments={"objects": 7}, why="so")
+    etag = write_job(area, document, None)
+    assert read_job(area, "s1") == (document, etag)
+    with pytest.raises(PreconditionFailedError):
+        write_job(area, document, None)
+    write_job(area, replace(document, attempt=3), etag)
+    with pytest.raises(PreconditionFailedError):
+        write_job(area, document, etag)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"format_version": 2}', '{"format_version": 1, "scan_id": 3}'])
+def test_a_damaged_document(text: str) -> None:
+    """It is never taken for one that is not there."""
+    area = ControlArea(MemoryStore(), TABLE)
+    area.put("jobs/s1.json", text.encode())
+    with pytest.raises(FormatError):
+        read_job(area, "s1")
