@@ -56,6 +56,9 @@ lock: build/lock/bin/uv ## Resolve what is asked for into locks (UV_ARGS=--upgra
 	build/lock/bin/uv pip compile requirements/lambda.in --constraint requirements/dev.txt --quiet --universal \
 		--python-version 3.11 --only-binary :all: --generate-hashes --no-emit-index-url \
 		--custom-compile-command "make lock" --output-file requirements/lambda.txt $(UV_ARGS)
+	build/lock/bin/uv pip compile requirements/emr.in --constraint requirements/dev.txt --quiet --universal \
+		--python-version 3.11 --only-binary :all: --generate-hashes --no-emit-index-url \
+		--custom-compile-command "make lock" --output-file requirements/emr.txt $(UV_ARGS)
 	@for python in 3.11 3.12 3.13; do for machine in x86_64 aarch64; do \
 		echo "checking that wheels exist for Python $$python on $$machine"; \
 		build/lock/bin/uv pip install --quiet --dry-run --target build/lock/none --python-version "$$python" \
@@ -101,6 +104,14 @@ build: install ## Build functions and layers into .aws-sam (TARGET_PYTHON=/path/
 		|| echo "$(RUNTIME) is not here: cold starts will be slower. TARGET_PYTHON=/path/to/$(RUNTIME) names it." >&2
 	@LAYER_RUNTIME=$(RUNTIME) LAYER_ARCHITECTURE=$(ARCHITECTURE) TARGET_PYTHON="$(TARGET_PYTHON)" $(SAM) build \
 		--parameter-overrides Runtime=$(RUNTIME) Architecture=$(ARCHITECTURE) $(SAM_ARGS)
+
+# As the template's parameters SparkRelease, SparkArchitecture (in small letters) and SparkPython.
+RELEASE ?= emr-spark-8.0.0
+SPARK_PYTHON ?= 3.11
+
+.PHONY: emr-artifacts
+emr-artifacts: install ## Build what EMR Serverless runs into build/emr (RELEASE= ARCHITECTURE= SPARK_PYTHON=), and say how to upload it
+	@$(BIN)/python emr/artifacts.py --release $(RELEASE) --architecture $(ARCHITECTURE) --python $(SPARK_PYTHON)
 
 .PHONY: invoke
 invoke: install ## Run one built function on one event, on this machine: FUNCTION=expire EVENT=events/sqs_expire.json
