@@ -55,7 +55,7 @@ def test_what_is_built_is_small_and_complete(tmp_path: Path) -> None:
     assert installed == locked
     unwanted = ("pyarrow", "boto3", "botocore", "pyroaring", "typer", "moto", "tests", "bin")
     assert [name for name in unwanted if (base / name).exists() or (package / name).exists()] == []
-    assert not (package / "lakesweep" / "cli").exists()
+    assert not (package / "lakesweep" / "cli").exists() and not (package / "lakesweep" / "spark").exists()
     assert (package / "lakesweep" / "py.typed").is_file()
 
     stack = render(WITH_SPARK)
