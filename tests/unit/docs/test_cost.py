@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import cost
 from tests.conftest import REPOSITORY
+from tests.support.stack import render
 
 TEMPLATE = REPOSITORY / "template.yaml"
 
@@ -63,11 +64,13 @@ def test_what_the_page_says_of_twice_an_assumption() -> None:
 
 
 def test_the_template_has_what_is_counted() -> None:
-    """Queues with a function, and metrics that alarms look at."""
-    text = template()
-    assert len(re.findall(r"^ +Type: SQS$", text, flags=re.MULTILINE)) == cost.QUEUES
-    alarms = text.split("# --- alarms", 1)[1].split("\n  Dashboard:", 1)[0]
-    assert len(re.findall(r"\bMetricName:", alarms)) == cost.ALARM_METRICS
+    """Queues with a function, and metrics that alarms look at; in a deployment without Spark."""
+    stack = render()
+    functions = stack.of_type("AWS::Serverless::Function").values()
+    assert sum(len(function.get("Events", {})) for function in functions) == cost.QUEUES
+    alarms = stack.of_type("AWS::CloudWatch::Alarm").values()
+    metrics = [sum("MetricStat" in each for each in alarm.get("Metrics", ())) or 1 for alarm in alarms]
+    assert sum(metrics) == cost.ALARM_METRICS
 
 
 def test_the_dashboard_has_the_same_prices() -> None:
