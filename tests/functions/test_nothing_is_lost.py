@@ -219,11 +219,11 @@ def test_two_workers_with_one_plan(monkeypatch: pytest.MonkeyPatch, stored: bool
     runtime = deployed.load("execute_batch").runtime
     markers: list[set[tuple[str, str]]] = []
 
-    name = "plan_end" if stored else "load_plan"
+    name = "plan_end" if stored else "_loaded"
     read = getattr(run, name)
 
-    def read_and_be_slow(area: Any, plan_id: str) -> Any:
-        found = read(area, plan_id)
+    def read_and_be_slow(*asked: Any) -> Any:
+        found = read(*asked)
         monkeypatch.setattr(run, name, read)
         deployed.send("execute_batch", message)
         markers.append(delete_markers(deployed))

@@ -27,12 +27,14 @@ def open_session(master: str | None = None) -> "SparkSession":
         UsageError: PySpark, pyarrow or a Java is not here.
     """
     try:
-        import pyarrow  # noqa: F401 - every stage needs it
+        import numpy  # noqa: F401 - every stage needs these two
+        import pandas  # noqa: F401 - PySpark asks for it where Arrow is used
+        import pyarrow  # noqa: F401
         from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UsageError(
-            f"engine spark needs pyspark and pyarrow: {error}; expected `pip install 'lakesweep[spark]'`, or a "
+            f"engine spark needs pyspark, pyarrow, pandas and numpy: {error}; expected `pip install 'lakesweep[spark]'`, or a "
             "spark-submit whose Python has them",
             code="no_spark",
         ) from error

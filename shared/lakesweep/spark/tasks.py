@@ -5,6 +5,7 @@ understands is an answer, too: it becomes the driver's error, and Spark does not
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 SCANS = "scans"
+_RAISED = re.compile(r"[\w.]+(?:Error|Exception)\b")
+"""How a line begins that says what was raised, and not where."""
 ROW_SCHEMA = "row string"
 _ROW = pa.schema([("row", pa.string())])
 
@@ -192,7 +195,7 @@ def _raise_of_spark(error: Exception) -> NoReturn:
             "pyarrow among them",
             code="spark_workers",
         ) from error
-    found = [line for line in lines if "Error" in line or "Exception" in line]
+    found = [line for line in lines if _RAISED.match(line)]
     raise MaintenanceError(
         f"Spark: {(found or lines or [type(error).__name__])[0][:500]}; nothing was changed, and the same scan id goes "
         "on where it stopped",
