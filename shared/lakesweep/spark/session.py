@@ -1,5 +1,6 @@
 """The Spark session: that of `spark-submit`, or one on this machine."""
 
+import importlib
 import logging
 import sys
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from lakesweep.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_NEEDED = ("numpy", "pyarrow", "pandas")
+"""Of every stage; pandas because PySpark asks for it wherever there is Arrow."""
 LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -27,9 +30,8 @@ def open_session(master: str | None = None) -> "SparkSession":
         UsageError: PySpark, pyarrow or a Java is not here.
     """
     try:
-        import numpy  # noqa: F401 - every stage needs these two
-        import pandas  # noqa: F401 - PySpark asks for it where Arrow is used
-        import pyarrow  # noqa: F401
+        for name in _NEEDED:
+            importlib.import_module(name)
         from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
