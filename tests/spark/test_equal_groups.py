@@ -97,7 +97,8 @@ def run_matcher(rows: Sequence[Live | Listed], cuts: Sequence[int]) -> tuple[lis
     store = MemoryStore("memory://control")
     area = ControlArea(store, "memory://b/t")
     question = Question(CUTOFF_MS, False, None, (), (TABLE, SHARED), "plan", "scans/s/")
-    task: Any = SimpleNamespace(area=area)
+    access = SimpleNamespace(table=TABLE.location)
+    task: Any = SimpleNamespace(area=area, scans=area, access=access, store=lambda _: MemoryStore(TABLE.location))
     answers = list(Matcher(task, question, HOLDINGS).rows(batches(rows, cuts)))
     going: list[str] = []
     owned: list[str] = []

@@ -105,7 +105,7 @@ def numbers_of(name: bytes) -> tuple[int, int]:
 
 
 def _rows_of(access: Access, parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
-    area = Task(access).area
+    area = Task(access).scans
     for part in parts:
         yield from read_part(area, part).to_pylist()
 

@@ -159,9 +159,15 @@ def read_state(table: Table, scan_id: str, arguments: OrphanArguments, now_ms: i
                 "expiry; begin another scan",
                 code="other_scan",
             )
+        if state.now_ms > now_ms:  # a clock was ahead, and what is too young would count as old enough
+            raise RefusedError(
+                f"table {table.ref}: scan {scan_id} was begun {say_time(state.now_ms)}, which is in the future by the "
+                "store's clock; begin another scan",
+                code="other_scan",
+            )
         for row in rest:
             _take(state, row)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{area.path(name)}: expected the state of a scan: {error!r}; begin another scan") from error
     return state
 
@@ -393,7 +399,7 @@ def _take(state: State, row: dict[str, Any]) -> None:
     if "manifest" in row:
         state.manifests.add(str(row["manifest"]))
     elif "live" in row:
-        state.live.append(Part(**row["live"]))
+        state.live.append(_part_in(row["live"]))
     elif "sorter" in row:
         state.sorter = row["sorter"]
         state.listed = Listed(
@@ -405,11 +411,26 @@ def _take(state: State, row: dict[str, Any]) -> None:
             reach=Reach(*row["reach"]),
         )
     elif state.listed is not None and "listing" in row:
-        state.listed.parts.append(Part(**row["listing"]))
+        state.listed.parts.append(_part_in(row["listing"]))
     elif state.listed is not None and "shard" in row:
-        state.listed.shards.append(Shard(**row["shard"]))
+        state.listed.shards.append(_shard_in(row["shard"], len(state.listed.totals)))
     else:
         raise ValueError(sorted(row))
+
+
+def _part_in(row: dict[str, Any]) -> Part:
+    if not isinstance(row["name"], str) or not isinstance(row["rows"], int) or not isinstance(row["hash"], str):
+        raise ValueError(row)
+    return Part(**row)
+
+
+def _shard_in(row: dict[str, Any], place_count: int) -> Shard:
+    are_numbers = isinstance(row["place"], int) and isinstance(row["climb"], int)
+    if not are_numbers or not isinstance(row["after"], str) or not isinstance(row["until"], str | None):
+        raise ValueError(row)
+    if not 0 <= row["place"] < place_count:
+        raise ValueError(row)
+    return Shard(**row)
 
 
 def _copy(totals: Totals) -> Totals:
