@@ -144,9 +144,9 @@ def test_names_that_are_hostile(compare: Compare, tmp_path: Path) -> None:
         scene.put(f"{folder}/{scene.table.path('F0').rpartition('/')[2]}\n")
         scene.put(f"{folder}/data-{partition.replace('/', '')}.parquet")
     odd = os.fsencode(scene.store.location) + b"/dt=\xff\xfe/bucket-0"
-    os.makedirs(odd)
-    Path(os.fsdecode(odd + b"/data-" + stable_uuid("odd").encode() + b"-0.parquet")).write_bytes(b"odd")
-    Path(os.fsdecode(odd + b"/\xff.txt")).write_bytes(b"odd")
+    Path(os.fsdecode(odd)).mkdir(parents=True)
+    for name in (f"/data-{stable_uuid('odd')}-0.parquet".encode(), b"/\xff.txt"):
+        Path(os.fsdecode(odd + name)).write_bytes(b"odd")
     scene.age()
 
     answer = compare(scene.store.location, OrphanArguments())

@@ -66,7 +66,9 @@ class Broken:
 
     def scan(self, scan_id: str, at: int = 0) -> Answer:
         table = self.table(at)
-        return ask(lambda: stand_in_plan(self._patch, table, ARGUMENTS, scan_id), require_area(self.scene.maintainer().table))
+        return ask(
+            lambda: stand_in_plan(self._patch, table, ARGUMENTS, scan_id), require_area(self.scene.maintainer().table)
+        )
 
     def local(self) -> Answer:
         table = self.table()
@@ -86,6 +88,7 @@ def commits_an_orphan(scene: OrphanScene) -> None:
     """A commit that took days: it names files that were written long ago."""
     name = next(key for key in sorted(scene.listed()) if key.startswith("dt=v/bucket-3/"))
     scene.table.commit(f"+{name.rpartition('/')[2]}")
+    assert name.rpartition("/")[2] in referenced_names(scene.store)
 
 
 def expires(scene: OrphanScene) -> None:
