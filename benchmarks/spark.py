@@ -55,6 +55,9 @@ class Scan:
     spark: str = ""
     session_s: list[float] = field(default_factory=list)
     walls: list[float] = field(default_factory=list)
+    again: list[float] = field(default_factory=list)
+    stages_ms: dict[str, int] = field(default_factory=dict)
+    """Of the last scan in a session that had made one before."""
     cpus: list[float] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
     requests: dict[str, int] = field(default_factory=dict)
@@ -79,6 +82,8 @@ class Scan:
             "spark": {
                 "version": self.spark,
                 "wall_s": summary(self.walls),
+                "again_s": summary(self.again),
+                "stages_ms": self.stages_ms,
                 "cpu_s": summary(self.cpus),
                 "session_s": summary(self.session_s),
                 "load": self.loads,
@@ -102,6 +107,8 @@ class Scan:
             self.name,
             f"{self.objects:,}",
             seconds(summary(self.walls)),
+            seconds(summary(self.again)),
+            ", ".join(f"{name} {took / 1000:.1f}" for name, took in self.stages_ms.items()),
             f"{summary(self.cpus)['median']:.1f}",
             seconds(summary(self.session_s)),
             mib(self.jvm_kib),
@@ -143,13 +150,15 @@ def measure(scan: Scan, words: Sequence[str], control: str, endpoint: str | None
         scan.are_plans_equal &= _plan_hash(words[0], place, endpoint, document["plan_id"]) == expected
         scan.spark = found["spark"]
         scan.walls.append(found["seconds"])
+        scan.again.append(found["again_s"])
+        scan.stages_ms = _stages(words[0], place, endpoint)
         scan.cpus.append(found["cpu_s"])
         scan.session_s.append(found["session_s"])
         scan.requests = _made(document)
         scan.jvm_kib = max(scan.jvm_kib, found["jvm_kib"])
         scan.driver_kib = max(scan.driver_kib, found["driver_kib"])
         scan.worker_kib = max(scan.worker_kib, found["worker_kib"])
-        took = f"{found['seconds']:.1f} s, CPU {found['cpu_s']:.1f} s"
+        took = f"{found['seconds']:.1f} s, again {found['again_s']:.1f} s {scan.stages_ms}, CPU {found['cpu_s']:.1f} s"
         peaks = f"JVM {found['jvm_kib'] / 1024:.0f} MiB, Python {found['driver_kib'] / 1024:.0f} MiB"
         print(f"  {scan.name}, Spark: {took}, {peaks}, {scan.requests}, load {scan.loads[-1]}", flush=True)
     return scan
@@ -167,6 +176,25 @@ def _on_spark(arguments: Sequence[str], memory: str) -> dict[str, Any]:
 
 def _made(document: dict[str, Any]) -> dict[str, int]:
     return {kind: count for kind, count in document["requests"].items() if count}
+
+
+def _stages(place: str, control: str, endpoint: str | None) -> dict[str, int]:
+    """Return how long the stages of the second scan took. In a process of its own; see `_plan_hash`."""
+    script = """
+import sys
+from lakesweep.control.area import ControlArea
+from lakesweep.storage.location import parse_location
+from lakesweep.storage.open import StoreSettings, open_store
+place, control, endpoint = sys.argv[1:]
+settings = StoreSettings(endpoint_url=endpoint or None, region="us-east-1")
+table = open_store(parse_location(place), settings=settings).location
+area = ControlArea(open_store(parse_location(control), settings=settings), table, "scans")
+print(area.read("again/result.json").data.decode())
+"""
+    command = [sys.executable, "-c", script, place, control, endpoint or ""]
+    done = subprocess.run(command, cwd=PROJECT, env=environment(), stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, int] = json.loads(done.stdout)["stages_ms"]
+    return found
 
 
 def _plan_hash(place: str, control: str, endpoint: str | None, plan_id: str) -> str:
@@ -223,8 +251,10 @@ def judge(table_on_disk: Scan | None, growing: Sequence[Scan]) -> list[Bar]:
     """Hold the figures against what was asked for."""
     bars = []
     if table_on_disk is not None:
-        wall, peak = table_on_disk.wall, max(table_on_disk.jvm_kib, table_on_disk.driver_kib) / 1024
-        bars.append(Bar("o100k on disk: wall s", f"at most {O100K_S}", f"{wall:.1f}", wall <= O100K_S))
+        wall, peak = summary(table_on_disk.again)["median"], max(table_on_disk.jvm_kib, table_on_disk.driver_kib) / 1024
+        bars.append(
+            Bar("o100k on disk, second scan of a session: wall s", f"at most {O100K_S}", f"{wall:.1f}", wall <= O100K_S)
+        )
         bars.append(Bar("o100k on disk: driver's peak MiB", f"at most {O100K_MIB}", f"{peak:.0f}", peak <= O100K_MIB))
     if growing:
         less, more = growing[0], growing[-1]
@@ -243,13 +273,27 @@ def judge(table_on_disk: Scan | None, growing: Sequence[Scan]) -> list[Bar]:
 
 def page(scans: Sequence[Scan], memory: str, server: str) -> str:
     """Return what the page tells."""
-    head = ["", "objects", "wall s", "CPU s", "session s", "JVM MiB", "driver MiB", "worker MiB", "LIST", "requests"]
+    head = [
+        "",
+        "objects",
+        "first wall s",
+        "again wall s",
+        "stages, s",
+        "CPU s",
+        "session s",
+        "JVM MiB",
+        "driver MiB",
+        "worker MiB",
+        "LIST",
+        "requests",
+    ]
     head += ["local: wall s", "local: MiB", "local: LIST", "plans", "load"]
     return "\n\n".join(
         [
             f"## {MASTER}, a heap of {memory}",
             "Planning alone, with an empty control location, in a new session each time: its start is beside "
-            "the wall time and not in it, workers' starts are in it. CPU is that of driver, JVM and workers "
+            "the wall time and not in it, workers' starts are in it. *Again* is a second scan in the same session, as "
+            "the engine's figure is that of a session with work behind it. CPU is that of driver, JVM and workers "
             "together. The JVM is the driver's and holds both task threads; *driver* is the Python that plans, "
             "*worker* the largest Python of a task. *Local* is `--engine local`, a fresh process from start to "
             "end. Requests are those that each side counted, executors included; on disk they are calls of the "

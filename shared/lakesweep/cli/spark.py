@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from lakesweep.spark.scan import SparkScan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SparkOnDemand:
     """Opens a session when a plan is asked for, and not before."""
 
     settings: StoreSettings
     scan_id: str | None = None
+    _opened: "SparkScan | None" = None
 
     def plan(self, table: Table, arguments: OrphanArguments) -> Plan:
         """Plan on Spark; see `SparkScan.plan`."""
@@ -30,6 +31,8 @@ class SparkOnDemand:
         self._scan().finished(table, report)
 
     def _scan(self) -> "SparkScan":
+        if self._opened is not None:
+            return self._opened
         from lakesweep.spark.session import open_session
 
         session = open_session()
@@ -39,4 +42,5 @@ class SparkOnDemand:
             raise UsageError(
                 f"engine spark: {error}; expected `pip install 'lakesweep[spark]'`", code="no_spark"
             ) from error
-        return SparkScan(session, self.settings, self.scan_id)
+        self._opened = SparkScan(session, self.settings, self.scan_id)
+        return self._opened

@@ -70,6 +70,8 @@ class SparkScan:
     settings: StoreSettings
     scan_id: str | None = None
     """Of an earlier attempt, or of one to come; a new one without it."""
+    stages_ms: dict[str, int] = field(default_factory=dict)
+    """How long each stage took, of the last plan that was made here."""
 
     def plan(self, table: Table, arguments: OrphanArguments) -> Plan:
         """Plan the removal of a table's orphan files.
@@ -88,7 +90,8 @@ class SparkScan:
         cutoff_of(table, arguments, now_ms)
         state = read_state(table, scan_id, arguments, now_ms)
         check_workers(self.session, access)
-        return _Scan(self.session, table, arguments, access, state).plan()
+        self.stages_ms.clear()
+        return _Scan(self.session, table, arguments, access, state, self.stages_ms).plan()
 
     def finished(self, table: Table, report: RunReport) -> None:
         """Write down how the scan ended, for whoever waits for it."""
@@ -102,6 +105,7 @@ class SparkScan:
             "action_count": header.action_count if header else 0,
             "needs_confirmation": header.needs_confirmation if header else False,
             "refusal": {"code": refusal.code, "message": refusal.message} if refusal else None,
+            "stages_ms": dict(self.stages_ms),
         }
         scans_of(table.area).put(f"{folder_of(self.scan_id)}result.json", to_json_bytes(document))
 
@@ -174,7 +178,13 @@ def read_state(table: Table, scan_id: str, arguments: OrphanArguments, now_ms: i
 
 class _Scan:
     def __init__(
-        self, session: "SparkSession", table: Table, arguments: OrphanArguments, access: Access, state: State
+        self,
+        session: "SparkSession",
+        table: Table,
+        arguments: OrphanArguments,
+        access: Access,
+        state: State,
+        stages_ms: dict[str, int],
     ) -> None:
         self._session = session
         self._table = table
@@ -184,11 +194,19 @@ class _Scan:
         self._area = require_area(table)
         self._scans = scans_of(self._area)
         self._folder = folder_of(state.scan_id)
+        self._stages_ms = stages_ms
+        self._stage_began_ms = table.clock_ms()
+
+    def _ended(self, stage: str) -> None:
+        now_ms = self._table.clock_ms()
+        self._stages_ms[stage] = now_ms - self._stage_began_ms
+        self._stage_began_ms = now_ms
 
     def plan(self) -> Plan:
         table, arguments, state = self._table, self._arguments, self._state
         cutoff_ms = cutoff_of(table, arguments, state.now_ms)
         found, live_parts = self._capture()
+        self._ended("roots")
         own, schema = own_branch(table, found.listing)
         _, roots = places_of(table, found.listing, arguments)
         places = (
@@ -199,6 +217,7 @@ class _Scan:
         if inventory is not None:
             refuse_too_old(str(table.ref), inventory, retained(found))
         listed = self._list(found, places, inventory)
+        self._ended("listing")
         quarantine_ms = arguments.quarantine_ms
         question = Question(
             cutoff_ms,
@@ -211,6 +230,7 @@ class _Scan:
             confirm=inventory is not None,
         )
         matched = self._match(found, live_parts, listed, question)
+        self._ended("match")
         if quarantine_ms is not None:
             self._write_quarantine(matched.orphans)
         # An inventory knows nothing of what is younger, so it tells of no file that it is missing.

@@ -36,8 +36,8 @@ def open_session(master: str | None = None) -> "SparkSession":
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UsageError(
-            f"engine spark needs pyspark, pyarrow, pandas and numpy: {error}; expected `pip install 'lakesweep[spark]'`, or a "
-            "spark-submit whose Python has them",
+            f"engine spark needs pyspark, pyarrow, pandas and numpy: {error}; expected "
+            "`pip install 'lakesweep[spark]'`, or a spark-submit whose Python has them",
             code="no_spark",
         ) from error
     active = SparkSession.getActiveSession()
