@@ -197,6 +197,8 @@ def hot_table() -> Usage:
 
 def tables() -> dict[str, str]:
     """Return every table of the page by its name."""
+    from benchmarks import spark_cost  # which computes with the prices of this module
+
     million = 1_000_000
     quiet, expiring = quiet_commit() * million, expiring_commit() * million
     return {
@@ -206,6 +208,7 @@ def tables() -> dict[str, str]:
         "standing": _months(("", "units a month", "USD a month"), standing()),
         "fleet": _months(("", "units a month", "USD a month"), fleet(1000)),
         "hot": _months(("", "units a month", "USD a month"), hot_table()),
+        "spark": spark_cost.table(),
         "prices": _prices(),
     }
 
