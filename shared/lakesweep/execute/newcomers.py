@@ -48,8 +48,11 @@ class Newcomers:
         for _ in range(MAX_ROUNDS):
             listing, new = self._looker.appeared()
             if self._live is not None:
-                # A root that was not whole, and went: its expiry takes its files first.
-                self._live.forget([path for path in self._live.damaged if path not in self._looker.listed])
+                # A root that was not whole, and went: its expiry takes its files first. Should it come back, maybe
+                # whole and with the same bytes, it is read again: nobody has seen all that it needs.
+                gone = [path for path in self._live.damaged if path not in self._looker.listed]
+                self._live.forget(gone)
+                self._looker.forget(gone)
             if not new:
                 return
             self._add(listing, new)

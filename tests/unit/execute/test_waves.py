@@ -737,6 +737,34 @@ def test_a_root_that_is_not_whole_keeps_all_but_temporary_files(scene: OrphanSce
     assert_all_readable(scene.table)
 
 
+def test_a_root_that_was_not_whole_and_comes_back_whole_keeps_its_files() -> None:
+    """Somebody restores a tag before its files, sees that, and does it again the other way round.
+
+    On S3, where equal bytes have equal ETags.
+    """
+    scene = S3Scene()
+    scene.table.commit("+A")
+    scene.table.commit("+d")
+    scene.table.tag("t", 2)
+    data, tag = scene.table.path("d"), "tag/tag-t"
+    delta = f"manifest/{json.loads(scene.store.read(tag).data)['deltaManifestList']}"
+    bodies = {key: scene.store.read(key).data for key in (delta, tag)}
+    scene.drop("snapshot/snapshot-2", *bodies)
+    for number in range(60):
+        scene.orphan(str(number), folder="dt=a/bucket-0/")  # all go before the tag's
+    scene.age()
+    header = planned(scene)
+    story = {1: lambda: scene.put(tag, bodies[tag]), 2: lambda: scene.drop(tag)}
+    story[3] = lambda: [scene.put(key, body) for key, body in bodies.items()]
+
+    team = Team(scene, slice_keys=10, wave_keys=10, before_wave=lambda number: story.get(number, list)())
+    report = team.execute(header.plan_id)
+
+    assert report.status == "done"
+    assert data in scene.listed()
+    assert_all_readable(scene.table)
+
+
 def test_a_plan_of_one_slice(scene: OrphanScene) -> None:
     """Lanes are as many as there are slices."""
     keys = planted(scene, 7)
