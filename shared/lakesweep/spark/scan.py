@@ -91,7 +91,7 @@ class SparkScan:
         state = read_state(table, scan_id, arguments, now_ms)
         check_workers(self.session, access)
         self.stages_ms.clear()
-        return _Scan(self.session, table, arguments, access, state, self.stages_ms).plan()
+        return _Scan(self.session, table, arguments, access, state, now_ms, self.stages_ms).plan()
 
     def finished(self, table: Table, report: RunReport) -> None:
         """Write down how the scan ended, for whoever waits for it."""
@@ -184,6 +184,7 @@ class _Scan:
         arguments: OrphanArguments,
         access: Access,
         state: State,
+        now_ms: int,
         stages_ms: dict[str, int],
     ) -> None:
         self._session = session
@@ -191,6 +192,8 @@ class _Scan:
         self._arguments = arguments
         self._access = access
         self._state = state
+        self._now_ms = now_ms
+        """When this attempt began, which collects the roots anew."""
         self._area = require_area(table)
         self._scans = scans_of(self._area)
         self._folder = folder_of(state.scan_id)
@@ -332,7 +335,8 @@ class _Scan:
                 orphans.append(orphan)
                 if seen_ms is not None:
                     known[orphan] = seen_ms
-        write_quarantine(self._area, Quarantine(known), orphans, self._state.now_ms)
+        # Not since the scan was begun: what this attempt finds to be an orphan may have been live for earlier ones.
+        write_quarantine(self._area, Quarantine(known), orphans, self._now_ms)
 
     def _write_state(self) -> None:
         state = self._state
