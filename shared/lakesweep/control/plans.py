@@ -38,6 +38,7 @@ MAX_LOADED = 1_000_000
 _HEADER_ROWS = 500
 """So many actions fit into the header."""
 _PART_NAME = re.compile(r"actions-[A-Za-z0-9-]{1,100}\.ndjson\.gz")
+_HASH = re.compile(r"[0-9a-f]{64}")
 _PLAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -199,7 +200,9 @@ def _parts_of(rows: object) -> tuple[PlanPart, ...]:
         raise TypeError("parts")
     for row in rows:
         numbers = type(row.get("count")) is int and type(row.get("bytes")) is int
-        if not numbers or not isinstance(row.get("hash"), str) or not _PART_NAME.fullmatch(str(row.get("name"))):
+        name, digits = row.get("name"), row.get("hash")
+        texts = isinstance(name, str) and _PART_NAME.fullmatch(name) and isinstance(digits, str)
+        if not numbers or not texts or not _HASH.fullmatch(digits):
             raise TypeError("parts")
     return tuple(PlanPart(**row) for row in rows)
 
@@ -211,9 +214,10 @@ def _check_header(header: PlanHeader, path: str) -> None:
                 raise FormatError(f"{path}: expected {name} of another type, found {getattr(header, name)!r}")
     texts = (*header.roots_seen.values(), *header.warnings)
     if not all(isinstance(text, str) for text in texts) or not all(
-        isinstance(number, int) for number in (*header.kept.values(), *header.kept_bytes.values())
+        isinstance(number, int)
+        for number in (*header.kept.values(), *header.kept_bytes.values(), *header.by_kind.values())
     ):
-        raise FormatError(f"{path}: expected ETags and warnings as text, and kept files as numbers")
+        raise FormatError(f"{path}: expected ETags and warnings as text, and files that stay or go as numbers")
 
 
 def _action_row(action: Action) -> dict[str, object]:
