@@ -42,7 +42,7 @@ from lakesweep.storage.listing import list_all
 from lakesweep.storage.store import Page, StoredObject
 from lakesweep.table.capture import Capture, capture
 from lakesweep.table.inventory import Inventory
-from lakesweep.table.inventory_reach import Reach, reach_of, refuse_partial, refuse_too_old
+from lakesweep.table.inventory_reach import Reach, reach_of, refuse_partial, refuse_too_old, settled_cutoff
 from lakesweep.table.inventory_rows import list_inventory
 from lakesweep.table.missing import Missing, find_missing
 from lakesweep.table.outside import OutsideRoot, classify_outside
@@ -72,6 +72,8 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
     if arguments.quarantine_ms is not None:
         earlier = read_quarantine(require_area(table))
     inventory = inventory_of(table, arguments)
+    if inventory is not None:
+        cutoff_ms = settled_cutoff(inventory, cutoff_ms)
     pages: Generator[Page, None, None]
     if inventory is None:
         pages = list_all(table.store, "", parallel=arguments.parallelism, window_pages=AHEAD_PAGES)

@@ -52,7 +52,7 @@ from lakesweep.storage.open import StoreSettings
 from lakesweep.table.capture import Capture, capture
 from lakesweep.table.holders import Holders
 from lakesweep.table.inventory import Inventory
-from lakesweep.table.inventory_reach import Reach, refuse_partial, refuse_too_old
+from lakesweep.table.inventory_reach import Reach, refuse_partial, refuse_too_old, settled_cutoff
 from lakesweep.table.live_set import name_hash
 from lakesweep.table.missing import MAX_ASKED, Missing, find_missing, whole_roots
 
@@ -218,6 +218,7 @@ class _Scan:
         )
         inventory = inventory_of(table, arguments)
         if inventory is not None:
+            cutoff_ms = settled_cutoff(inventory, cutoff_ms)
             refuse_too_old(str(table.ref), inventory, retained(found))
         listed = self._list(found, places, inventory)
         self._ended("listing")

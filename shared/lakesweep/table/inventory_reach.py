@@ -81,6 +81,15 @@ def refuse_partial(table: str, store: Store, inventory: Inventory, reach: Reach)
                 )
 
 
+def settled_cutoff(inventory: Inventory, cutoff_ms: int) -> int:
+    """Return the time before which something must have been written to go, by what an inventory lists.
+
+    What is younger may be listed while that is not which tells whose it is: the schema of another table below this one
+    was written before the files of that table. What is older by `SETTLED_MS` than the inventory is all there.
+    """
+    return min(cutoff_ms, inventory.created_ms - SETTLED_MS)
+
+
 def refuse_too_old(table: str, inventory: Inventory, roots: Iterable[Root]) -> None:
     """Refuse an inventory that was begun before the oldest root was committed: it lists nothing that the roots wrote.
 

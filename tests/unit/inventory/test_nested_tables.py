@@ -1,0 +1,66 @@
+"""Tables below a table, of which an inventory shows the files and not the schema that tells of them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from lakesweep.control.area import ControlArea
+from lakesweep.model.plan import Plan
+from lakesweep.model.table_ref import TableRef
+from lakesweep.operations.context import Table
+from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
+from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.open import open_store
+from lakesweep.storage.requests import RequestCounter
+from tests.support.engines_compared import Answer, ask, differences
+from tests.support.inventories import rows_of_store, write_inventory
+from tests.support.orphan_scene import DAY_MS, HOUR_MS, S3Scene
+from tests.support.s3_server import fresh_bucket, moto_settings
+from tests.support.spark_stand_in import stand_in_plan
+
+
+def planned(patch: pytest.MonkeyPatch, scene: S3Scene, arguments: OrphanArguments) -> Answer:
+    """Return what both engines plan."""
+    answers = []
+    engines: list[Callable[[Table], Plan]] = [
+        lambda table: plan_remove_orphan_files(table, arguments),
+        lambda table: stand_in_plan(patch, table, arguments),
+    ]
+    for engine in engines:
+        location = scene.store.location
+        area = ControlArea(MemoryStore("memory://control"), location)
+        table = Table(
+            TableRef(location),
+            scene.store,
+            area,
+            lambda place: open_store(place, settings=moto_settings()),
+            RequestCounter(),
+        )
+        answers.append(ask(lambda engine=engine, table=table: engine(table), area))  # type: ignore[misc]
+    assert differences(*answers) == {}
+    return answers[0]
+
+
+def test_an_inventory_shows_fresh_files_and_not_yet_the_schema_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3 may leave out what was written shortly before; when the inventory is read, all of it may be old."""
+    scene = S3Scene()
+    scene.table.commit("+A", time_ms=1_600_000_000_000)
+    old = scene.orphan("old")
+    scene.age(2 * DAY_MS)
+    of_another_table = scene.orphan("of another table", folder="dt=x/bucket-0/")
+    schema = scene.put("dt=x/schema/schema-0", b"{}")
+    scene.age()
+    begun_ms = scene.store.now_ms() - 10 * DAY_MS + HOUR_MS
+    at = open_store(f"s3://{fresh_bucket()}", settings=moto_settings())
+    rows = [row for row in rows_of_store(scene.store, "db.db/t/") if not row.key.endswith(schema)]
+    key = write_inventory(at, scene.bucket, rows, created_ms=begun_ms)
+
+    arguments = OrphanArguments(older_than_ms=begun_ms + 3 * DAY_MS, inventory=f"{at.location}/{key}")
+
+    answer = planned(monkeypatch, scene, arguments)
+
+    assert answer.plan is not None, answer.error
+    assert of_another_table not in answer.paths
+    assert answer.paths == {old}
+    assert answer.plan.header.kept["too_young"] >= 1
