@@ -21,7 +21,7 @@ import pyarrow as pa
 from lakesweep.control.plans import PART_ROWS
 from lakesweep.control.quarantine import Quarantine, read_quarantine
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.facts import DATA_KINDS
+from lakesweep.model.facts import DATA_KINDS, base_name
 from lakesweep.model.file_class import FileClass
 from lakesweep.plan.orphans import Orphan, Rules, Totals
 from lakesweep.spark.listing import LISTING_SCHEMA, Place
@@ -163,6 +163,8 @@ class Matcher:
         self._seen_orphans = Columns(task.scans, question.folder, "orphans", ORPHAN_SCHEMA)
         self._store = task.store(task.access.table)
         self._doubtful: dict[Orphan, None] = {}
+        self._doubtful_group: str | None = None
+        """By which name the last of them was matched."""
         self._unseen = 0
         self._last: tuple[int, int, int] | None = None
         self._open = _Group()
@@ -321,9 +323,12 @@ class Matcher:
         if self._nested and orphan.key.startswith(self._nested):
             totals.keep(orphan.key, orphan.size_bytes, "nested_table")
         elif self._question.confirm and place.is_table:
-            self._doubtful[orphan] = None  # an object may be listed twice
-            if len(self._doubtful) >= PART_ROWS:
+            # An object may be listed twice, and both times its row is in the same group: a lookup never divides one.
+            group = orphan.owner if self._question.by_owner else base_name(orphan.key)
+            if len(self._doubtful) >= PART_ROWS and group != self._doubtful_group:
                 self._confirm()
+            self._doubtful[orphan] = None
+            self._doubtful_group = group
         else:
             self._go_surely(orphan, totals)
 

@@ -1,4 +1,4 @@
-"""Tables below a table, of which an inventory shows the files and not the schema that tells of them."""
+"""Odd inventories, read by the local engine and by that of Spark on a stand-in. Both must plan the same."""
 
 from collections.abc import Callable
 
@@ -10,6 +10,7 @@ from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
+from lakesweep.spark import match as matching
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
@@ -64,3 +65,22 @@ def test_an_inventory_shows_fresh_files_and_not_yet_the_schema_beside_them(monke
     assert of_another_table not in answer.paths
     assert answer.paths == {old}
     assert answer.plan.header.kept["too_young"] >= 1
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 2, 3])
+def test_what_is_listed_twice_is_planned_once(rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many candidates are looked up at once."""
+    monkeypatch.setattr(matching, "PART_ROWS", rows_at_once)
+    scene = S3Scene()
+    scene.table.commit("+A", time_ms=1_600_000_000_000)
+    orphans = {scene.orphan(f"o{number}") for number in range(8)}
+    orphans |= {scene.put(f"{orphan}.index") for orphan in orphans} | {scene.orphan("o0", folder="dt=x/bucket-0/")}
+    scene.age()
+    at = open_store(f"s3://{fresh_bucket()}", settings=moto_settings())
+    rows = rows_of_store(scene.store, "db.db/t/")
+    now_ms = scene.store.now_ms()
+    key = write_inventory(at, scene.bucket, [*rows, *rows], created_ms=now_ms)
+
+    arguments = OrphanArguments(older_than_ms=now_ms - 2 * DAY_MS, inventory=f"{at.location}/{key}")
+
+    assert planned(monkeypatch, scene, arguments).paths == orphans
