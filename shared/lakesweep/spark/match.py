@@ -166,6 +166,7 @@ class Matcher:
         self._doubtful_group: str | None = None
         """By which name the last of them was matched."""
         self._unseen = 0
+        self._rows = 0
         self._last: tuple[int, int, int] | None = None
         self._open = _Group()
 
@@ -173,6 +174,7 @@ class Matcher:
         """Take sorted batches and yield the answer."""
         for batch in batches:
             if batch.num_rows:
+                self._rows += batch.num_rows
                 yield from self._batch(batch)
         yield from self._close([self._open])
         self._confirm()
@@ -182,6 +184,7 @@ class Matcher:
             "others": self._others,
             "going": self._going,
             "unseen": self._unseen,
+            "rows": self._rows,
         }
 
     def _batch(self, batch: pa.RecordBatch) -> Iterator[Row]:

@@ -15,7 +15,7 @@ from lakesweep.control.area import ControlArea, to_json_bytes
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.control.plans import PLAN_LIFETIME_MS
 from lakesweep.control.quarantine import Quarantine, write_quarantine
-from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
+from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError
 from lakesweep.model.layout import Layout, layout_of
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
@@ -297,11 +297,11 @@ class _Scan:
         }
         matched = _Matched([_copy(totals) for totals in listed.totals], [[0, 0] for _ in question.places])
         answers = match(self._session, self._access, live, listed.parts, question, holdings)
-        matched.take(count_requests(self._table.counter, answers))
+        matched.take(count_requests(self._table.counter, answers), [*live, *listed.parts])
         if matched.owned:
             again = replace(question, by_owner=True)
             answers = match(self._session, self._access, live, matched.owned, again, {})
-            matched.take(count_requests(self._table.counter, answers))
+            matched.take(count_requests(self._table.counter, answers), [*live, *matched.owned])
         return matched
 
     def _missing(self, found: Capture, live: Sequence[Part], matched: "_Matched") -> Missing:
@@ -375,8 +375,13 @@ class _Matched:
     unseen: int = 0
     going: list[int] = field(default_factory=lambda: [0, 0])
 
-    def take(self, rows: Iterable[Row]) -> None:
-        """Add answers."""
+    def take(self, rows: Iterable[Row], parts: Iterable[Part]) -> None:
+        """Add answers of a match of all rows of some parts.
+
+        Raises:
+            MaintenanceError: Its tasks had fewer or more of them. A live name that none had would look like an orphan.
+        """
+        expected, seen = sum(part.rows for part in parts), 0
         for row in rows:
             if "plan" in row:
                 self.plan.append(row)
@@ -394,6 +399,13 @@ class _Matched:
                     others[:] = [one + other for one, other in zip(others, more, strict=True)]
                 self.going = [one + other for one, other in zip(self.going, row["going"], strict=True)]
                 self.unseen += row["unseen"]
+                seen += row["rows"]
+        if seen != expected:
+            raise MaintenanceError(
+                f"Spark: expected {expected} rows in a match, found {seen}; nothing was changed, and the same scan id "
+                "goes on where it stopped",
+                code="spark_failed",
+            )
 
 
 def _basis(layout: Layout, places: Sequence[Place], inventory: Inventory | None) -> str:

@@ -74,7 +74,7 @@ def run_tasks(session: "SparkSession", access: Access, work: Work, pieces: Seque
     """Carry out pieces of work, one a task, and yield the rows of their answers.
 
     Raises:
-        MaintenanceError: What a task raised.
+        MaintenanceError: What a task raised, or one gave no answer: silence is not "nothing".
     """
     if not pieces:
         return
@@ -87,10 +87,19 @@ def run_tasks(session: "SparkSession", access: Access, work: Work, pieces: Seque
                 piece: Row = json.loads(shared.value[number])
                 yield from _answered(access, partial(_with_piece, work, piece))
 
+    ended = 0
     try:
-        yield from collected(session.range(0, len(pieces), 1, len(pieces)).mapInArrow(answer, ROW_SCHEMA))
+        for row in collected(session.range(0, len(pieces), 1, len(pieces)).mapInArrow(answer, ROW_SCHEMA)):
+            ended += "requests" in row  # the last row of each answer
+            yield row
     finally:
         shared.unpersist()
+    if ended != len(pieces):
+        raise MaintenanceError(
+            f"Spark: expected answers of {len(pieces)} tasks, found {ended}; nothing was changed, and the same scan id "
+            "goes on where it stopped",
+            code="spark_failed",
+        )
 
 
 def run_stream(frame: "DataFrame", access: Access, stream: Stream) -> Iterator[Row]:
