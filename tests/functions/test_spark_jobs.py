@@ -328,3 +328,41 @@ def test_a_deployment_without_spark_or_that_observes() -> None:
     assert Scans(extra={"LAKESWEEP_SPARK_QUEUE": ""}).ask()["refusal"]["code"] == "no_spark"
     assert Scans(mode="observe").ask(execute=True)["refusal"]["code"] == "observed"
     assert Scans(mode="observe").ask()["status"] == "queued"
+
+
+def plan_message(scans: Scans, **words: Any) -> dict[str, Any]:
+    """Return the wish that a stored plan is carried out, as `on_demand` sends it."""
+    message = {"format_version": 1, "kind": "spark", "hop": 0, "table": scans.location(), "branch": "main"}
+    scans.scan_id = "again"
+    return {**message, "scan_id": "again", "arguments": {}, "execute": True, "plan_id": "p1", "confirm": False, **words}
+
+
+def test_a_mode_that_has_changed_starts_no_execution() -> None:
+    """Neither of a plan that somebody named, nor of the next attempt at one."""
+    scans = Scans(mode="observe")
+    scans.send("spark_jobs", plan_message(scans))
+    assert scans.job_runs == []
+    assert (scans.document["state"], scans.document["code"]) == ("planned", "observed")
+    assert scans.open == {}
+    begun = Scans()
+    begun.send("spark_jobs", plan_message(begun))
+    begun.end(0, "FAILED", "ExitCode: 1.")
+    begun.mode = "observe"
+    begun._modules.clear()
+    begun.hear(0)
+    assert len(begun.job_runs) == 1
+    assert (begun.document["state"], begun.document["code"]) == ("planned", "observed")
+    assert begun.open == {}
+
+
+def test_prefixes_that_have_changed_start_nothing() -> None:
+    """The table is another deployment's by now."""
+    scans = Scans()
+    scans.begin()
+    scans.end(0, "FAILED", "ExitCode: 1.")
+    scans.extra = {"LAKESWEEP_TABLES": f"{scans.bucket}/elsewhere"}
+    scans._modules.clear()
+    scans.hear(0)
+    assert len(scans.job_runs) == 1
+    assert (scans.document["state"], scans.document["code"]) == ("refused", "foreign_table")
+    assert scans.open == {}

@@ -30,6 +30,7 @@ from lakesweep.aws.job_documents import (
 )
 from lakesweep.aws.messages import SparkPoll, SparkScan, Work, is_ours, message_of
 from lakesweep.aws.runtime import Context, Runtime
+from lakesweep.aws.settings import Settings
 from lakesweep.control.area import ControlArea, from_json_bytes, table_key
 from lakesweep.errors import (
     MaintenanceError,
@@ -206,6 +207,12 @@ class SparkJobs:
         note_over(self._control, document.scan_id)
 
     def _start(self, area: ControlArea, document: JobDocument, etag: str) -> None:
+        held = held_back(document, self._runtime.settings)
+        if held is not None:
+            write_job(area, replace(held, updated_ms=self._control.now_ms()), etag)
+            self._tell(held)
+            note_over(self._control, held.scan_id)
+            return
         arguments = start_job_run(job_of(document), self._emr)
         job_run_id = self._jobs.start(arguments)
         write_job(area, replace(document, job_run_id=job_run_id, updated_ms=self._control.now_ms()), etag)
@@ -284,6 +291,16 @@ def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may
     if run.state == "SUCCESS":
         why = f"the job run succeeded and left no {result_name(document.scan_id)}"
     return replace(document, state=FAILED, why=why)
+
+
+def held_back(document: JobDocument, settings: Settings) -> JobDocument | None:
+    """Return a scan's end if nothing may be started for it: since somebody asked, the deployment may have changed."""
+    if not settings.allows(document.table):
+        why = f"table {document.table[:200]} is none of this deployment's"
+        return replace(document, state=REFUSED, code="foreign_table", why=why)
+    if document.kind == "execute" and not settings.may_delete:
+        return replace(document, state=PLANNED, code="observed", why="this deployment observes")
+    return None
 
 
 def _planned(document: JobDocument, result: PlanResult, may_delete: bool) -> JobDocument:
