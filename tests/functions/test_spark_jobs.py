@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from lakesweep.aws.emr import SparkJob
+from lakesweep.aws.emr_serverless import EmrServerless
 from lakesweep.aws.spark_jobs import SCANS, SMALL_PLAN_ACTIONS, result_name
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import ObjectNotFoundError
@@ -365,4 +367,66 @@ def test_prefixes_that_have_changed_start_nothing() -> None:
     scans.hear(0)
     assert len(scans.job_runs) == 1
     assert (scans.document["state"], scans.document["code"]) == ("refused", "foreign_table")
+    assert scans.open == {}
+
+
+class Refusing:
+    """EMR, answering some operations with an error. It has to be there before the function asks anything."""
+
+    def __init__(self, scans: Scans, **errors: str) -> None:
+        self._real: Any = None
+        self._errors = errors
+        self.tokens: list[str] = []
+        scans.load("spark_jobs").emr._given = self
+
+    def __getattr__(self, operation: str) -> Any:
+        def ask(**words: Any) -> Any:
+            if operation == "start_job_run":
+                self.tokens.append(words["clientToken"])
+            if operation in self._errors:
+                raise ClientError({"Error": {"Code": self._errors[operation], "Message": "no"}}, operation)
+            self._real = self._real or EmrServerless()._client
+            return getattr(self._real, operation)(**words)
+
+        return ask
+
+
+@pytest.mark.parametrize("code", ["ValidationException", "ConflictException", "ResourceNotFoundException"])
+def test_a_job_that_emr_does_not_start_is_an_attempt(code: str) -> None:
+    """Also when a token is known with other arguments, since a deployment came between: the next one is another."""
+    scans = Scans()
+    emr = Refusing(scans, start_job_run=code)
+    scans.begin()
+    assert (scans.document["state"], scans.document["attempt"]) == ("running", 2)
+    assert scans.document["ended"][0]["state"] == "NOT_STARTED"
+    answers = [scans.send("spark_jobs", POLL) for _ in range(4)]
+    assert [token[-1] for token in emr.tokens] == ["1", "2", "3"]
+    assert scans.document["state"] == "failed"
+    assert code in scans.document["why"]
+    assert [answer.metrics.get("SparkJobsFailed") for answer in answers] == [None, 1, None, None]
+    assert scans.open == {}
+
+
+@pytest.mark.parametrize("code", ["ThrottlingException", "AccessDeniedException", "InternalServerException"])
+def test_an_emr_that_does_not_answer_is_asked_again(code: str) -> None:
+    """Nobody knows whether the job runs, so it is asked for under the same token."""
+    scans = Scans()
+    emr = Refusing(scans, start_job_run=code)
+    scans.ask()
+    assert scans.send("spark_jobs", *scans.waiting("spark")).failed == ["m0"]
+    emr._errors.clear()
+    scans.send("spark_jobs", POLL)
+    assert len(set(emr.tokens)) == 1
+    assert len(scans.job_runs) == 1
+
+
+def test_a_job_run_that_emr_does_not_know_has_failed() -> None:
+    """Its application is gone: nobody will ever tell how it ended."""
+    scans = Scans()
+    Refusing(scans, get_job_run="ResourceNotFoundException")
+    scans.begin()
+    for _ in range(5):
+        answer = scans.send("spark_jobs", POLL)
+        assert "RunsFailed" not in answer.metrics
+    assert scans.document["state"] == "failed"
     assert scans.open == {}

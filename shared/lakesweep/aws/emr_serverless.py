@@ -11,6 +11,15 @@ _EXIT_CODE = re.compile(r"ExitCode: ?([0-9]{1,3})\b")
 _OVER = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 
 
+_UNKNOWN = "emr_unknown"
+
+
+class JobRefusedError(MaintenanceError):
+    """EMR Serverless has understood what it was asked for, and did not do it."""
+
+    code = "emr_refused"
+
+
 @dataclass(frozen=True, slots=True)
 class JobRun:
     """A job run, as EMR shows it."""
@@ -43,7 +52,12 @@ class Jobs(Protocol):
     """Where jobs run."""
 
     def start(self, arguments: dict[str, object]) -> str:
-        """Start a job run and return its id; the same token gives the same run."""
+        """Start a job run and return its id; the same token gives the same run.
+
+        Raises:
+            JobRefusedError: It does not run, and would not if it were asked for again.
+            StorageError: Nobody knows whether it runs.
+        """
 
     def look(self, application_id: str, job_run_id: str) -> JobRun:
         """Return how far a job run is."""
@@ -75,8 +89,13 @@ class EmrServerless:
         return str(answer["jobRunId"])
 
     def look(self, application_id: str, job_run_id: str) -> JobRun:
-        """Return how far a job run is."""
-        found = self._asked("get_job_run", applicationId=application_id, jobRunId=job_run_id)["jobRun"]
+        """Return how far a job run is. One that EMR does not know, its application being gone, has failed."""
+        try:
+            found = self._asked("get_job_run", applicationId=application_id, jobRunId=job_run_id)["jobRun"]
+        except JobRefusedError as error:
+            if error.code != _UNKNOWN:
+                raise
+            return JobRun(job_run_id, "FAILED", str(error))
         return JobRun(
             job_run_id=job_run_id,
             state=str(found["state"]),
@@ -92,8 +111,10 @@ class EmrServerless:
             return getattr(self._client, operation)(**words)
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
-            if code in ("ValidationException", "ResourceNotFoundException", "ConflictException"):
-                raise MaintenanceError(f"EMR Serverless refused {operation}: {error}", code="emr_refused") from error
+            if code == "ResourceNotFoundException":
+                raise JobRefusedError(f"EMR Serverless refused {operation}: {error}", code=_UNKNOWN) from error
+            if code in ("ValidationException", "ConflictException"):
+                raise JobRefusedError(f"EMR Serverless refused {operation}: {error}") from error
             raise StorageError(f"EMR Serverless did not answer {operation}: {error}", code="emr") from error
         except BotoCoreError as error:
             raise StorageError(f"EMR Serverless did not answer {operation}: {error}", code="emr") from error

@@ -11,7 +11,7 @@ and a plan that is handed over twice is carried out once.
 from dataclasses import dataclass, replace
 
 from lakesweep.aws.emr import EmrSettings, SparkJob, parse_name, start_job_run
-from lakesweep.aws.emr_serverless import JobRun, Jobs
+from lakesweep.aws.emr_serverless import JobRefusedError, JobRun, Jobs
 from lakesweep.aws.job_documents import (
     CANCELLED,
     EXECUTED,
@@ -47,6 +47,8 @@ from lakesweep.storage.requests import RequestCounter
 SCANS = "scans"
 """What scans of a table leave lies there, apart from what is kept."""
 STATE_CHANGE = "EMR Serverless Job Run State Change"
+NOT_STARTED = "NOT_STARTED"
+"""The state of an attempt that EMR did not take."""
 MAX_ATTEMPTS = 3
 SMALL_PLAN_ACTIONS = 100_000
 """A plan of at most so many actions needs no Spark: `execute_batch` is through with it before a job run has started."""
@@ -193,28 +195,37 @@ class SparkJobs:
             run = self._jobs.look(self._emr.application_id, document.job_run_id)
             if not run.is_over:
                 return
-            after = next_step(document, run, self._result(area, document), self._runtime.settings.may_delete)
-            document = replace(after, updated_ms=self._control.now_ms())
+            document = next_step(document, run, self._result(area, document), self._runtime.settings.may_delete)
             if document.state == HANDED_OVER:
                 work = Work(document.table, document.branch, document.plan_id, by_hand=True)
                 self._runtime.queues.hand_over(work)
-            etag = write_job(area, document, etag)
-            self._tell(document)
-            if not document.is_over:
-                if run.exit_code != LEASE_HELD:
-                    self._start(area, document, etag)
-                return
+            etag = self._write(area, document, etag)
+            if not document.is_over and run.exit_code != LEASE_HELD:
+                self._start(area, document, etag)
+            return
         note_over(self._control, document.scan_id)
+
+    def _write(self, area: ControlArea, document: JobDocument, etag: str) -> str:
+        """Write down what has become of a scan, and tell of it."""
+        etag = write_job(area, replace(document, updated_ms=self._control.now_ms()), etag)
+        self._tell(document)
+        if document.is_over:
+            note_over(self._control, document.scan_id)
+        return etag
 
     def _start(self, area: ControlArea, document: JobDocument, etag: str) -> None:
         held = held_back(document, self._runtime.settings)
         if held is not None:
-            write_job(area, replace(held, updated_ms=self._control.now_ms()), etag)
-            self._tell(held)
-            note_over(self._control, held.scan_id)
+            self._write(area, held, etag)
             return
         arguments = start_job_run(job_of(document), self._emr)
-        job_run_id = self._jobs.start(arguments)
+        try:
+            job_run_id = self._jobs.start(arguments)
+        except JobRefusedError as error:
+            # An attempt, so that this ends. The next look makes the next one: a role may be too new for EMR to know it.
+            run = JobRun("", NOT_STARTED, str(error))
+            self._write(area, next_step(document, run, None, self._runtime.settings.may_delete), etag)
+            return
         write_job(area, replace(document, job_run_id=job_run_id, updated_ms=self._control.now_ms()), etag)
         self._runtime.telemetry.count("SparkJobsStarted")
         self._runtime.telemetry.tell(
