@@ -325,6 +325,33 @@ def test_words_that_mean_nothing_are_refused_at_once(arguments: dict[str, object
     assert scans.waiting("spark") == []
 
 
+def test_a_result_that_is_damaged_is_none() -> None:
+    """The next attempt writes another one, so this ends."""
+    scans = Scans()
+    scans.begin()
+    scans.result()
+    folder = ControlArea(scans.control(), scans.location(), SCANS)
+    folder.put(result_name(scans.scan_id), b'{"status": 5}')
+    scans.end(0)
+    scans.hear(0)
+    assert scans.document["attempt"] == 2
+    scans.result()
+    scans.end(1)
+    scans.hear(1)
+    assert scans.document["state"] == "planned"
+
+
+def test_a_list_of_a_later_version_is_left_alone() -> None:
+    """What it has besides would be lost."""
+    scans = Scans()
+    later = b'{"format_version": 2, "jobs": {}, "more": 1}'
+    scans.control().put("spark-jobs.json", later)
+    scans.ask()
+    assert scans.send("spark_jobs", *scans.waiting("spark")).failed == ["m0"]
+    assert scans.control().read("spark-jobs.json").data == later
+    assert scans.job_runs == []
+
+
 def test_a_deployment_without_spark_or_that_observes() -> None:
     """Says so."""
     assert Scans(extra={"LAKESWEEP_SPARK_QUEUE": ""}).ask()["refusal"]["code"] == "no_spark"

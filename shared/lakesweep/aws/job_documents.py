@@ -142,16 +142,16 @@ def _open(control: Store) -> tuple[dict[str, str], str | None]:
     except ObjectNotFoundError:
         return {}, None
     path = f"{control.location}/{_OPEN}"
-    jobs = get_object(from_json_bytes(body.data, path), "jobs", path)
+    document = from_json_bytes(body.data, path)
+    _check_version(document, path)
+    jobs = get_object(document, "jobs", path)
     if not all(isinstance(table, str) for table in jobs.values()):
         raise FormatError(f"{path}: expected the table of each scan")
     return {scan_id: str(table) for scan_id, table in jobs.items()}, body.etag
 
 
 def _job(document: dict[str, object], path: str) -> JobDocument:
-    version = require_int(document, "format_version", path)
-    if version != JOB_FORMAT_VERSION:
-        raise wrong_type(path, "format_version", str(JOB_FORMAT_VERSION), version)
+    _check_version(document, path)
     return JobDocument(
         scan_id=require_str(document, "scan_id", path),
         table=require_str(document, "table", path),
@@ -171,6 +171,12 @@ def _job(document: dict[str, object], path: str) -> JobDocument:
         created_ms=require_int(document, "created_ms", path),
         updated_ms=require_int(document, "updated_ms", path),
     )
+
+
+def _check_version(document: dict[str, object], path: str) -> None:
+    version = require_int(document, "format_version", path)
+    if version != JOB_FORMAT_VERSION:
+        raise wrong_type(path, "format_version", str(JOB_FORMAT_VERSION), version)
 
 
 def _ended(value: object, path: str) -> Ended:

@@ -33,10 +33,12 @@ from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.settings import Settings
 from lakesweep.control.area import ControlArea, from_json_bytes, table_key
 from lakesweep.errors import (
+    FormatError,
     MaintenanceError,
     ObjectNotFoundError,
     OutOfTimeError,
     PreconditionFailedError,
+    StalePlanError,
     UsageError,
 )
 from lakesweep.format.json_document import get_int, get_object, get_str, parse_object, require_str, wrong_type
@@ -241,10 +243,13 @@ class SparkJobs:
         scans = replace(area, root=SCANS)
         name = result_name(document.scan_id)
         try:
-            found = from_json_bytes(scans.read(name).data, scans.path(name))
+            return plan_result_of(from_json_bytes(scans.read(name).data, scans.path(name)), scans.path(name))
         except ObjectNotFoundError:
             return None
-        return plan_result_of(found, scans.path(name))
+        except FormatError as error:
+            # Another attempt writes it anew. Nothing is carried out by a result that is not there.
+            self._runtime.telemetry.warn(f"scan {document.scan_id}: {error}", table=document.table, code=error.code)
+            return None
 
     def _tell(self, document: JobDocument) -> None:
         telemetry, facts = (
@@ -287,6 +292,8 @@ def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may
     ended = Ended(document.kind, document.attempt, run.job_run_id, run.state, run.details[:MAX_DETAILS])
     document = replace(document, job_run_id=None, ended=(*document.ended, ended))
     refused = run.exit_code in FINAL_EXIT_CODES or (result is not None and result.status == "refused")
+    if document.kind == "plan" and result is not None and result.code == StalePlanError.code:
+        refused = False  # something vanished under the scan, which the next attempt does not meet again
     if run.state == "SUCCESS" and document.kind == "execute":
         return replace(document, state=EXECUTED)
     if run.state == "SUCCESS" and result is not None and not refused:

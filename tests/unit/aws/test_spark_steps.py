@@ -29,6 +29,8 @@ EXECUTING = replace(PLANNING, kind="execute", plan_id="p1", action_count=10**6)
 DONE = JobRun("r1", "SUCCESS")
 LARGE = PlanResult("planned", "p1", SMALL_PLAN_ACTIONS + 1)
 
+STALE = PlanResult("refused", code="stale", why="a schema vanished")
+
 
 def failed(code: int) -> JobRun:
     return JobRun("r1", "FAILED", f"Job failed. ExitCode: {code}.")
@@ -61,12 +63,14 @@ CASES = {
             "too_young",
         ),
     ),
+    "stale": (PLANNING, failed(3), STALE, RUNNING, "plan", 2, None),
+    "stale at last": (*(replace(PLANNING, attempt=3), failed(3), STALE, FAILED, "plan", 3, None),),
     "cancelled": (PLANNING, JobRun("r1", "CANCELLED", "", 60, 120), None, CANCELLED, "plan", 1, None),
     "out of time": (PLANNING, JobRun("r1", "CANCELLED", "", 7200, 120), None, RUNNING, "plan", 2, None),
     "executed": (EXECUTING, DONE, None, EXECUTED, "execute", 1, None),
     "execution failed": (EXECUTING, failed(1), None, RUNNING, "execute", 2, None),
     "lease held": (EXECUTING, failed(5), None, RUNNING, "execute", 2, None),
-    "stale": (EXECUTING, failed(3), None, REFUSED, "execute", 1, "refused"),
+    "stale execution": (EXECUTING, failed(3), None, REFUSED, "execute", 1, "refused"),
     "execution given up": (replace(EXECUTING, attempt=3), failed(1), None, FAILED, "execute", 3, None),
 }
 
