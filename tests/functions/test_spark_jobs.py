@@ -325,6 +325,14 @@ def test_words_that_mean_nothing_are_refused_at_once(arguments: dict[str, object
     assert scans.waiting("spark") == []
 
 
+def test_a_branch_is_refused() -> None:
+    """A scan looks at all of them, and its plan is main's: handed over as another branch's, it would be refused."""
+    scans = Scans()
+    assert scans.ask(branch="b1", execute=True)["refusal"]["code"] == "bad_argument"
+    assert scans.waiting("spark") == []
+    assert scans.ask(branch="main")["status"] == "queued"
+
+
 def test_a_result_that_is_damaged_is_none() -> None:
     """The next attempt writes another one, so this ends."""
     scans = Scans()

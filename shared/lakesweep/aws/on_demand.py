@@ -13,6 +13,7 @@ from lakesweep.aws.telemetry import summary_of
 from lakesweep.control.plans import load_header
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.format.json_document import get_object, get_str, require_str, wrong_type
+from lakesweep.model.table_ref import MAIN
 from lakesweep.operations import maintain, remove_orphan_files, undo
 from lakesweep.operations.context import Table
 from lakesweep.operations.identifiers import new_id
@@ -128,6 +129,11 @@ def _on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, objec
     _check_spark(runtime, table)
     if demand.plan_id or demand.confirm:
         raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
+    if demand.branch != MAIN:
+        raise UsageError(
+            f"branch: a scan on {SPARK} looks at all branches; expected none, found {demand.branch!r}",
+            code="bad_argument",
+        )
     given = {name: value for name, value in demand.arguments.items() if value is not None}
     parse_call(OPERATIONS[demand.operation], {name: value for name, value in given.items() if name not in _SPARK_ONLY})
     not_there = sorted({"dry_run", "mode", "parallelism"} & set(given))
