@@ -2,6 +2,7 @@
 
 import re
 import tarfile
+import tomllib
 from io import BytesIO
 from pathlib import Path
 
@@ -50,6 +51,17 @@ def test_the_lock_has_what_jobs_import() -> None:
     names = {pin.split("==")[0] for pin in pins("requirements/emr.txt")}
     assert {"boto3", "fastavro", "backports-zstd", "pyarrow", "pandas", "typer", "rich", "cramjam"} <= names
     assert "pyspark" not in names, "EMR has its own"
+
+
+def test_what_is_locked_is_what_the_package_says_it_needs() -> None:
+    """By name, not because another package happens to bring it: the match of a scan needs numpy itself."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    words = [*project["dependencies"], *(word for name in ("cli", "orc", "snappy", "spark") for word in extras[name])]
+    needed = {re.split(r"[<>=;\[ ]", word)[0] for word in words}
+    stated = (REPOSITORY / "requirements/emr.in").read_text(encoding="utf-8").splitlines()
+    named = {re.split(r"[<>=;\[ ]", line)[0] for line in stated if line and not line.startswith("#")}
+    assert needed - {"pyspark"} <= named
 
 
 def test_the_builders_defaults_are_the_templates() -> None:
