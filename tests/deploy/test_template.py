@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lakesweep.aws.spark_jobs import SCANS
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from tests.support.iam import role_of
 from tests.support.stack import TEMPLATE, Stack, load_template, render
@@ -305,6 +306,13 @@ def control_bucket(stack: Stack) -> Iterator[str]:
         rules = bucket["LifecycleConfiguration"]["Rules"]
         if any("ExpirationInDays" in rule and not rule.get("Prefix", "").endswith("/scans/") for rule in rules):
             yield f"{name}: loses the ledger"
+        for rule in rules:
+            # With versions, what expires is still there, and paid for, until it has been noncurrent for long enough.
+            if "ExpirationInDays" in rule and "NoncurrentVersionExpiration" not in rule:
+                yield f"{name}: keeps what has expired"
+        scans = f"{stack.parameters['ControlPrefix']}/{SCANS}/"
+        if scans not in [rule.get("Prefix") for rule in rules if "ExpirationInDays" in rule]:
+            yield f"{name}: keeps the parts of scans"
 
 
 def queue_policies(stack: Stack) -> Iterator[str]:
@@ -366,6 +374,7 @@ def test_the_template_keeps_the_rule(rule: Callable[[Stack], Iterator[str]], dep
 # --- and a template that does not ------------------------------------------------------------------------------------
 
 COMMITS = "OnSnapshotWritten.Properties.Events.Commits.Properties"
+LIFECYCLE = "OwnControlBucket.Properties.LifecycleConfiguration.Rules"
 BROKEN: list[tuple[Callable[[Stack], Iterator[str]], str, Any, str]] = [
     (limits_of_lambda, "ExecuteBatch.Properties.Timeout", 901, "a timeout of 901 s"),
     (limits_of_lambda, "Expire.Properties.MemorySize", 99999, "memory of 99999"),
@@ -413,7 +422,9 @@ BROKEN: list[tuple[Callable[[Stack], Iterator[str]], str, Any, str]] = [
     (control_bucket, "OwnControlBucket.DeletionPolicy", None, "goes with the stack"),
     (control_bucket, "OwnControlBucket.Properties.VersioningConfiguration", None, "has no versions"),
     (control_bucket, "OwnControlBucket.Properties.PublicAccessBlockConfiguration.BlockPublicAcls", False, "open"),
-    (control_bucket, "OwnControlBucket.Properties.LifecycleConfiguration.Rules.1.Prefix", None, "loses the ledger"),
+    (control_bucket, f"{LIFECYCLE}.1.Prefix", None, "loses the ledger"),
+    (control_bucket, f"{LIFECYCLE}.1.NoncurrentVersionExpiration", None, "keeps what has expired"),
+    (control_bucket, f"{LIFECYCLE}.1", None, "keeps the parts of scans"),
     (queue_policies, "CommitsQueuePolicy.Properties.PolicyDocument.Statement.1.Condition.StringEquals", {}, "s3"),
 ]
 
