@@ -51,15 +51,17 @@ class Size:
     executor: Worker
     max_executors: int
     timeout_min: int
-    """EMR cancels it then. Seven days at most."""
+    """EMR cancels a job that plans then. Half a day at most: a scan holds for a day, and another attempt needs time."""
 
 
 SIZES = (
     Size(10_000_000, Worker(2, 4, 4), Worker(4, 8, 8), 4, 120),
     Size(100_000_000, Worker(4, 8, 4), Worker(4, 10, 8), 16, 360),
-    Size(1_000_000_000, Worker(4, 16, 8), Worker(8, 28, 16), 32, 1440),
+    Size(1_000_000_000, Worker(4, 16, 8), Worker(8, 28, 16), 32, 720),
 )
 """By the number of objects. Executors come and go with the work, so a size is what a job may grow to."""
+EXECUTION_MIN = 1440
+"""For a job that carries out: a plan that is begun holds, and how long it takes is up to the rate of deletions."""
 USUAL_OBJECTS = 100_000_000
 """What is expected of a table of which nobody says how large it is: it is here because it outgrew one machine."""
 
@@ -138,7 +140,7 @@ def start_job_run(job: SparkJob, settings: EmrSettings) -> dict[str, object]:
         "clientToken": job.client_token,
         "name": job.name[:MAX_NAME],
         "executionRoleArn": settings.planner_role_arn if job.kind == "plan" else settings.executor_role_arn,
-        "executionTimeoutMinutes": size.timeout_min,
+        "executionTimeoutMinutes": size.timeout_min if job.kind == "plan" else EXECUTION_MIN,
         "jobDriver": {
             "sparkSubmit": {
                 "entryPoint": f"{settings.artifacts}/{ENTRY_POINTS[job.kind]}",

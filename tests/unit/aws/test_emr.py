@@ -4,9 +4,19 @@ import botocore.session
 import pytest
 from botocore.validate import validate_parameters
 
-from lakesweep.aws.emr import SIZES, EmrSettings, SparkJob, Worker, parse_name, size_for, start_job_run
+from lakesweep.aws.emr import (
+    EXECUTION_MIN,
+    SIZES,
+    EmrSettings,
+    SparkJob,
+    Worker,
+    parse_name,
+    size_for,
+    start_job_run,
+)
 from lakesweep.aws.emr_serverless import JobRun
 from lakesweep.control.area import table_key
+from lakesweep.control.plans import PLAN_LIFETIME_MS
 from lakesweep.errors import UsageError
 
 TABLE = "s3://lake/warehouse/sales.db/orders"
@@ -119,7 +129,14 @@ def test_a_size_by_the_number_of_objects() -> None:
 
 def test_timeouts_are_what_emr_takes() -> None:
     """From release 7.11 on: not 0, and seven days at most."""
-    assert all(5 <= size.timeout_min <= 7 * 24 * 60 for size in SIZES)
+    assert all(5 <= minutes <= 7 * 24 * 60 for minutes in (EXECUTION_MIN, *(size.timeout_min for size in SIZES)))
+
+
+def test_an_attempt_that_ran_out_of_time_leaves_enough_for_another() -> None:
+    """A scan, and the plan that comes of it, hold for a day from the beginning of the first attempt."""
+    assert all(2 * size.timeout_min * 60_000 <= PLAN_LIFETIME_MS for size in SIZES)
+    assert start_job_run(PLAN, SETTINGS)["executionTimeoutMinutes"] == SIZES[1].timeout_min
+    assert start_job_run(EXECUTE, SETTINGS)["executionTimeoutMinutes"] == EXECUTION_MIN
 
 
 def test_a_setting_with_spaces_is_refused() -> None:
