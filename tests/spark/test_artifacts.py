@@ -143,7 +143,7 @@ def test_driver_and_executors_have_the_archive_and_nothing_else(artifacts: Path,
     (probing / "jobs").mkdir(parents=True)
     (probing / ARCHIVE).symlink_to(artifacts / ARCHIVE)
     (probing / "jobs" / "remove_orphan_files.py").write_text(PROBE, encoding="utf-8")
-    job = SparkJob("plan", "s3://lake/a b/t", SCAN, 1, ("--no-writers", 'it\'s "over"'))
+    job = SparkJob("plan", "s3://lake/a b/größe=1 $HOME/表;t", SCAN, 1, ("--no-writers", 'it\'s "over" `x` \\ ✓\nso'))
     arguments = start_job_run(job, settings())
     done = submit(arguments, probing, tmp_path)
     assert done.exit_code == 0, done.output[-2000:] + done.log[-2000:]

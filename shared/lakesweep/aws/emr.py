@@ -182,7 +182,8 @@ def _configuration(size: Size, settings: EmrSettings) -> dict[str, str]:
         "PYTHONPATH": f"./{FOLDER}",
         "AWS_DEFAULT_REGION": settings.region,
     }
-    driver = {**environment, "PYSPARK_DRIVER_PYTHON": settings.python}
+    # Without a locale Java 17 turns what is not ASCII in an argument, such as a table's name, into question marks.
+    driver = {**environment, "PYSPARK_DRIVER_PYTHON": settings.python, "LC_ALL": "C.UTF-8"}
     if settings.policy is not None:
         driver["LAKESWEEP_POLICY"] = settings.policy
     return {

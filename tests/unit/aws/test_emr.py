@@ -107,6 +107,7 @@ def test_driver_and_executors_find_the_package() -> None:
         assert found[f"{place}.PYSPARK_PYTHON"] == "python3.11"
         assert found[f"{place}.AWS_DEFAULT_REGION"] == "eu-central-1"
     assert found["spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON"] == "python3.11"
+    assert found["spark.emr-serverless.driverEnv.LC_ALL"] == "C.UTF-8"
     assert found["spark.emr-serverless.driverEnv.LAKESWEEP_POLICY"] == "s3://ops/policy.json"
 
 
