@@ -124,6 +124,7 @@ def test_one_name_in_a_thousand_folders_and_in_many_manifests(compare: Compare, 
     assert [file["path"] for file in answer.facts["findings.missing"]["first"]] == [scene.table.path("B")]
 
 
+@pytest.mark.spark4
 def test_names_that_are_hostile(compare: Compare, tmp_path: Path) -> None:
     """Live and dead, in control characters, quotes, letters of four bytes, and names that are no UTF-8 at all."""
     scene = FolderScene(tmp_path)
@@ -185,6 +186,7 @@ def test_each_engine_goes_by_the_quarantine_that_the_other_wrote(
 
 
 @pytest.mark.slow
+@pytest.mark.spark4
 def test_tables_on_s3(compare: Compare) -> None:
     """Rows 32 and 42: keys that listings escape, and tables whose names begin alike."""
     scene = S3Scene(prefix="db.db/t")

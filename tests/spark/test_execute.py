@@ -52,6 +52,7 @@ def table_in(folder: Path, orphans: int) -> tuple[TableBuilder, set[str]]:
     return table, keys
 
 
+@pytest.mark.spark4
 def test_a_local_table(spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same command with another engine: the same document, and nothing is left to do."""
     table, keys = table_in(tmp_path / "orders", 1100)

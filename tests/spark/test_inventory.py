@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from lakesweep.control.area import ControlArea
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
@@ -68,6 +70,7 @@ def planned(spark: "SparkSession", scene: S3Scene, inventory: str | None = None)
     return local.paths
 
 
+@pytest.mark.spark4
 def test_rows_32_and_48(spark: "SparkSession") -> None:
     """As from a listing; but what was written again since, and what is gone, is not planned."""
     scene = scene_of()
