@@ -28,6 +28,7 @@ SCANS = "scans"
 _RAISED = re.compile(r"[\w.]+(?:Error|Exception)\b")
 """How a line begins that says what was raised, and not where."""
 ROW_SCHEMA = "row string"
+_OWN_ERRORS = f"{errors.__name__}."
 _ROW = pa.schema([("row", pa.string())])
 
 
@@ -187,11 +188,13 @@ def _batch(row: Mapping[str, Any]) -> pa.RecordBatch:
 
 
 def _error_of(row: Row) -> MaintenanceError:
-    kind = getattr(errors, str(row["error"]), MaintenanceError)
-    if not (isinstance(kind, type) and issubclass(kind, MaintenanceError)):
-        kind = MaintenanceError
-    error: MaintenanceError = kind(f"{row['message']} (in an executor)", code=str(row["code"]))
-    return error
+    kind = _kind_of(str(row["error"])) or MaintenanceError
+    return kind(f"{row['message']} (in an executor)", code=str(row["code"]))
+
+
+def _kind_of(name: str) -> type[MaintenanceError] | None:
+    kind = getattr(errors, name, None)
+    return kind if isinstance(kind, type) and issubclass(kind, MaintenanceError) else None
 
 
 def _raise_of_spark(error: Exception) -> NoReturn:
@@ -204,6 +207,11 @@ def _raise_of_spark(error: Exception) -> NoReturn:
             "pyarrow among them",
             code="spark_workers",
         ) from error
+    for line in lines:
+        # Where rows of parts are read, there is no answer to put an error into.
+        name, _, message = line.removeprefix(_OWN_ERRORS).partition(": ")
+        if line.startswith(_OWN_ERRORS) and (kind := _kind_of(name)) is not None:
+            raise kind(f"{message} (in an executor)") from error
     found = [line for line in lines if _RAISED.match(line)]
     raise MaintenanceError(
         f"Spark: {(found or lines or [type(error).__name__])[0][:500]}; nothing was changed, and the same scan id goes "

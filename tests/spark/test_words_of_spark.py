@@ -1,0 +1,48 @@
+"""What is said where Spark itself ends a job. No Spark takes part: these are texts that Spark 3.5 and 4.0 write."""
+
+import pytest
+
+from lakesweep.errors import AccessDeniedError, FormatError, MaintenanceError
+from lakesweep.spark.tasks import collected
+
+_PYTHON = """\
+
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "/opt/lakesweep/spark/parts.py", line 57, in read_part
+    raise FormatError(f"{{path}}: expected a part of the scan, found nothing; begin another scan") from error
+{line}
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:572)
+"""
+
+
+class Frame:
+    """A frame whose job ends in an error."""
+
+    def __init__(self, line: str) -> None:
+        self._line = line
+
+    def collect(self) -> None:
+        raise RuntimeError(_PYTHON.format(line=self._line))
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "code", "said"),
+    [
+        ("lakesweep.errors.FormatError: a/live-1: gone; begin another scan", FormatError, "damaged", "a/live-1: gone"),
+        ("lakesweep.errors.AccessDeniedError: GET a", AccessDeniedError, "access_denied", "GET a"),
+        ("java.io.IOException: No space left on device", MaintenanceError, "spark_failed", "No space left"),
+        ("lakesweep.errors.Other: a", MaintenanceError, "spark_failed", "a"),
+        ("lakesweep.errors.json: a", MaintenanceError, "spark_failed", "a"),
+    ],
+)
+def test_an_error_of_this_package_is_that_error(line: str, kind: type[MaintenanceError], code: str, said: str) -> None:
+    """A part that is gone stays gone: nobody may be told that the same scan goes on."""
+    with pytest.raises(MaintenanceError) as error:
+        list(collected(Frame(line)))  # type: ignore[arg-type]
+    assert type(error.value) is kind
+    assert error.value.code == code
+    assert said in str(error.value)
+    assert ("the same scan id goes on" in str(error.value)) == (code == "spark_failed")
+    assert "raise FormatError" not in str(error.value)
