@@ -45,14 +45,15 @@ class Newcomers:
             MaintenanceError: The roots do not stand still.
             StorageError: A request failed.
         """
+        if self._live is not None:
+            # Of these nobody has seen all that they need. What was missing may be there by now, while they are the
+            # same to the byte, so they are read again.
+            self._doubt([*self._live.damaged, *self._live.hollow])
         for _ in range(MAX_ROUNDS):
             listing, new = self._looker.appeared()
             if self._live is not None:
-                # A root that was not whole, and went: its expiry takes its files first. Should it come back, maybe
-                # whole and with the same bytes, it is read again: nobody has seen all that it needs.
-                gone = [path for path in self._live.damaged if path not in self._looker.listed]
-                self._live.forget(gone)
-                self._looker.forget(gone)
+                # A root that was not whole, and went: its expiry takes its files first.
+                self._doubt([path for path in self._live.damaged if path not in self._looker.listed])
             if not new:
                 return
             self._add(listing, new)
@@ -61,6 +62,12 @@ class Newcomers:
             "row alike, try again",
             code="roots_keep_changing",
         )
+
+    def _doubt(self, paths: list[str]) -> None:
+        """Take roots as not known. The names that they are known to need stay."""
+        if self._live is not None:
+            self._live.forget(paths)
+            self._looker.forget(paths)
 
     def _add(self, listing: TableListing, new: list[RootRef]) -> None:
         store = self._looker.store

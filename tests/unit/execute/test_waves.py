@@ -765,6 +765,31 @@ def test_a_root_that_was_not_whole_and_comes_back_whole_keeps_its_files() -> Non
     assert_all_readable(scene.table)
 
 
+def test_a_root_that_becomes_whole_keeps_its_files() -> None:
+    """Somebody restores a snapshot far below the newest, first its document and then its list."""
+    scene = S3Scene()
+    for changes in ("+d", "-d", ""):
+        scene.table.commit(*([changes] if changes else []))
+    scene.table.merge_manifests()
+    newest = scene.table.commit("+A")
+    data, snapshot = scene.table.path("d"), "snapshot/snapshot-1"
+    delta = f"manifest/{json.loads(scene.store.read(snapshot).data)['deltaManifestList']}"
+    bodies = {key: scene.store.read(key).data for key in (delta, snapshot)}
+    scene.drop(delta, *(f"snapshot/snapshot-{number}" for number in range(1, newest)))
+    for number in range(60):
+        scene.orphan(str(number), folder="dt=a/bucket-0/")  # all go before the snapshot's
+    scene.age()
+    header = planned(scene)
+    story = {1: lambda: scene.put(snapshot, bodies[snapshot]), 3: lambda: scene.put(delta, bodies[delta])}
+
+    team = Team(scene, slice_keys=10, wave_keys=10, before_wave=lambda number: story.get(number, list)())
+    report = team.execute(header.plan_id)
+
+    assert report.status == "done"
+    assert data in scene.listed()
+    assert_all_readable(scene.table)
+
+
 def test_a_plan_of_one_slice(scene: OrphanScene) -> None:
     """Lanes are as many as there are slices."""
     keys = planted(scene, 7)
