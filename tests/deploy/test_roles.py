@@ -223,6 +223,18 @@ def test_only_one_function_starts_jobs_and_only_as_these_roles() -> None:
         assert of.decide(action, resource, context) == "not allowed", (action, resource)
 
 
+@pytest.mark.parametrize("place", ["control/lakesweep/artifacts/1", "lake/warehouse/artifacts/1"])
+def test_nobody_here_changes_what_jobs_run(place: str) -> None:
+    """Wherever it was uploaded to: who writes there runs code as the job that may delete."""
+    operator = {"CreateOperatorRole": "true", "OperatorPrincipalArn": "arn:aws:iam::123456789012:role/admin"}
+    stack = render({**SPARK, **operator, "SparkArtifacts": f"s3://{place}"})
+    roles = {name: role_of(stack, name) for name in (*FUNCTIONS, "SparkJobs")}
+    roles |= {name: role(stack, name) for name in (*JOBS, "OperatorRole")}
+    for name, of in roles.items():
+        for action in ("s3:PutObject", "s3:DeleteObject"):
+            assert of.decide(action, f"arn:aws:s3:::{place}/archive.tar.gz") != "allowed", (name, action)
+
+
 @pytest.mark.parametrize("name", JOBS)
 def test_emr_alone_assumes_the_roles_of_jobs(name: str) -> None:
     """And only for this account."""
