@@ -52,7 +52,8 @@ def build(release: str, architecture: str, output: Path, python: str | None = No
     if not re.fullmatch(r"3\.1[1-3]", python):
         raise SystemExit(f"Python {python}: expected 3.11 to 3.13, which the package needs")
     version = _version()
-    folder = output / f"{version}-{release}-{architecture}-py{python.replace('.', '')}"
+    name = f"{version}-{release}-{architecture}-py{python.replace('.', '')}"
+    folder = output / f".{name}"
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "jobs").mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
@@ -75,13 +76,17 @@ def build(release: str, architecture: str, output: Path, python: str | None = No
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    (folder / MANIFEST).write_text(_json({**about, "files": files}), encoding="utf-8")
-    return folder
+    manifest = _json({**about, "files": files})
+    (folder / MANIFEST).write_text(manifest, encoding="utf-8")
+    # Another build has another name. Executors that start later fetch the archive again, and must get the driver's.
+    built = output / f"{name}-{hashlib.sha256(manifest.encode()).hexdigest()[:8]}"
+    shutil.rmtree(built, ignore_errors=True)
+    return folder.rename(built)
 
 
 def upload_commands(folder: Path) -> str:
     """Return what to type afterwards."""
-    place = f"s3://BUCKET/lakesweep/{folder.name}"
+    place = f"s3://BUCKET/lakesweep-artifacts/{folder.name}"
     return f"aws s3 cp --recursive {folder} {place}\n# and in samconfig.toml: SparkArtifacts={place}\n"
 
 

@@ -82,6 +82,18 @@ def test_jobs_start_from_what_is_uploaded() -> None:
     assert (REPOSITORY / ENTRY_POINTS["plan"]).is_file()
 
 
+def test_another_build_is_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same version, too: executors that start later fetch what the driver has."""
+    monkeypatch.setattr(artifacts, "_wheels", lambda *words: None)
+    one, again = (artifacts.build("emr-spark-8.0.0", "arm64", tmp_path / name) for name in ("one", "again"))
+    monkeypatch.setattr(artifacts, "_package", content)
+    other = artifacts.build("emr-spark-8.0.0", "arm64", tmp_path / "one")
+    assert one.name == again.name != other.name
+    assert one.name.startswith("0.1.0-emr-spark-8.0.0-arm64-py311-")
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == sorted((one.name, other.name))
+    assert f"s3://BUCKET/lakesweep-artifacts/{one.name}" in artifacts.upload_commands(one)
+
+
 def test_the_folder_can_be_the_parameter() -> None:
     """What the command prints is what the template takes."""
     pattern = load_template()["Parameters"]["SparkArtifacts"]["AllowedPattern"]
