@@ -158,7 +158,11 @@ def test_a_state_with_an_odd_row(begun: Begun, row: dict[str, object]) -> None:
     begun.refused(MaintenanceError)
 
 
-@pytest.mark.parametrize("body", [b"", gzip.compress(b""), gzip.compress(b"[]\n"), gzip.compress(b"{}\n"), b"{}"])
+@pytest.mark.parametrize(
+    "body",
+    [b"", gzip.compress(b""), gzip.compress(b"[]\n"), gzip.compress(b"{}\n"), b"{}"],
+    ids=["nothing", "no rows", "a list", "no fields", "no gzip"],
+)
 def test_a_state_that_is_none(begun: Begun, body: bytes) -> None:
     begun.scans.put(STATE, body)
     begun.refused(FormatError)

@@ -1,0 +1,62 @@
+"""What breaks in Spark's Python workers, where a test puts this folder on their path, and on theirs alone.
+
+Python runs this module as it starts. `LAKESWEEP_TEST_FAULTS` names a folder with a file for each fault that is still to
+come, called `<what> <kind>`: what happens right after a worker has written its first part of a kind. Whoever takes the
+file away first has the fault. `again <kind>` tells that a later attempt of a task wrote one.
+"""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+SLOW_S = 60
+
+
+def _is_mine(fault: Path) -> bool:
+    try:
+        fault.rename(fault.with_name(f"done {fault.name}"))
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _strike(what: str, faults: Path) -> None:
+    if what == "worker":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif what == "executor":
+        from tests.support.spark import executor_pid
+
+        os.kill(executor_pid(), signal.SIGKILL)
+        time.sleep(SLOW_S)  # the answer of this task never leaves
+    elif what == "shuffle":  # what tasks that begin later would fetch, from any executor
+        for path in (faults.parent / "spark").rglob("shuffle_*"):
+            path.unlink(missing_ok=True)
+    elif what == "slow":
+        time.sleep(SLOW_S)
+
+
+def _install(faults: Path) -> None:
+    from pyspark import TaskContext
+
+    from lakesweep.control.area import ControlArea
+
+    put = ControlArea.put
+
+    def broken(area: ControlArea, name: str, *args: Any, **more: Any) -> str:
+        etag = put(area, name, *args, **more)
+        kind = name.rpartition("/")[2].partition("-")[0]
+        task = TaskContext.get()
+        if task is not None and task.attemptNumber():
+            (faults / f"again {kind}").touch()
+        for what in ("worker", "executor", "shuffle", "slow"):
+            if _is_mine(faults / f"{what} {kind}"):
+                _strike(what, faults)
+        return etag
+
+    ControlArea.put = broken  # type: ignore[method-assign]
+
+
+if "LAKESWEEP_TEST_FAULTS" in os.environ:
+    _install(Path(os.environ["LAKESWEEP_TEST_FAULTS"]))
