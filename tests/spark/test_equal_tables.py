@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pypaimon import CatalogFactory, Schema
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.quarantine import read_quarantine
@@ -203,3 +205,38 @@ def test_tables_on_s3(compare: Compare) -> None:
     answer = compare(scene.store.location, OrphanArguments(), moto_settings(), f"s3://{scene.bucket}/control")
 
     assert answer.paths == orphans
+
+
+@pytest.mark.slow
+def test_tables_that_pypaimon_wrote(compare: Compare, tmp_path: Path) -> None:
+    """Partitioned, plain and with a primary key: partitions overwritten, and snapshots gone whose files are left."""
+    catalog = CatalogFactory.create({"warehouse": str(tmp_path / "lake")})
+    catalog.create_database("db", True)
+    columns = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.string(), nullable=False)])
+    shapes: dict[str, dict[str, Any]] = {
+        "partitioned": {"partition_keys": ["day"], "options": {"bucket": "-1"}},
+        "plain": {"options": {"bucket": "-1"}},
+        "keyed": {"primary_keys": ["id"], "options": {"bucket": "2"}},
+    }
+    for name, shape in shapes.items():
+        catalog.create_table(f"db.{name}", Schema.from_pyarrow_schema(columns, **shape), False)
+        table = catalog.get_table(f"db.{name}")
+        for number in range(4):
+            builder = table.new_batch_write_builder()
+            if name == "partitioned" and number == 3:
+                builder = builder.overwrite({"day": "d0"})
+            writer, committer = builder.new_write(), builder.new_commit()
+            days = ["d0"] * 10 if number == 3 else [f"d{row % 3}" for row in range(10)]
+            writer.write_arrow(pa.table({"id": range(10 * number, 10 * number + 10), "day": days}, schema=columns))
+            committer.commit(writer.prepare_commit())
+            writer.close()
+            committer.close()
+        location = tmp_path / "lake" / "db.db" / name
+        for number in (1, 2):
+            (location / "snapshot" / f"snapshot-{number}").unlink()
+        plant(location, ["day"] if name == "partitioned" else [], Random(name))
+        back_date(location)
+
+        answer = compare(str(location), OrphanArguments())
+
+        assert {"manifest_list", "data"} <= answer.facts["by_kind"].keys(), answer.facts["by_kind"]
