@@ -74,7 +74,8 @@ class Newcomers:
         if self._live is None:
             self._live = LiveSet(manifests=self._known_manifests(listing))
         documents = read_roots(store, new)
-        add_roots(self._live, MetadataReader(self._looker.known), documents.roots, listing, self._earliest)
+        reader = MetadataReader(self._looker.known)
+        add_roots(self._live, reader, documents.roots, listing, self._earliest, are_new=True)
         self._looker.account(root.ref for root in documents.roots)
 
     def _known_manifests(self, listing: TableListing) -> set[str]:

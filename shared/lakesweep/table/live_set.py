@@ -96,6 +96,8 @@ def add_roots(
     listing: TableListing,
     earliest: EarliestOf,
     decode: Decode = MetadataReader.scan_manifests,
+    *,
+    are_new: bool = False,
 ) -> None:
     """Add all that some roots refer to.
 
@@ -106,6 +108,7 @@ def add_roots(
         listing: All roots there are, which says how whole each of them has to be.
         earliest: Asked only when something is missing.
         decode: Reads manifests.
+        are_new: They have just appeared, so no expiry has left them half done.
 
     Raises:
         RefusedError: A list or manifest is there and does not parse: what it refers to cannot be known.
@@ -113,13 +116,16 @@ def add_roots(
     """
     roots = tuple(roots)
     live.tagged |= {(root.ref.branch, root.snapshot.id) for root in roots if root.ref.kind == "tag"}
-    _Expansion(live, reader, Wholeness(listing, live.tagged, earliest), decode).add(roots)
+    _Expansion(live, reader, Wholeness(listing, live.tagged, earliest, are_new=are_new), decode).add(roots)
 
 
 class Wholeness:
     """Which parts of a root may be missing without damage. Source: Paimon `SnapshotDeletion`, `FileDeletionBase`."""
 
-    def __init__(self, listing: TableListing, tagged: Set[tuple[str, int]], earliest: EarliestOf) -> None:
+    def __init__(
+        self, listing: TableListing, tagged: Set[tuple[str, int]], earliest: EarliestOf, *, are_new: bool = False
+    ) -> None:
+        self._are_new = are_new
         self._listing = listing
         self._tagged = tagged
         self._earliest = earliest
@@ -134,7 +140,7 @@ class Wholeness:
             # Expiry takes that of a tagged snapshot; a rollback to the tag, or a branch from it, names it still.
             is_copy = ref.branch != "main" or (ref.branch, root.snapshot.id) in self._tagged
             return ref.kind == "snapshot" and not is_copy and ref.id in self._run(ref.branch)
-        return ref.kind == "tag" or ref.id in self._run(ref.branch)
+        return ref.kind == "tag" or self._are_new or ref.id in self._run(ref.branch)
 
     def _run(self, branch: str) -> frozenset[int]:
         """Return the ids of the snapshots that readers find from EARLIEST on, where it names one of the run."""

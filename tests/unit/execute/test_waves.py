@@ -790,6 +790,27 @@ def test_a_root_that_becomes_whole_keeps_its_files() -> None:
     assert_all_readable(scene.table)
 
 
+@pytest.mark.parametrize("in_waves", [False, True])
+def test_a_root_that_appears_and_is_not_whole_protects_everything(scene: OrphanScene, in_waves: bool) -> None:
+    """Also where a snapshot that was there all along might be left of an expiry: far below the newest."""
+    scene.table.commit("+d")
+    scene.table.commit("-d")
+    scene.table.merge_manifests()
+    newest = scene.table.commit("+A")
+    snapshot = "snapshot/snapshot-1"
+    body = scene.store.read(snapshot).data
+    scene.drop(f"manifest/{json.loads(body)['deltaManifestList']}")
+    scene.drop(*(f"snapshot/snapshot-{number}" for number in range(1, newest)))
+    scene.age()
+    plan_id = planned(scene).plan_id
+    scene.put(snapshot, body)
+
+    report = Team(scene).execute(plan_id) if in_waves else scene.maintainer().execute(plan_id)
+
+    assert report.status == "done"
+    assert scene.table.path("d") in scene.listed()
+
+
 def test_a_plan_of_one_slice(scene: OrphanScene) -> None:
     """Lanes are as many as there are slices."""
     keys = planted(scene, 7)
