@@ -18,7 +18,7 @@ class PlanEnd:
     """How the execution of a plan ended."""
 
     status: str
-    """`done`, `partial` or `stale`."""
+    """`done`, `partial` or `stale`; or `put_off`, and it may go on."""
     run_id: str
     runs: tuple[str, ...]
     """Every run that worked on it."""

@@ -31,6 +31,8 @@ PLAN_LIFETIME_MS = 24 * 3_600_000
 """How long a stored plan may wait for its execution."""
 UNSUPPORTED_PLAN = "unsupported_plan"
 """Code of a stored plan of another version, which another edition of this code can carry out."""
+PLAN_TOO_LARGE = "plan_too_large"
+"""Code of a plan that one process does not hold."""
 PART_ROWS = 20_000
 """Actions in one document."""
 MAX_LOADED = 1_000_000
@@ -156,7 +158,7 @@ def load_plan(area: ControlArea, plan_id: str) -> Plan:
         raise RefusedError(
             f"plan {plan_id} of table {header.table} has {header.action_count} actions; expected {MAX_LOADED} at most "
             f"in one process: lakesweep execute TABLE {plan_id} --engine spark carries it out",
-            code="plan_too_large",
+            code=PLAN_TOO_LARGE,
         )
     actions: tuple[Action, ...] = ()
     if rows is not None:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import PlanEnd, end_plan, plan_end
+from lakesweep.control.intent import Intent
 from lakesweep.control.lease import LeaseDocument, read_lease
-from lakesweep.control.plans import load_plan, store_plan
+from lakesweep.control.plans import PLAN_TOO_LARGE, load_header, load_plan, store_plan
 from lakesweep.control.reports import store_report
 from lakesweep.errors import FormatError, RefusedError, StalePlanError, UsageError
 from lakesweep.execute.slices import NOT_FILES_ALONE
 from lakesweep.execute.spine import Attempt, Environment, Executed, execute, forget
+from lakesweep.execute.waves import check_files_alone
 from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport, Status
@@ -29,6 +31,8 @@ SHOWN_ACTIONS = 100_000
 PLAN_ATTEMPTS = 3
 """How often a table that changes while it is read is read again."""
 
+PUT_OFF = "put_off"
+"""How a plan ended, for the time being, that others could not finish and did not wait for."""
 TOO_MANY_ACTIONS = "too_many_actions"
 """Code of a plan that was stored and not carried out, since the call takes fewer actions."""
 
@@ -177,7 +181,8 @@ def execute_stored(
                 f"plan {plan_id} ended stale in run {end.run_id}; expected a new plan", code="plan_stale"
             )
         earlier = begun.runs if begun is not None else end.runs if end is not None else ()
-        if not earlier and table.store.now_ms() >= plan.header.expires_ms:
+        is_put_off = begun is None and end is not None and end.status == PUT_OFF
+        if (not earlier or is_put_off) and table.store.now_ms() >= plan.header.expires_ms:
             raise RefusedError(f"plan {plan_id} is past its expiry; expected a new plan", code="plan_expired")
         if plan.header.needs_confirmation and confirm != plan_id and not earlier:
             raise _unconfirmed(plan)
@@ -189,7 +194,9 @@ def execute_stored(
 def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> RunReport | None:
     """Finish the plan that an earlier run began and did not end, if there is one.
 
-    A plan that is lost cannot be finished. What it would still have removed stays, and is an orphan now.
+    A plan that is lost cannot be finished. What it would still have removed stays, and is an orphan now. A plan of
+    orphan files that is too large for one process is put off: it leaves nothing half done, and whoever can carry it out
+    goes on with it later.
 
     Args:
         table: The table.
@@ -203,6 +210,8 @@ def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> 
     try:
         engine, plan = _loaded(area, begun.plan_id, engine)
     except (FormatError, RefusedError) as error:
+        if error.code == PLAN_TOO_LARGE and _put_off(area, begun, new_id(table.store.now_ms())):
+            return None
         if isinstance(error, RefusedError) and error.code != "no_such_plan":
             raise  # whole, and beyond this version or this table: not ours to forget
         forget(area, begun, new_id(table.store.now_ms()))
@@ -213,6 +222,17 @@ def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> 
             code="begun_plan_lost",
         ) from error
     return _execute(table, plan, _Begin(begun.grace_ms, begun.runs, lease), engine=engine)
+
+
+def _put_off(area: ControlArea, begun: Intent, run_id: str) -> bool:
+    """Withdraw the intent of a large plan, if it is one of files alone."""
+    try:
+        check_files_alone(load_header(area, begun.plan_id))
+    except RefusedError:
+        return False
+    end_plan(area, begun.plan_id, PlanEnd(PUT_OFF, run_id, (*begun.runs, run_id)))
+    forget(area, begun, run_id)
+    return True
 
 
 def _loaded(area: ControlArea, plan_id: str, engine: Engine) -> tuple[Engine, Plan]:

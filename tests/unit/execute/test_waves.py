@@ -589,6 +589,31 @@ def test_what_one_run_began_another_finishes(scene: OrphanScene, engines: str) -
     assert {path for path, fate in found.items() if fate.result == "deleted"} == set(keys)
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_plan_that_no_process_holds_is_put_off(
+    scene: OrphanScene, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    """Its run died. Others go on with the table, and whoever can carry it out goes on with the plan, within its day."""
+    keys = planted(scene, COUNT + 1000)
+    header = planned(scene)
+    team = Team(scene, lanes=1, wrap=lambda store: Breaking(store, 6))
+    assert team.execute(header.plan_id, confirm=header.plan_id).status == "partial"
+    left = scene.listed() & set(keys)
+    assert left
+    monkeypatch.setattr(plans, "MAX_LOADED", 1000)
+    assert scene.maintainer().expire().status == "nothing_to_do"
+    assert read_lease(ControlArea(scene.control, scene.store.location)).intent is None
+    assert scene.listed() & set(keys) == left
+    scene.now_ms += 25 * 3_600_000 if is_late else 0
+    done = Team(scene).execute(header.plan_id)
+    if is_late:
+        assert done.refusal is not None
+        assert done.refusal.code == "plan_expired"
+        assert scene.listed() & set(keys) == left
+    else:
+        assert (done.status, scene.listed() & set(keys)) == ("done", set())
+
+
 def test_what_an_earlier_run_kept_stays(scene: OrphanScene) -> None:
     """As in one process: it was said once, and holds for the plan, whatever the store says now."""
     keys = planted(scene, COUNT)
