@@ -144,6 +144,7 @@ def order(row: Live | Listed) -> tuple[tuple[int, int], bool]:
 @example([Live((0, 0), 0, 1, ADDED), Listed((0, 0), 0, 0, "delete", None)], [1])
 @example([Live((0, 0), 0, 1, ADDED), Live((0, 0), 0, 1, ADDED), Listed((0, 0), 0, 0, "delete", None)], [1, 2])
 @example([Live((0, 0), 0, 1, ADDED), Live((0, 7), 0, 1, ADDED), Listed((0, 7), 0, 0, "delete", None)], [0, 1, 1])
+@example([Live((0, 0), 0, 1, 0), Live((0, 0), 0, 2, 0), Live((0, 0), 0, 1, ADDED)], [])
 def test_batches_may_be_cut_anywhere(rows: list[Live | Listed], cuts: list[int]) -> None:
     live: dict[tuple[int, int], list[Live]] = defaultdict(list)
     shown = set()
