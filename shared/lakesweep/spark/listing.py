@@ -52,7 +52,7 @@ FIRST_PAGES = 4
 GROWTH = 8
 """Times as much in each round after."""
 MOST_PAGES = 128
-"""Where few shards hold most keys, a round lasts as long as the largest of them. So few pages make more rounds, with some
+"""Where few shards hold most keys, a round lasts as long as the largest of them. So few pages make more rounds and some
 requests more, and a tail that is less than half as long as with a thousand."""
 WAYS = 8
 """A shard is split into so many pieces at most."""
