@@ -195,6 +195,10 @@ spark4-env: install build/spark4/.installed ## Install Spark 4.0 beside the othe
 spark4: spark4-env ## Run the Spark tests on Spark 4.0 (make test runs them on 3.5, and some on 4.0)
 	@PYTHONPATH="$(CURDIR)/build/spark4" $(BIN)/python -m pytest tests/spark $(PYTEST_ARGS)
 
+.PHONY: spark-long
+spark-long: install ## Run the Spark tests that `make test` leaves out: drivers that are killed, executors without a package
+	@$(BIN)/python -m pytest tests/spark -m long $(PYTEST_ARGS)
+
 .PHONY: differential
 differential: install jars ## Compare with the Java engine on COUNT random tables
 	@$(if $(COUNT),LAKESWEEP_DIFFERENTIAL_COUNT=$(COUNT) )$(BIN)/python -m pytest tests/differential --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)

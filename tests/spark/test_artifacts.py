@@ -136,7 +136,7 @@ def submit(arguments: dict[str, object], artifacts: Path, folder: Path) -> Submi
     return Submitted(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_driver_and_executors_have_the_archive_and_nothing_else(artifacts: Path, tmp_path: Path) -> None:
     """The package and all that it imports come from the archive; pyspark comes from Spark."""
     probing = tmp_path / "artifacts"
@@ -185,7 +185,7 @@ def test_the_job_plans_a_table(artifacts: Path, tmp_path: Path) -> None:
     assert (done_step.state, done_step.plan_id) == ("handed_over", result["plan_id"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_refusal_is_the_exit_code_of_spark_submit(artifacts: Path, tmp_path: Path) -> None:
     """By which it is known that another attempt would be answered the same."""
     bucket, control = fresh_bucket(), fresh_bucket()

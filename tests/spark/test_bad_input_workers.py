@@ -74,7 +74,7 @@ def test_another_version_of_the_package(scene: FolderScene, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["pyarrow", "fastavro"])
+@pytest.mark.parametrize("module", ["pyarrow", pytest.param("fastavro", marks=pytest.mark.long)])
 def test_workers_that_lack_a_package(scene: FolderScene, tmp_path: Path, module: str) -> None:
     (tmp_path / "lacks").mkdir()
     text = f"raise ModuleNotFoundError(\"No module named '{module}'\", name='{module}')\n"
@@ -115,7 +115,7 @@ def s3_that_denies() -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("credentials", ["others", "none"])
+@pytest.mark.parametrize("credentials", ["others", pytest.param("none", marks=pytest.mark.long)])
 def test_executors_that_may_not_read(s3_that_denies: str, tmp_path: Path, credentials: str) -> None:
     """The driver may; its plan would be made of nothing."""
     boto3.client("s3", endpoint_url=s3_that_denies, region_name="us-east-1").create_bucket(Bucket="lake")
@@ -155,7 +155,7 @@ def test_executors_that_may_not_read(s3_that_denies: str, tmp_path: Path, creden
     assert not [entry.key for entry in control.list("") if entry.key.endswith("header.json")]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_table_on_s3_without_a_control_location(tmp_path: Path) -> None:
     finished = submit(JOB, "s3://lake/db.db/t", "--json", scratch=tmp_path / "spark")
 

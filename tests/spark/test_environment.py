@@ -66,7 +66,7 @@ print(len(rows), os.path.exists(once))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_local_cluster_does_the_work_of_an_executor_that_it_lost(tmp_path: Path) -> None:
     """The driver, which is not one of the executors, lives on and has every row once."""
     finished = run_script(

@@ -122,7 +122,7 @@ def test_tasks_that_run_twice_at_once(tmp_path: Path) -> None:
     assert planned(scene, finished) == orphans
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_driver_that_is_killed_goes_on_by_its_scan_id(tmp_path: Path) -> None:
     """On `local[2]` the executor is the driver's JVM. It dies in the listing, then in the match, then no more."""
     scene, orphans = make_scene(tmp_path)
