@@ -47,7 +47,7 @@ LISTING_SCHEMA = pa.schema(
         ("owner", pa.binary()),
     ]
 )
-FIRST_PAGES = 4
+FIRST_PAGES = 8
 """Budget of a shard in the first round."""
 GROWTH = 8
 """Times as much in each round after."""
