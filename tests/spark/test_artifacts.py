@@ -159,8 +159,6 @@ def test_driver_and_executors_have_the_archive_and_nothing_else(artifacts: Path,
 @pytest.mark.slow
 def test_the_job_plans_a_table(artifacts: Path, tmp_path: Path) -> None:
     """From StartJobRun's arguments to a stored plan, over S3, with what is in the archive."""
-    if not (artifacts / "jobs" / "remove_orphan_files.py").exists():
-        pytest.skip("no job yet")
     bucket, control = fresh_bucket(), fresh_bucket()
     table = TableBuilder(moto_store("warehouse/sales.db/orders", bucket=bucket), options={})
     table.commit("+F1")

@@ -343,23 +343,7 @@ OPERATIONS: Mapping[str, Operation] = {
         Operation(expire_changelogs.OPERATION, _LIMITS | {"delete_all"}, _expire_changelogs),
         Operation(expire_consumers.CLEAR, frozenset({"including_consumers", "excluding_consumers"}), _clear_consumers),
         Operation(expire_consumers.RESET, frozenset({"consumer_id", "next_snapshot_id"}), _reset_consumer),
-        Operation(
-            remove_orphan_files.OPERATION,
-            frozenset(
-                {
-                    "older_than",
-                    "quarantine",
-                    "no_writers",
-                    "parallelism",
-                    "mode",
-                    "engine",
-                    "dry_run",
-                    "owned_external",
-                    "inventory",
-                }
-            ),
-            _remove_orphan_files,
-        ),
+        Operation(remove_orphan_files.OPERATION, _SCAN, _remove_orphan_files),
         Operation(undo.OPERATION, frozenset({"run_id"}), _undo),
         Operation(maintain.OPERATION, _PASS, _maintain, RETENTION_OPTIONS),
     )
