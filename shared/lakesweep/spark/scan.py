@@ -46,7 +46,7 @@ from lakesweep.spark.live import NamedLiveSet, SparkDecode, number_of, write_own
 from lakesweep.spark.match import Holding, Question, live_frame, match
 from lakesweep.spark.parts import Part, as_text, part_of, read_part
 from lakesweep.spark.plan_parts import apart_of
-from lakesweep.spark.tasks import SCANS, Access, Row, check_workers, count_requests
+from lakesweep.spark.tasks import SCANS, Access, Row, check_workers, column_of, count_requests
 from lakesweep.spark.totals import to_row, totals_of
 from lakesweep.storage.open import StoreSettings
 from lakesweep.table.capture import Capture, capture
@@ -313,8 +313,9 @@ class _Scan:
         beyond = matched.unseen - len(asked)
         keys = self._session.createDataFrame(asked, "h1 long, h2 long")
         frame = live_frame(self._session, self._access, live, with_names=True)
-        rows = frame.join(f.broadcast(keys), ["h1", "h2"]).select("name").distinct().collect()
-        unseen = frozenset(name_hash(as_text(bytes(row["name"]))) for row in rows)
+        names = column_of(frame.join(f.broadcast(keys), ["h1", "h2"]).select("name").distinct(), "name")
+        beyond += max(0, len(asked) - len(names))  # a name that Spark did not give back is not known to be there
+        unseen = frozenset(name_hash(as_text(bytes(name))) for name in names)
         numbers = {number for key in asked for number in matched.missing[key]}
         missing = find_missing(
             self._table.store,

@@ -122,14 +122,23 @@ def collected(frame: "DataFrame") -> Iterator[Row]:
     Raises:
         MaintenanceError: What a task raised, or a sentence about what Spark did.
     """
-    try:
-        rows = [json.loads(each["row"]) for each in frame.collect()]
-    except Exception as error:  # noqa: BLE001 - Spark's own differ between versions
-        _raise_of_spark(error)
+    rows: list[Row] = [json.loads(row) for row in column_of(frame, "row")]
     for row in rows:
         if "error" in row:
             raise _error_of(row)
     yield from rows
+
+
+def column_of(frame: "DataFrame", name: str) -> list[Any]:
+    """Return a column of a small frame.
+
+    Raises:
+        MaintenanceError: What a task raised, or a sentence about what Spark did.
+    """
+    try:
+        return [row[name] for row in frame.collect()]
+    except Exception as error:  # noqa: BLE001 - Spark's own differ between versions
+        _raise_of_spark(error)
 
 
 def check_workers(session: "SparkSession", access: Access) -> None:
