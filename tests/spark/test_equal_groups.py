@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ndjson import unpack
 from lakesweep.errors import MaintenanceError
+from lakesweep.operations.orphan_judging import Holding, Question
+from lakesweep.operations.orphan_listing import Place
 from lakesweep.plan.orphans import SAMPLE, Totals
-from lakesweep.spark.listing import LISTING_SCHEMA, Place
-from lakesweep.spark.live import ADDED, BY_ROOT, COMPACTED
-from lakesweep.spark.match import LISTED, LIVE, Holding, Matcher, Question
+from lakesweep.spark.listing import LISTING_SCHEMA
+from lakesweep.spark.match import LISTED, LIVE, Matcher
 from lakesweep.spark.parts import part_of, read_part
 from lakesweep.storage.memory import MemoryStore
+from lakesweep.table.named_entries import ADDED, BY_ROOT, COMPACTED
 
 CUTOFF_MS = 1000
 MATCH_SCHEMA = pa.schema(

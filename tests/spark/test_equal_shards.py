@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakesweep.spark.listing import WAYS, Shard, _cuts, _Walk
+from lakesweep.operations.orphan_listing import WAYS, Shard, Walk, cuts_of
 from lakesweep.storage.keys import is_key
 from lakesweep.storage.memory import MemoryStore
 from tests.support.paged_store import PagedStore
@@ -43,7 +43,7 @@ def test_pieces_meet(keys: set[str], budgets: Sequence[int]) -> None:
         for shard in shards:
             budget = budgets[min(rounds, len(budgets) - 1)]
             before = requests
-            walk = _Walk(shard, budget, paged.list_range("", shard.after, shard.until))
+            walk = Walk(shard, budget, paged.list_range("", shard.after, shard.until))
             found += [each.key for page in walk.pages() for each in page]
             assert requests - before <= budget
             more = list(walk.left())
@@ -63,7 +63,7 @@ def test_cuts_ascend_between_what_was_listed_and_the_end(first: str, last: str, 
     if until is not None and until <= last:
         return
 
-    cuts = _cuts(first, last, until, climb)
+    cuts = cuts_of(first, last, until, climb)
 
     assert cuts == sorted(set(cuts))
     assert all(last < cut and (until is None or cut < until) for cut in cuts)

@@ -18,6 +18,7 @@ import pytest
 
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
+from lakesweep.operations.orphan_judging import Holding, Question
 from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.run import require_area
 from lakesweep.spark import match as matching
@@ -25,7 +26,7 @@ from lakesweep.spark import scan as scanning
 from lakesweep.spark import tasks
 from lakesweep.spark.listing import LISTING_SCHEMA
 from lakesweep.spark.live import LIVE_SCHEMA
-from lakesweep.spark.match import LISTED, LIVE, Holding, Question
+from lakesweep.spark.match import LISTED, LIVE
 from lakesweep.spark.parts import Part, read_part
 from lakesweep.spark.scan import SparkScan
 from lakesweep.spark.tasks import Access, Row, Task, run_stream

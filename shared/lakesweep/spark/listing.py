@@ -1,10 +1,8 @@
 """The objects below a table and its external roots, listed by executors and kept in parts.
 
-Listing goes in rounds. A *shard* is a range of keys of one place. A task lists one shard, page after page, until it
-ends or its budget is spent; what is left of it goes back to the driver in several pieces, split at keys that are
-guessed from those seen, and makes shards of the next round. A wrong guess costs one request and loses nothing, since
-pieces meet. What a round has listed counts once the driver has written it down, so a scan that dies goes on with the
-shards that are left.
+Listing goes in rounds. A task lists one shard (`operations/orphan_listing.py`) as far as its budget goes; what is left
+of it goes back to the driver in several pieces, and makes shards of the next round. What a round has listed counts once
+the driver has written it down, so a scan that dies goes on with the shards that are left.
 
 An object gets its class here, and what no rule can ever make an orphan is only counted.
 """
@@ -18,18 +16,16 @@ import pyarrow as pa
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.file_class import FileClasses
 from lakesweep.model.layout import Layout
-from lakesweep.operations.orphan_scan import nested_folder, refuse_table
+from lakesweep.operations.orphan_listing import Place, PlaceListing, Shard, Walk
+from lakesweep.plan.orphan_totals import to_row, totals_of
 from lakesweep.plan.orphans import Totals
 from lakesweep.spark.parts import Columns, Part, as_bytes, part_of, part_row
 from lakesweep.spark.tasks import Access, Row, Task, count_requests, run_tasks
-from lakesweep.spark.totals import to_row, totals_of
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.split import split_point
 from lakesweep.storage.store import Page
 from lakesweep.table.inventory import Inventory
 from lakesweep.table.inventory_reach import Reach, reach_of
 from lakesweep.table.inventory_rows import read_file, rows_of
-from lakesweep.table.outside import classify_outside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,31 +50,7 @@ GROWTH = 8
 MOST_PAGES = 128
 """Where few shards hold most keys, a round lasts as long as the largest of them. So few pages make more rounds and some
 requests more, and a tail that is less than half as long as with a thousand."""
-WAYS = 8
-"""A shard is split into so many pieces at most."""
 _LISTING = "listing"
-_CLIMBS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where objects lie: the table itself, or an external root."""
-
-    location: str
-    is_table: bool
-    is_owned: bool
-    """What lies there is this table's alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """A range of keys of one place, as `Store.list_range` takes it."""
-
-    place: int
-    after: str = ""
-    until: str | None = None
-    climb: int = 1
-    """How far the next guess goes up; see `split_point`."""
 
 
 @dataclass(slots=True)
@@ -111,47 +83,26 @@ class Sorter:
 
     def rows(self, task: Task, place_number: int, pages: Iterator[Page]) -> Iterator[Row]:
         """Take pages of one place, and answer with parts, totals and nested tables."""
-        place = self.places[place_number]
-        classes = FileClasses(self.layout)
+        found = PlaceListing(task.access.table, self.places[place_number], FileClasses(self.layout))
         columns = Columns(task.scans, self.folder, _LISTING, LISTING_SCHEMA)
-        totals = Totals()
-        nested = set()
         for page in pages:
-            for each in page:
-                key = each.key
-                if place.is_table:
-                    found = classes.classify(key)
-                    if (folder := nested_folder(key)) is not None:
-                        nested.add(folder)
-                    path = key
-                else:
-                    if place.is_owned:
-                        refuse_table(task.access.table, place.location, key)
-                    found = classify_outside(classes, key)
-                    path = f"{place.location}/{key}"
-                if each.is_link:
-                    totals.keep(path, each.size_bytes, "link")
-                    continue
-                totals.count(each.size_bytes, found.kind)
-                if found.policy == "never":
-                    totals.keep(path, each.size_bytes, "document")
-                    continue
+            for each, path, what in found.sorted(page):
                 columns.add(
                     place_number,
-                    as_bytes(key.rpartition("/")[2]),
+                    as_bytes(each.key.rpartition("/")[2]),
                     as_bytes(path),
                     each.size_bytes,
                     each.etag,
                     each.modified_ms,
-                    found.kind,
-                    found.policy,
-                    None if found.owner is None else as_bytes(found.owner),
+                    what.kind,
+                    what.policy,
+                    None if what.owner is None else as_bytes(what.owner),
                 )
             for part in columns.full():
                 yield part_row(part)
         for part in columns.rest():
             yield part_row(part)
-        yield {"place": place_number, "totals": to_row(totals), "nested": sorted(nested)}
+        yield {"place": place_number, "totals": to_row(found.totals), "nested": sorted(found.nested)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +116,7 @@ class ListShard:
         budget = piece.pop("budget")
         shard = Shard(**piece)
         place = self.sorter.places[shard.place]
-        walk = _Walk(shard, budget, task.store(place.location).list_range("", shard.after, shard.until))
+        walk = Walk(shard, budget, task.store(place.location).list_range("", shard.after, shard.until))
         try:
             rows = list(self.sorter.rows(task, shard.place, iter(walk.pages())))
         except MaintenanceError as error:
@@ -200,62 +151,6 @@ class ReadInventory:
         yield from self.sorter.rows(task, 0, pages())
         reach = sum(reaches, Reach())
         yield {"first": reach.first, "last": reach.last}
-
-
-class _Walk:
-    """The pages of a shard within a budget, and the shards that are left behind it."""
-
-    def __init__(self, shard: Shard, budget: int, pages: Iterator[Page]) -> None:
-        self._shard = shard
-        self._budget = budget
-        self._pages = pages
-        self._first: str | None = None
-        self._last: str | None = None
-        self._is_over = False
-
-    def pages(self) -> Iterator[Page]:
-        """Yield as many pages as the budget allows."""
-        for _ in range(self._budget):
-            page = next(self._pages, None)
-            if page is None:
-                self._is_over = True
-                return
-            if page:
-                self._first = self._first or page[0].key
-                self._last = page[-1].key
-            yield page
-
-    def left(self) -> Iterator[Shard]:
-        """Yield what is left, in pieces that meet."""
-        if self._is_over:
-            return
-        shard = self._shard
-        if self._first is None or self._last is None:  # pages without any object
-            yield shard
-            return
-        cuts = _cuts(self._first, self._last, shard.until, shard.climb)
-        ends = [*cuts, shard.until]
-        for number, (after, until) in enumerate(zip([self._last, *cuts], ends, strict=True)):
-            # The further from what was seen, the more a piece may hold.
-            yield Shard(shard.place, after, until, shard.climb + 1 if number else shard.climb)
-
-
-def _cuts(first: str, last: str, until: str | None, climb: int) -> list[str]:
-    """Return texts between `last` and `until`, ascending, where what is left may be split."""
-    found: set[str] = set()
-    for up in range(climb, climb + _CLIMBS):
-        end = until
-        for _ in range(WAYS):
-            key = split_point(first, last, end, climb=up)
-            if key is None:
-                break
-            found.add(key)
-            end = key
-    ascending = sorted(found)
-    if len(ascending) < WAYS:
-        return ascending
-    step = len(ascending) / (WAYS - 1)
-    return sorted({ascending[int(number * step)] for number in range(WAYS - 1)})
 
 
 def read_files(

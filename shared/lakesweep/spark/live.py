@@ -6,27 +6,24 @@ business, which needs each: whether a file that no listing showed is missing dep
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakesweep.control.area import ControlArea
-from lakesweep.format.manifest import COMPACT, ManifestEntry
+from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.spark.parts import Columns, Part, as_bytes, part_of, part_row
 from lakesweep.spark.tasks import Access, Row, Task, count_requests, run_tasks
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.table.holders import names_of
 from lakesweep.table.live_set import LiveSet
 from lakesweep.table.metadata import MetadataReader, Unreadable
+from lakesweep.table.named_entries import BY_ROOT, named_entries, number_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LIVE_SCHEMA = pa.schema([("name", pa.binary()), ("ident", pa.int64()), ("manifest", pa.int64()), ("flags", pa.int8())])
-ADDED, COMPACTED, BY_ROOT = 1, 2, 4
-"""Flags of a row: its entry adds the file; compaction wrote it; a root or list names it, not a manifest."""
 TASK_BYTES = 64 << 20
 """Manifests of one task."""
 _LIVE = "live"
@@ -42,11 +39,6 @@ class NamedLiveSet(LiveSet):
     def note(self, names: Iterable[str]) -> None:
         """Take names as referred to."""
         self.raw.update(names)
-
-
-def number_of(name: str) -> int:
-    """Return the number that stands for a manifest, or for what a deletion must match; never 0."""
-    return int.from_bytes(blake2b(as_bytes(name), digest_size=8).digest(), "big", signed=True) or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +71,10 @@ def _names(entries: Iterator[ManifestEntry]) -> _Names:
     names: list[bytes] = []
     idents: list[int] = []
     flags: list[int] = []
-    for entry in entries:
-        ident = number_of(repr(entry.identity))
-        flag = (ADDED if entry.is_add else 0) | (COMPACTED if entry.file_source == COMPACT else 0)
-        for name in names_of(entry):
-            names.append(as_bytes(name))
-            idents.append(ident)
-            flags.append(flag)
+    for name, ident, flag in named_entries(entries):
+        names.append(as_bytes(name))
+        idents.append(ident)
+        flags.append(flag)
     return names, idents, flags
 
 

@@ -10,28 +10,25 @@ Extra files stay with the file that they belong to. Those that no root refers to
 of their owner; where there are none, that costs nothing.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from lakesweep.control.plans import PART_ROWS
-from lakesweep.control.quarantine import Quarantine, read_quarantine
+from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.facts import DATA_KINDS, base_name
+from lakesweep.model.facts import base_name
 from lakesweep.model.file_class import FileClass
-from lakesweep.plan.orphans import Orphan, Rules, Totals
-from lakesweep.spark.listing import LISTING_SCHEMA, Place
-from lakesweep.spark.live import ADDED, BY_ROOT, COMPACTED, LIVE_SCHEMA
+from lakesweep.operations.orphan_judging import Holding, Judge, Question, is_needed
+from lakesweep.operations.orphan_parts import PlanParts
+from lakesweep.plan.orphan_totals import to_row
+from lakesweep.plan.orphans import Orphan
+from lakesweep.spark.listing import LISTING_SCHEMA
+from lakesweep.spark.live import LIVE_SCHEMA
 from lakesweep.spark.parts import Columns, Part, as_bytes, as_text, part_row, read_part
-from lakesweep.spark.plan_parts import PlanParts
 from lakesweep.spark.tasks import Access, Row, Stream, Task, run_stream
-from lakesweep.spark.totals import to_row
-from lakesweep.storage.store import StoredObject
-from lakesweep.table.revalidation import revalidate
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -41,36 +38,6 @@ ROWS_OF_TASK = 1_000_000
 BATCH_ROWS = "50000"
 MOST_UNSEEN = 1000
 """So many unseen names a task tells of; of more, only how many."""
-
-
-class Holding(NamedTuple):
-    """Which roots hold a manifest, as sets of bits; see `lakesweep.table.holders`."""
-
-    state: int
-    changes: int
-    replay: int
-
-
-_NONE = Holding(0, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a match goes by."""
-
-    cutoff_ms: int
-    damaged: bool
-    quarantine_before_ms: int | None
-    """What a scan that began so early saw as an orphan may go; `None`: anything may."""
-    nested: tuple[str, ...]
-    """Folders of other tables below this one."""
-    places: tuple[Place, ...]
-    plan_id: str
-    folder: str
-    confirm: bool = False
-    """The table's objects come from an inventory: each that would go is looked up again."""
-    by_owner: bool = False
-    """The rows are extra files that no root refers to, matched by the names of their owners."""
 
 
 def live_frame(
@@ -150,21 +117,12 @@ class Matcher:
     def __init__(self, task: Task, question: Question, holdings: Mapping[int, Holding]) -> None:
         self._question = question
         self._holdings = holdings
-        self._rules = Rules(question.cutoff_ms, question.damaged)
-        self._quarantine: Quarantine | None = None
-        if question.quarantine_before_ms is not None:
-            self._quarantine = read_quarantine(task.area)
-        self._nested = tuple(f"{folder}/" for folder in question.nested)
-        self._totals = [Totals() for _ in question.places]
-        self._others = [[0, 0] for _ in question.places]
-        self._going = [0, 0]
-        self._plan = PlanParts(task.area, question.plan_id)
         self._owned = Columns(task.scans, question.folder, "owned", LISTING_SCHEMA)
         self._seen_orphans = Columns(task.scans, question.folder, "orphans", ORPHAN_SCHEMA)
-        self._store = task.store(task.access.table)
-        self._doubtful: dict[Orphan, None] = {}
-        self._doubtful_group: str | None = None
-        """By which name the last of them was matched."""
+        quarantine = None if question.quarantine_before_ms is None else read_quarantine(task.area)
+        self._plan = PlanParts(task.area, question.plan_id)
+        store = task.store(task.access.table)
+        self._judging = Judge(question, self._plan, store, quarantine, self._own, self._see)
         self._unseen = 0
         self._rows = 0
         self._last: tuple[int, int, int] | None = None
@@ -177,12 +135,12 @@ class Matcher:
                 self._rows += batch.num_rows
                 yield from self._batch(batch)
         yield from self._close([self._open])
-        self._confirm()
+        self._judging.confirm()
         yield from self._parts(is_end=True)
         yield {
-            "totals": [to_row(totals) for totals in self._totals],
-            "others": self._others,
-            "going": self._going,
+            "totals": [to_row(totals) for totals in self._judging.totals],
+            "others": self._judging.others,
+            "going": self._judging.going,
             "unseen": self._unseen,
             "rows": self._rows,
         }
@@ -261,28 +219,12 @@ class Matcher:
         if self._question.by_owner:
             return
         for group in groups:
-            if group.key is None or group.has_listed or not group.entries or not self._is_needed(group.entries):
+            if group.key is None or group.has_listed or not is_needed(group.entries, self._holdings):
                 continue
             self._unseen += 1
             if self._unseen <= MOST_UNSEEN:
                 manifests = sorted({manifest for _, manifest, _ in group.entries})
                 yield {"missing": list(group.key), "manifests": manifests}
-
-    def _is_needed(self, entries: Sequence[tuple[int, int, int]]) -> bool:
-        """Tell whether some root needs a file, as `Holders.mentions` would."""
-        gone: dict[int, int] = defaultdict(int)
-        for ident, manifest, flags in entries:
-            if flags & BY_ROOT:
-                return True
-            if not flags & ADDED:
-                gone[ident] |= self._holdings.get(manifest, _NONE).state
-        for ident, manifest, flags in entries:
-            if flags & ADDED:
-                holding = self._holdings.get(manifest, _NONE)
-                needed = (holding.state & ~gone[ident]) | holding.changes
-                if needed or (not flags & COMPACTED and holding.replay):
-                    return True
-        return False
 
     def _stay(self, batch: pa.RecordBatch, rows: Any) -> None:
         """Count what some root refers to."""
@@ -290,8 +232,8 @@ class Matcher:
             return
         places = batch.column("place").take(pa.array(rows)).to_numpy(zero_copy_only=False).astype(np.int64)
         sizes = batch.column("size").take(pa.array(rows)).to_numpy(zero_copy_only=False).astype(np.int64)
-        why = "live_owner" if self._question.by_owner else "live"
-        for place, totals in enumerate(self._totals):
+        why = self._judging.why_live
+        for place, totals in enumerate(self._judging.totals):
             here = places == place
             if here.any():
                 totals.kept[why] += int(here.sum())
@@ -304,60 +246,17 @@ class Matcher:
         chosen = batch.select(LISTING_SCHEMA.names).take(pa.array(rows))
         for row in zip(*(column.to_pylist() for column in chosen.columns), strict=True):
             place, _, key, size_bytes, etag, modified_ms, kind, policy, owner = row
-            path = as_text(key)
-            totals = self._totals[place]
-            if not self._question.by_owner:
-                why = self._rules.why_kept(modified_ms, FileClass(kind, policy))
-                if why is not None:
-                    totals.keep(path, size_bytes, why)
-                    continue
-                if owner is not None:
-                    self._owned.add(*row)
-                    continue
-            orphan = Orphan(path, kind, size_bytes, etag, modified_ms, None if owner is None else as_text(owner))
-            self._go(self._question.places[place], place, orphan)
+            whose = None if owner is None else as_text(owner)
+            orphan = Orphan(as_text(key), kind, size_bytes, etag, modified_ms, whose)
+            self._judging.judge(place, orphan, FileClass(kind, policy))
 
-    def _go(self, place: Place, number: int, orphan: Orphan) -> None:
-        totals = self._totals[number]
-        if not place.is_table and not place.is_owned:
-            self._others[number][0] += 1
-            self._others[number][1] += orphan.size_bytes
-            return
-        if self._nested and orphan.key.startswith(self._nested):
-            totals.keep(orphan.key, orphan.size_bytes, "nested_table")
-        elif self._question.confirm and place.is_table:
-            # An object may be listed twice, and both times its row is in the same group: a lookup never divides one.
-            group = orphan.owner if self._question.by_owner else base_name(orphan.key)
-            if len(self._doubtful) >= PART_ROWS and group != self._doubtful_group:
-                self._confirm()
-            self._doubtful[orphan] = None
-            self._doubtful_group = group
-        else:
-            self._go_surely(orphan, totals)
+    def _own(self, place: int, orphan: Orphan) -> None:
+        key, kind, size_bytes, etag, modified_ms, owner = orphan
+        name, whose = as_bytes(base_name(key)), as_bytes(owner or "")
+        self._owned.add(place, name, as_bytes(key), size_bytes, etag, modified_ms, kind, "delete", whose)
 
-    def _confirm(self) -> None:
-        """Keep what is not any more, or not exactly, what an inventory lists."""
-        doubtful, self._doubtful = list(self._doubtful), {}
-        objects = [StoredObject(each.key, each.size_bytes, each.etag, each.modified_ms) for each in doubtful]
-        still = revalidate(self._store, objects)
-        for orphan in doubtful:
-            if orphan.key in still:
-                self._go_surely(orphan, self._totals[0])
-            else:
-                self._totals[0].keep(orphan.key, orphan.size_bytes, "not_as_listed")
-
-    def _go_surely(self, orphan: Orphan, totals: Totals) -> None:
-        before_ms = self._question.quarantine_before_ms
-        if self._quarantine is not None and before_ms is not None:
-            seen_ms = self._quarantine.first_seen_ms.get((orphan.key, orphan.etag, orphan.modified_ms))
-            self._seen_orphans.add(as_bytes(orphan.key), orphan.etag, orphan.modified_ms, seen_ms)
-            if seen_ms is None or seen_ms > before_ms:
-                totals.keep(orphan.key, orphan.size_bytes, "quarantine")
-                return
-        self._plan.add(orphan)
-        if orphan.kind in DATA_KINDS:
-            self._going[0] += 1
-            self._going[1] += orphan.size_bytes
+    def _see(self, orphan: Orphan, seen_ms: int | None) -> None:
+        self._seen_orphans.add(as_bytes(orphan.key), orphan.etag, orphan.modified_ms, seen_ms)
 
     def _parts(self, *, is_end: bool) -> Iterator[Row]:
         for columns, word in ((self._owned, "owned"), (self._seen_orphans, "orphans")):

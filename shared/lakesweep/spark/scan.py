@@ -22,6 +22,9 @@ from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableListing
 from lakesweep.operations.context import Table
 from lakesweep.operations.identifiers import new_id
+from lakesweep.operations.orphan_judging import Holding, Question, joined
+from lakesweep.operations.orphan_listing import Place, Shard
+from lakesweep.operations.orphan_parts import apart_of
 from lakesweep.operations.orphan_scan import (
     OrphanArguments,
     Scanned,
@@ -40,14 +43,13 @@ from lakesweep.operations.orphan_scan import (
 )
 from lakesweep.operations.run import require_area
 from lakesweep.operations.times import say_time
+from lakesweep.plan.orphan_totals import to_row, totals_of
 from lakesweep.plan.orphans import Totals
-from lakesweep.spark.listing import Listed, Place, ReadInventory, Shard, Sorter, list_places, read_files
-from lakesweep.spark.live import NamedLiveSet, SparkDecode, number_of, write_own_names
-from lakesweep.spark.match import Holding, Question, live_frame, match
+from lakesweep.spark.listing import Listed, ReadInventory, Sorter, list_places, read_files
+from lakesweep.spark.live import NamedLiveSet, SparkDecode, write_own_names
+from lakesweep.spark.match import live_frame, match
 from lakesweep.spark.parts import Part, as_text, part_of, read_part
-from lakesweep.spark.plan_parts import apart_of
 from lakesweep.spark.tasks import SCANS, Access, Row, check_workers, column_of, count_requests
-from lakesweep.spark.totals import to_row, totals_of
 from lakesweep.storage.open import StoreSettings
 from lakesweep.table.capture import Capture, capture
 from lakesweep.table.holders import Holders
@@ -55,6 +57,7 @@ from lakesweep.table.inventory import Inventory
 from lakesweep.table.inventory_reach import Reach, refuse_partial, refuse_too_old, settled_cutoff
 from lakesweep.table.live_set import name_hash
 from lakesweep.table.missing import MAX_ASKED, Missing, find_missing, whole_roots
+from lakesweep.table.named_entries import number_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -248,7 +251,7 @@ class _Scan:
             for number, place in enumerate(places)
             if not place.is_table
         ]
-        totals, (files, size_bytes) = _joined(places, matched.totals), matched.going
+        totals, (files, size_bytes) = joined(places, matched.totals), matched.going
         scanned = Scanned(
             found, own, schema, state.now_ms, cutoff_ms, totals, outside, missing, files, size_bytes, inventory
         )
@@ -475,12 +478,3 @@ def _copy(totals: Totals) -> Totals:
     copy = Totals()
     copy.add(totals)
     return copy
-
-
-def _joined(places: Sequence[Place], totals: Sequence[Totals]) -> Totals:
-    """Return the totals of the table and of the roots that are its own."""
-    joined = Totals()
-    for place, each in zip(places, totals, strict=True):
-        if place.is_owned:
-            joined.add(each)
-    return joined

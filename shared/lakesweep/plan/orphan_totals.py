@@ -1,4 +1,4 @@
-"""Totals as rows of an answer."""
+"""Totals as rows of an answer: those of many processes add up."""
 
 from collections import Counter
 from typing import Any

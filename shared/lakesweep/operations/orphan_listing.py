@@ -1,0 +1,151 @@
+"""The objects below a table and its external roots, listed by many processes: places, and ranges of their keys.
+
+A *shard* is a range of keys of one place. A process lists one shard, page after page, until it ends or its budget is
+spent. What is left of it makes shards again, split at keys that are guessed from those seen. A wrong guess costs one
+request and loses nothing, since pieces meet.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from lakesweep.model.file_class import FileClass, FileClasses
+from lakesweep.operations.orphan_scan import nested_folder, refuse_table
+from lakesweep.plan.orphans import Totals
+from lakesweep.storage.split import split_point
+from lakesweep.storage.store import Page, StoredObject
+from lakesweep.table.outside import classify_outside
+
+WAYS = 8
+"""A shard is split into so many pieces at most."""
+_CLIMBS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where objects lie: the table itself, or an external root."""
+
+    location: str
+    is_table: bool
+    is_owned: bool
+    """What lies there is this table's alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A range of keys of one place, as `Store.list_range` takes it."""
+
+    place: int
+    after: str = ""
+    until: str | None = None
+    climb: int = 1
+    """How far the next guess goes up; see `split_point`."""
+
+
+@dataclass(slots=True)
+class PlaceListing:
+    """Objects of one place as they are listed: each gets its class, and what no rule can make an orphan is counted."""
+
+    table: str
+    place: Place
+    classes: FileClasses
+    totals: Totals = field(default_factory=Totals)
+    nested: set[str] = field(default_factory=set)
+    """Folders of other tables below this one."""
+
+    def sorted(self, page: Page) -> Iterator[tuple[StoredObject, str, FileClass]]:
+        """Yield each object of a page that the roots have to be asked about, with its path and its class.
+
+        Raises:
+            RefusedError: An owned root holds another table.
+        """
+        place, totals = self.place, self.totals
+        for each in page:
+            key = each.key
+            if place.is_table:
+                found = self.classes.classify(key)
+                if (folder := nested_folder(key)) is not None:
+                    self.nested.add(folder)
+                path = key
+            else:
+                if place.is_owned:
+                    refuse_table(self.table, place.location, key)
+                found = classify_outside(self.classes, key)
+                path = f"{place.location}/{key}"
+            if each.is_link:
+                totals.keep(path, each.size_bytes, "link")
+                continue
+            totals.count(each.size_bytes, found.kind)
+            if found.policy == "never":
+                totals.keep(path, each.size_bytes, "document")
+            else:
+                yield each, path, found
+
+
+class Walk:
+    """The pages of a shard within a budget, and the shards that are left behind it."""
+
+    def __init__(self, shard: Shard, budget: int, pages: Iterator[Page]) -> None:
+        """Begin it.
+
+        Args:
+            shard: Which range.
+            budget: Pages.
+            pages: Of the range, from its beginning.
+        """
+        self._shard = shard
+        self._budget = budget
+        self._pages = pages
+        self._first: str | None = None
+        self._last: str | None = None
+        self._is_over = False
+
+    def pages(self) -> Iterator[Page]:
+        """Yield as many pages as the budget allows."""
+        for _ in range(self._budget):
+            page = next(self._pages, None)
+            if page is None:
+                self._is_over = True
+                return
+            if page:
+                self._first = self._first or page[0].key
+                self._last = page[-1].key
+            yield page
+
+    def left(self) -> Iterator[Shard]:
+        """Yield what is left, in pieces that meet."""
+        if self._is_over:
+            return
+        shard = self._shard
+        if self._first is None or self._last is None:  # pages without any object
+            yield shard
+            return
+        cuts = cuts_of(self._first, self._last, shard.until, shard.climb)
+        ends = [*cuts, shard.until]
+        for number, (after, until) in enumerate(zip([self._last, *cuts], ends, strict=True)):
+            # The further from what was seen, the more a piece may hold.
+            yield Shard(shard.place, after, until, shard.climb + 1 if number else shard.climb)
+
+
+def cuts_of(first: str, last: str, until: str | None, climb: int) -> list[str]:
+    """Return texts between `last` and `until`, ascending, where what is left may be split.
+
+    Args:
+        first: The first key listed of the range.
+        last: The last one.
+        until: Where the range ends, if it does.
+        climb: See `split_point`.
+    """
+    found: set[str] = set()
+    for up in range(climb, climb + _CLIMBS):
+        end = until
+        for _ in range(WAYS):
+            key = split_point(first, last, end, climb=up)
+            if key is None:
+                break
+            found.add(key)
+            end = key
+    ascending = sorted(found)
+    if len(ascending) < WAYS:
+        return ascending
+    step = len(ascending) / (WAYS - 1)
+    return sorted({ascending[int(number * step)] for number in range(WAYS - 1)})
