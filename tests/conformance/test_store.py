@@ -266,6 +266,7 @@ def test_bad_keys_are_refused(store: Store, key: str) -> None:
     store.put("good too", b"x")
     calls: list[Callable[[], object]] = [
         lambda: store.read(key),
+        lambda: store.read_range(key, 0, 1),
         lambda: store.put(key, b"x"),
         lambda: store.put(key, b"x", if_absent=True),
     ]
@@ -293,6 +294,51 @@ def test_max_bytes(store: Store) -> None:
         store.read("a", max_bytes=4)
     assert error.value.code == "too_large"
     assert store.read("a").data == b"12345", "the connection is still good"
+
+
+def test_parts_of_objects(store: Store) -> None:
+    """Exactly the bytes that were asked for, with the ETag of the whole object."""
+    body = bytes(range(256)) * 40
+    etag = store.put("a/b", body)
+    for start, length in [(0, 1), (0, len(body)), (1, 2), (255, 300), (len(body) - 1, 1), (len(body) - 7, 7)]:
+        found = store.read_range("a/b", start, length)
+        assert (found.data, found.etag) == (body[start : start + length], etag)
+    newer = store.put("a/b", b"newer")
+    found = store.read_range("a/b", 3, 2)
+    assert (found.data, found.etag) == (b"er", newer)
+
+
+@pytest.mark.parametrize(("start", "length"), [(0, 6), (4, 2), (5, 1), (6, 1), (0, 1 << 40), (1 << 40, 1)])
+def test_parts_that_are_not_there(store: Store, start: int, length: int) -> None:
+    """An object that ends before is an error: what is there of it is not returned."""
+    store.put("a", b"12345")
+    with pytest.raises(StorageError) as error:
+        store.read_range("a", start, length)
+    assert error.value.code == "too_short"
+    assert store.read_range("a", 0, 5).data == b"12345", "the connection is still good"
+
+
+def test_parts_of_an_empty_object(store: Store) -> None:
+    store.put("a", b"")
+    with pytest.raises(StorageError) as error:
+        store.read_range("a", 0, 1)
+    assert error.value.code == "too_short"
+
+
+@pytest.mark.parametrize(("start", "length"), [(-1, 1), (0, 0), (0, -1), (-3, 5)])
+def test_parts_that_mean_nothing(store: Store, start: int, length: int) -> None:
+    """S3 reads a negative beginning as "the last bytes"."""
+    store.put("a", b"12345")
+    with pytest.raises(StorageError) as error:
+        store.read_range("a", start, length)
+    assert error.value.code == "bad_range"
+
+
+def test_parts_of_a_missing_object(store: Store) -> None:
+    store.put("a/b", b"x")
+    for key in ("b", "a/c", "a/b/c"):
+        with pytest.raises(ObjectNotFoundError):
+            store.read_range(key, 0, 1)
 
 
 def test_large_body(store: Store) -> None:

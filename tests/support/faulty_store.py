@@ -94,6 +94,11 @@ class FaultyStore:
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         return self._switch.run(f"{self._name} read {key}", lambda: self._store.read(key, max_bytes))  # type: ignore[return-value]
 
+    def read_range(self, key: str, start: int, length: int) -> Body:
+        return self._switch.run(  # type: ignore[return-value]
+            f"{self._name} read {key} from {start}", lambda: self._store.read_range(key, start, length)
+        )
+
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         return self._switch.run(  # type: ignore[return-value]
             f"{self._name} put {key}", lambda: self._store.put(key, data, if_absent=if_absent, if_match=if_match)

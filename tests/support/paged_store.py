@@ -50,6 +50,10 @@ class PagedStore(WrappingStore):
         self._before(f"read {key}")
         return super().read(key, max_bytes)
 
+    def read_range(self, key: str, start: int, length: int) -> Body:
+        self._before(f"read {key} from {start}")
+        return super().read_range(key, start, length)
+
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         self._before(f"put {key}")
         return super().put(key, data, if_absent=if_absent, if_match=if_match)

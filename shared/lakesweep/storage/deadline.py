@@ -73,3 +73,8 @@ class DeadlineStore(WrappingStore):
         """Return one object; see `Store.read`."""
         self._deadline.check(f"read {self.location}/{key}", READ_RESERVE_MS)
         return self._store.read(key, max_bytes)
+
+    def read_range(self, key: str, start: int, length: int) -> Body:
+        """Return a part of one object; see `Store.read_range`."""
+        self._deadline.check(f"read {self.location}/{key}", READ_RESERVE_MS)
+        return self._store.read_range(key, start, length)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lakesweep.errors import StorageError
-from lakesweep.storage.store import DeleteRequest, UndeleteRequest
+from lakesweep.storage.store import Body, DeleteRequest, UndeleteRequest
 
 SINGLE_DELETES = 16
 """Up to so many deletions with a condition are requests of their own, which most servers check."""
@@ -32,6 +32,46 @@ def check_key(key: str, location: str) -> str:
             f"{location}: expected a relative key in UTF-8 without empty or dot parts, found {key!r}", code="bad_key"
         )
     return key
+
+
+def check_range(start: int, length: int, where: str) -> None:
+    """Refuse a range that holds nothing, or begins before the object.
+
+    Raises:
+        StorageError: It does.
+    """
+    if start < 0 or length < 1:
+        raise StorageError(
+            f"read {where}: expected a range of at least one byte, found {length} bytes from byte {start}",
+            code="bad_range",
+        )
+
+
+def too_short(start: int, length: int, found: int, where: str) -> StorageError:
+    """Return the error of a range that an object ends before.
+
+    Args:
+        start: Of the range.
+        length: Of the range.
+        found: How many bytes of it there are.
+        where: Which object, for messages.
+    """
+    return StorageError(
+        f"read {where}: expected {length} bytes from byte {start}, found {max(found, 0)}", code="too_short"
+    )
+
+
+def part_of(body: Body, start: int, length: int, where: str) -> Body:
+    """Return a part of a body, as `Store.read_range` does of an object.
+
+    Raises:
+        StorageError: It ends before, or no such range can be asked for.
+    """
+    check_range(start, length, where)
+    data = body.data[start : start + length]
+    if len(data) < length:
+        raise too_short(start, length, len(data), where)
+    return Body(data, body.etag)
 
 
 def check_prefix(prefix: str, location: str) -> str:

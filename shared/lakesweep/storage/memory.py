@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.storage.keys import check_count, check_key, check_prefix, count_deletes, is_key
+from lakesweep.storage.keys import check_count, check_key, check_prefix, check_range, count_deletes, is_key, part_of
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import (
     Body,
@@ -104,6 +104,19 @@ class MemoryStore:
             )
         self._counter.add_read_bytes(len(data))
         return Body(data, etag)
+
+    def read_range(self, key: str, start: int, length: int) -> Body:
+        """Return a part of one object; see `Store.read_range`."""
+        where = f"{self._location}/{check_key(key, self._location)}"
+        check_range(start, length, where)
+        self._counter.add("get")
+        with self._lock:
+            entry = self._objects.get(key)
+        if entry is None:
+            raise ObjectNotFoundError(f"{where} does not exist")
+        body = part_of(Body(entry[0], entry[1]), start, length, where)
+        self._counter.add_read_bytes(length)
+        return body
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Write one object; see `Store.put`."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 
 from lakesweep.errors import ObjectNotFoundError, StorageError
+from lakesweep.storage.keys import part_of
 from lakesweep.storage.store import (
     Body,
     DeleteRequest,
@@ -71,6 +72,12 @@ class PlannedStore(WrappingStore):
         if key in self._going:
             raise ObjectNotFoundError(f"{self.location}/{key} is going")
         return self._store.read(key, max_bytes)
+
+    def read_range(self, key: str, start: int, length: int) -> Body:
+        """Return a part of one object; see `Store.read_range`."""
+        if key not in self._written and key not in self._going:
+            return self._store.read_range(key, start, length)
+        return part_of(self.read(key), start, length, f"{self.location}/{key}")
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Refuse."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from lakesweep.errors import ObjectNotFoundError, StorageError
+from lakesweep.storage.keys import part_of
 from lakesweep.storage.store import (
     Body,
     DeleteRequest,
@@ -49,6 +50,12 @@ class ReturningStore(WrappingStore):
             return self._store.read_deleted(UndeleteRequest(key, version_id), max_bytes)
         except ObjectNotFoundError:
             return self._store.read(key, max_bytes)  # it came back meanwhile
+
+    def read_range(self, key: str, start: int, length: int) -> Body:
+        """Return a part of one object; see `Store.read_range`."""
+        if key not in self._returning:
+            return self._store.read_range(key, start, length)
+        return part_of(self.read(key), start, length, f"{self.location}/{key}")
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Refuse: this only reads."""

@@ -10,7 +10,16 @@ from operator import lt
 from typing import Any
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.storage.keys import SINGLE_DELETES, check_count, check_key, check_prefix, count_deletes, is_key
+from lakesweep.storage.keys import (
+    SINGLE_DELETES,
+    check_count,
+    check_key,
+    check_prefix,
+    check_range,
+    count_deletes,
+    is_key,
+    too_short,
+)
 from lakesweep.storage.list_page import ListPage, PageEntry, page_of
 from lakesweep.storage.noncurrent import Noncurrent
 from lakesweep.storage.requests import RequestCounter
@@ -40,6 +49,8 @@ _TOKEN = "lakesweep-put"
 """Metadata by which a conditional put knows its own object."""
 _PASSING = frozenset({"InternalError", "SlowDown", "ServiceUnavailable", "OperationAborted"})
 _CODES = {"PreconditionFailed": "precondition_failed", "AccessDenied": "access_denied", "NoSuchKey": "already_gone"}
+_NO_SUCH_RANGE = frozenset({"InvalidRange", "416"})
+"""The object ends before the range begins."""
 _SINGLE_CODES = {"not_found": "already_gone", "not_implemented": "unsupported_condition"}
 _NO_XML = re.compile("[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
 """What XML cannot hold, or what parsers change: such keys do not travel in a DeleteObjects document."""
@@ -145,17 +156,37 @@ class S3Store:
         """Return one object; see `Store.read`."""
         return self._get(key, max_bytes)
 
-    def _get(self, key: str, max_bytes: int | None, **version: str) -> Body:
+    def read_range(self, key: str, start: int, length: int) -> Body:
+        """Return a part of one object; see `Store.read_range`.
+
+        A server that knows no ranges would send the whole: that is an error (`no_range`), and nothing is loaded.
+        """
+        where = self._where(key)
+        check_range(start, length, where)
+        try:
+            return self._get(key, None, (start, length), Range=f"bytes={start}-{start + length - 1}")
+        except StorageError as error:
+            if error.code in _NO_SUCH_RANGE:
+                raise too_short(start, length, 0, where) from error
+            raise
+
+    def _get(self, key: str, max_bytes: int | None, part: tuple[int, int] | None = None, **words: str) -> Body:
         where = self._where(key)
         attempts = BODY_ATTEMPTS
         while True:
             attempts -= 1
             with s3_request("read", where, self._counter):
-                response = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, **version)
+                response = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, **words)
             self._note_time(response)
             stream, length, etag = response["Body"], response.get("ContentLength"), _etag(response, where)
             if length is None:
                 raise StorageError(f"read {where}: expected an answer with its length, found none", code="no_length")
+            if part is not None:
+                try:
+                    _check_part(response, length, *part, where)
+                except StorageError:
+                    stream.close()
+                    raise
             if max_bytes is not None and length > max_bytes:
                 stream.close()
                 raise StorageError(f"{where}: expected at most {max_bytes} bytes, found {length}", code="too_large")
@@ -459,6 +490,19 @@ def _check_keys(entries: Sequence[PageEntry], last: str, below: str, where: str)
         return
     for key in keys:
         last = _next_key(key, last, below, where)
+
+
+def _check_part(response: Any, found: int, start: int, length: int, where: str) -> None:
+    """Make sure that an answer brings the bytes that were asked for."""
+    said = str(response.get("ContentRange", ""))
+    if not said.startswith(f"bytes {start}-{start + found - 1}/") or found > length:
+        raise StorageError(
+            f"read {where}: expected {length} bytes from byte {start}, found {found} bytes, said to be "
+            f"{said or 'the whole'!r}",
+            code="no_range",
+        )
+    if found < length:
+        raise too_short(start, length, found, where)
 
 
 def _etag(response: Any, where: str) -> str:

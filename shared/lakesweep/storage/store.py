@@ -164,6 +164,20 @@ class Store(Protocol):
             StorageError: Anything else, a symbolic link anywhere on the way included.
         """
 
+    def read_range(self, key: str, start: int, length: int) -> Body:
+        """Return `length` bytes of one object, from byte `start` on, with the ETag of the whole object.
+
+        Args:
+            key: Which object.
+            start: The first byte; 0 is the beginning.
+            length: How many, at least one.
+
+        Raises:
+            ObjectNotFoundError: It does not exist.
+            StorageError: `too_short`: the object ends before. `bad_range`: no such range can be asked for. Else as
+                `read`.
+        """
+
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Write one object and return its ETag.
 

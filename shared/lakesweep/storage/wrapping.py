@@ -47,6 +47,10 @@ class WrappingStore:
         """Return one object; see `Store.read`."""
         return self._store.read(key, max_bytes)
 
+    def read_range(self, key: str, start: int, length: int) -> Body:
+        """Return a part of one object; see `Store.read_range`."""
+        return self._store.read_range(key, start, length)
+
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Write one object; see `Store.put`."""
         return self._store.put(key, data, if_absent=if_absent, if_match=if_match)

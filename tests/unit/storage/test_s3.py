@@ -27,6 +27,7 @@ OBJECT = Answer(200, b"body", {"ETag": '"e"'})
 CALLS: dict[str, Callable[[S3Store], object]] = {
     "list": lambda store: list(store.list("")),
     "read": lambda store: store.read("k"),
+    "read a part": lambda store: store.read_range("k", 0, 4),
     "put": lambda store: store.put("k", b"x"),
     "put if absent": lambda store: store.put("k", b"x", if_absent=True),
     "put if match": lambda store: store.put("k", b"x", if_match="e"),
@@ -234,6 +235,50 @@ def test_body_that_stays_too_short_is_an_error() -> None:
     with stub_s3(lambda _: Answer(200, b"body", {"ETag": '"e"'}, cut=1)) as stub, pytest.raises(StorageError) as found:
         stub.store.read("k")
     assert not isinstance(found.value, ObjectNotFoundError)
+
+
+def part(body: bytes, said: str, **words: int) -> Answer:
+    return Answer(206, body, {"ETag": '"e"', "Content-Range": said}, **words)
+
+
+def test_a_part_is_asked_for_by_its_bytes() -> None:
+    with stub_s3(lambda _: part(b"body", "bytes 10-13/20")) as stub:
+        assert stub.store.read_range("k", 10, 4).data == b"body"
+        assert [request.headers.get("range") for request in stub.requests] == ["bytes=10-13"]
+        assert stub.counter.snapshot()["get"] == 1
+        assert stub.counter.read_bytes == 4
+
+
+def test_a_part_that_breaks_off_is_asked_for_again() -> None:
+    answers = [part(b"body", "bytes 0-3/20", cut=2), part(b"body", "bytes 0-3/20")]
+    with stub_s3(lambda _: answers.pop(0)) as stub:
+        assert stub.store.read_range("k", 0, 4).data == b"body"
+        assert stub.counter.snapshot()["get"] == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (part(b"bod", "bytes 0-2/3"), "too_short"),
+        (error(416, "InvalidRange"), "too_short"),
+        (Answer(416), "too_short"),
+        (OBJECT, "no_range"),
+        (Answer(200, b"body and more", {"ETag": '"e"'}), "no_range"),
+        (part(b"body", "bytes 1-4/20"), "no_range"),
+        (part(b"body", "bytes 0-4/20"), "no_range"),
+        (part(b"body and", "bytes 0-7/20"), "no_range"),
+        (part(b"body", "nonsense"), "no_range"),
+    ],
+    ids=["short", "416", "bare 416", "whole", "longer whole", "another", "miscounted", "longer", "nonsense"],
+)
+def test_other_answers_to_a_part_are_errors(answer: Answer, code: str, pauses: list[float]) -> None:
+    """Whoever ignores ranges, or answers another one, is found out."""
+    with stub_s3(lambda _: answer) as stub:
+        with pytest.raises(StorageError) as found:
+            stub.store.read_range("k", 0, 4)
+        assert found.value.code == code
+        assert not isinstance(found.value, ObjectNotFoundError)
+        assert stub.counter.read_bytes == 0
 
 
 @pytest.mark.parametrize("name", ["read", "put", "put if absent"])
