@@ -1,0 +1,299 @@
+"""What a task hands on: facts, and rows in slots.
+
+A *spill* is one object. Its rows lie in 256 *slots*, by the first byte of the hash that stands for a name, so that
+rows of one name meet in one slot whoever wrote them, and a task that matches some slots reads one range of each spill.
+Its head has the facts of the task that wrote it, and how long each slot is; a fold reads the head and no rows.
+
+Written as: magic and version, length of the head, digest of the head; the head (compressed JSON, then zeros up to
+`HEAD_BYTES`, so that every spill is at least as long as what is read of it first); the blocks, in the order of slots.
+A block begins with a digest of its bytes, its slot and the head, so nothing of a spill can pass for something else of
+it, or for a part of another one.
+"""
+
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import accumulate
+from struct import Struct
+
+from lakesweep.errors import FormatError, StorageError
+from lakesweep.storage.store import Store
+
+SLOTS = 256
+HEAD_BYTES = 16 << 10
+"""So much is read at first: the whole head of most spills."""
+MAX_HEAD_BYTES = 32 << 20
+MAX_UNPACKED_HEAD_BYTES = 128 << 20
+MAX_SLOT_BYTES = 1 << 30
+"""A slot that claims to be longer is damage."""
+_FRAME = Struct(">4sHI16s")
+_MAGIC = b"LSSP"
+_VERSION = 1
+_DIGEST = 8
+_PLACE = Struct(">H")
+
+
+class SpillWriter:
+    """Collects rows for one spill."""
+
+    def __init__(self, packed: bool) -> None:
+        """Begin without rows.
+
+        Args:
+            packed: Compress blocks. Rows that are mostly hashes do not get smaller.
+        """
+        self._packed = packed
+        self._blocks = [bytearray() for _ in range(SLOTS)]
+        self._rows = [0] * SLOTS
+
+    def add(self, name_hash: bytes, row: bytes) -> None:
+        """Add one row.
+
+        Args:
+            name_hash: Of the name that the row is about; its first byte says where the row goes.
+            row: Its bytes. Rows of a slot follow each other without anything between them.
+        """
+        slot = name_hash[0]
+        self._blocks[slot] += row
+        self._rows[slot] += 1
+
+    @property
+    def rows(self) -> int:
+        """Rows so far."""
+        return sum(self._rows)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the rows so far, before they are compressed."""
+        return sum(map(len, self._blocks))
+
+    def to_bytes(self, info: Mapping[str, object]) -> bytes:
+        """Return the spill, and give the rows up: one that is compressed takes the place of its rows.
+
+        Args:
+            info: Facts, as JSON.
+        """
+        blocks, self._blocks = self._blocks, []
+        unpacked = [len(block) for block in blocks]
+        if self._packed:
+            for slot, block in enumerate(blocks):
+                blocks[slot] = bytearray(zlib.compress(block, 1)) if block else block
+        lengths = [len(block) + _DIGEST if block else 0 for block in blocks]
+        table = {"rows": self._rows, "lengths": lengths, "unpacked": unpacked if self._packed else None}
+        head = zlib.compress(json.dumps({"info": info, "slots": table}).encode())
+        head += bytes(max(0, HEAD_BYTES - _FRAME.size - len(head)))
+        if len(head) > MAX_HEAD_BYTES:
+            raise FormatError(f"head of a spill: expected at most {MAX_HEAD_BYTES} bytes, found {len(head)}")
+        digest = _head_digest(head)
+        parts: list[bytes | bytearray] = [_FRAME.pack(_MAGIC, _VERSION, len(head), digest), head]
+        for slot, block in enumerate(blocks):
+            if block:
+                parts += (_block_digest(digest, slot, block), block)
+        return b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """A spill as its head describes it."""
+
+    digest: bytes
+    """Of the head. Blocks are held against it."""
+    begin: int
+    """Where the blocks begin."""
+    slot_rows: tuple[int, ...]
+    slot_lengths: tuple[int, ...]
+    """Bytes of each block as it is stored."""
+    slot_unpacked: tuple[int, ...] | None
+    """Bytes of the rows of each slot; `None`: blocks are not compressed."""
+    info: Mapping[str, object] = field(default_factory=dict, compare=False)
+    """Facts of the task. A spill that comes from `from_json` has none: whoever keeps it keeps of them what it needs."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of all slots."""
+        return sum(self.slot_rows)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole object."""
+        return self.begin + sum(self.slot_lengths)
+
+    def to_json(self) -> dict[str, object]:
+        """Return what `from_json` takes: all but `info`, in about a kilobyte."""
+        return {
+            "begin": self.begin,
+            "digest": b64encode(self.digest).decode(),
+            "rows": _to_text(self.slot_rows),
+            "lengths": _to_text(self.slot_lengths),
+            "unpacked": None if self.slot_unpacked is None else _to_text(self.slot_unpacked),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, object], path: str) -> "Spill":
+        """Return what `to_json` was called on, without its `info`.
+
+        Raises:
+            FormatError: It is something else.
+        """
+        try:
+            unpacked = document["unpacked"]
+            return _checked(
+                b64decode(str(document["digest"]), validate=True),
+                document["begin"],
+                _from_text(document["rows"]),
+                _from_text(document["lengths"]),
+                None if unpacked is None else _from_text(unpacked),
+                {},
+            )
+        except (KeyError, TypeError, ValueError, zlib.error) as error:
+            raise FormatError(f"{path}: expected the table of a spill, found something else: {error!r}") from error
+
+
+def head_of(store: Store, key: str) -> Spill:
+    """Read the head of a spill, in one request for most.
+
+    Raises:
+        ObjectNotFoundError: There is none.
+        FormatError: What is there is no whole head of a spill of this version.
+        StorageError: A request failed.
+    """
+    path = f"{store.location}/{key}"
+    first = _read(store, key, 0, HEAD_BYTES)
+    magic, version, length, digest = _FRAME.unpack_from(first)
+    if magic != _MAGIC or version != _VERSION:
+        raise FormatError(
+            f"{path}: expected a spill of version {_VERSION}, found version {version} after {magic.hex()}"
+        )
+    begin = _FRAME.size + length
+    if not HEAD_BYTES <= begin <= MAX_HEAD_BYTES + _FRAME.size:
+        raise FormatError(f"{path}: expected a head of {HEAD_BYTES} to {MAX_HEAD_BYTES} bytes, found {begin}")
+    if begin > HEAD_BYTES:
+        first += _read(store, key, HEAD_BYTES, begin - HEAD_BYTES)
+    head = memoryview(first)[_FRAME.size :]
+    if _head_digest(head) != digest:
+        raise FormatError(f"{path}: expected a head with digest {digest.hex()}, found {_head_digest(head).hex()}")
+    try:
+        document = json.loads(_unpacked(head, MAX_UNPACKED_HEAD_BYTES))
+        table, info = document["slots"], document["info"]
+        if not isinstance(info, dict):
+            raise TypeError(f"facts as {type(info).__name__}")
+        return _checked(digest, begin, table["rows"], table["lengths"], table["unpacked"], info)
+    except (KeyError, TypeError, ValueError, RecursionError, zlib.error) as error:
+        raise FormatError(f"{path}: expected the head of a spill, found something else: {error!r}") from error
+
+
+def read_slots(store: Store, key: str, spill: Spill, first: int = 0, end: int = SLOTS) -> Iterator[bytes]:
+    """Yield the rows of some slots, a block for each, in order; `b""` for one without rows. One request, or none.
+
+    Args:
+        store: Where it lies.
+        key: Of the spill.
+        spill: Its head.
+        first: The first slot.
+        end: The slot after the last.
+
+    Raises:
+        ObjectNotFoundError: The spill is gone.
+        FormatError: Its bytes are not those that were written. What was yielded before was right.
+        StorageError: The request failed.
+    """
+    path = f"{store.location}/{key}"
+    if not 0 <= first <= end <= SLOTS:
+        raise ValueError(f"slots {first} to {end}")
+    lengths = spill.slot_lengths[first:end]
+    if not any(lengths):
+        yield from (b"" for _ in lengths)
+        return
+    data = memoryview(_read(store, key, spill.begin + sum(spill.slot_lengths[:first]), sum(lengths)))
+    for slot, stop in enumerate(accumulate(lengths), first):
+        length = spill.slot_lengths[slot]
+        if not length:
+            yield b""
+            continue
+        block = data[stop - length + _DIGEST : stop]
+        expected, found = bytes(data[stop - length : stop - length + _DIGEST]), _block_digest(spill.digest, slot, block)
+        if expected != found:
+            raise FormatError(
+                f"{path}: expected slot {slot} with digest {expected.hex()}, found {found.hex()} of {len(block)} bytes"
+            )
+        if spill.slot_unpacked is None:
+            yield bytes(block)
+            continue
+        size = spill.slot_unpacked[slot]
+        try:
+            rows = _unpacked(block, size)
+        except (zlib.error, ValueError) as error:
+            raise FormatError(f"{path}: expected slot {slot} with {size} bytes of rows, found {error}") from error
+        if len(rows) != size:
+            raise FormatError(f"{path}: expected slot {slot} with {size} bytes of rows, found {len(rows)}")
+        yield rows
+
+
+def _read(store: Store, key: str, start: int, length: int) -> bytes:
+    try:
+        return store.read_range(key, start, length).data
+    except StorageError as error:
+        if error.code == "too_short":  # an object is written as a whole, so this is none that was
+            raise FormatError(f"{store.location}/{key}: expected a whole spill, found it cut off: {error}") from error
+        raise
+
+
+def _checked(
+    digest: bytes,
+    begin: object,
+    rows: Sequence[object],
+    lengths: Sequence[object],
+    unpacked: Sequence[object] | None,
+    info: Mapping[str, object],
+) -> Spill:
+    """Return a spill of numbers that can be right.
+
+    Raises:
+        ValueError: Some cannot.
+        TypeError: Some are none.
+    """
+    if type(begin) is not int or not HEAD_BYTES <= begin <= MAX_HEAD_BYTES + _FRAME.size or len(digest) != 16:
+        raise ValueError(f"a head of {begin!r} bytes")
+    columns = [_numbers(column) for column in (rows, lengths, lengths if unpacked is None else unpacked)]
+    for count, length, size in zip(*columns, strict=True):
+        is_empty = count == length == size == 0
+        if not is_empty and (count < 1 or length <= _DIGEST or size < 1):
+            raise ValueError(f"a slot of {count} rows in {length} bytes, {size} unpacked")
+    return Spill(digest, begin, columns[0], columns[1], None if unpacked is None else columns[2], info)
+
+
+def _numbers(column: Sequence[object]) -> tuple[int, ...]:
+    found = tuple(number for number in column if type(number) is int and 0 <= number <= MAX_SLOT_BYTES)
+    if len(found) != SLOTS or len(column) != SLOTS:
+        raise ValueError(f"{len(column)} numbers, {len(found)} of them in bounds; expected {SLOTS}")
+    return found
+
+
+def _to_text(numbers: Sequence[int]) -> str:
+    """Return numbers as text, about a byte and a half for each that is like its neighbours."""
+    return b64encode(zlib.compress(b"".join(number.to_bytes(4, "big") for number in numbers), 9)).decode()
+
+
+def _from_text(text: object) -> list[int]:
+    data = _unpacked(b64decode(str(text), validate=True), 4 * SLOTS)
+    return [int.from_bytes(data[start : start + 4], "big") for start in range(0, len(data), 4)]
+
+
+def _unpacked(data: bytes | memoryview, most: int) -> bytes:
+    """Return what was compressed, and refuse more than `most` bytes."""
+    unzip = zlib.decompressobj()
+    found = unzip.decompress(data, most + 1)  # the end of a stream is only seen once there is nothing more to give
+    if not unzip.eof or len(found) > most:
+        raise ValueError(f"more than {most} bytes, or a stream that is cut off")
+    return found
+
+
+def _head_digest(head: bytes | memoryview) -> bytes:
+    return blake2b(head, digest_size=16, person=_MAGIC).digest()
+
+
+def _block_digest(head_digest: bytes, slot: int, block: bytes | bytearray | memoryview) -> bytes:
+    return blake2b(block, digest_size=_DIGEST, key=head_digest, person=_PLACE.pack(slot)).digest()
