@@ -18,14 +18,14 @@ _NAME = "cache.bin"
 _MAX_UNPACKED_BYTES = 4 * MAX_TOTAL_BYTES
 
 
-def read_cache(area: ControlArea) -> dict[str, Remembered]:
+def read_cache(area: ControlArea, name: str = _NAME) -> dict[str, Remembered]:
     """Return key -> object that earlier runs remembered; nothing where that cannot be told.
 
     Raises:
         StorageError: A request failed for another reason than absence.
     """
     try:
-        data = area.read(_NAME).data
+        data = area.read(name).data
     except ObjectNotFoundError:
         return {}
     try:
@@ -34,14 +34,14 @@ def read_cache(area: ControlArea) -> dict[str, Remembered]:
         return {}
 
 
-def write_cache(area: ControlArea, objects: Mapping[str, Remembered]) -> None:
+def write_cache(area: ControlArea, objects: Mapping[str, Remembered], name: str = _NAME) -> None:
     """Replace what is remembered. Of two writers the last one wins; both were right."""
     rows = [[key, known.body.etag, known.idle_runs, len(known.body.data)] for key, known in objects.items()]
     header = {"format_version": CACHE_FORMAT_VERSION, "table": area.table, "objects": rows}
     packer = zlib.compressobj(level=1)
     parts = [packer.compress(json.dumps(header).encode() + b"\n")]
     parts += (packer.compress(known.body.data) for known in objects.values())
-    area.put(_NAME, b"".join((*parts, packer.flush())))
+    area.put(name, b"".join((*parts, packer.flush())))
 
 
 def _unpack(data: bytes, table: str) -> dict[str, Remembered]:

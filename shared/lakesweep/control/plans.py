@@ -64,6 +64,8 @@ def store_plan(area: ControlArea, plan: Plan) -> None:
     try:
         area.put(f"{folder}header.json", to_json_bytes(document), if_absent=True)
     except PreconditionFailedError as error:
+        if area.read(f"{folder}header.json").data == to_json_bytes(document):
+            return  # written by this call's own lost request, or by another process that found the same
         raise RefusedError(
             f"{area.path(folder)}: a plan of this id exists; expected a new one", code="plan_exists"
         ) from error

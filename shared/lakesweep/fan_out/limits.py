@@ -1,8 +1,21 @@
 """How large the pieces of a scan are, so that each fits into a worker of 512 MiB and two minutes."""
 
-LIST_PAGES = 64
-"""Pages that one task lists: 64 000 objects, some ten seconds."""
+FIRST_PAGES = 8
+"""Pages that the first task of a place lists: what it has seen says where to split the rest."""
+LIST_PAGES = 128
+"""Pages that any other task lists: 128 000 objects, some twenty seconds."""
 DECODE_ENTRIES = 150_000
 """Manifest entries that one task decodes: some ten seconds, and 5 MB of names."""
-MATCH_ROWS = 300_000
+DECODE_MANIFESTS = 2_000
+"""Manifests of one task, however small."""
+MATCH_ROWS = 600_000
 """Names and objects that one task holds against each other: some 200 MB."""
+HERE_ENTRIES = 30_000
+"""Manifest entries that a fold decodes itself, since tasks would take longer."""
+MORE_ROUNDS = 3
+"""How often a fold has manifests decoded by tasks that appeared meanwhile; then it does so itself."""
+SHORTEST_DELAY_S = 15
+LONGEST_DELAY_S = 300
+"""How long a fold waits for the next look."""
+SILENCE_MS = 180_000
+"""Longer than a worker may take. Tasks of which nothing is heard for so long are sent again."""

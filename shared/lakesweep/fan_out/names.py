@@ -6,7 +6,7 @@ one row for each name in each entry of its manifests:
     16 bytes   hash of the name (`lakesweep.table.live_set.name_hash`)
      8 bytes   number of what a deletion of the entry must match; 0 for what a root or a list names
      4 bytes   number of the manifest in the segment's list of them
-     1 byte    flags
+     1 byte    flags (`lakesweep.table.named_entries`)
 
 Rows repeat where manifests do. Whether a file that no listing showed is missing depends on which roots hold which
 entry, so nothing is counted together here.
@@ -14,24 +14,21 @@ entry, so nothing is counted together here.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from struct import Struct
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.fan_out.spill import Spill, SpillWriter, head_of, read_slots
-from lakesweep.format.manifest import COMPACT, ManifestEntry
+from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.table.holders import names_of
 from lakesweep.table.live_set import name_hash
 from lakesweep.table.metadata import MetadataReader, Unreadable
+from lakesweep.table.named_entries import BY_ROOT, named_entries
 
 NAMES = "names"
 """Root of the area with the segments of all tables, so that one rule of the bucket removes old ones."""
 ROW = Struct(">16sqIB")
 """`ROW.iter_unpack(block)` yields the rows of a block: hash, number to match, number of the manifest, flags."""
-ADDED, COMPACTED, BY_ROOT = 1, 2, 4
-"""Flags of a row: its entry adds the file; compaction wrote it; a root or list names it, not a manifest."""
 _MANIFEST_AT, _FLAGS_AT = 24, 28
 _Rows = list[tuple[bytes, int, int]]
 
@@ -75,8 +72,11 @@ class Names:
 
     def add_own(self, names: Iterable[str]) -> None:
         """Add what roots and lists name. Needs no manifest."""
-        for name in names:
-            hashed = name_hash(name)
+        self.add_hashes(map(name_hash, names))
+
+    def add_hashes(self, hashes: Iterable[bytes]) -> None:
+        """Add what roots and lists name, by the hashes of the names."""
+        for hashed in hashes:
             self.writer.add(hashed, ROW.pack(hashed, 0, 0, BY_ROOT))
 
     def copy(self, area: ControlArea, segment: str, alive: Collection[str]) -> bool:
@@ -180,22 +180,19 @@ def alive_rows(block: bytes, is_alive: Sequence[bool]) -> Iterator[tuple[bytes, 
             yield row
 
 
-def number_of(text: str) -> int:
-    """Return the number that stands for what a deletion must match; never 0."""
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True) or 1
-
-
 def _rows_of(entries: Iterator[ManifestEntry]) -> tuple[int, _Rows]:
     """Return how many entries a manifest has, and hash, number to match and flags of each name in them."""
     rows: _Rows = []
     count = 0
-    for entry in entries:
-        count += 1
-        ident = number_of(repr(entry.identity))
-        flags = (ADDED if entry.is_add else 0) | (COMPACTED if entry.file_source == COMPACT else 0)
-        for name in names_of(entry):
-            rows.append((name_hash(name), ident, flags))
+
+    def counted() -> Iterator[ManifestEntry]:
+        nonlocal count
+        for entry in entries:
+            count += 1
+            yield entry
+
+    for name, ident, flags in named_entries(counted()):
+        rows.append((name_hash(name), ident, flags))
     return count, rows
 
 

@@ -10,15 +10,11 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, FormatError
 from lakesweep.fan_out.names import (
-    ADDED,
-    BY_ROOT,
-    COMPACTED,
     ROW,
     Names,
     alive_rows,
     manifests_of,
     names_of_table,
-    number_of,
     unreadable_of,
 )
 from lakesweep.fan_out.spill import SpillWriter, head_of, read_slots
@@ -28,6 +24,7 @@ from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Body
 from lakesweep.table.live_set import name_hash
 from lakesweep.table.metadata import MetadataReader
+from lakesweep.table.named_entries import ADDED, BY_ROOT, COMPACTED, number_of
 from tests.support.metadata_files import DataFile, Entry, Manifest, encode_manifest, stable_uuid
 
 Row = tuple[bytes, int, str, int]

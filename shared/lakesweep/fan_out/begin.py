@@ -1,0 +1,188 @@
+"""How a scan begins: roots are looked at once, and what there is to do becomes tasks.
+
+This look decides nothing but which manifests are decoded while the table is listed. Those that earlier scans decoded
+are in segments; each of them is held against a listing of the manifests, so that one that is gone or was replaced
+counts as what it is.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+
+from lakesweep.control.area import ControlArea
+from lakesweep.errors import PreconditionFailedError, RefusedError, UsageError
+from lakesweep.fan_out.cache import Segment, choose, read_index
+from lakesweep.fan_out.captured import Remembered, new_capture
+from lakesweep.fan_out.documents import SCAN, Json, ScanDocuments
+from lakesweep.fan_out.limits import DECODE_ENTRIES, DECODE_MANIFESTS, FIRST_PAGES
+from lakesweep.fan_out.listing_json import layout_to_json
+from lakesweep.fan_out.names import names_of_table
+from lakesweep.fan_out.tasks import DecodeTask, ListTask
+from lakesweep.fan_out.worker import meta_row
+from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.model.layout import layout_of
+from lakesweep.operations.context import Table
+from lakesweep.operations.orphan_listing import Place, Shard
+from lakesweep.operations.orphan_scan import OrphanArguments, cutoff_of, places_of, schemas_of
+from lakesweep.storage.store import Store
+from lakesweep.table.live_set import LiveSet
+from lakesweep.table.metadata import MetadataReader
+
+METADATA = "metadata-0.bin"
+_FOLDER = "manifest/"
+
+
+@dataclass(slots=True)
+class DecodeWork:
+    """What one task decodes."""
+
+    manifests: list[ManifestMeta] = field(default_factory=list)
+    segments: list[tuple[str, list[ManifestMeta]]] = field(default_factory=list)
+    """Segments whose rows are copied, and the manifests of them that are wanted."""
+    entries: int = 0
+
+    def has_room(self, entries: int) -> bool:
+        """Tell whether so many entries more are not too many."""
+        return not self.entries or (self.entries + entries <= DECODE_ENTRIES and len(self.manifests) < DECODE_MANIFESTS)
+
+    def to_json(self) -> Json:
+        """Return it as it stands in a document of the scan."""
+        return {
+            "manifests": [meta_row(meta) for meta in self.manifests],
+            "segments": [[name, [meta_row(meta) for meta in metas]] for name, metas in self.segments],
+        }
+
+
+def begin_scan(
+    table: Table, documents: ScanDocuments, arguments: OrphanArguments, basis: Mapping[str, object] | None
+) -> Json:
+    """Look at a table and write down what a scan of it goes by, unless that is done; return that.
+
+    Raises:
+        UsageError: An argument that means nothing here.
+        RefusedError: A cutoff that is too young, not a table, no roots, or one that cannot be understood.
+        StorageError: A request failed; nothing is begun.
+    """
+    if arguments.inventory is not None:
+        raise UsageError(
+            f"table {table.ref}: an inventory is read by the engines local and spark; expected one of them, or none",
+            code="bad_argument",
+        )
+    now_ms = table.store.now_ms()  # before the first root is looked at: everything rests on it
+    cutoff_ms = cutoff_of(table, arguments, now_ms)
+    remembered = Remembered.load(table, documents, None)
+    table = remembered.table
+    metas: dict[str, ManifestMeta] = {}
+
+    def decode(reader: MetadataReader, wanted: Iterable[ManifestMeta], note: object) -> Iterator[tuple[str, None]]:
+        for meta in wanted:
+            metas[meta.file_name] = meta
+            yield meta.file_name, None
+
+    found = new_capture(table, LiveSet(), decode)
+    found.collect()
+    _, roots = places_of(table, found.listing, arguments)
+    layout = layout_of(schema for _, schema in schemas_of(table, found.listing))
+    places = (
+        Place(table.ref.location, is_table=True, is_owned=True),
+        *(Place(root.location, is_table=False, is_owned=root.is_owned) for root in roots),
+    )
+    index = _segments(names_of_table(documents.area))
+    doubted = _doubted(table.store, index, metas)
+    chosen = choose(index, metas.keys() - doubted, now_ms)
+    work = decode_work(metas, chosen.kept, chosen.rewritten, doubted)
+    tasks = [ListTask(f"list-{number}", Shard(number), FIRST_PAGES).to_json() for number in range(len(places))]
+    tasks += [DecodeTask(f"decode-{number}", SCAN).to_json() for number in range(len(work))]
+    remembered.keep(documents, METADATA)
+    scan: Json = {
+        "table": table.ref.location,
+        "branch": table.ref.branch,
+        "scan_id": documents.scan_id,
+        "now_ms": now_ms,
+        "cutoff_ms": cutoff_ms,
+        "arguments": arguments.to_json(),
+        "layout": layout_to_json(layout),
+        "places": [asdict(place) for place in places],
+        "tasks": tasks,
+        "decode": {f"decode-{number}": each.to_json() for number, each in enumerate(work)},
+        "segments": [each.name for each in chosen.kept],
+        "doubted": sorted(doubted),
+        "basis": dict(basis or {}),
+        "entries": sum(meta.added_count + meta.deleted_count for meta in metas.values()),
+        "requests": table.counter.snapshot(),
+    }
+    try:
+        documents.put(SCAN, scan, if_absent=True)
+    except PreconditionFailedError:  # the same message, twice
+        return documents.find_scan() or scan
+    return scan
+
+
+def check_same(table: Table, scan: Json, arguments: OrphanArguments) -> None:
+    """Refuse to go on with a scan by other arguments.
+
+    Raises:
+        RefusedError: They are others.
+    """
+    expected = {"table": table.ref.location, "branch": table.ref.branch, "arguments": arguments.to_json()}
+    for name, value in expected.items():
+        if scan[name] != value:
+            raise RefusedError(
+                f"table {table.ref}: scan {scan['scan_id']} was begun with another {name}: expected {value!r}, found "
+                f"{scan[name]!r}; begin another scan",
+                code="other_scan",
+            )
+
+
+def decode_work(
+    metas: Mapping[str, ManifestMeta],
+    kept: Iterable[Segment],
+    rewritten: Iterable[Segment],
+    doubted: frozenset[str],
+) -> list[DecodeWork]:
+    """Return what tasks have to decode or copy, so that all manifests are known.
+
+    Args:
+        metas: All manifests that are wanted, by name.
+        kept: Segments that are used as they are.
+        rewritten: Segments whose rows are copied.
+        doubted: Manifests that segments have, and that are decoded again all the same.
+    """
+    known = {name for segment in kept for name in segment.manifests} - doubted
+    work: list[DecodeWork] = []
+    for segment in rewritten:
+        wanted = [metas[name] for name in segment.manifests if name in metas and name not in known | doubted]
+        known.update(meta.file_name for meta in wanted)
+        each = _with_room(work, segment.rows)
+        each.segments.append((segment.name, wanted))
+        each.entries += segment.rows
+    for name, meta in sorted(metas.items()):
+        if name not in known:
+            entries = meta.added_count + meta.deleted_count
+            each = _with_room(work, entries)
+            each.manifests.append(meta)
+            each.entries += entries
+    return work
+
+
+def _with_room(work: list[DecodeWork], entries: int) -> DecodeWork:
+    if not work or not work[-1].has_room(entries):
+        work.append(DecodeWork())
+    return work[-1]
+
+
+def _segments(area: ControlArea) -> list[Segment]:
+    """Return the segments of earlier scans that are still there."""
+    segments, _ = read_index(area)
+    if not segments:
+        return []
+    there = set(area.names(""))
+    return [segment for segment in segments if segment.name in there]
+
+
+def _doubted(store: Store, segments: Iterable[Segment], metas: Mapping[str, ManifestMeta]) -> frozenset[str]:
+    """Return the manifests that segments have, and that do not lie there as their lists say."""
+    known = {name for segment in segments for name in segment.manifests if name in metas}
+    if not known:
+        return frozenset()
+    sizes = {each.key.removeprefix(_FOLDER): each.size_bytes for each in store.list(_FOLDER)}
+    return frozenset(name for name in known if sizes.get(name) != metas[name].file_size)

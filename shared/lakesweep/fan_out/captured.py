@@ -1,0 +1,117 @@
+"""The roots of a table, read once for all steps of a scan.
+
+The first step reads roots and lists and keeps what it has read; later steps list the roots anew and read only what is
+new. What they read of it is believed by name (lists, index manifests) or while a listing shows the same ETag.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakesweep.control.cache import read_cache, write_cache
+from lakesweep.fan_out.documents import Json, ScanDocuments
+from lakesweep.fan_out.listing_json import listing_of, listing_to_json
+from lakesweep.model.roots import TableListing
+from lakesweep.operations.context import Table
+from lakesweep.operations.orphan_scan import own_branch
+from lakesweep.storage.remembering import Memory, RememberingStore
+from lakesweep.storage.store import Store, StoredObject
+from lakesweep.table.capture import Capture
+from lakesweep.table.documents import read_roots
+from lakesweep.table.live_set import Decode, LiveSet
+from lakesweep.table.metadata import MetadataReader
+
+
+class ListedStore(RememberingStore):
+    """Remembers what is read of the documents that its own listings show."""
+
+    def __init__(self, store: Store, memory: Memory, etags: dict[str, str] | None = None) -> None:
+        """Wrap a store.
+
+        Args:
+            store: The table's.
+            memory: What is known of it.
+            etags: Path -> ETag of documents that an earlier listing showed.
+        """
+        self._listed = {} if etags is None else etags
+        super().__init__(store, memory, self._listed)
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Yield objects below a folder; see `Store.list`."""
+        for each in self._store.list(prefix):
+            self._listed[each.key] = each.etag
+            yield each
+
+
+@dataclass(slots=True)
+class Remembered:
+    """What steps of one scan have read of a table."""
+
+    table: Table
+    """With a store that remembers."""
+    memory: Memory = field(default_factory=Memory)
+
+    @classmethod
+    def load(cls, table: Table, documents: ScanDocuments, name: str | None) -> "Remembered":
+        """Take what an earlier step kept.
+
+        Args:
+            table: The table.
+            documents: Of the scan.
+            name: Where that is; `None` at the beginning.
+        """
+        memory = Memory()
+        memory.load({} if name is None else read_cache(documents.area, documents.name(name)))
+        return cls(replace(table, store=ListedStore(table.store, memory)), memory)
+
+    def keep(self, documents: ScanDocuments, name: str) -> None:
+        """Keep what was read for later steps."""
+        write_cache(documents.area, self.memory.objects, documents.name(name))
+
+
+def new_capture(table: Table, live: LiveSet, decode: Decode) -> Capture:
+    """Return a capture that has seen nothing yet; see `lakesweep.table.capture.capture`."""
+
+    def admit(listing: TableListing) -> None:
+        own_branch(table, listing)
+
+    return Capture(table.store, MetadataReader(table.store), table.sleep, live, {}, TableListing({}), admit, decode)
+
+
+def capture_to_json(found: Capture) -> Json:
+    """Return what later steps need to know of a capture."""
+    live = found.live
+    return {
+        "listing": listing_to_json(found.listing),
+        "captured": live.captured,
+        "damaged": live.damaged,
+        "hollow": live.hollow,
+        "manifests": sorted(live.manifests),
+        "tagged": sorted(live.tagged),
+    }
+
+
+def capture_of(table: Table, row: Mapping[str, Any], memory: Memory) -> Capture:
+    """Return what `capture_to_json` took, with the roots that are remembered.
+
+    Raises:
+        StorageError: A root could not be read that is not remembered.
+    """
+    listing = listing_of(row["listing"])
+    live = LiveSet(
+        captured=dict(row["captured"]),
+        damaged=dict(row["damaged"]),
+        hollow=dict(row["hollow"]),
+        manifests=set(row["manifests"]),
+        tagged={(branch, int(number)) for branch, number in row["tagged"]},
+    )
+    etags = listing.etags()
+    for branch in listing.branches.values():
+        hints = branch.hints.values()
+        etags |= {document.path: document.etag for document in (*branch.schemas, *branch.consumers, *hints)}
+    store = ListedStore(table.store, memory, etags)
+    found = new_capture(replace(table, store=store), live, MetadataReader.scan_manifests)
+    found.listing = listing
+    documents = read_roots(store, [ref for ref in listing.roots() if live.captured.get(ref.path) == ref.etag])
+    found.roots = {root.ref.path: replace(root, body=b"") for root in documents.roots}
+    return found

@@ -1,0 +1,184 @@
+"""What a scan writes down, so that any worker can go on with it.
+
+scans/<table_key>/<scan_id>/scan.json.gz          what the scan goes by, and its first tasks; never changed
+/metadata-*.bin        roots and lists as they were read, so that they are read once
+/more-*.json.gz        manifests to decode that appeared later
+/tasks/<task id>       what a task found, written by whoever is first
+/match-*.json.gz       what a match goes by
+/state.json.gz         how far the scan has come; conditional writes
+/result.json           how it ended
+names/<table_key>/<scan_id>.<task id>             what a task decoded, for this scan and for later ones
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakesweep import __version__
+from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
+from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError
+from lakesweep.operations.orphan_scan import OrphanArguments
+
+SCANS = "scans"
+FORMAT_VERSION = 1
+MAX_UNPACKED_BYTES = 1 << 30
+SCAN, STATE, RESULT = "scan.json.gz", "state.json.gz", "result.json"
+Json = dict[str, Any]
+
+
+@dataclass(slots=True)
+class State:
+    """How far a scan has come."""
+
+    turn: int = 0
+    """The last turn that was taken."""
+    looked_ms: int = 0
+    """When it was."""
+    heard_ms: int = 0
+    """When something was last heard of a task, or tasks were sent."""
+    idle: int = 0
+    """Turns in a row of which nothing was heard."""
+    stage: str = "gather"
+    """`gather`, `match`, `owners`."""
+    heads: dict[str, Json] = field(default_factory=dict)
+    """Task -> what its head says: `info`, and `spill` where it has rows."""
+    more: list[str] = field(default_factory=list)
+    """Documents with manifests that appeared later."""
+    match: str | None = None
+    """The document that the match goes by."""
+    owners: list[Json] = field(default_factory=list)
+    """Tasks of the second match."""
+    requests: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Step -> kind -> requests of begin and folds."""
+
+    def count(self, step: str, requests: Mapping[str, int]) -> None:
+        """Add requests of a step."""
+        counts = self.requests.setdefault(step, {})
+        for kind, count in requests.items():
+            counts[kind] = counts.get(kind, 0) + count
+
+
+@dataclass(frozen=True, slots=True)
+class ScanDocuments:
+    """The documents of one scan."""
+
+    area: ControlArea
+    """Where the scans of the table lie."""
+    scan_id: str
+
+    @classmethod
+    def of(cls, area: ControlArea, scan_id: str) -> "ScanDocuments":
+        """Return the documents of a scan of the table that an area is of."""
+        return cls(replace(area, root=SCANS), scan_id)
+
+    def name(self, document: str) -> str:
+        """Return a document's name in the area."""
+        return f"{self.scan_id}/{document}"
+
+    def key(self, document: str) -> str:
+        """Return a document's key in the area's store."""
+        return self.area.prefix + self.name(document)
+
+    def path(self, document: str) -> str:
+        """Return where a document lies, for messages."""
+        return self.area.path(self.name(document))
+
+    def read(self, document: str) -> tuple[Json, str]:
+        """Return a document and its ETag.
+
+        Raises:
+            ObjectNotFoundError: It does not exist.
+            FormatError: It is damaged, or of another version.
+        """
+        body = self.area.read(self.name(document))
+        found = from_json_bytes(_unpacked(body.data, self.path(document)), self.path(document))
+        if found.get("format_version") != FORMAT_VERSION or found.get("code_version") != __version__:
+            raise FormatError(
+                f"{self.path(document)}: expected a document of lakesweep {__version__}, found "
+                f"{found.get('code_version')!r} (format {found.get('format_version')!r}); begin another scan",
+                code="other_version",
+            )
+        return found, body.etag
+
+    def put(
+        self, document: str, content: Mapping[str, Any], *, if_absent: bool = False, if_match: str | None = None
+    ) -> str:
+        """Write a document and return its ETag."""
+        full = {"format_version": FORMAT_VERSION, "code_version": __version__, **content}
+        packer = zlib.compressobj(level=6, wbits=31)
+        data = packer.compress(json.dumps(full, separators=(",", ":")).encode()) + packer.flush()
+        return self.area.put(self.name(document), data, if_absent=if_absent, if_match=if_match)
+
+    def tasks(self) -> set[str]:
+        """Return the tasks that have written what they found."""
+        folder = self.name("tasks/")
+        return {name.removeprefix(folder) for name in self.area.names(folder)}
+
+    def find_scan(self) -> Json | None:
+        """Return what the scan goes by, `None` before it has begun."""
+        try:
+            return self.read(SCAN)[0]
+        except ObjectNotFoundError:
+            return None
+
+    def find_result(self) -> Json | None:
+        """Return how the scan ended, `None` while it goes on.
+
+        Raises:
+            FormatError: It is damaged.
+        """
+        try:
+            return from_json_bytes(self.area.read(self.name(RESULT)).data, self.path(RESULT))
+        except ObjectNotFoundError:
+            return None
+
+    def put_result(self, result: Mapping[str, Any]) -> Json:
+        """Write how the scan ended, unless somebody has; return what is written there."""
+        try:
+            self.area.put(self.name(RESULT), to_json_bytes(result), if_absent=True)
+        except PreconditionFailedError:
+            return self.find_result() or dict(result)
+        return dict(result)
+
+    def find_state(self) -> tuple[State, str | None]:
+        """Return how far the scan has come, and the ETag by which that is replaced."""
+        try:
+            found, etag = self.read(STATE)
+        except ObjectNotFoundError:
+            return State(), None
+        try:
+            return State(**found["state"]), etag
+        except (KeyError, TypeError) as error:
+            raise FormatError(f"{self.path(STATE)}: expected the state of a scan: {error!r}") from error
+
+    def put_state(self, state: State, etag: str | None) -> str | None:
+        """Write how far the scan has come, and return the new ETag; `None` where somebody else was faster."""
+        content = {name: getattr(state, name) for name in State.__slots__}
+        try:
+            return self.put(STATE, {"state": content}, if_absent=etag is None, if_match=etag)
+        except PreconditionFailedError:
+            return None
+
+
+def arguments_of(document: Mapping[str, Any], parallelism: int) -> OrphanArguments:
+    """Return arguments that `OrphanArguments.to_json` took."""
+    return OrphanArguments(
+        older_than_ms=document["older_than_ms"],
+        no_writers=document["no_writers"],
+        quarantine_ms=document["quarantine_ms"],
+        parallelism=parallelism,
+        owned_external=tuple(document["owned_external"]),
+    )
+
+
+def _unpacked(data: bytes, path: str) -> bytes:
+    try:
+        unzip = zlib.decompressobj(wbits=31)
+        found = unzip.decompress(data, MAX_UNPACKED_BYTES)
+        if not unzip.eof or unzip.unused_data:
+            raise ValueError("cut off, too large or continued")
+    except (zlib.error, ValueError) as error:
+        raise FormatError(f"{path}: expected a document in gzip: {error}; begin another scan") from error
+    return found

@@ -1,0 +1,262 @@
+"""Between the tasks that list and decode and those that match: what is referred to becomes known.
+
+All roots are collected until they stand still, as any scan does it. Manifests that tasks have decoded are known; those
+that appeared since, or that a task could not read, are read here, or by more tasks where there are many. Whether a root
+is damaged is decided here alone.
+"""
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lakesweep.control.area import ControlArea
+from lakesweep.errors import FormatError, ObjectNotFoundError
+from lakesweep.fan_out.begin import METADATA, DecodeWork, decode_work
+from lakesweep.fan_out.captured import Remembered, capture_to_json, new_capture
+from lakesweep.fan_out.documents import Json, ScanDocuments, State, arguments_of
+from lakesweep.fan_out.limits import HERE_ENTRIES, MATCH_ROWS, MORE_ROUNDS
+from lakesweep.fan_out.match import DEAD
+from lakesweep.fan_out.names import Names, manifests_of, names_of_table
+from lakesweep.fan_out.spill import SLOTS, Spill, head_of
+from lakesweep.fan_out.tasks import DecodeTask, MatchTask
+from lakesweep.fan_out.worker import segment_name
+from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.operations.context import Table
+from lakesweep.operations.identifiers import new_id
+from lakesweep.table.capture import DAMAGE_WAITS_S, Capture
+from lakesweep.table.holders import Holders
+from lakesweep.table.live_set import LiveSet
+from lakesweep.table.metadata import MetadataReader, Unreadable
+from lakesweep.table.missing import whole_roots
+
+
+@dataclass(frozen=True, slots=True)
+class More:
+    """There is more to decode than a fold does."""
+
+    document: str
+    """Where it stands."""
+    content: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Goes:
+    """What a match goes by, and its tasks."""
+
+    document: str
+    content: Json
+
+
+class _TooMany(Exception):
+    def __init__(self, metas: Sequence[ManifestMeta]) -> None:
+        super().__init__(f"{len(metas)} manifests")
+        self.metas = metas
+
+
+def gather(table: Table, documents: ScanDocuments, scan: Json, state: State) -> More | Goes:
+    """Collect the roots, and return what is left to do before the match, or what it goes by.
+
+    Raises:
+        RefusedError: No roots, or one that cannot be understood.
+        StalePlanError: The roots do not stand still.
+        StorageError: A request failed.
+        FormatError: What tasks have written is damaged.
+    """
+    gathered_ms = table.store.now_ms()
+    remembered = Remembered.load(table, documents, METADATA)
+    table, area = remembered.table, names_of_table(documents.area)
+    sources = _names(documents, area, scan, state)
+    known = {name for source in sources for name in source.manifests} - _in_vain(scan, state)
+    here = Names()
+    live = LiveSet(manifests=set(known))
+    try:
+        found = _captured(table, live, _Decode(here, may_leave=len(state.more) < MORE_ROUNDS))
+    except _TooMany as more:
+        return _more(documents, state, more.metas)
+    named = {name for name, _ in Holders(found.reader, found.roots.values()).manifests()}
+    # Of what was known, only what some root names counts.
+    live.manifests &= named
+    learned = METADATA
+    if remembered.memory.learned:
+        learned = f"metadata-{uuid.uuid4().hex[:8]}.bin"
+        remembered.keep(documents, learned)
+    own = Names()
+    own.add_hashes(live.names)
+    own_names = [_written(documents, own, "own")]
+    holders = Holders(found.reader, whole_roots(table.store, found))
+    holdings = _Holdings(holders, frozenset(live.manifests))
+    if here.manifests:
+        held = holdings.of(here.manifests)
+        own_names.append({**_written(documents, here, "here"), "held": held, "manifests": here.manifests})
+    names = [source.to_json(holdings.of(source.manifests)) for source in sources]
+    objects = [
+        {"name": documents.name(f"tasks/{task}"), "spill": head["spill"]}
+        for task, head in state.heads.items()
+        if "place" in head["info"] and any(_rows(head))
+    ]
+    arguments = arguments_of(scan["arguments"], 1)
+    content: Json = {
+        "capture": capture_to_json(found),
+        "metadata": learned,
+        "plan_id": new_id(table.store.now_ms()),
+        "quarantine_before_ms": None if arguments.quarantine_ms is None else scan["now_ms"] - arguments.quarantine_ms,
+        "gathered_ms": gathered_ms,
+        "nested": sorted({folder for head in state.heads.values() for folder in head["info"].get("nested", ())}),
+        "names": names,
+        "own_names": own_names,
+        "objects": objects,
+        "holdings": holdings.rows,
+        "entries_here": here.entries,
+    }
+    document = f"match-{uuid.uuid4().hex[:12]}.json.gz"
+    rows = [_rows(row) for row in (*names, *own_names, *objects)]
+    content["tasks"] = [task.to_json() for task in match_tasks(document, rows)]
+    return Goes(document, content)
+
+
+def match_tasks(
+    document: str, rows: Sequence[Sequence[int]], slots: Collection[int] = range(SLOTS), *, by_owner: bool = False
+) -> Iterator[MatchTask]:
+    """Yield tasks that match slots, each about as many rows as one takes.
+
+    Args:
+        document: What the match goes by.
+        rows: Of each source, the rows in each slot.
+        slots: Which slots.
+        by_owner: It is the second match.
+    """
+    stem = document.removesuffix(".json.gz")
+    first, count = 0, 0
+    for slot in range(SLOTS + 1):
+        more = sum(each[slot] for each in rows) if slot in slots and slot < SLOTS else None
+        if first < slot and (more is None or count + more > MATCH_ROWS):
+            yield MatchTask(f"{stem}-{first}", document, first, slot, count, by_owner)
+            first, count = slot, 0
+        if more is None:
+            first = slot + 1
+        else:
+            count += more
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A segment that takes part."""
+
+    name: str
+    spill: Spill
+    manifests: tuple[str, ...]
+
+    def to_json(self, held: list[int]) -> Json:
+        return {
+            "name": self.name,
+            "spill": self.spill.to_json(),
+            "held": held,
+            "manifests": list(self.manifests),
+        }
+
+
+def _names(documents: ScanDocuments, area: ControlArea, scan: Json, state: State) -> list[_Source]:
+    """Return the segments of the scan: those that were there, and those that its tasks wrote."""
+    found = []
+    for name in scan["segments"]:
+        try:
+            spill = head_of(area.store, area.prefix + name)
+            found.append(_Source(name, spill, manifests_of(spill, area.path(name))))
+        except (ObjectNotFoundError, FormatError):
+            continue  # its manifests are not known then, and are decoded as those that appeared since
+    for task, head in state.heads.items():
+        if "manifests" in head["info"]:
+            name = segment_name(documents.scan_id, task)
+            spill = Spill.from_json(head["spill"], area.path(name))
+            found.append(_Source(name, spill, tuple(map(str, head["info"]["manifests"]))))
+    return found
+
+
+def _in_vain(scan: Json, state: State) -> set[str]:
+    """Return the manifests that a segment has and that could not be found as such when they were looked for."""
+    decoded = {
+        name for head in state.heads.values() if "manifests" in head["info"] for name in head["info"]["manifests"]
+    }
+    return set(scan["doubted"]) - decoded
+
+
+@dataclass(slots=True)
+class _Decode:
+    """Decodes what no task has; see `lakesweep.table.live_set.Decode`."""
+
+    names: Names
+    may_leave: bool
+    """Much of it may be left to tasks."""
+
+    def __call__(
+        self,
+        reader: MetadataReader,
+        metas: Iterable[ManifestMeta],
+        note: Callable[[Iterator[ManifestEntry]], None],
+    ) -> Iterator[tuple[str, Unreadable | None]]:
+        """Decode manifests. `note` is not called: their names are rows."""
+        metas = list({meta.file_name: meta for meta in metas}.values())
+        if self.may_leave and sum(meta.added_count + meta.deleted_count for meta in metas) > HERE_ENTRIES:
+            raise _TooMany(metas)
+        self.names.unreadable.clear()  # what could not be read before is asked for anew
+        self.names.decode(reader, metas)
+        for meta in metas:
+            yield meta.file_name, self.names.unreadable.get(meta.file_name)
+
+
+def _captured(table: Table, live: LiveSet, decode: _Decode) -> Capture:
+    """Collect roots until they stand still; see `lakesweep.table.capture.capture`."""
+    found = new_capture(table, live, decode)
+    found.until_stable()
+    for wait_s in DAMAGE_WAITS_S:
+        if not live.damaged:
+            break
+        table.sleep(wait_s)
+        live.forget(list(live.damaged))
+        found.reader = MetadataReader(table.store)
+        found.until_stable()
+    return found
+
+
+def _more(documents: ScanDocuments, state: State, metas: Sequence[ManifestMeta]) -> More:
+    number = len(state.more) + 1
+    document = f"more-{number}-{uuid.uuid4().hex[:8]}.json.gz"
+    stem = document.removesuffix(".json.gz")
+    work: list[DecodeWork] = decode_work({meta.file_name: meta for meta in metas}, (), (), frozenset())
+    decode = {f"decode-{stem}-{count}": each.to_json() for count, each in enumerate(work)}
+    tasks = [DecodeTask(task, document).to_json() for task in decode]
+    return More(document, {"decode": decode, "tasks": tasks})
+
+
+def _written(documents: ScanDocuments, names: Names, what: str) -> Json:
+    """Write names that are of use for this scan alone, and return the source that they make."""
+    name = documents.name(f"{what}-{uuid.uuid4().hex[:12]}")
+    documents.area.put(name, names.to_bytes(), if_absent=True)
+    spill = head_of(documents.area.store, documents.area.prefix + name)
+    return {"name": name, "spill": spill.to_json()}
+
+
+class _Holdings:
+    """The sets of roots that hold manifests, each set once."""
+
+    def __init__(self, holders: Holders, alive: frozenset[str]) -> None:
+        self._alive = alive
+        self._numbers: dict[tuple[int, int, int], int] = {(0, 0, 0): 0}
+        self._of = {
+            name: self._numbers.setdefault((each.state, each.changes, each.replay), len(self._numbers))
+            for name, each in holders.manifests()
+        }
+
+    def of(self, manifests: Iterable[str]) -> list[int]:
+        """Return the number of each manifest's holding."""
+        return [self._of.get(name, 0) if name in self._alive else DEAD for name in manifests]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The holdings, in the order of their numbers."""
+        return [[format(each, "x") for each in holding] for holding in self._numbers]
+
+
+def _rows(source: Json) -> Sequence[int]:
+    return Spill.from_json(source["spill"], str(source.get("name"))).slot_rows

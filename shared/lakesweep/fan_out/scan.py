@@ -1,0 +1,340 @@
+"""A scan for orphan files by many workers: how it begins, and how it goes on turn by turn.
+
+A scan has no process that lives as long as it does. Whoever takes a turn looks which tasks have ended, sends those that
+come next, and asks for another turn later; the last one makes the plan. Turns and tasks may come twice, late, in any
+order, or die anywhere. What is written under a name first counts; the rest of a turn is done in an order in which the
+next turn makes up for whatever is missing: first that turn is asked for, then the state is written, then tasks are
+sent.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lakesweep.control.plans import PLAN_LIFETIME_MS, load_header
+from lakesweep.errors import (
+    AccessDeniedError,
+    FormatError,
+    MaintenanceError,
+    RefusedError,
+    StalePlanError,
+    UsageError,
+)
+from lakesweep.fan_out.begin import begin_scan, check_same
+from lakesweep.fan_out.documents import SCAN, Json, ScanDocuments, State
+from lakesweep.fan_out.finish import finish, keep_names
+from lakesweep.fan_out.gather import More, gather, match_tasks
+from lakesweep.fan_out.limits import LONGEST_DELAY_S, SHORTEST_DELAY_S, SILENCE_MS
+from lakesweep.fan_out.match import DAMAGED_SEGMENT
+from lakesweep.fan_out.result import result_of
+from lakesweep.fan_out.spill import Spill, head_of
+from lakesweep.fan_out.tasks import DecodeTask, Task, children_of, shard_of, task_of
+from lakesweep.fan_out.worker import Outbox, error_of, place_of
+from lakesweep.model.plan import Plan
+from lakesweep.operations.context import Table
+from lakesweep.operations.orphan_scan import OrphanArguments, check_scan_id
+from lakesweep.operations.run import require_area
+
+__all__ = ["Ended", "Outbox", "begin", "find_end", "fold", "give_up"]
+
+DEAD_MS = 600_000
+"""A turn that comes again counts if nobody has taken one for so long."""
+_LASTING = (AccessDeniedError, FormatError, RefusedError, UsageError)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a scan ended."""
+
+    status: str
+    """`planned`, `nothing_to_do`, `refused` or `failed`."""
+    plan: Plan | None
+    """Its header; the actions are in the stored parts."""
+    refusal: Mapping[str, str] | None
+    """`code` and `message`."""
+    result: Mapping[str, object]
+    """The document `result.json`."""
+
+
+def begin(
+    table: Table,
+    scan_id: str,
+    arguments: OrphanArguments,
+    outbox: Outbox,
+    basis: Mapping[str, object] | None = None,
+) -> None:
+    """Begin a scan, or go on with one of the same id.
+
+    Args:
+        table: The table.
+        scan_id: Tells the scan from all others of the table.
+        arguments: What the caller says.
+        outbox: Takes the first tasks.
+        basis: What is said of the scan in its result, such as `estimate`.
+
+    Raises:
+        UsageError: An argument that means nothing.
+        RefusedError: Nothing may be concluded about this table; the scan's result says so, too.
+        StorageError: A request failed; the same call may be made again.
+    """
+    check_scan_id(scan_id)
+    documents = ScanDocuments.of(require_area(table), scan_id)
+    if documents.find_result() is not None:
+        return
+    try:
+        scan = documents.find_scan()
+        if scan is not None:
+            check_same(table, scan, arguments)
+        else:
+            scan = begin_scan(table, documents, arguments, basis)
+    except _LASTING as error:
+        if not isinstance(error, StalePlanError) and error.code != "other_scan":
+            _end_with_error(table, documents, error)
+        raise
+    outbox.fold(1, SHORTEST_DELAY_S, progress=True)
+    outbox.tasks(scan["tasks"])
+
+
+def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
+    """Take a turn of a scan; `None` while it goes on.
+
+    Raises:
+        FormatError: There is no such scan, or it is of another version.
+        StorageError: A request failed; the same turn may be taken again.
+    """
+    documents = ScanDocuments.of(require_area(table), scan_id)
+    result = documents.find_result()
+    if result is not None:
+        return _ended(table, documents, result)
+    scan = documents.find_scan()
+    if scan is None:
+        raise FormatError(f"{documents.path(SCAN)}: expected a scan that has begun, found none", code="no_such_scan")
+    state, etag = documents.find_state()
+    now_ms = table.store.now_ms()
+    if turn <= state.turn and now_ms - state.looked_ms < DEAD_MS:
+        return None  # somebody has taken it, and the next one is on its way
+    if now_ms - scan["now_ms"] > PLAN_LIFETIME_MS:
+        return give_up(table, scan_id, "it was begun more than a day ago, and its plan would be past its expiry")
+    state.turn, state.looked_ms = max(turn, state.turn), now_ms
+    return _Turn(table, documents, scan, state, etag, outbox).take()
+
+
+def give_up(table: Table, scan_id: str, why: str) -> Ended:
+    """End a scan that comes to nothing.
+
+    Args:
+        table: The table.
+        scan_id: Which scan.
+        why: In words.
+    """
+    documents = ScanDocuments.of(require_area(table), scan_id)
+    scan = documents.find_scan()
+    state, _ = documents.find_state()
+    first = [] if scan is None else _tasks(documents, scan, state)
+    left = sorted(_expected(first, state).keys() - state.heads.keys())
+    waiting = f"; {len(left)} tasks have not ended, the first is {left[0]}" if left else ""
+    error = MaintenanceError(f"table {table.ref}: scan {scan_id} was given up: {why}{waiting}", code="given_up")
+    return _end_with_error(table, documents, error)
+
+
+def find_end(table: Table, scan_id: str) -> Ended | None:
+    """Return how a scan ended, `None` while it goes on, or where there is no such scan."""
+    documents = ScanDocuments.of(require_area(table), scan_id)
+    result = documents.find_result()
+    return None if result is None else _ended(table, documents, result)
+
+
+class _Turn:
+    def __init__(
+        self, table: Table, documents: ScanDocuments, scan: Json, state: State, etag: str | None, outbox: Outbox
+    ) -> None:
+        self._table = table
+        self._documents = documents
+        self._scan = scan
+        self._state = state
+        self._etag = etag
+        self._outbox = outbox
+        self._counted = table.counter.snapshot()
+        self._tasks = _tasks(documents, scan, state)
+        self._goes_by = None if state.match is None else documents.read(state.match)[0]
+
+    def take(self) -> Ended | None:
+        state = self._state
+        try:
+            heard = self._hear()
+            missing = [task for name, task in self._expected().items() if name not in state.heads]
+            if missing:
+                self._wait(missing, heard)
+                return None
+            return self._go_on()
+        except StalePlanError:
+            self._pause()
+            return None
+        except _LASTING as error:
+            self._forget_segment(error)
+            return _end_with_error(self._table, self._documents, error)
+
+    def _expected(self) -> dict[str, Task]:
+        return _expected(self._tasks, self._state)
+
+    def _hear(self) -> bool:
+        """Read what tasks have found since the last turn, and tell whether there was anything.
+
+        Raises:
+            MaintenanceError: What a task met.
+        """
+        state, documents = self._state, self._documents
+        heard = False
+        there: set[str] | None = None
+        while new := [task for name, task in self._expected().items() if name not in state.heads]:
+            if there is None:
+                there = documents.tasks()
+                if any(isinstance(task, DecodeTask) for task in new):
+                    area, _ = place_of(documents, next(task for task in new if isinstance(task, DecodeTask)))
+                    there |= set(area.names(""))
+            ended = [task for task in new if _name_there(documents, task) in there]
+            if not ended:
+                break
+            for task in ended:
+                area, name = place_of(documents, task)
+                spill = head_of(area.store, area.prefix + name)
+                if (error := error_of(spill.info)) is not None:
+                    raise error
+                state.heads[task.id] = {"kind": task.kind, "info": dict(spill.info), "spill": spill.to_json()}
+                heard = True
+        return heard
+
+    def _wait(self, missing: Iterable[Task], heard: bool) -> None:
+        """Ask for another turn; have tasks sent again of which nothing was heard for long."""
+        state, now_ms = self._state, self._state.looked_ms
+        if heard:
+            state.heard_ms, state.idle = now_ms, 0
+        else:
+            state.heard_ms = state.heard_ms or now_ms
+            state.idle += 1
+        again: list[Task] = []
+        if now_ms - state.heard_ms > SILENCE_MS:
+            again, state.heard_ms = list(missing), now_ms
+        self._next(progress=heard)
+        if self._written() and again:
+            self._outbox.tasks([task.to_json() for task in again])
+
+    def _pause(self) -> None:
+        """Ask for another turn, since the table moves too fast just now."""
+        self._state.idle += 1
+        self._next(progress=False)
+        self._written()
+
+    def _next(self, *, progress: bool) -> None:
+        delay_s = min(SHORTEST_DELAY_S << min(self._state.idle, 10), LONGEST_DELAY_S)
+        self._outbox.fold(self._state.turn + 1, delay_s, progress=progress)
+
+    def _written(self, step: str = "wait") -> bool:
+        """Write the state; tell whether nobody else has."""
+        self._count(step)
+        self._state.count(step, {"put": 1})
+        self._etag = self._documents.put_state(self._state, self._etag)
+        return self._etag is not None
+
+    def _count(self, step: str) -> None:
+        """Count this turn's requests as those of a step."""
+        counted = self._table.counter.snapshot()
+        self._state.count(step, {kind: count - self._counted[kind] for kind, count in counted.items()})
+        self._counted = counted
+
+    def _go_on(self) -> Ended | None:
+        """Go on when all tasks of a stage have ended."""
+        state, documents = self._state, self._documents
+        state.idle, state.heard_ms = 0, state.looked_ms
+        if self._goes_by is None:
+            found = gather(self._table, documents, self._scan, state)
+            documents.put(found.document, found.content, if_absent=True)
+            if isinstance(found, More):
+                state.more.append(found.document)
+            else:
+                state.match = found.document
+                state.stage = "match"
+            self._send(found.content["tasks"], "gather")
+            return None
+        if state.stage == "match" and (owners := self._owner_tasks()):
+            state.stage, state.owners = "owners", owners
+            self._send(owners, "owners")
+            return None
+        plan = finish(self._table, documents, self._scan, state, self._goes_by)
+        keep_names(documents, self._scan, self._goes_by)
+        status = "nothing_to_do" if plan.is_empty else "planned"
+        self._count("finish")
+        result = result_of(documents, self._scan, state, self._goes_by, plan)
+        return _ended(self._table, documents, documents.put_result({"status": status, **result}))
+
+    def _send(self, tasks: Iterable[Json], step: str) -> None:
+        self._next(progress=True)
+        if self._written(step):
+            self._outbox.tasks(list(tasks))
+
+    def _owner_tasks(self) -> list[Json]:
+        """Return the tasks of a second match, of extra files that no root refers to; none where there are none."""
+        assert self._goes_by is not None
+        sources = []
+        for task in self._goes_by["tasks"]:
+            spill = self._state.heads[task["id"]]["spill"]
+            if Spill.from_json(spill, task["id"]).rows:
+                sources.append({"name": self._documents.name(f"tasks/{task['id']}"), "spill": spill})
+        if not sources:
+            return []
+        assert self._state.match is not None
+        document = self._state.match.replace("match-", "owners-", 1)
+        owned, names = (
+            [Spill.from_json(each["spill"], each["name"]).slot_rows for each in rows]
+            for rows in (sources, [*self._goes_by["names"], *self._goes_by["own_names"]])
+        )
+        slots = {slot for rows in owned for slot, count in enumerate(rows) if count}
+        self._documents.put(document, {**self._goes_by, "owned": sources, "tasks": []})
+        return [task.to_json() for task in match_tasks(document, [*names, *owned], slots, by_owner=True)]
+
+    def _forget_segment(self, error: MaintenanceError) -> None:
+        """Have the next scan decode again what this one found damaged."""
+        if error.code == DAMAGED_SEGMENT and self._goes_by is not None:
+            for row in self._goes_by["names"]:
+                if row["name"] in str(error):
+                    keep_names(self._documents, self._scan, self._goes_by, without=row["name"])
+
+
+def _tasks(documents: ScanDocuments, scan: Json, state: State) -> list[Json]:
+    """Return the tasks that steps of a scan have made, without those that tasks made."""
+    later = [name for name in (*state.more, state.match) if name is not None]
+    return [*scan["tasks"], *(task for name in later for task in documents.read(name)[0]["tasks"]), *state.owners]
+
+
+def _expected(first: Iterable[Json], state: State) -> dict[str, Task]:
+    """Return all tasks that have to end before the scan goes on."""
+    found: dict[str, Task] = {}
+    waiting = [task_of(row, "task of a scan") for row in first]
+    while waiting:
+        task = waiting.pop()
+        found[task.id] = task
+        head = state.heads.get(task.id)
+        if head is not None:
+            waiting += children_of(task.id, [shard_of(row, task.id) for row in head["info"].get("left", ())])
+    return found
+
+
+def _name_there(documents: ScanDocuments, task: Task) -> str:
+    _, name = place_of(documents, task)
+    return name if isinstance(task, DecodeTask) else name.removeprefix(documents.name("tasks/"))
+
+
+def _ended(table: Table, documents: ScanDocuments, result: Json) -> Ended:
+    plan_id = result.get("plan_id")
+    area = documents.area if result["status"] == "nothing_to_do" else require_area(table)
+    plan = None if plan_id is None else Plan(load_header(area, str(plan_id)))
+    return Ended(str(result["status"]), plan, result.get("refusal"), result)
+
+
+def _end_with_error(table: Table, documents: ScanDocuments, error: MaintenanceError) -> Ended:
+    result = {
+        "status": "refused" if isinstance(error, RefusedError) else "failed",
+        "plan_id": None,
+        "refusal": {"type": type(error).__name__, "code": error.code, "message": str(error)},
+        "ended_ms": table.store.now_ms(),
+    }
+    return _ended(table, documents, documents.put_result(result))

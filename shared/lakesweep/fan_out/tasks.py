@@ -1,0 +1,128 @@
+"""Tasks of a scan: what one message asks a worker for.
+
+A task has an id that says all about what it is to anybody who asks whether it is done: whoever makes it again makes it
+with the same id. The manifests that a task decodes stand in a document of the scan, since a message is too small.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from lakesweep.errors import FormatError
+from lakesweep.fan_out.limits import LIST_PAGES
+from lakesweep.fan_out.spill import SLOTS
+from lakesweep.format.json_document import get_str, require_int, require_str, wrong_type
+from lakesweep.operations.orphan_listing import Shard
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,199}")
+_DOCUMENT = re.compile(r"[a-z0-9-]{1,100}\.json\.gz")
+
+
+@dataclass(frozen=True, slots=True)
+class ListTask:
+    """List a range of keys."""
+
+    id: str
+    shard: Shard
+    budget: int
+    """Pages."""
+
+    kind = "list"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the task as it travels."""
+        return {"kind": self.kind, "id": self.id, "budget": self.budget, **asdict(self.shard)}
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeTask:
+    """Decode the manifests that stand under the task's id in a document of the scan."""
+
+    id: str
+    document: str
+
+    kind = "decode"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the task as it travels."""
+        return {"kind": self.kind, "id": self.id, "document": self.document}
+
+
+@dataclass(frozen=True, slots=True)
+class MatchTask:
+    """Match the names whose hashes begin with some bytes."""
+
+    id: str
+    document: str
+    """What the match goes by."""
+    first: int
+    """The first byte."""
+    end: int
+    """The byte behind the last."""
+    rows: int
+    """How many names and objects it has to find: one that it did not see could be that of a live file."""
+    by_owner: bool = False
+
+    kind = "match"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the task as it travels."""
+        return {"kind": self.kind, **asdict(self)}
+
+
+Task = ListTask | DecodeTask | MatchTask
+
+
+def task_of(document: Mapping[str, object], name: str) -> Task:
+    """Read a task.
+
+    Raises:
+        FormatError: It is none.
+    """
+    document = dict(document)
+    kind, task_id = require_str(document, "kind", name), require_str(document, "id", name)
+    if not _ID.fullmatch(task_id):
+        raise wrong_type(name, "id", "letters, digits, dashes and dots, 200 at most", task_id)
+    if kind == "list":
+        return ListTask(task_id, shard_of(document, name), _number(document, "budget", name))
+    if kind == "decode":
+        return DecodeTask(task_id, _document(document, name))
+    if kind == "match":
+        first, end = _number(document, "first", name), _number(document, "end", name)
+        if not first < end <= SLOTS:
+            raise wrong_type(name, "end", f"a number above {first}, {SLOTS} at most", end)
+        rows, by_owner = _number(document, "rows", name), document.get("by_owner") is True
+        return MatchTask(task_id, _document(document, name), first, end, rows, by_owner)
+    raise wrong_type(name, "kind", "list, decode or match", kind)
+
+
+def children_of(task_id: str, shards: Sequence[Shard]) -> Iterator[ListTask]:
+    """Yield the tasks for what is left behind a task that lists."""
+    for number, shard in enumerate(shards):
+        yield ListTask(f"{task_id}.{number}", shard, LIST_PAGES)
+
+
+def shard_of(row: object, name: str) -> Shard:
+    """Return a range of keys that was written down.
+
+    Raises:
+        FormatError: It is none.
+    """
+    if not isinstance(row, dict):
+        raise FormatError(f"{name}: expected a range of keys, found {type(row).__name__}")
+    place, climb = _number(row, "place", name), _number(row, "climb", name)
+    return Shard(place, require_str(row, "after", name), get_str(row, "until", name), climb)
+
+
+def _document(document: dict[str, object], name: str) -> str:
+    found = require_str(document, "document", name)
+    if not _DOCUMENT.fullmatch(found):
+        raise wrong_type(name, "document", "the name of a document of the scan", found)
+    return found
+
+
+def _number(document: dict[str, object], word: str, name: str) -> int:
+    value = require_int(document, word, name)
+    if value < 0:
+        raise wrong_type(name, word, "a whole number from 0", value)
+    return value

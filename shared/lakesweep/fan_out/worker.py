@@ -1,0 +1,193 @@
+"""What a worker does with one task of a scan.
+
+Whatever it finds it writes into one object under the task's name, unless that is there already: then another worker had
+the same task, and what that one found counts. An error that would come again is a finding, too; any other goes to the
+queue, which repeats the task.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Protocol
+
+from lakesweep.control.area import ControlArea
+from lakesweep.errors import (
+    AccessDeniedError,
+    FormatError,
+    MaintenanceError,
+    ObjectNotFoundError,
+    OutOfTimeError,
+    PreconditionFailedError,
+    RefusedError,
+    StorageError,
+    UsageError,
+)
+from lakesweep.fan_out.documents import Json, ScanDocuments
+from lakesweep.fan_out.listing_json import layout_of_json
+from lakesweep.fan_out.match import match
+from lakesweep.fan_out.names import Names, names_of_table
+from lakesweep.fan_out.objects import Rest, row_of
+from lakesweep.fan_out.spill import SpillWriter, head_of
+from lakesweep.fan_out.tasks import DecodeTask, ListTask, MatchTask, Task, children_of, shard_of, task_of
+from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.model.file_class import FileClasses
+from lakesweep.operations.context import Table
+from lakesweep.operations.orphan_listing import Place, PlaceListing, Walk
+from lakesweep.operations.run import require_area
+from lakesweep.plan.orphan_totals import to_row
+from lakesweep.storage.store import Page
+from lakesweep.table.live_set import name_hash
+from lakesweep.table.metadata import MetadataReader
+
+_LASTING = (RefusedError, FormatError, UsageError, AccessDeniedError)
+"""What comes again, however often a task is repeated."""
+
+
+class Outbox(Protocol):
+    """Where messages go."""
+
+    def tasks(self, tasks: Sequence[Mapping[str, object]]) -> None:
+        """Have workers take these tasks."""
+
+    def fold(self, turn: int, delay_s: int, *, progress: bool) -> None:
+        """Have somebody take a turn of the scan, later.
+
+        Args:
+            turn: Which one.
+            delay_s: How much later.
+            progress: Something was heard of the scan, so it does not go in circles.
+        """
+
+
+Found = tuple[SpillWriter, Json]
+"""Rows, and facts for the head."""
+
+
+def work(table: Table, scan_id: str, task: Mapping[str, object], outbox: Outbox) -> None:
+    """Carry out one task, once or again.
+
+    Raises:
+        FormatError: It is no task, or no scan.
+        StorageError: A request failed; the task can be repeated.
+        OutOfTimeError: There was no time for it; the same.
+    """
+    documents = ScanDocuments.of(require_area(table), scan_id)
+    todo = task_of(task, f"task of scan {scan_id}")
+    before, before_bytes = table.counter.snapshot(), table.counter.read_bytes
+    scan = documents.find_scan()
+    if scan is None:
+        raise FormatError(f"{documents.path('')}: expected a scan, found none")
+    try:
+        writer, info = _found(table, documents, scan, todo)
+    except _LASTING as error:
+        writer = SpillWriter(packed=False)
+        info = {"error": {"type": type(error).__name__, "code": error.code, "message": str(error)}}
+    area, name = place_of(documents, todo)
+    counted = table.counter.snapshot()
+    requests = {kind: count - before[kind] for kind, count in counted.items()}
+    info["requests"] = {**requests, "put": requests["put"] + 1}
+    info["read_bytes"] = table.counter.read_bytes - before_bytes
+    try:
+        area.put(name, writer.to_bytes(info), if_absent=True)
+    except PreconditionFailedError:
+        # Somebody else has done it. Whether that one lived to send what is left is not known.
+        info = dict(head_of(area.store, area.prefix + name).info)
+    if isinstance(todo, ListTask):
+        left = [shard_of(row, area.path(name)) for row in info.get("left", ())]
+        if left:
+            outbox.tasks([child.to_json() for child in children_of(todo.id, left)])
+
+
+def place_of(documents: ScanDocuments, task: Task) -> tuple[ControlArea, str]:
+    """Return where a task writes what it finds: area, and name in it."""
+    if isinstance(task, DecodeTask):
+        return names_of_table(documents.area), segment_name(documents.scan_id, task.id)
+    return documents.area, documents.name(f"tasks/{task.id}")
+
+
+def segment_name(scan_id: str, task_id: str) -> str:
+    """Return the name of the segment that a task writes."""
+    return f"{scan_id}.{task_id}"
+
+
+def _found(table: Table, documents: ScanDocuments, scan: Json, task: Task) -> Found:
+    if isinstance(task, ListTask):
+        return _list(table, scan, task)
+    if isinstance(task, DecodeTask):
+        return _decode(table, documents, task)
+    return _match(table, documents, scan, task)
+
+
+def _list(table: Table, scan: Json, task: ListTask) -> Found:
+    places = [Place(**row) for row in scan["places"]]
+    if task.shard.place >= len(places):
+        raise FormatError(f"task {task.id}: expected one of {len(places)} places, found {task.shard.place}")
+    number, place = task.shard.place, places[task.shard.place]
+    found = PlaceListing(table.ref.location, place, FileClasses(layout_of_json(scan["layout"])))
+    writer = SpillWriter(packed=True)
+    try:
+        store = table.store if place.is_table else table.open_store(place.location)
+        walk = Walk(task.shard, task.budget, store.list_range("", task.shard.after, task.shard.until))
+        for page in _in_time(walk.pages(), table.check_time):
+            for each, _, _ in found.sorted(page):
+                hashed = name_hash(each.key.rpartition("/")[2])
+                rest = Rest(each.key, each.etag, each.modified_ms)
+                writer.add(hashed, row_of(hashed, number, each.size_bytes, rest))
+    except MaintenanceError as error:
+        if place.is_table or place.is_owned or isinstance(error, OutOfTimeError):
+            raise
+        return SpillWriter(packed=True), {"place": number, "unlisted": str(error)}
+    return writer, {
+        "place": number,
+        "totals": to_row(found.totals),
+        "nested": sorted(found.nested),
+        "left": [asdict(shard) for shard in walk.left()],
+    }
+
+
+def _in_time(pages: Iterator[Page], check_time: Callable[[str], None]) -> Iterator[Page]:
+    """Yield pages until there is no time for more. What was listed by then counts, and the rest is another task."""
+    for page in pages:
+        yield page
+        try:
+            check_time("list")
+        except OutOfTimeError:
+            return
+
+
+def _decode(table: Table, documents: ScanDocuments, task: DecodeTask) -> Found:
+    wanted = documents.read(task.document)[0]["decode"][task.id]
+    names, area = Names(), names_of_table(documents.area)
+    again = [meta_of(row) for row in wanted["manifests"]]
+    for segment, manifests in wanted["segments"]:
+        kept = [meta_of(row) for row in manifests]
+        if not names.copy(area, segment, frozenset(meta.file_name for meta in kept)):
+            again += kept
+    here = set(names.manifests)
+    names.decode(MetadataReader(table.store), [meta for meta in again if meta.file_name not in here])
+    return names.writer, names.info()
+
+
+def meta_of(row: Sequence[object]) -> ManifestMeta:
+    """Return a manifest as a task names it."""
+    name, size, added, deleted = row
+    return ManifestMeta(str(name), int(str(size)), int(str(added)), int(str(deleted)), 0, None, None, ())
+
+
+def meta_row(meta: ManifestMeta) -> list[object]:
+    """Return a manifest as a task names it."""
+    return [meta.file_name, meta.file_size, meta.added_count, meta.deleted_count]
+
+
+def _match(table: Table, documents: ScanDocuments, scan: Json, task: MatchTask) -> Found:
+    goes_by = documents.read(task.document)[0]
+    return match(table, documents, scan, goes_by, task)
+
+
+def error_of(info: Mapping[str, object]) -> MaintenanceError | None:
+    """Return the error that a task met, if it did."""
+    found = info.get("error")
+    if not isinstance(found, dict):
+        return None
+    kinds = {kind.__name__: kind for kind in (*_LASTING, ObjectNotFoundError, StorageError)}
+    kind = kinds.get(str(found.get("type")), MaintenanceError)
+    return kind(str(found.get("message")), code=str(found.get("code")))
