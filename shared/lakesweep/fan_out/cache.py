@@ -3,6 +3,9 @@
 The index is a memory, and not a record: a segment that it does not name is not used, and one that it names in vain is
 found to be gone, and its manifests are decoded again. So a damaged index is an empty one, and of two scans that write
 it at once the second one may give up.
+
+It is of one version of this package. A later one may know of names in manifests that an earlier one did not, and would
+take the files for orphans.
 """
 
 import json
@@ -11,6 +14,7 @@ import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from lakesweep import __version__
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError
 
@@ -131,7 +135,7 @@ def _within_bounds(segments: Iterable[Segment]) -> list[Segment]:
 
 def _encoded(segments: Sequence[Segment], table: str) -> bytes:
     rows = [[each.name, each.rows, each.created_ms, each.manifests] for each in segments]
-    document = {"format_version": INDEX_VERSION, "table": table, "segments": rows}
+    document = {"format_version": INDEX_VERSION, "code_version": __version__, "table": table, "segments": rows}
     packer = zlib.compressobj(level=6, wbits=31)
     return packer.compress(json.dumps(document, separators=(",", ":")).encode()) + packer.flush()
 
@@ -144,6 +148,8 @@ def _decoded(data: bytes, table: str) -> tuple[Segment, ...]:
     document = json.loads(text)
     if document["format_version"] != INDEX_VERSION or document["table"] != table:
         return ()
+    if document["code_version"] != __version__:
+        return ()  # it may not have known of all names that an entry can have
     return tuple(_segment(*row) for row in document["segments"])
 
 

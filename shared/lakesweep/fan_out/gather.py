@@ -14,7 +14,7 @@ from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.fan_out.begin import METADATA, DecodeWork, decode_work
 from lakesweep.fan_out.captured import Remembered, capture_to_json, new_capture
 from lakesweep.fan_out.documents import Json, ScanDocuments, State, arguments_of
-from lakesweep.fan_out.limits import HERE_ENTRIES, MATCH_ROWS, MORE_ROUNDS
+from lakesweep.fan_out.limits import HERE_ENTRIES, MATCH_ROWS, MORE_ROUNDS, MOST_GAP_ROWS
 from lakesweep.fan_out.match import DEAD
 from lakesweep.fan_out.names import Names, manifests_of, names_of_table
 from lakesweep.fan_out.spill import SLOTS, Spill, head_of
@@ -123,20 +123,25 @@ def match_tasks(
     Args:
         document: What the match goes by.
         rows: Of each source, the rows in each slot.
-        slots: Which slots.
+        slots: Those that have to be matched. Others are where that makes fewer tasks.
         by_owner: It is the second match.
     """
     stem = document.removesuffix(".json.gz")
-    first, count = 0, 0
-    for slot in range(SLOTS + 1):
-        more = sum(each[slot] for each in rows) if slot in slots and slot < SLOTS else None
-        if first < slot and (more is None or count + more > MATCH_ROWS):
-            yield MatchTask(f"{stem}-{first}", document, first, slot, count, by_owner)
-            first, count = slot, 0
-        if more is None:
-            first = slot + 1
-        else:
-            count += more
+    first = end = None
+    taken = gap = 0
+    for slot in range(SLOTS):
+        count = sum(each[slot] for each in rows)
+        if slot not in slots:
+            gap += count
+            continue
+        if first is not None and (taken + gap + count > MATCH_ROWS or gap > MOST_GAP_ROWS):
+            yield MatchTask(f"{stem}-{first}", document, first, end or SLOTS, taken, by_owner)
+            first = None
+        if first is None:
+            first, taken, gap = slot, 0, 0
+        taken, gap, end = taken + gap + count, 0, slot + 1
+    if first is not None:
+        yield MatchTask(f"{stem}-{first}", document, first, end or SLOTS, taken, by_owner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ DECODE_MANIFESTS = 2_000
 """Manifests of one task, however small."""
 MATCH_ROWS = 600_000
 """Names and objects that one task holds against each other: some 200 MB."""
+MOST_GAP_ROWS = 50_000
+"""Rows that a second match reads in vain, where another task would cost more."""
 HERE_ENTRIES = 30_000
 """Manifest entries that a fold decodes itself, since tasks would take longer."""
 MORE_ROUNDS = 3
