@@ -1,0 +1,115 @@
+"""What the last scans of a table for orphan files found and cost: one document a table.
+
+It makes the next estimate better, and decides nothing else: a scan finds the same whatever stands here. So two scans
+that end at once may overwrite each other, and a document that is damaged or of another version counts as none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from types import UnionType
+
+from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
+from lakesweep.errors import FormatError, ObjectNotFoundError
+
+HISTORY_VERSION = 1
+KEPT = 10
+"""So many scans are remembered."""
+_NAME = "orphan_scans.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PastScan:
+    """One scan that came to its end. What an engine did not count is `None`."""
+
+    engine: str
+    began_ms: int
+    ended_ms: int
+    status: str
+    """As in its report: `planned`, `nothing_to_do`, `done`, ..."""
+    objects: int
+    """Below the table and its owned external roots."""
+    bytes: int
+    roots: int
+    manifests: int
+    lists: int | None = None
+    entries: int | None = None
+    entries_decoded: int | None = None
+    manifests_decoded: int | None = None
+    latest_id: int | None = None
+    """The newest snapshot of main then."""
+    live: int | None = None
+    """Objects that some root referred to."""
+    deleted: int | None = None
+    """Objects that went right away."""
+    inventory: bool = False
+    requests: Mapping[str, int] = field(default_factory=dict)
+    usd: float | None = None
+    estimate: Mapping[str, object] | None = None
+    """What was thought that it would take."""
+    reason: str | None = None
+    """Why it ran there; `None`: somebody said so."""
+
+    @property
+    def seconds(self) -> float:
+        """Return how long it took."""
+        return (self.ended_ms - self.began_ms) / 1000
+
+
+def read_history(area: ControlArea) -> tuple[PastScan, ...]:
+    """Return the last scans of a table, the oldest first.
+
+    Raises:
+        StorageError: The control location could not be read.
+    """
+    try:
+        document = from_json_bytes(area.read(_NAME).data, area.path(_NAME))
+    except (ObjectNotFoundError, FormatError):
+        return ()
+    rows = document.get("scans")
+    if document.get("format_version") != HISTORY_VERSION or not isinstance(rows, list):
+        return ()
+    try:
+        return tuple(_scan(row) for row in rows)[-KEPT:]
+    except (TypeError, ValueError):
+        return ()
+
+
+def note_scan(area: ControlArea, scan: PastScan) -> None:
+    """Add a scan to a table's history. Noting the same scan twice leaves it there once.
+
+    Raises:
+        StorageError: The control location could not be read or written.
+    """
+    past = [each for each in read_history(area) if (each.began_ms, each.engine) != (scan.began_ms, scan.engine)]
+    kept = sorted([*past, scan], key=lambda each: each.began_ms)[-KEPT:]
+    area.put(_NAME, to_json_bytes({"format_version": HISTORY_VERSION, "scans": [asdict(each) for each in kept]}))
+
+
+_TYPES: Mapping[str, type | UnionType] = {
+    "engine": str,
+    "status": str,
+    "inventory": bool,
+    "requests": dict,
+    "usd": float | int | None,
+    "estimate": dict | None,
+    "reason": str | None,
+    **dict.fromkeys(
+        ("lists", "entries", "entries_decoded", "manifests_decoded", "latest_id", "live", "deleted"), int | None
+    ),
+    **dict.fromkeys(("began_ms", "ended_ms", "objects", "bytes", "roots", "manifests"), int),
+}
+
+
+def _scan(row: object) -> PastScan:
+    """Raise TypeError or ValueError where it is none. Fields of a later version are left out."""
+    if not isinstance(row, dict):
+        raise TypeError(type(row).__name__)
+    known = {each.name: row[each.name] for each in fields(PastScan) if each.name in row}
+    for name, value in known.items():
+        if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and name != "inventory"):
+            raise TypeError(name)
+        if isinstance(value, int | float) and not 0 <= value < 1 << 62:  # what is no number is not, either
+            raise ValueError(name)
+    if not all(type(count) is int and count >= 0 for count in known.get("requests", {}).values()):
+        raise ValueError("requests")
+    return PastScan(**known)

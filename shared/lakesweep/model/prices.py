@@ -1,0 +1,38 @@
+"""What AWS asks for a unit of what scans for orphan files use.
+
+List prices in US dollars, us-east-1, of the date below, without free tiers, discounts and taxes. They are those of
+`docs/prices.json`, which says of each where it comes from; the package does not carry that file, and a test holds the
+two together.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+PRICES_DATE = "2026-11-21"
+
+USD: Mapping[str, float] = MappingProxyType(
+    {
+        "s3_get": 0.0004 / 1000,
+        "s3_put_list": 0.005 / 1000,
+        "lambda_request": 0.20 / 1_000_000,
+        "lambda_gb_second": 0.0000133334,
+        "sqs_standard": 0.40 / 1_000_000,
+        "xray_trace": 5.00 / 1_000_000,
+        "emr_vcpu_hour": 0.052624,
+        "emr_gb_hour": 0.0057785,
+    }
+)
+"""By the names that the file gives them, for one unit each."""
+
+
+def usd_of(units: Mapping[str, float]) -> float:
+    """Return what so many units of each cost."""
+    return sum(count * USD[name] for name, count in units.items())
+
+
+def request_units(requests: Mapping[str, int]) -> dict[str, float]:
+    """Return requests to S3 by kind as units. A deletion costs nothing."""
+    return {
+        "s3_get": requests.get("get", 0) + requests.get("head", 0),
+        "s3_put_list": requests.get("put", 0) + requests.get("list", 0),
+    }
