@@ -1,13 +1,57 @@
-"""What carries a stored plan out, as a command line says."""
+"""What finds orphan files, and what carries a stored plan out, as a command line says."""
+
+import os
+from dataclasses import replace
+from importlib.util import find_spec
 
 from lakesweep.cli.options import Place
 from lakesweep.errors import UsageError
 from lakesweep.execute.waves import KEYS_PER_S, MAX_KEYS_PER_S, MIN_KEYS_PER_S
-from lakesweep.operations.context import Table
+from lakesweep.operations.context import OrphanEngine, Table
 from lakesweep.operations.run import LOCAL, Engine
 from lakesweep.storage.open import StoreSettings
 
 _ENGINES = ("local", "spark")
+_PATIENCE_S = 3600.0
+"""Half of it is what `auto` lets a scan on this machine take at most."""
+
+
+def with_engines(table: Table, place: Place, settings: StoreSettings) -> Table:
+    """Return a table with the engines that are here for a scan.
+
+    Functions are, where a queue and a control location are known and the table is on S3; Spark, where it is installed.
+
+    Args:
+        table: Opened there.
+        place: As typed.
+        settings: Of its stores.
+    """
+    from lakesweep.cli.opening import scan_queue
+    from lakesweep.cli.spark import SparkOnDemand
+    from lakesweep.operations.engine_choice import Available
+    from lakesweep.plan.engine_choice import LocalFacts, SparkFacts
+
+    engines: dict[str, OrphanEngine] = {"spark": SparkOnDemand(settings, place.scan_id)}
+    queue_url = scan_queue(place)
+    if queue_url is not None:
+        from lakesweep.aws.scan_engine import LambdaScan
+
+        engines["lambda"] = LambdaScan(queue_url, place.region, place.scan_id)
+    cores = os.cpu_count() or 1
+    available = Available(
+        local=LocalFacts(memory_mib=_memory_mib(), seconds=_PATIENCE_S),
+        has_fan_out="lambda" in engines and table.area is not None and table.ref.location.startswith("s3://"),
+        spark=(lambda objects: SparkFacts(cores=cores)) if find_spec("pyspark") is not None else None,
+    )
+    return replace(table, orphan_engines=engines, available=available)
+
+
+def _memory_mib() -> int:
+    """Return the memory of this machine."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    except (ValueError, OSError):
+        return 2048
 
 
 def chosen_engine(place: Place, table: Table, engine: str | None, rate: str | None) -> Engine:

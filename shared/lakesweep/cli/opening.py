@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from lakesweep.cli.options import Place
+from lakesweep.cli.output import say
 from lakesweep.cli.progress import Report
-from lakesweep.cli.spark import SparkOnDemand
 from lakesweep.control.area import ControlArea, check_apart
 from lakesweep.errors import UsageError
 from lakesweep.model.table_ref import TableRef
@@ -36,16 +36,21 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
         check_scan_id(place.scan_id)
     if control is not None:
         check_apart(control, table)
-    return Table(
+    opened_table = Table(
         ref=TableRef(table, place.branch),
         store=opened(table),
         area=None if control is None else ControlArea(opened(control), table),
         open_store=opened,
         counter=counter,
         progress=progress,
-        orphan_engine=SparkOnDemand(settings, place.scan_id),
         policy=policy_location(place),
+        say=say,
     )
+    if place.engine is None:
+        return opened_table
+    from lakesweep.cli.engines import with_engines
+
+    return with_engines(opened_table, place, settings)
 
 
 def control_location(place: Place, table: Location) -> str | None:
@@ -65,6 +70,13 @@ def policy_location(place: Place) -> str | None:
     if place.policy is not None:
         return _given(place.policy, "--policy")
     return os.environ.get("LAKESWEEP_POLICY") or None
+
+
+def scan_queue(place: Place) -> str | None:
+    """Return the URL of the queue at which a deployment takes scans, `None` when nothing says so."""
+    if place.scan_queue is not None:
+        return _given(place.scan_queue, "--scan-queue")
+    return os.environ.get("LAKESWEEP_SCAN_QUEUE") or None
 
 
 def require_control(table: Table) -> ControlArea:

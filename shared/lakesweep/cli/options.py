@@ -84,7 +84,11 @@ class Place:
     policy: str | None = None
     all_branches: bool = False
     scan_id: str | None = None
-    """Of a scan on Spark."""
+    """Of a scan on Spark, or by functions."""
+    engine: str | None = None
+    """What a scan asks for."""
+    scan_queue: str | None = None
+    """Where a deployment takes scans."""
 
 
 _PLACE: Mapping[str, inspect.Parameter] = {

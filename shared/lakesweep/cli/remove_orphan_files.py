@@ -12,7 +12,10 @@ EXAMPLES = (
     "lakesweep remove-orphan-files s3://lake/sales.db/orders --control s3://ops/lakesweep",
     "lakesweep remove-orphan-files s3://lake/sales.db --control s3://ops/lakesweep --execute",
     "lakesweep remove-orphan-files /data/orders --older-than 2026-01-31T00:00:00Z --execute",
+    "lakesweep remove-orphan-files s3://lake/sales.db/orders --engine auto --control s3://ops/lakesweep",
     "lakesweep remove-orphan-files s3://lake/sales.db/orders --engine spark --control s3://ops/lakesweep",
+    "lakesweep remove-orphan-files s3://lake/sales.db/orders --engine lambda --control s3://ops/lakesweep "
+    "--scan-queue https://sqs.eu-central-1.amazonaws.com/111122223333/lakesweep-scan",
     "lakesweep remove-orphan-files s3://lake/sales.db/orders --quarantine '1 d' --control s3://ops/lakesweep --execute",
 )
 
@@ -54,8 +57,9 @@ def remove_orphan_files(
         typer.Option(
             "--engine",
             metavar="ENGINE",
-            help="local: this process finds the files. spark: a Spark session does, that of spark-submit or one on "
-            "this machine. auto is local.",
+            help="local: this process finds the files; so it is without this option. lambda: functions of a deployment "
+            "do (--scan-queue). spark: a Spark session does, that of spark-submit or one on this machine. auto: the "
+            "cheapest of these that is here and fits; says which and why, and what it takes and costs.",
         ),
     ] = None,
     mode: Annotated[
@@ -74,7 +78,19 @@ def remove_orphan_files(
     ] = None,
     scan_id: Annotated[
         str | None,
-        typer.Option("--scan-id", metavar="ID", help="Of a scan on Spark: one that was interrupted goes on."),
+        typer.Option(
+            "--scan-id",
+            metavar="ID",
+            help="Of a scan on Spark: one that was interrupted goes on. Of a scan by functions: wait for it again.",
+        ),
+    ] = None,
+    scan_queue: Annotated[
+        str | None,
+        typer.Option(
+            "--scan-queue",
+            metavar="URL",
+            help="Where a deployment takes scans: the output ScanQueueUrl of its stack. Else $LAKESWEEP_SCAN_QUEUE.",
+        ),
     ] = None,
     execute: options.Execute = False,
 ) -> int:
@@ -86,7 +102,7 @@ def remove_orphan_files(
     from lakesweep.cli.operation import run_named
 
     return run_named(
-        replace(place, scan_id=scan_id),
+        replace(place, scan_id=scan_id, engine=engine or mode, scan_queue=scan_queue),
         "remove_orphan_files",
         {
             "older_than": older_than,

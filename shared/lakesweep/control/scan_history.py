@@ -28,7 +28,7 @@ class PastScan:
     """As in its report: `planned`, `nothing_to_do`, `done`, ..."""
     objects: int
     """Below the table and its owned external roots."""
-    bytes: int
+    bytes: int | None
     roots: int
     manifests: int
     lists: int | None = None
@@ -94,9 +94,10 @@ _TYPES: Mapping[str, type | UnionType] = {
     "estimate": dict | None,
     "reason": str | None,
     **dict.fromkeys(
-        ("lists", "entries", "entries_decoded", "manifests_decoded", "latest_id", "live", "deleted"), int | None
+        ("lists", "entries", "entries_decoded", "manifests_decoded", "latest_id", "live", "deleted", "bytes"),
+        int | None,
     ),
-    **dict.fromkeys(("began_ms", "ended_ms", "objects", "bytes", "roots", "manifests"), int),
+    **dict.fromkeys(("began_ms", "ended_ms", "objects", "roots", "manifests"), int),
 }
 
 

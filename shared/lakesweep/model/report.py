@@ -45,6 +45,8 @@ class RunReport:
     steps: tuple["RunReport", ...] | None = None
     restores: tuple[Restore, ...] | None = None
     """What comes back; of an undo only."""
+    engine: Mapping[str, object] | None = None
+    """Where a scan ran, why, what was estimated and what happened; of the removal of orphan files only."""
 
     def all_warnings(self) -> tuple[str, ...]:
         """Return what people should know: of the plan, of the run, of its steps."""
@@ -99,6 +101,7 @@ class RunReport:
             "outcome": self._outcome(),
             "requests": dict(self.requests),
             **({"findings": dict(plan.header.findings)} if plan and plan.header.findings else {}),
+            **({"engine": dict(self.engine)} if self.engine is not None else {}),
             "steps": [step.to_json() for step in self.steps] if self.steps is not None else None,
         }
 

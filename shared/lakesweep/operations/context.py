@@ -1,9 +1,9 @@
 """What every operation gets: a table, the place for our own documents, and the edges' clock."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from lakesweep.control.area import ControlArea, check_apart
 from lakesweep.model.table_ref import TableRef
@@ -14,11 +14,16 @@ from lakesweep.storage.store import Store
 if TYPE_CHECKING:
     from lakesweep.model.plan import Plan
     from lakesweep.model.report import RunReport
+    from lakesweep.operations.engine_choice import Available
     from lakesweep.operations.orphan_scan import OrphanArguments
 
 
 def _no_progress(done: int, total: int) -> None:
     """Show nothing."""
+
+
+def _say_nothing(sentence: str) -> None:
+    """Say nothing."""
 
 
 def _no_limit(what: str) -> None:
@@ -33,6 +38,16 @@ class OrphanEngine(Protocol):
 
     def finished(self, table: "Table", report: "RunReport") -> None:
         """Take note of what the call ended with, once its plan is stored."""
+
+
+@runtime_checkable
+class RemoteEngine(OrphanEngine, Protocol):
+    """One that others run. Its plan is stored when it comes back, and its requests are counted there."""
+
+    estimate: Mapping[str, object] | None
+    """What was thought there that the last scan would take; see `engine_choice.Estimate.to_json`."""
+    happened: Mapping[str, object] | None
+    """What it took; see `engine_choice.happened`. `None`: nobody counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +77,12 @@ class Table:
     Raises:
         OutOfTimeError: The caller's time is nearly over.
     """
-    orphan_engine: OrphanEngine | None = None
-    """What `engine` says beside `local`, where there is such an engine."""
+    orphan_engines: Mapping[str, OrphanEngine] = field(default_factory=dict)
+    """What `engine` may say beside `local`: `lambda`, `spark`, as far as they are there."""
+    available: "Available | None" = None
+    """What `auto` chooses among; without it, it is `local`."""
+    say: Callable[[str], None] = _say_nothing
+    """Tells people something while a call goes on."""
     policy: str | None = None
     """Location of the fleet policy that governs unattended maintenance."""
 

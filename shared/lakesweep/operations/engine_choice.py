@@ -82,6 +82,7 @@ def facts_of(table: Table, arguments: OrphanArguments, available: Available) -> 
         workers=available.workers,
         inventory=_inventory_facts(table, arguments),
         places=1 + len(arguments.owned_external),
+        is_paid=is_paid(table),
     )
     probe = _Probe(table)
     facts = probe.add_to(facts, past)
@@ -131,6 +132,11 @@ def refined(
     )
 
 
+def is_paid(table: Table) -> bool:
+    """Tell whether requests to the table's store cost something: those to a folder do not."""
+    return "://" in table.ref.location
+
+
 def describe_estimate(estimate: Estimate) -> str:
     """Say what a scan would take."""
     return (
@@ -140,18 +146,29 @@ def describe_estimate(estimate: Estimate) -> str:
 
 
 def happened(
-    engine: str, requests: Mapping[str, int], seconds: float, estimate: Mapping[str, object] | None
+    engine: str,
+    requests: Mapping[str, int],
+    seconds: float,
+    estimate: Mapping[str, object] | None,
+    *,
+    is_paid: bool = True,
 ) -> dict[str, object]:
     """Return what a scan took, in the form in which it is printed and kept.
 
-    What is not counted as it is spent (the seconds of functions and executors) is taken as estimated.
+    Args:
+        engine: Where it ran.
+        requests: To S3, by kind.
+        seconds: From its beginning to its end.
+        estimate: What was thought that it would take. What is not counted as it is spent, the seconds of functions and
+            executors, is taken from there.
+        is_paid: Requests cost something.
     """
     counted = {kind: count for kind, count in requests.items() if count}
-    usd = usd_of(request_units(counted))
-    if estimate is not None:
-        planned = estimate.get("requests")
+    usd = usd_of(request_units(counted)) if is_paid else 0.0
+    if estimate is not None and is_paid:
+        thought = estimate.get("requests")
         usd += max(
-            0.0, _number(estimate.get("usd")) - usd_of(request_units(planned if isinstance(planned, dict) else {}))
+            0.0, _number(estimate.get("usd")) - usd_of(request_units(thought if isinstance(thought, dict) else {}))
         )
     return {"engine": engine, "requests": counted, "seconds": round(seconds, 1), "usd": round(usd, 6)}
 

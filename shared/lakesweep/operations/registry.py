@@ -16,10 +16,11 @@ from lakesweep.operations import (
     expire_consumers,
     expire_snapshots,
     maintain,
+    orphan_run,
     remove_orphan_files,
     undo,
 )
-from lakesweep.operations.context import OrphanEngine, Table
+from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.retention_options import ExpireArguments
 from lakesweep.operations.run import plan_and_execute, plan_only, refused
@@ -276,35 +277,25 @@ def _remove_orphan_files(table: Table, call: Call, execute: bool) -> RunReport:
         owned_external=call.owned_external,
         inventory=call.inventory,
     )
-    name = remove_orphan_files.OPERATION
-    engine = _orphan_engine(table, call)
-    plan = remove_orphan_files.plan_remove_orphan_files if engine is None else engine.plan
-    report = _run(table, name, lambda target: plan(target, arguments), call, execute and not call.dry_run)
-    if engine is not None:
-        engine.finished(table, report)
-    return report
+    return orphan_run.remove_orphan_files(table, arguments, _orphan_engine(call), execute=execute and not call.dry_run)
 
 
-def _orphan_engine(table: Table, call: Call) -> OrphanEngine | None:
-    """Return what finds the orphan files; `None` is this process."""
+def _orphan_engine(call: Call) -> str | None:
+    """Return what finds the orphan files, as `mode` or `engine` says."""
     if call.mode not in (None, *_MODES):
         raise UsageError(f"mode: expected local or distributed, found {call.mode!r}", code="bad_argument")
-    if call.engine not in (None, *_ENGINES):
-        raise UsageError(f"engine: expected {', '.join(_ENGINES)}, found {call.engine!r}", code="bad_argument")
-    engine = _MODES.get(call.mode or "", call.engine) if call.engine in (None, "auto") else call.engine
-    if call.mode is not None and engine != _MODES[call.mode]:
-        raise UsageError(f"mode {call.mode} and engine {call.engine}: expected one of the two", code="bad_argument")
-    if engine != "spark":
-        return None
-    if table.orphan_engine is None:
+    if call.engine not in (None, *orphan_run.ENGINES):
         raise UsageError(
-            "engine spark: this process has no Spark; expected the command line, or jobs/remove_orphan_files.py",
-            code="no_spark",
+            f"engine: expected {', '.join(orphan_run.ENGINES)}, found {call.engine!r}", code="bad_argument"
         )
-    return table.orphan_engine
+    if call.mode is None:
+        return call.engine
+    engine = _MODES[call.mode]
+    if call.engine not in (None, "auto", engine):
+        raise UsageError(f"mode {call.mode} and engine {call.engine}: expected one of the two", code="bad_argument")
+    return engine
 
 
-_ENGINES = ("auto", "local", "spark")
 _MODES = {"local": "local", "distributed": "spark"}
 """What the engine's procedure calls them."""
 

@@ -1,8 +1,8 @@
 """Where a scan for orphan files runs: in one process, on functions, or on Spark; with an S3 Inventory or without.
 
 Each way fits or does not: memory and time bound one process, memory of the fold bounds the functions. Of those that
-fit the cheapest is taken, unless another is much faster. All of them find the same, so a wrong choice costs time or
-money and nothing else.
+fit the cheapest is taken, unless another is much faster; of those that cost the same, the one with the fewest parts.
+All of them find the same, so a wrong choice costs time or money and nothing else.
 """
 
 from collections.abc import Mapping
@@ -44,6 +44,8 @@ MAX_LAMBDA_OBJECTS = 20_000_000
 parallel what the fold and the match tasks would go through one by one."""
 MIN_INVENTORY_OBJECTS = 10_000_000
 """Below, a listing costs less than five cents, and sees what is newer than the inventory, too."""
+SAME_USD = 0.01
+"""Estimates that differ by less are taken for equal."""
 FAR_LONGER = 4.0
 WORTH_S = 600.0
 """The cheapest gives way to one that takes a quarter of its time and is ready ten minutes earlier."""
@@ -59,7 +61,7 @@ class Choice:
     estimate: Estimate
     """Of the engine."""
     estimates: tuple[Estimate, ...]
-    """Of all that could do it, the cheapest first."""
+    """Of all that could do it, the cheapest first, to a cent."""
     use_inventory: bool = False
 
     def to_json(self) -> dict[str, object]:
@@ -91,7 +93,7 @@ def choose_engine(facts: Facts) -> Choice:
         return Choice(
             engine, f"{_size(facts)}: {engine}, since nothing larger is there ({unfit[engine]})", only, (only,)
         )
-    ordered = sorted(fit, key=lambda each: (each.usd, each.seconds))
+    ordered = _ordered(fit)
     chosen = _fast_enough(ordered)
     return Choice(
         chosen.engine, _reason(facts, chosen, ordered, unfit), chosen, tuple(ordered), use_inventory=chosen.inventory
@@ -130,6 +132,14 @@ def _unfit(facts: Facts) -> dict[Engine, str]:
     return reasons
 
 
+def _ordered(found: list[Estimate]) -> list[Estimate]:
+    """Return the cheapest first; those that cost as much as it in the order in which they come."""
+    least = min(each.usd for each in found)
+    alike = [each for each in found if each.usd < least + SAME_USD]
+    others = [each for each in found if each not in alike]
+    return alike + sorted(others, key=lambda each: (each.usd, each.seconds))
+
+
 def _fast_enough(ordered: list[Estimate]) -> Estimate:
     cheapest = ordered[0]
     faster = [
@@ -144,12 +154,16 @@ def _reason(facts: Facts, chosen: Estimate, ordered: list[Estimate], unfit: Mapp
     why = []
     if chosen is not ordered[0]:
         why.append(f"{ordered[0].name} costs less and would take {say_seconds(ordered[0].seconds)}")
+    elif len(ordered) > 1 and ordered[1].usd >= chosen.usd + SAME_USD:
+        why.append(f"{ordered[1].name} would cost {say_usd(ordered[1].usd)}")
     elif len(ordered) > 1:
-        why.append(f"it costs less than {ordered[1].name}, {say_usd(ordered[1].usd)}")
+        why.append("it fits, and no other saves a cent")
+    else:
+        why.append("it fits")
     why += [text for engine, text in unfit.items() if text and engine != chosen.engine and _matters(text)]
     inventory = facts.inventory
     if inventory is not None and not chosen.inventory:
-        why.append(_why_no_inventory(facts, inventory))
+        why.append(_why_no_inventory(facts, inventory, chosen))
     return f"{_size(facts)}: {chosen.name}" + (f", since {'; '.join(why)}" if why else "")
 
 
@@ -158,13 +172,13 @@ def _matters(why: str) -> bool:
     return not why.startswith("there ")
 
 
-def _why_no_inventory(facts: Facts, inventory: InventoryFacts) -> str:
+def _why_no_inventory(facts: Facts, inventory: InventoryFacts, chosen: Estimate) -> str:
     hours = round(inventory.age_ms / 3_600_000)
     if not inventory.is_fresh:
         return f"the inventory is {hours} h old"
     if facts.objects < MIN_INVENTORY_OBJECTS:
         return f"an inventory pays from {say_count(MIN_INVENTORY_OBJECTS)} objects on"
-    return "the inventory would save nothing"
+    return "the inventory would not save enough" if chosen.engine != "lambda" else "functions read no inventory"
 
 
 def _size(facts: Facts) -> str:

@@ -44,7 +44,7 @@ def local_mib(facts: Facts) -> float:
 def local_estimate(facts: Facts, *, inventory: bool = False) -> Estimate:
     """Return what a scan in one process would take."""
     pages = ceil(facts.objects / PAGE_KEYS)
-    ranges = 0 if pages == 1 else 2 * LOCAL_RANGES + pages * LOCAL_MORE_PAGES
+    ranges = 0 if pages == 1 or not facts.is_paid else 2 * LOCAL_RANGES + pages * LOCAL_MORE_PAGES
     requests = _looks(facts)
     requests["get"] += facts.manifests
     requests["put"] = 1 + ceil(facts.objects / 500_000) + facts.quarantine
@@ -60,7 +60,7 @@ def local_estimate(facts: Facts, *, inventory: bool = False) -> Estimate:
     else:
         requests["list"] += pages + round(ranges)
     seconds = cpu_s / facts.local.cores + max(listing_s - cpu_s / 2, 0.0) + sum(_looks(facts).values()) * READ_S
-    units = request_units(requests)
+    units = request_units(requests) if facts.is_paid else {}
     if facts.local.is_lambda:
         units |= {
             "lambda_request": 1,
@@ -85,7 +85,7 @@ def spark_estimate(facts: Facts, spark: SparkFacts, *, inventory: bool = False) 
         requests["list"] += round(pages * SPARK_LIST_MORE)
     cores = max(1, spark.executors) * spark.cores
     seconds = spark.start_s + facts.roots * ROOT_CPU_S + core_s / cores
-    units = request_units(requests)
+    units = request_units(requests) if facts.is_paid else {}
     if spark.is_emr:  # the driver has as many cores as an executor, and all are paid for from start to end
         core_hours = (spark.executors + 1) * spark.cores * seconds / 3600
         units |= {"emr_vcpu_hour": core_hours, "emr_gb_hour": core_hours * EMR_GB_A_CORE}

@@ -44,7 +44,7 @@ class SparkFacts:
     """0: a session on this machine."""
     cores: int = 2
     """Of each executor, or of this machine."""
-    start_s: float = 3.0
+    start_s: float = 12.0
     """Until executors work."""
 
     @property
@@ -97,6 +97,8 @@ class Facts:
     places: int = 1
     """The table, and external roots that are listed."""
     quarantine: bool = False
+    is_paid: bool = True
+    """Requests to its store cost something."""
     local: LocalFacts = field(default_factory=LocalFacts)
     has_fan_out: bool = False
     workers: int = 10

@@ -13,7 +13,7 @@ from lakesweep.plan.engine_facts import Estimate, Facts
 
 PAGE_KEYS = 1000
 FIRST_PAGES, LIST_PAGES = 8, 128
-"""Pages of the first task of a place, and of any other that lists. These and the next are `lakesweep.fan_out.limits`."""
+"""Pages of the first task of a place, and of any other that lists: those of `lakesweep.fan_out.limits`, as the next."""
 DECODE_ENTRIES, DECODE_MANIFESTS = 150_000, 2_000
 MATCH_ROWS = 600_000
 WAYS = 8

@@ -1,0 +1,218 @@
+"""The engine of orphan scans that a deployment's functions make together, for whoever asks by its queue and waits.
+
+The scan does not hang on who waits for it: it goes on when nobody does, and whoever knows its id can wait again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
+
+from lakesweep import __version__
+from lakesweep.aws.emr import size_for
+from lakesweep.aws.messages import OrphanScan
+from lakesweep.aws.queues import Queues
+from lakesweep.control.area import ControlArea, from_json_bytes
+from lakesweep.control.plans import load_header, load_plan
+from lakesweep.errors import MaintenanceError, ObjectNotFoundError, RefusedError, UsageError
+from lakesweep.model.plan import Plan, PlanHeader, content_hash
+from lakesweep.model.report import RunReport
+from lakesweep.operations.context import Table
+from lakesweep.operations.engine_choice import happened
+from lakesweep.operations.identifiers import new_id
+from lakesweep.operations.orphan_scan import OPERATION, OrphanArguments, check_scan_id
+from lakesweep.operations.run import require_area
+from lakesweep.plan.engine_choice import SparkFacts
+
+POLL_S = (2.0, 3.0, 5.0, 8.0, 13.0, 20.0)
+"""Between two looks; the last one from then on."""
+BEGIN_WITHIN_S = 900.0
+"""A scan of which nothing is seen for so long was not begun by anybody."""
+SILENT_FOR_S = 3600.0
+"""One that leaves nothing new for so long has come to a halt."""
+LOOKS_A_COUNT = 3
+"""The scan's tasks are counted at each third look: that takes a listing."""
+EMR_START_S = 120.0
+_SCANS = "scans"
+
+
+def sqs_client(queue_url: str, region: str | None) -> object:
+    """Return an SQS client for the region and the service that a queue's URL names.
+
+    Raises:
+        UsageError: It is no URL.
+    """
+    from botocore.config import Config
+
+    from lakesweep.storage.s3_client import new_session
+
+    place = urlsplit(queue_url)
+    host = place.hostname or ""
+    if place.scheme not in ("http", "https") or not host or not place.path.strip("/"):
+        raise UsageError(
+            f"scan queue: expected the URL of a queue, https://sqs.REGION.amazonaws.com/..., found {queue_url!r}",
+            code="bad_argument",
+        )
+    is_aws = host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
+    parts = host.split(".")
+    return new_session().create_client(
+        "sqs",
+        region_name=parts[1] if is_aws and parts[0] == "sqs" else region,
+        endpoint_url=None if is_aws else f"{place.scheme}://{place.netloc}",
+        config=Config(retries={"mode": "standard", "total_max_attempts": 3}, connect_timeout=4, read_timeout=10),
+    )
+
+
+def emr_facts(objects: int) -> SparkFacts:
+    """Return what a job on EMR Serverless has for so many objects."""
+    size = size_for(objects)
+    return SparkFacts(size.max_executors, size.executor.cores, EMR_START_S)
+
+
+@dataclass(slots=True)
+class LambdaScan:
+    """An engine of orphan scans; see `lakesweep.operations.context.RemoteEngine`."""
+
+    queue_url: str
+    region: str | None = None
+    scan_id: str | None = None
+    """Of a scan that was asked for earlier: it is waited for, and none is asked for."""
+    queues: Queues | None = None
+    """Instead of that of the URL."""
+    estimate: Mapping[str, object] | None = None
+    """What was thought over there that the scan would take."""
+    happened: Mapping[str, object] | None = None
+    """What it took there."""
+    _tasks_seen: int = field(default=-1, init=False)
+
+    def plan(self, table: Table, arguments: OrphanArguments) -> Plan:
+        """Ask for a scan, wait for its end, and return its plan, which is stored.
+
+        Raises:
+            UsageError: There is no control location, the table is not on S3, or an argument means nothing there.
+            RefusedError: The scan was refused.
+            MaintenanceError: It failed, or nobody begins it.
+            StorageError: A request failed; the scan goes on.
+        """
+        area = require_area(table)
+        if not table.ref.location.startswith("s3://"):
+            raise UsageError(f"table {table.ref}: functions reach tables on S3 alone", code="bad_argument")
+        if arguments.inventory is not None:
+            raise UsageError(
+                "inventory: functions list the table themselves; expected --engine local or spark", code="bad_argument"
+            )
+        scan_id = self.scan_id
+        if scan_id is None:
+            scan_id = new_id(area.store.now_ms())
+            self._ask(table, scan_id, arguments)
+            table.say(f"scan {scan_id} is asked for; --scan-id {scan_id} waits for it again")
+        check_scan_id(scan_id)
+        try:
+            result = self._wait(table, area, scan_id)
+        except KeyboardInterrupt:
+            table.say(f"scan {scan_id} goes on; --scan-id {scan_id} waits for it again")
+            raise
+        return self._plan_of(table, area, scan_id, result)
+
+    def finished(self, table: Table, report: RunReport) -> None:
+        """Do nothing: the scan has written down how it ended."""
+
+    def _ask(self, table: Table, scan_id: str, arguments: OrphanArguments) -> None:
+        queues = self.queues or Queues({"scan": self.queue_url}, sqs_client(self.queue_url, self.region))
+        words = {"engine": "lambda", **_words_of(arguments)}
+        queues.ask_for_orphan_scan(
+            OrphanScan(table.ref.location, scan_id, table.ref.branch, arguments=words, by_hand=True)
+        )
+
+    def _wait(self, table: Table, area: ControlArea, scan_id: str) -> Mapping[str, object]:
+        """Return the scan's result once it is there."""
+        scans = replace(area, root=_SCANS)
+        name = f"{scan_id}/result.json"
+        look, silent_s = 0, 0.0
+        while True:
+            try:
+                return from_json_bytes(scans.read(name).data, scans.path(name))
+            except ObjectNotFoundError:
+                pass
+            if look % LOOKS_A_COUNT == 0 and self._has_moved(table, scans, scan_id):
+                silent_s = 0.0
+            begun = self._tasks_seen > 0
+            if silent_s > (SILENT_FOR_S if begun else BEGIN_WITHIN_S):
+                raise MaintenanceError(
+                    f"table {table.ref}: scan {scan_id} "
+                    + (
+                        f"left nothing new for {SILENT_FOR_S / 60:.0f} min; the dead letters of the deployment say why"
+                        if begun
+                        else f"was not begun within {BEGIN_WITHIN_S / 60:.0f} min; expected a deployment behind "
+                        f"the queue that works in {area.store.location}"
+                    ),
+                    code="scan_silent",
+                )
+            wait_s = POLL_S[min(look, len(POLL_S) - 1)]
+            table.sleep(wait_s)
+            silent_s += wait_s
+            look += 1
+
+    def _has_moved(self, table: Table, scans: ControlArea, scan_id: str) -> bool:
+        """Tell whether there is more of a scan than at the last look."""
+        there = scans.names(f"{scan_id}/")
+        done = sum(name.startswith(f"{scan_id}/tasks/") for name in there)
+        table.progress(done, done)
+        before, self._tasks_seen = self._tasks_seen, len(there)
+        return len(there) > max(before, 0)
+
+    def _plan_of(self, table: Table, area: ControlArea, scan_id: str, result: Mapping[str, object]) -> Plan:
+        estimate, requests = result.get("estimate"), result.get("requests")
+        self.estimate = estimate if isinstance(estimate, dict) else None
+        began, ended = result.get("began_ms"), result.get("ended_ms")
+        if isinstance(requests, dict):
+            seconds = (ended - began) / 1000 if isinstance(began, int) and isinstance(ended, int) else 0.0
+            self.happened = happened("lambda", requests, seconds, self.estimate)
+        status, plan_id, refusal = result.get("status"), result.get("plan_id"), result.get("refusal")
+        if status == "planned" and isinstance(plan_id, str):
+            header = load_header(area, plan_id)
+            return Plan(header) if header.parts else load_plan(area, plan_id)
+        if status == "nothing_to_do":
+            return _empty(table, scan_id, result)
+        code, message = "scan_failed", f"it ended {status}"
+        if isinstance(refusal, dict):
+            code, message = str(refusal.get("code")), str(refusal.get("message"))
+        if table.ref.location not in message:
+            message = f"table {table.ref}: scan {scan_id}: {message}"
+        raise (MaintenanceError if status == "failed" else RefusedError)(message, code=code)
+
+
+def _words_of(arguments: OrphanArguments) -> dict[str, object]:
+    """Return the arguments of a call as a message has them; parallelism means nothing there."""
+    quarantine_ms = arguments.quarantine_ms
+    words: dict[str, object] = {
+        "older_than": None if arguments.older_than_ms is None else str(arguments.older_than_ms),
+        "quarantine": None if quarantine_ms is None else f"{quarantine_ms} ms",
+        "no_writers": arguments.no_writers,
+        "owned_external": list(arguments.owned_external) or None,
+    }
+    return {name: value for name, value in words.items() if value is not None}
+
+
+def _empty(table: Table, scan_id: str, result: Mapping[str, object]) -> Plan:
+    """Return the plan of a scan that found nothing; none is stored."""
+    began, objects = result.get("began_ms"), result.get("objects")
+    created_ms = began if isinstance(began, int) else 0
+    return Plan(
+        PlanHeader(
+            plan_id=scan_id,
+            operation=OPERATION,
+            table=table.ref.location,
+            branch=table.ref.branch,
+            created_ms=created_ms,
+            expires_ms=created_ms,
+            code_version=__version__,
+            arguments={},
+            policy={},
+            roots_seen={},
+            end_id=None,
+            snapshots={"earliest": None, "latest": None, "expired": []},
+            kept={},
+            findings={"listed": {"objects": objects}} if isinstance(objects, int) else {},
+            content_hash=content_hash(()),
+        )
+    )

@@ -1,0 +1,226 @@
+"""Run a scan for orphan files where it was asked for, or where it costs least, and remember what it took."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from lakesweep.control.plans import load_plan
+from lakesweep.control.scan_history import PastScan, note_scan
+from lakesweep.errors import MaintenanceError, RefusedError, UsageError
+from lakesweep.model.plan import Plan
+from lakesweep.model.report import RunReport
+from lakesweep.operations.context import OrphanEngine, RemoteEngine, Table
+from lakesweep.operations.engine_choice import choose, compare, describe_estimate, happened, is_paid
+from lakesweep.operations.orphan_scan import OPERATION, OrphanArguments
+from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
+from lakesweep.operations.run import SHOWN_ACTIONS, execute_stored, plan_and_execute, plan_only, refused, require_area
+from lakesweep.plan.engine_choice import Choice
+
+AUTO, LOCAL, LAMBDA, SPARK = ENGINES = ("auto", "local", "lambda", "spark")
+_NOT_THERE = {
+    LAMBDA: "it has no queue of a deployment; expected --scan-queue or $LAKESWEEP_SCAN_QUEUE",
+    SPARK: "this process has no Spark; expected the command line, or jobs/remove_orphan_files.py",
+}
+_CODES = {LAMBDA: "no_functions", SPARK: "no_spark"}
+
+
+@dataclass(slots=True)
+class _Scan:
+    """One call, from the choice to what is remembered of it."""
+
+    table: Table
+    arguments: OrphanArguments
+    engine: str
+    choice: Choice | None = None
+    began_ms: int = 0
+    ended_ms: int = 0
+    requests: Mapping[str, int] | None = None
+    """Of planning alone; `None`: no plan was made."""
+
+    @property
+    def estimate(self) -> Mapping[str, object] | None:
+        return self.choice.estimate.to_json() if self.choice is not None else None
+
+    def plan(self, plan: Callable[[Table, OrphanArguments], Plan], table: Table) -> Plan:
+        """Plan, and count."""
+        before = table.counter.snapshot()
+        self.began_ms = table.clock_ms()
+        made = plan(table, self.arguments)
+        self.ended_ms = table.clock_ms()
+        after = table.counter.snapshot()
+        self.requests = {kind: after[kind] - before[kind] for kind in after}
+        return made
+
+    def happened(self) -> dict[str, object] | None:
+        """Return what planning took."""
+        if self.requests is None:
+            return None
+        seconds = (self.ended_ms - self.began_ms) / 1000
+        return happened(self.engine, self.requests, seconds, self.estimate, is_paid=is_paid(self.table))
+
+
+def remove_orphan_files(table: Table, arguments: OrphanArguments, engine: str | None, *, execute: bool) -> RunReport:
+    """Find orphan files, and remove them.
+
+    Args:
+        table: All branches of it.
+        arguments: Of the call.
+        engine: One of `ENGINES`; `None` is this process.
+        execute: Otherwise nothing in the table changes.
+
+    Raises:
+        UsageError: No such engine here, or an argument that means nothing.
+        MaintenanceError: As `plan_remove_orphan_files`.
+    """
+    scan = _Scan(table, arguments, engine or LOCAL)
+    if engine == AUTO:
+        try:
+            _choose(scan)
+        except RefusedError as error:
+            return refused(table, OPERATION, error)
+    elsewhere = _elsewhere(table, scan.engine)
+    planner = plan_remove_orphan_files if elsewhere is None else elsewhere.plan
+    run = _run_stored if isinstance(elsewhere, RemoteEngine) else _run
+    report = run(table, lambda target: scan.plan(planner, target), execute=execute)
+    if elsewhere is not None:
+        elsewhere.finished(table, report)
+    what: Mapping[str, object] | None = scan.happened()
+    estimate = scan.estimate
+    if isinstance(elsewhere, RemoteEngine):
+        what, estimate = elsewhere.happened, elsewhere.estimate or estimate
+    if estimate is not None and what is not None:
+        table.say(f"engine {scan.engine}: {compare(estimate, what)}")
+    _remember(scan, report, what)
+    if engine is None:
+        return report
+    reason = scan.choice.reason if scan.choice is not None else None
+    return replace(report, engine={"name": scan.engine, "reason": reason, "estimate": estimate, "happened": what})
+
+
+def _choose(scan: _Scan) -> None:
+    """Choose an engine, and say which and why."""
+    table = scan.table
+    scan.engine = LOCAL
+    if table.available is None:
+        return
+    scan.choice = choice = choose(table, scan.arguments, table.available)
+    scan.engine = choice.engine
+    if not choice.use_inventory:
+        scan.arguments = replace(scan.arguments, inventory=None)
+    table.say(f"engine {choice.engine}: {choice.reason}; {describe_estimate(choice.estimate)}")
+
+
+def _elsewhere(table: Table, engine: str) -> OrphanEngine | None:
+    """Return what finds the orphan files; `None` is this process."""
+    if engine == LOCAL:
+        return None
+    found = table.orphan_engines.get(engine)
+    if found is None:
+        raise UsageError(f"engine {engine}: {_NOT_THERE[engine]}", code=_CODES[engine])
+    return found
+
+
+def _run(table: Table, planner: Callable[[Table], Plan], *, execute: bool) -> RunReport:
+    if execute:
+        return plan_and_execute(table, OPERATION, planner)
+    return plan_only(table, OPERATION, planner)
+
+
+def _run_stored(table: Table, planner: Callable[[Table], Plan], *, execute: bool) -> RunReport:
+    """Go on with a plan that is stored already when it comes back."""
+    area = require_area(table)
+    try:
+        plan = planner(table)
+    except RefusedError as error:
+        return refused(table, OPERATION, error)
+    if execute and not plan.is_empty:
+        return execute_stored(table, plan.header.plan_id)
+    if plan.is_apart and plan.header.action_count <= SHOWN_ACTIONS:
+        plan = load_plan(area, plan.header.plan_id)
+    return RunReport(
+        operation=OPERATION,
+        table=table.ref.location,
+        branch=table.ref.branch,
+        status="nothing_to_do" if plan.is_empty else "planned",
+        plan=plan,
+        requests=table.counter.snapshot(),
+    )
+
+
+def _remember(scan: _Scan, report: RunReport, what: Mapping[str, object] | None) -> None:
+    """Note what a scan found, where something was written anyway. That it fails changes nothing about the run."""
+    area = scan.table.area
+    wrote = report.status not in ("nothing_to_do", "refused") or scan.arguments.quarantine_ms is not None
+    # A fan-out notes it itself, when it ends.
+    if area is None or report.plan is None or what is None or scan.engine == LAMBDA or not wrote:
+        return
+    past = past_scan(
+        report.plan,
+        engine=scan.engine,
+        status=report.status,
+        times_ms=(scan.began_ms, scan.ended_ms),
+        what=what,
+        estimate=scan.estimate,
+        reason=scan.choice.reason if scan.choice is not None else None,
+        deleted=report.outcome.deleted if report.outcome is not None else None,
+    )
+    with suppress(MaintenanceError):
+        note_scan(area, past)
+
+
+def past_scan(
+    plan: Plan,
+    *,
+    engine: str,
+    status: str,
+    times_ms: tuple[int, int],
+    what: Mapping[str, object],
+    estimate: Mapping[str, object] | None = None,
+    reason: str | None = None,
+    deleted: int | None = None,
+    counted: Mapping[str, object] | None = None,
+) -> PastScan:
+    """Return what is remembered of a scan.
+
+    Args:
+        plan: What it found.
+        engine: Where it ran.
+        status: How it ended.
+        times_ms: When it began and ended.
+        what: What it took; see `engine_choice.happened`.
+        estimate: What was thought that it would take.
+        reason: Why it ran there.
+        deleted: Objects that went right away.
+        counted: What else was counted: `entries`, `entries_decoded`, `manifests_decoded`, `lists`.
+    """
+    header, counted = plan.header, counted or {}
+    listed = header.findings.get("listed")
+    listed = listed if isinstance(listed, Mapping) else {}
+    requests = what.get("requests")
+    return PastScan(
+        engine=engine,
+        began_ms=times_ms[0],
+        ended_ms=times_ms[1],
+        status=status,
+        objects=_number(listed, "objects") or 0,
+        bytes=_number(listed, "bytes"),
+        roots=_number(header.findings, "roots") or 0,
+        manifests=_number(header.findings, "manifests") or 0,
+        lists=_number(counted, "lists"),
+        entries=_number(counted, "entries"),
+        entries_decoded=_number(counted, "entries_decoded"),
+        manifests_decoded=_number(counted, "manifests_decoded"),
+        latest_id=_number(header.snapshots, "latest"),
+        live=header.kept.get("live"),
+        deleted=deleted,
+        inventory="inventory" in header.findings,
+        requests=dict(requests) if isinstance(requests, Mapping) else {},
+        usd=usd if isinstance(usd := what.get("usd"), int | float) else None,
+        estimate=estimate,
+        reason=reason,
+    )
+
+
+def _number(document: Mapping[str, object], name: str) -> int | None:
+    value = document.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
