@@ -6,7 +6,7 @@ counts as what it is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import PreconditionFailedError, RefusedError, UsageError
@@ -21,8 +21,11 @@ from lakesweep.fan_out.worker import meta_row
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.layout import layout_of
 from lakesweep.operations.context import Table
+from lakesweep.operations.engine_choice import refined
 from lakesweep.operations.orphan_listing import Place, Shard
 from lakesweep.operations.orphan_scan import OrphanArguments, cutoff_of, places_of, schemas_of
+from lakesweep.plan.engine_facts import Facts
+from lakesweep.plan.fan_out_estimate import fan_out_estimate
 from lakesweep.storage.store import Store
 from lakesweep.table.live_set import LiveSet
 from lakesweep.table.metadata import MetadataReader
@@ -53,9 +56,15 @@ class DecodeWork:
 
 
 def begin_scan(
-    table: Table, documents: ScanDocuments, arguments: OrphanArguments, basis: Mapping[str, object] | None
+    table: Table,
+    documents: ScanDocuments,
+    arguments: OrphanArguments,
+    basis: Mapping[str, object] | None,
+    facts: Facts | None,
 ) -> Json:
     """Look at a table and write down what a scan of it goes by, unless that is done; return that.
+
+    What the scan will take is estimated here, by what the roots tell of the table.
 
     Raises:
         UsageError: An argument that means nothing here.
@@ -93,6 +102,9 @@ def begin_scan(
     tasks = [ListTask(f"list-{number}", Shard(number), FIRST_PAGES).to_json() for number in range(len(places))]
     tasks += [DecodeTask(f"decode-{number}", SCAN).to_json() for number in range(len(work))]
     remembered.keep(documents, METADATA)
+    new = [meta for each in work for meta in each.manifests]
+    facts = facts or Facts(objects=0, objects_from="probe", has_fan_out=True)
+    facts = replace(refined(facts, found, metas.values(), new, len(chosen.kept)), places=len(places))
     scan: Json = {
         "table": table.ref.location,
         "branch": table.ref.branch,
@@ -106,7 +118,7 @@ def begin_scan(
         "decode": {f"decode-{number}": each.to_json() for number, each in enumerate(work)},
         "segments": [each.name for each in chosen.kept],
         "doubted": sorted(doubted),
-        "basis": dict(basis or {}),
+        "basis": {**(basis or {}), "estimate": fan_out_estimate(facts).to_json()},
         "entries": sum(meta.added_count + meta.deleted_count for meta in metas.values()),
         "requests": table.counter.snapshot(),
     }

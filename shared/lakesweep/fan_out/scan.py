@@ -33,6 +33,7 @@ from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_scan import OrphanArguments, check_scan_id
 from lakesweep.operations.run import require_area
+from lakesweep.plan.engine_facts import Facts
 
 __all__ = ["Ended", "Outbox", "begin", "find_end", "fold", "give_up"]
 
@@ -61,6 +62,7 @@ def begin(
     arguments: OrphanArguments,
     outbox: Outbox,
     basis: Mapping[str, object] | None = None,
+    facts: Facts | None = None,
 ) -> None:
     """Begin a scan, or go on with one of the same id.
 
@@ -69,7 +71,8 @@ def begin(
         scan_id: Tells the scan from all others of the table.
         arguments: What the caller says.
         outbox: Takes the first tasks.
-        basis: What is said of the scan in its result, such as `estimate`.
+        basis: What is said of the scan in its result besides, such as the reason why it runs here.
+        facts: What is known of the table already; the estimate goes by it, and by what the roots tell.
 
     Raises:
         UsageError: An argument that means nothing.
@@ -85,7 +88,7 @@ def begin(
         if scan is not None:
             check_same(table, scan, arguments)
         else:
-            scan = begin_scan(table, documents, arguments, basis)
+            scan = begin_scan(table, documents, arguments, basis, facts)
     except _LASTING as error:
         if not isinstance(error, StalePlanError) and error.code != "other_scan":
             _end_with_error(table, documents, error)
