@@ -38,6 +38,12 @@ class FormatError(MaintenanceError):
     code = "damaged"
 
 
+class HeldBackError(RefusedError):
+    """A fleet policy says that a table is to be left alone."""
+
+    code = "paused"
+
+
 class UnsupportedFormatError(RefusedError):
     """Bytes that are whole, and beyond this reader: a later version, or ORC without pyarrow."""
 

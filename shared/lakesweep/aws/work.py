@@ -5,6 +5,7 @@ refused because another maintainer is at work by the same message later, what fa
 stored plan and the ledger say where to go on, so messages carry no position.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from lakesweep.aws.messages import Hint, NewerMessageError, Work
@@ -101,14 +102,17 @@ def _is_due(runtime: Runtime, table: Table, hint: Hint) -> bool:
 
 
 def _follow_up(runtime: Runtime, message: Hint | Work, report: RunReport) -> None:
-    leaves = tuple(report.leaves())
+    # What a policy stopped half way goes on when somebody asks for it again.
+    leaves = tuple(step for step in report.leaves() if not (step.status == "partial" and _is_skipped(step)))
     for step in leaves:
         if step.plan is not None and step.refusal is not None and step.refusal.code == TOO_MANY_ACTIONS:
             runtime.queues.hand_over(Work(message.table, message.branch, step.plan.header.plan_id))
             runtime.telemetry.count("Continuations")
     codes = {step.refusal.code for step in leaves if step.refusal is not None} - SKIPPED
     if "out_of_time" in codes:
-        _go_on(runtime, message, "out of time")
+        # Each object goes once, so a plan that came further ends some day, however often it is handed on.
+        came_further = isinstance(message, Work) and message.plan_id is not None and _settled(leaves)
+        _go_on(runtime, replace(message, hop=0) if came_further else message, "out of time")
     elif any(step.status == "stale" for step in leaves):
         # A plan that ended stale is never carried out; what the table needs now, another pass finds.
         _again(runtime, _pass_like(message), "stale")
@@ -125,6 +129,15 @@ def _follow_up(runtime: Runtime, message: Hint | Work, report: RunReport) -> Non
         # A pass takes `snapshot.expire.limit` snapshots; a table with more commits than that must not fall behind. Each
         # pass leaves fewer of them, so this ends without being counted.
         _send(runtime, replace(_pass_like(message), hop=0), "a pass ended at its limit", SOON_S)
+
+
+def _is_skipped(step: RunReport) -> bool:
+    return step.refusal is not None and step.refusal.code in SKIPPED
+
+
+def _settled(leaves: Iterable[RunReport]) -> bool:
+    """Tell whether a run found out about any object that it is gone."""
+    return any(step.outcome.deleted or step.outcome.already_gone for step in leaves if step.outcome is not None)
 
 
 def _out_of_time(runtime: Runtime, table: Table, message: Hint | Work, error: OutOfTimeError) -> None:

@@ -12,6 +12,9 @@ from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.control.reports import ended_status
 from lakesweep.errors import FormatError, ObjectNotFoundError
 
+PUT_OFF = "put_off"
+"""How a plan of files alone ended for the time being: whoever executes it again goes on with it."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlanEnd:

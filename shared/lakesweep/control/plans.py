@@ -32,11 +32,11 @@ PLAN_LIFETIME_MS = 24 * 3_600_000
 UNSUPPORTED_PLAN = "unsupported_plan"
 """Code of a stored plan of another version, which another edition of this code can carry out."""
 PLAN_TOO_LARGE = "plan_too_large"
-"""Code of a plan that one process does not hold."""
+"""Code of a plan that is not loaded whole."""
 PART_ROWS = 20_000
 """Actions in one document."""
 MAX_LOADED = 1_000_000
-"""A plan of more is not held in one process: some 600 MB."""
+"""A plan of orphan files with more is not held in one process: some 600 MB. Other plans are made in one."""
 _HEADER_ROWS = 500
 """So many actions fit into the header."""
 _PART_NAME = re.compile(r"actions-[A-Za-z0-9-]{1,100}\.ndjson\.gz")
@@ -156,10 +156,10 @@ def load_plan(area: ControlArea, plan_id: str) -> Plan:
     """
     header, rows = _load(area, plan_id)
     path = area.path(f"plans/{plan_id}/")
-    if rows is None and header.action_count > MAX_LOADED:
+    if rows is None and header.operation == "remove_orphan_files" and header.action_count > MAX_LOADED:
         raise RefusedError(
             f"plan {plan_id} of table {header.table} has {header.action_count} actions; expected {MAX_LOADED} at most "
-            f"in one process: lakesweep execute TABLE {plan_id} --engine spark carries it out",
+            "to read it whole",
             code=PLAN_TOO_LARGE,
         )
     actions: tuple[Action, ...] = ()

@@ -13,34 +13,30 @@ there.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import DELETE_MARGIN_MS
 from lakesweep.control.ledger import SliceLedger, slice_answers
-from lakesweep.control.plans import load_header, load_part, load_plan
-from lakesweep.errors import MaintenanceError, RefusedError
-from lakesweep.execute.batches import FILES_STEP, step_of
+from lakesweep.errors import MaintenanceError, OutOfTimeError
 from lakesweep.execute.deleting import REWRITTEN, send
-from lakesweep.model.facts import FileKind
+from lakesweep.execute.part_actions import PartActions
 from lakesweep.model.outcome import FailedDelete, Outcome
-from lakesweep.model.plan import Action, Delete, PlanHeader
+from lakesweep.model.plan import Delete
 from lakesweep.storage.store import DeleteResult
 from lakesweep.table.stores import TableStores
 
 SLICE_KEYS = 1000
 """As many as one DeleteObjects request takes."""
-NOT_FILES_ALONE = "not_files_alone"
 NOT_BEGUN = "not_begun"
-"""Code of a slice that found too little left of the lease, or that stood behind one that failed."""
+"""Code of a slice that found too little left of the lease or of the time, or that stood behind one that failed."""
 THROTTLED = frozenset({"SlowDown", "ServiceUnavailable", "InternalError", "OperationAborted", "not_tried"})
 """Codes of a store that wants to be asked more slowly."""
 SHOWN_FAILURES = 20
 """So many objects that stay are named of each slice; the ledger names all."""
 _KEPT = "kept_by_look"
-_GONE = ("deleted", "already_gone")
-FILES = frozenset({*get_args(FileKind), "temp"})
-"""Kinds that go in any order."""
+GONE = ("deleted", "already_gone")
+_STEP_S = 5.0
+"""A wait is taken in steps of this, so that time that runs out is noticed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +115,11 @@ class Site:
     clock_s: Callable[[], float] = time.monotonic
     throttled: Callable[[], int] = lambda: 0
     """How many answers so far asked for fewer requests."""
+    check_time: Callable[[str], None] = lambda what: None
+    """Called before a slice is begun, and while it waits; raises OutOfTimeError when this process's time is nearly
+    over."""
+    actions: PartActions | None = None
+    """Of the plan, where lanes of one process share them; else each lane reads its own."""
 
 
 class _LeaseEndsError(Exception):
@@ -131,14 +132,14 @@ def work(site: Site, lane: Lane) -> Iterator[SliceResult]:
     Errors are results: behind one that failed nothing more is begun, since the next would fail alike.
     """
     pace = _Pace(lane, site)
-    actions = _Actions(site.area, lane.plan_id)
+    actions = site.actions or PartActions(site.area, lane.plan_id)
     stopped = False
     for each in lane.slices:
         result = SliceResult(each.number, NOT_BEGUN)
         if not stopped:
             try:
-                result = _Work(site, lane, each, pace).run(actions.of(each))
-            except _LeaseEndsError:
+                result = _Work(site, lane, each, pace).run(actions.of(each.part, each.start, each.stop))
+            except (_LeaseEndsError, OutOfTimeError):
                 pass
             except MaintenanceError as error:
                 result = SliceResult(each.number, error.code, str(error))
@@ -153,6 +154,8 @@ class _Pace:
         self._rate = lane.keys_per_s
         self._sleep = site.sleep
         self._clock_s = site.clock_s
+        self._check_time = site.check_time
+        self._what = f"plan {lane.plan_id}"
         self._next_s = site.clock_s() + lane.delay_s
 
     @property
@@ -161,67 +164,18 @@ class _Pace:
         return max(0.0, self._next_s - self._clock_s())
 
     def take(self, keys: int) -> None:
-        """Wait until the next request may be sent, which is for so many keys."""
-        if (wait_s := self.wait_s) > 0:
-            self._sleep(wait_s)
-        self._next_s = max(self._next_s, self._clock_s()) + keys / self._rate
-
-
-class _Actions:
-    """Reads parts of a plan, each once as long as slices of it follow each other."""
-
-    def __init__(self, area: ControlArea, plan_id: str) -> None:
-        self._area = area
-        self._plan_id = plan_id
-        self._header: PlanHeader | None = None
-        self._part: int | None = None
-        self._found: Sequence[Action] = ()
-
-    def of(self, each: Slice) -> Sequence[Delete]:
-        """Return the deletions of a slice.
+        """Wait until the next request may be sent, which is for so many keys.
 
         Raises:
-            FormatError: The plan is damaged.
-            RefusedError: An action that no plan of files holds.
+            OutOfTimeError: This process has no time for it.
         """
-        self._header = self._header or load_header(self._area, self._plan_id)
-        if self._part != each.part:
-            self._found = actions_of_part(self._area, self._header, each.part)
-            self._part = each.part
-        return deletions_of(self._found[each.start : each.stop], self._header)
-
-
-def actions_of_part(area: ControlArea, header: PlanHeader, part: int) -> Sequence[Action]:
-    """Return the actions of one part of a plan, checked; of a plan without parts, all of them."""
-    if not header.parts:
-        return load_plan(area, header.plan_id).actions
-    return load_part(area, header, header.parts[part])
-
-
-def deletions_of(actions: Sequence[Action], header: PlanHeader) -> list[Delete]:
-    """Return `actions`, all of which delete files.
-
-    Raises:
-        RefusedError: One of them does something else. In parallel there is no order, and other things need one.
-    """
-    deletes = [action for action in actions if isinstance(action, Delete) and _is_file(action)]
-    if len(deletes) < len(actions):
-        raise not_files_alone(header)
-    return deletes
-
-
-def not_files_alone(header: PlanHeader) -> RefusedError:
-    """Return the refusal of a plan that many processes cannot carry out."""
-    return RefusedError(
-        f"plan {header.plan_id} of table {header.table} holds more than files, and the rest goes in a certain order; "
-        f"expected a plan of orphan files alone: lakesweep execute TABLE {header.plan_id} --engine local carries this "
-        "one out",
-        code=NOT_FILES_ALONE,
-    )
-
-
-def _is_file(delete: Delete) -> bool:
-    return delete.kind in FILES and step_of(delete) == FILES_STEP
+        wait_s = self.wait_s
+        while wait_s > 0:
+            self._check_time(self._what)
+            self._sleep(min(wait_s, _STEP_S))
+            wait_s -= _STEP_S
+        self._check_time(self._what)
+        self._next_s = max(self._next_s, self._clock_s()) + keys / self._rate
 
 
 class _Work:
@@ -240,7 +194,7 @@ class _Work:
         earlier = slice_answers(self._site.area, self._lane.plan_id, self._slice.earlier)
         kept_before = {path: "an earlier run kept it" for path, answer in earlier.items() if answer == _KEPT}
         why = {**self._slice.kept, **kept_before}
-        left = [delete for delete in deletes if earlier.get(delete.path) not in _GONE]
+        left = [delete for delete in deletes if earlier.get(delete.path) not in GONE]
         if not left:
             return SliceResult(self._slice.number)
         answers: dict[str, str] = {}
@@ -251,7 +205,7 @@ class _Work:
             found_before = self._ledger.answers()
             self._is_doubled = self._is_doubled or not found_before
             answers |= found_before
-            left = [delete for delete in left if answers.get(delete.path) not in (*_GONE, _KEPT)]
+            left = [delete for delete in left if answers.get(delete.path) not in (*GONE, _KEPT)]
             if not left:
                 return self._result(deletes, answers)
         throttled = self._site.throttled()
@@ -278,7 +232,7 @@ class _Work:
         failed = [
             FailedDelete(delete.path, answers[delete.path])
             for delete in deletes
-            if answers.get(delete.path, _KEPT) not in (*_GONE, _KEPT)
+            if answers.get(delete.path, _KEPT) not in (*GONE, _KEPT)
         ]
         return SliceResult(
             number=self._slice.number,

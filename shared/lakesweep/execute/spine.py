@@ -59,11 +59,12 @@ class Executed:
     """How an execution ended."""
 
     status: str
-    """`done`, `partial` (some objects are still there), `stale` (the table moved) or `interrupted` (an error came after
-    the first deletion; the next run finishes the plan)."""
+    """`done`, `partial` (some objects are still there), `stale` (the table moved), `interrupted` (an error came after
+    the first deletion; the next run finishes the plan) or `put_off` (a plan of files alone that goes on when somebody
+    executes it again)."""
     outcome: Outcome
     message: str = ""
-    """Why it is stale or interrupted."""
+    """Why it is not done."""
     code: str = ""
     """The word for it."""
     warnings: tuple[str, ...] = ()
@@ -81,6 +82,10 @@ class Environment:
     sleep: Callable[[float], None] = time.sleep
     check_time: Callable[[str], None] = lambda what: None
     """Called before each batch; raises OutOfTimeError when the caller's time is nearly over."""
+    check_policy: Callable[[], None] = lambda: None
+    """Called now and then in an execution that takes long; raises HeldBackError when it must not go on."""
+    throttled: Callable[[], int] = lambda: 0
+    """How many answers so far asked for fewer requests."""
     progress: Callable[[int, int], None] = lambda done, total: None
     """Called with objects settled so far and in all."""
     clear: frozenset[str] = frozenset()
@@ -160,13 +165,25 @@ def under_lease(area: ControlArea, header: PlanHeader, attempt: Attempt, run: Ca
         lease.release(ended=ended)
 
 
-def forget(area: ControlArea, intent: Intent, run_id: str) -> None:
-    """Withdraw the intent of a plan that has ended, or that cannot be loaded any more.
+def forget(area: ControlArea, intent: Intent, run_id: str, before: Callable[[], None] = lambda: None) -> None:
+    """Withdraw the intent of a plan that is put off, or that cannot be loaded any more.
+
+    Args:
+        area: Of the table.
+        intent: As it was just read.
+        run_id: Who withdraws it.
+        before: Called under the lease, to write down what becomes of the plan.
 
     Raises:
         LeaseHeldError: Another run maintains this table.
     """
-    acquire(area, run_id, intent).release(ended=True)
+    lease = acquire(area, run_id, intent)
+    ended = False
+    try:
+        before()
+        ended = True
+    finally:
+        lease.release(ended=ended)
 
 
 class _Execution:
@@ -250,6 +267,7 @@ class _Execution:
         self._ledger.flush()  # a run that dies meanwhile is finished by nobody
         self._lease.check()  # what was lost meanwhile cannot be let go, and must not be taken again
         self._lease.rest(self._env.sleep)
+        self._env.check_policy()
         self._epoch_began_ms = self._env.area.store.now_ms()
 
     def _is_overtaken(self) -> bool:

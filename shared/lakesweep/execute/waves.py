@@ -15,36 +15,37 @@ as fast in the next wave, and a little faster after each wave that went well.
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from lakesweep.control.lease import LEASE_MS, Lease
-from lakesweep.control.ledger import slice_results
+from lakesweep.control.ledger import slice_answers, slice_results
 from lakesweep.errors import (
     AccessDeniedError,
     FormatError,
+    HeldBackError,
     MaintenanceError,
+    OutOfTimeError,
     RefusedError,
     StalePlanError,
     StorageError,
 )
 from lakesweep.execute.look import Looker
 from lakesweep.execute.newcomers import Newcomers
-from lakesweep.execute.slices import (
+from lakesweep.execute.part_actions import (
     FILES,
-    NOT_BEGUN,
     NOT_FILES_ALONE,
-    SLICE_KEYS,
-    THROTTLED,
-    Lane,
-    Slice,
-    SliceResult,
+    PartActions,
     actions_of_part,
     deletions_of,
     not_files_alone,
 )
+from lakesweep.execute.slices import GONE, NOT_BEGUN, SLICE_KEYS, THROTTLED, Lane, Slice, SliceResult
 from lakesweep.execute.spine import EPOCH_MS, Attempt, Environment, Executed, under_lease
 from lakesweep.model.outcome import FailedDelete, Outcome
-from lakesweep.model.plan import Action, PlanHeader, joined_hash
+from lakesweep.model.plan import PlanHeader, joined_hash
+from lakesweep.storage.reads import PARALLEL
 
 KEYS_PER_S = 2000
 """S3 takes 3 500 writes a second for a prefix, and each key of a DeleteObjects counts as one."""
@@ -61,6 +62,8 @@ SHOWN_FAILURES = 1000
 _SLOWEST = 20
 """What is left, in keys a second, of the rate at which a store is asked that throttles for ever."""
 _RECOVERY = 1 / 10
+_STEP_S = 5.0
+"""A wait is taken in steps of this, so that time that runs out is noticed."""
 
 RunWave = Callable[[Sequence[Lane]], Iterable[SliceResult]]
 """Has each lane worked on by a process, and returns what became of the slices. One that it does not speak of is done
@@ -78,6 +81,8 @@ class Crew:
     """Of all lanes together."""
     slice_keys: int = SLICE_KEYS
     wave_keys: int = WAVE_KEYS
+    actions: PartActions | None = None
+    """Of the plan, where those who delete are of this process and share them."""
 
 
 def execute_in_waves(env: Environment, header: PlanHeader, attempt: Attempt, crew: Crew) -> Executed:
@@ -93,6 +98,7 @@ def execute_in_waves(env: Environment, header: PlanHeader, attempt: Attempt, cre
         RefusedError: Not a plan of files alone.
         LeaseHeldError: Another run maintains this table.
         LeaseLostError: The lease went to another run; this one stopped.
+        OutOfTimeError: The caller's time was over before anything was deleted.
         StorageError: A request failed before anything was deleted; the intent stays, and the next run goes on.
     """
     check_whole(header)
@@ -136,6 +142,7 @@ class _Waves:
         self._run_id = attempt.run_id
         self._earlier_runs = attempt.earlier_runs
         self._crew = crew
+        self._actions = crew.actions or PartActions(env.area, header.plan_id)
         self._lease = lease
         self._newcomers = Newcomers(Looker(env.stores.table, header, env.known, env.sleep))
         self._rate = crew.keys_per_s
@@ -155,6 +162,11 @@ class _Waves:
             self._carry_out()
         except StalePlanError as error:
             return Executed("stale", self._outcome, str(error), error.code, self._warnings())
+        except (HeldBackError, OutOfTimeError) as error:
+            if isinstance(error, OutOfTimeError) and not (self._outcome.deleted or self._outcome.already_gone):
+                raise  # the next attempt would come no further
+            # What is left can wait, and nobody has to finish it first: retention goes on meanwhile.
+            return Executed("put_off", self._outcome, str(error), error.code, self._warnings())
         except MaintenanceError as error:
             if not self._outcome.deleted:
                 raise
@@ -171,11 +183,12 @@ class _Waves:
         )
 
     def _carry_out(self) -> None:
-        upcoming = self._slices(slice_results(self._env.area, self._earlier_runs))
+        upcoming = self._unfinished(self._slices(slice_results(self._env.area, self._earlier_runs)))
         while wave := self._next_wave(upcoming):
             self._rest()
-            self._wait()
-            self._env.check_time(f"plan {self._header.plan_id} of table {self._header.table}")
+            self._sleep(self._early_s)
+            self._env.check_time(self._what)
+            self._env.check_policy()
             self._lease.check()
             self._newcomers.look()
             wave = self._spared(wave)
@@ -192,6 +205,23 @@ class _Waves:
                 stop = min(count, start + self._crew.slice_keys)
                 yield Slice(number, part, start, stop, earlier=earlier.get(number, ()))
                 number += 1
+
+    def _unfinished(self, slices: Iterator[Slice]) -> Iterator[Slice]:
+        """Leave out slices that earlier runs are through with. They need no look and none of the rate."""
+        with ThreadPoolExecutor(max_workers=PARALLEL, thread_name_prefix="ledger") as pool:
+            while some := list(islice(slices, PARALLEL)):
+                self._env.check_time(self._what)
+                for each, is_done in zip(some, pool.map(self._is_done, some), strict=True):
+                    if is_done:
+                        self._settled += each.count
+                    else:
+                        yield each
+
+    def _is_done(self, each: Slice) -> bool:
+        if not each.earlier:
+            return False
+        answers = slice_answers(self._env.area, self._header.plan_id, each.earlier)
+        return sum(answer in GONE for answer in answers.values()) >= each.count
 
     def _next_wave(self, upcoming: Iterator[Slice]) -> list[Slice]:
         most = min(self._crew.wave_keys, self._rate * WAVE_S)
@@ -213,28 +243,33 @@ class _Waves:
         now_ms = self._env.area.store.now_ms()
         if now_ms - self._epoch_began_ms >= EPOCH_MS:
             self._lease.check()  # what was lost meanwhile cannot be let go, and must not be taken again
-            self._lease.rest(self._env.sleep)
+            self._env.check_time(self._what)
+            self._lease.rest(self._sleep)
             self._epoch_began_ms = self._env.area.store.now_ms()
 
-    def _wait(self) -> None:
-        """Wait as long as the keys of the last wave are to take. A lane ends with its last answer, before that."""
-        early_ms = self._due_ms - self._env.area.store.now_ms()
-        if early_ms > 0:
-            self._env.sleep(early_ms / 1000)
+    @property
+    def _early_s(self) -> float:
+        """Return how long the keys of the last wave are still to take. A lane ends with its last answer, before."""
+        return (self._due_ms - self._env.area.store.now_ms()) / 1000
+
+    def _sleep(self, seconds: float) -> None:
+        while seconds > 0:
+            self._env.check_time(self._what)
+            self._env.sleep(min(seconds, _STEP_S))
+            seconds -= _STEP_S
+
+    @property
+    def _what(self) -> str:
+        return f"plan {self._header.plan_id} of table {self._header.table}"
 
     def _spared(self, wave: Sequence[Slice]) -> list[Slice]:
         """Have what new roots need kept."""
         if not self._newcomers.are_any:
             return list(wave)
-        part = -1
-        actions: Sequence[Action] = ()
-        spared = []
-        for each in wave:
-            if each.part != part:
-                part, actions = each.part, actions_of_part(self._env.area, self._header, each.part)
-            deletes = deletions_of(actions[each.start : each.stop], self._header)
-            spared.append(replace(each, kept=self._newcomers.needed(deletes)))
-        return spared
+        return [
+            replace(each, kept=self._newcomers.needed(self._actions.of(each.part, each.start, each.stop)))
+            for each in wave
+        ]
 
     def _lanes(self, wave: Sequence[Slice]) -> list[Lane]:
         length = math.ceil(len(wave) / max(1, self._crew.lanes))

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from lakesweep.errors import ObjectNotFoundError, RefusedError, StorageError, UsageError
+from lakesweep.errors import HeldBackError, ObjectNotFoundError, StorageError, UsageError
 from lakesweep.format.json_document import MAX_BYTES
 from lakesweep.model.fleet_policy import FleetPolicy, FleetRule, parse_fleet_policy
 from lakesweep.operations.context import Table
@@ -75,16 +75,31 @@ def watched_ruling(table: Table) -> Ruling | None:
     """Return what the fleet policy says about a table that is not paused.
 
     Raises:
-        RefusedError: The table is paused.
+        HeldBackError: The table is paused.
         UsageError: There is no valid policy at its location.
         StorageError: It cannot be read.
     """
     ruling = ruling_of(table)
     if ruling is not None and ruling.rule is not None and ruling.rule.paused:
-        raise RefusedError(
-            f"table {table.ref} is paused: policy {ruling.policy} says so of {ruling.rule.tables}", code="paused"
-        )
+        raise HeldBackError(f"table {table.ref} is paused: policy {ruling.policy} says so of {ruling.rule.tables}")
     return ruling
+
+
+def check_policy(table: Table, *, by_hand: bool) -> None:
+    """Make sure that a plan may be carried out.
+
+    Args:
+        table: Whose plan.
+        by_hand: Somebody asked for it, so the policy only says whether the table is paused.
+
+    Raises:
+        HeldBackError: It may not.
+        UsageError: There is no valid policy at its location.
+        StorageError: It cannot be read.
+    """
+    ruling = watched_ruling(table)
+    if not by_hand and not may_delete(ruling):
+        raise HeldBackError("; ".join(why_observed(ruling)), code=OBSERVED)
 
 
 def read_policy(open_store: Callable[[str], Store], location: str) -> FleetPolicy:

@@ -7,20 +7,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.ends import PlanEnd, end_plan, plan_end
+from lakesweep.control.ends import PUT_OFF, PlanEnd, end_plan, plan_end, undone_by
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import LeaseDocument, read_lease
-from lakesweep.control.plans import PLAN_TOO_LARGE, load_header, load_plan, store_plan
+from lakesweep.control.plans import load_header, load_plan, store_plan
 from lakesweep.control.reports import store_report
 from lakesweep.errors import FormatError, RefusedError, StalePlanError, UsageError
-from lakesweep.execute.slices import NOT_FILES_ALONE
-from lakesweep.execute.spine import Attempt, Environment, Executed, execute, forget
-from lakesweep.execute.waves import check_files_alone
+from lakesweep.execute.part_actions import NOT_FILES_ALONE
+from lakesweep.execute.spine import Attempt, Environment, Executed, forget
 from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport, Status
+from lakesweep.operations import local_engine
 from lakesweep.operations.context import Table
-from lakesweep.operations.fleet import OBSERVED, may_delete, watched_ruling, why_observed
+from lakesweep.operations.fleet import check_policy
 from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.memory import keep
 from lakesweep.operations.shortcut import doubt
@@ -31,8 +31,6 @@ SHOWN_ACTIONS = 100_000
 PLAN_ATTEMPTS = 3
 """How often a table that changes while it is read is read again."""
 
-PUT_OFF = "put_off"
-"""How a plan ended, for the time being, that others could not finish and did not wait for."""
 TOO_MANY_ACTIONS = "too_many_actions"
 """Code of a plan that was stored and not carried out, since the call takes fewer actions."""
 
@@ -48,8 +46,8 @@ class Engine:
     execute: Callable[[Environment, Plan, Attempt], Executed]
 
 
-LOCAL = Engine(load_plan, execute)
-"""One process does it, action by action in the order of the plan."""
+LOCAL = Engine(local_engine.load, local_engine.carry_out)
+"""One process does it."""
 
 
 def require_area(table: Table) -> ControlArea:
@@ -128,7 +126,7 @@ def plan_and_execute(
     begin = _Begin(grace_ms, lease=lease, run_id=plan.header.plan_id, has_just_planned=True)
     if plan.is_apart:
         try:
-            plan = load_plan(area, plan.header.plan_id)
+            plan = LOCAL.load(area, plan.header.plan_id)
         except RefusedError as error:
             return refused(table, operation, error, plan)
     report = _execute(table, plan, begin, _finished_first(finished))
@@ -159,9 +157,7 @@ def execute_stored(
     """
     area = require_area(table)
     try:
-        ruling = watched_ruling(table)  # a table that is paused keeps what it has
-        if not by_hand and not may_delete(ruling):
-            raise RefusedError("; ".join(why_observed(ruling)), code=OBSERVED)
+        check_policy(table, by_hand=by_hand)  # a table that is paused keeps what it has
         plan = engine.load(area, plan_id)
         if plan.header.branch != table.ref.branch:
             raise RefusedError(
@@ -182,21 +178,24 @@ def execute_stored(
             )
         earlier = begun.runs if begun is not None else end.runs if end is not None else ()
         is_put_off = begun is None and end is not None and end.status == PUT_OFF
+        if is_put_off and (undoing := undone_by(area, plan_id)) is not None:
+            raise RefusedError(f"plan {plan_id} was undone by run {undoing}; expected a new plan", code="plan_undone")
         if (not earlier or is_put_off) and table.store.now_ms() >= plan.header.expires_ms:
             raise RefusedError(f"plan {plan_id} is past its expiry; expected a new plan", code="plan_expired")
         if plan.header.needs_confirmation and confirm != plan_id and not earlier:
             raise _unconfirmed(plan)
     except RefusedError as error:
         return refused(table, "execute", error)
-    return _execute(table, plan, _Begin(grace_ms, earlier, lease, None if earlier else run_id), engine=engine)
+    begin = _Begin(grace_ms, earlier, lease, None if earlier else run_id, by_hand=by_hand)
+    return _execute(table, plan, begin, engine=engine)
 
 
 def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> RunReport | None:
     """Finish the plan that an earlier run began and did not end, if there is one.
 
-    A plan that is lost cannot be finished. What it would still have removed stays, and is an orphan now. A plan of
-    orphan files that is too large for one process is put off: it leaves nothing half done, and whoever can carry it out
-    goes on with it later.
+    A plan that is lost cannot be finished. What it would still have removed stays, and is an orphan now. A large plan
+    of orphan files is put off: it leaves nothing half done, others need not wait for it, and whoever executes it again
+    goes on with it.
 
     Args:
         table: The table.
@@ -208,10 +207,11 @@ def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> 
     if begun is None:
         return None
     try:
+        if local_engine.is_large(load_header(area, begun.plan_id)):
+            _put_off(area, begun, new_id(table.store.now_ms()))
+            return None
         engine, plan = _loaded(area, begun.plan_id, engine)
     except (FormatError, RefusedError) as error:
-        if error.code == PLAN_TOO_LARGE and _put_off(area, begun, new_id(table.store.now_ms())):
-            return None
         if isinstance(error, RefusedError) and error.code != "no_such_plan":
             raise  # whole, and beyond this version or this table: not ours to forget
         forget(area, begun, new_id(table.store.now_ms()))
@@ -224,15 +224,10 @@ def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> 
     return _execute(table, plan, _Begin(begun.grace_ms, begun.runs, lease), engine=engine)
 
 
-def _put_off(area: ControlArea, begun: Intent, run_id: str) -> bool:
-    """Withdraw the intent of a large plan, if it is one of files alone."""
-    try:
-        check_files_alone(load_header(area, begun.plan_id))
-    except RefusedError:
-        return False
-    end_plan(area, begun.plan_id, PlanEnd(PUT_OFF, run_id, (*begun.runs, run_id)))
-    forget(area, begun, run_id)
-    return True
+def _put_off(area: ControlArea, begun: Intent, run_id: str) -> None:
+    """Withdraw the intent of a plan of files alone."""
+    end = PlanEnd(PUT_OFF, run_id, (*begun.runs, run_id))
+    forget(area, begun, run_id, lambda: end_plan(area, begun.plan_id, end))
 
 
 def _loaded(area: ControlArea, plan_id: str, engine: Engine) -> tuple[Engine, Plan]:
@@ -274,6 +269,8 @@ class _Begin:
     run_id: str | None = None
     """`None`: a new one."""
     has_just_planned: bool = False
+    by_hand: bool = True
+    """Somebody asked for it."""
 
 
 def _execute(
@@ -300,7 +297,7 @@ def _execute(
             # By other rules than those of the last pass. By its own it may find nothing to do, and a plan that is begun
             # and not ended would wait for a pass that is due.
             doubt(table, plan.header.branch)
-        env = environment(table, area, plan)
+        env = replace(environment(table, area, plan), check_policy=lambda: check_policy(table, by_hand=begin.by_hand))
         attempt = Attempt(run_id, end, begin.grace_ms, begin.earlier_runs, begin.lease, begin.has_just_planned)
         executed = engine.execute(env, plan, attempt)
     except RefusedError as error:
@@ -312,11 +309,21 @@ def _execute(
     return reports[-1]
 
 
-_STATUS: Mapping[str, Status] = {"done": "done", "partial": "partial", "stale": "stale", "interrupted": "partial"}
+_STATUS: Mapping[str, Status] = {
+    "done": "done",
+    "partial": "partial",
+    "stale": "stale",
+    "interrupted": "partial",
+    PUT_OFF: "partial",
+}
 
 
 def _executed_report(table: Table, plan: Plan, run_id: str, executed: Executed, warnings: tuple[str, ...]) -> RunReport:
-    after = f"; the next run finishes plan {plan.header.plan_id}" if executed.status == "interrupted" else ""
+    plan_id = plan.header.plan_id
+    after = {
+        "interrupted": f"; the next run finishes plan {plan_id}",
+        PUT_OFF: f"; plan {plan_id} goes on where it stopped when it is executed again",
+    }.get(executed.status, "")
     return RunReport(
         operation=plan.header.operation,
         table=table.ref.location,

@@ -28,5 +28,6 @@ def environment(table: Table, area: ControlArea, plan: Plan) -> Environment:
         sleep=table.sleep,
         check_time=table.check_time,
         progress=table.progress,
+        throttled=lambda: table.counter.throttled,
         clear=manifests if plan_id == plan.header.plan_id else frozenset(),
     )

@@ -14,6 +14,7 @@ from lakesweep.control.ledger import fates
 from lakesweep.errors import LeaseLostError, MaintenanceError, StorageError
 from lakesweep.execute.slices import NOT_BEGUN, Lane, Site, Slice, SliceResult, work
 from lakesweep.execute.waves import SHOWN_FAILURES
+from lakesweep.operations import local_engine
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
@@ -590,9 +591,7 @@ def test_what_one_run_began_another_finishes(scene: OrphanScene, engines: str) -
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_plan_that_no_process_holds_is_put_off(
-    scene: OrphanScene, monkeypatch: pytest.MonkeyPatch, is_late: bool
-) -> None:
+def test_a_large_plan_is_put_off(scene: OrphanScene, monkeypatch: pytest.MonkeyPatch, is_late: bool) -> None:
     """Its run died. Others go on with the table, and whoever can carry it out goes on with the plan, within its day."""
     keys = planted(scene, COUNT + 1000)
     header = planned(scene)
@@ -600,7 +599,7 @@ def test_a_plan_that_no_process_holds_is_put_off(
     assert team.execute(header.plan_id, confirm=header.plan_id).status == "partial"
     left = scene.listed() & set(keys)
     assert left
-    monkeypatch.setattr(plans, "MAX_LOADED", 1000)
+    monkeypatch.setattr(local_engine, "LARGE_PLAN", 1000)
     assert scene.maintainer().expire().status == "nothing_to_do"
     assert read_lease(ControlArea(scene.control, scene.store.location)).intent is None
     assert scene.listed() & set(keys) == left

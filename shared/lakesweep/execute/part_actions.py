@@ -1,0 +1,97 @@
+"""The actions of a stored plan of files alone, a part at a time."""
+
+import threading
+from collections.abc import Sequence
+from typing import get_args
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.plans import PART_ROWS, load_header, load_part, load_plan
+from lakesweep.errors import RefusedError
+from lakesweep.execute.batches import FILES_STEP, step_of
+from lakesweep.model.facts import FileKind
+from lakesweep.model.plan import Action, Delete, PlanHeader
+
+NOT_FILES_ALONE = "not_files_alone"
+FILES = frozenset({*get_args(FileKind), "temp"})
+"""Kinds that go in any order."""
+_HELD = 2 * PART_ROWS
+"""So many actions are kept at hand: slices that follow each other may lie in two parts."""
+
+
+class PartActions:
+    """Reads parts of a plan, and keeps those that were read last. Any thread may ask."""
+
+    def __init__(self, area: ControlArea, plan_id: str, held: int = 0) -> None:
+        """Read nothing yet.
+
+        Args:
+            area: Of the table.
+            plan_id: Which plan.
+            held: How many actions to keep at hand; one part is kept in any case.
+        """
+        self._area = area
+        self._plan_id = plan_id
+        self._held = held
+        self._header: PlanHeader | None = None
+        self._parts: dict[int, Sequence[Action]] = {}
+        """By number, the one that was read last at the end."""
+        self._lock = threading.Lock()
+
+    @classmethod
+    def shared(cls, area: ControlArea, plan_id: str) -> "PartActions":
+        """Return one for many threads that go through the plan together."""
+        return cls(area, plan_id, _HELD)
+
+    def of(self, part: int, start: int, stop: int) -> Sequence[Delete]:
+        """Return the deletions from `start` to before `stop` of a part.
+
+        Raises:
+            FormatError: The plan is damaged.
+            RefusedError: An action that no plan of files holds.
+        """
+        with self._lock:  # who needs the same part waits for it, and reads it from here
+            header = self._header = self._header or load_header(self._area, self._plan_id)
+            if part not in self._parts:
+                self._drop_before(header.parts[part].count if header.parts else header.action_count)
+                self._parts[part] = actions_of_part(self._area, header, part)
+            actions = self._parts[part]
+        return deletions_of(actions[start:stop], header)
+
+    def _drop_before(self, count: int) -> None:
+        """Make room for so many actions."""
+        held = sum(map(len, self._parts.values()))
+        while self._parts and held + count > self._held:
+            held -= len(self._parts.pop(next(iter(self._parts))))
+
+
+def actions_of_part(area: ControlArea, header: PlanHeader, part: int) -> Sequence[Action]:
+    """Return the actions of one part of a plan, checked; of a plan without parts, all of them."""
+    if not header.parts:
+        return load_plan(area, header.plan_id).actions
+    return load_part(area, header, header.parts[part])
+
+
+def deletions_of(actions: Sequence[Action], header: PlanHeader) -> list[Delete]:
+    """Return `actions`, all of which delete files.
+
+    Raises:
+        RefusedError: One of them does something else. In parallel there is no order, and other things need one.
+    """
+    deletes = [action for action in actions if isinstance(action, Delete) and _is_file(action)]
+    if len(deletes) < len(actions):
+        raise not_files_alone(header)
+    return deletes
+
+
+def not_files_alone(header: PlanHeader) -> RefusedError:
+    """Return the refusal of a plan that many processes cannot carry out."""
+    return RefusedError(
+        f"plan {header.plan_id} of table {header.table} holds more than files, and the rest goes in a certain order; "
+        f"expected a plan of orphan files alone: lakesweep execute TABLE {header.plan_id} --engine local carries this "
+        "one out",
+        code=NOT_FILES_ALONE,
+    )
+
+
+def _is_file(delete: Delete) -> bool:
+    return delete.kind in FILES and step_of(delete) == FILES_STEP

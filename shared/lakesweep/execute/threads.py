@@ -1,0 +1,33 @@
+"""Those who delete a large plan in this process: a few threads, which share what is read of the plan."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from lakesweep.control.plans import PART_ROWS
+from lakesweep.execute.part_actions import PartActions
+from lakesweep.execute.slices import SLICE_KEYS, Lane, Site, SliceResult, work
+from lakesweep.execute.spine import Environment
+from lakesweep.execute.waves import Crew
+
+LANES = 4
+"""A request for a thousand keys takes about a second, and two of them a second are the rate."""
+WAVE_KEYS = PART_ROWS
+"""Ten seconds at the full rate, so that there is time for a wave whenever there is time for a batch; and one part of
+the plan, so that little of it is in memory."""
+
+
+def thread_crew(env: Environment, plan_id: str) -> Crew:
+    """Return threads that delete what a plan takes.
+
+    Args:
+        env: Stores and control area. When its time runs out, no further slice is begun.
+        plan_id: Which plan.
+    """
+    actions = PartActions.shared(env.area, plan_id)
+    site = Site(env.stores, env.area, env.sleep, throttled=env.throttled, check_time=env.check_time, actions=actions)
+
+    def run_wave(lanes: Sequence[Lane]) -> list[SliceResult]:
+        with ThreadPoolExecutor(max_workers=LANES, thread_name_prefix="delete") as pool:
+            return [result for results in pool.map(lambda lane: list(work(site, lane)), lanes) for result in results]
+
+    return Crew(run_wave, LANES, slice_keys=SLICE_KEYS, wave_keys=WAVE_KEYS, actions=actions)
