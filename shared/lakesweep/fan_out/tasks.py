@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from lakesweep.errors import FormatError
 from lakesweep.fan_out.limits import LIST_PAGES
 from lakesweep.fan_out.spill import SLOTS
-from lakesweep.format.json_document import get_str, require_int, require_str, wrong_type
+from lakesweep.format.json_document import require_int, require_str, wrong_type
 from lakesweep.operations.orphan_listing import Shard
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,199}")
@@ -111,7 +111,11 @@ def shard_of(row: object, name: str) -> Shard:
     if not isinstance(row, dict):
         raise FormatError(f"{name}: expected a range of keys, found {type(row).__name__}")
     place, climb = _number(row, "place", name), _number(row, "climb", name)
-    return Shard(place, require_str(row, "after", name), get_str(row, "until", name), climb)
+    after, until = row.get("after"), row.get("until")
+    # Keys of local files may be no UTF-8; JSON of ours takes them all the same.
+    if not isinstance(after, str) or not isinstance(until, str | None):
+        raise wrong_type(name, "after", "a key, and until a key or nothing", [after, until])
+    return Shard(place, after, until, climb)
 
 
 def _document(document: dict[str, object], name: str) -> str:
