@@ -31,7 +31,7 @@ def test_a_block_that_is_cut_off_anywhere_is_refused() -> None:
     block = b"".join(row_of(*each) for each in OBJECTS[1:3])
     ends = {0, len(row_of(*OBJECTS[1])), len(block)}
     for size in set(range(len(block))) - ends:
-        with pytest.raises(FormatError, match="^here: expected whole rows"):
+        with pytest.raises(FormatError, match=r"^here: expected whole rows"):
             list(rows_in(block[:size], "here"))
 
 

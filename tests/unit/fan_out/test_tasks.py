@@ -53,13 +53,13 @@ def test_a_task_travels(task: ListTask | DecodeTask | MatchTask) -> None:
 )
 def test_what_is_no_task_is_refused(change: dict[str, object]) -> None:
     document = {**MatchTask("match-1f-7", "match-1f.json.gz", 7, 8, 1).to_json(), **change}
-    with pytest.raises(FormatError, match="^here"):
+    with pytest.raises(FormatError, match=r"^here"):
         task_of(document, "here")
 
 
 @pytest.mark.parametrize("change", [{"place": -1}, {"after": None}, {"until": 3}, {"budget": "8"}, {"climb": None}])
 def test_what_is_no_range_is_refused(change: dict[str, object]) -> None:
-    with pytest.raises(FormatError, match="^here"):
+    with pytest.raises(FormatError, match=r"^here"):
         task_of({**TASKS[1].to_json(), **change}, "here")
 
 
