@@ -18,6 +18,8 @@ FOLDERS = {
     "Expire": "expire",
     "ExecuteBatch": "execute_batch",
     "Sweep": "sweep",
+    "OrphanScan": "orphan_scan",
+    "OrphanWorker": "orphan_worker",
     "OnDemand": "on_demand",
     "SparkJobs": "spark_jobs",
 }

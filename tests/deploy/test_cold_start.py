@@ -18,6 +18,7 @@ EVENTS = {
     "Expire": "sqs_expire",
     "ExecuteBatch": "sqs_execute_maintain",
     "Sweep": "sqs_sweep",
+    "OrphanScan": "sqs_orphan_tour",
     "OnDemand": "on_demand_expire_snapshots",
     "SparkJobs": "sqs_spark_scan",
 }

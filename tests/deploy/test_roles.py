@@ -17,9 +17,9 @@ from tests.deploy.test_template import DEPLOYMENTS
 from tests.support.iam import Call, Role, assert_allowed, calls_of, recorded, role, role_of, unused_permissions
 from tests.support.stack import render
 
-FUNCTIONS = ("OnSnapshotWritten", "Expire", "ExecuteBatch", "Sweep", "OnDemand")
+FUNCTIONS = ("OnSnapshotWritten", "Expire", "ExecuteBatch", "Sweep", "OrphanScan", "OrphanWorker", "OnDemand")
 EXECUTORS = ("Expire", "ExecuteBatch")
-PLANNERS = ("OnSnapshotWritten", "Sweep", "OnDemand")
+PLANNERS = ("OnSnapshotWritten", "Sweep", "OrphanScan", "OrphanWorker", "OnDemand")
 SPARK = {"SparkArtifacts": "s3://artifacts/lakesweep/1", "SparkInventory": "inventory/lake"}
 JOBS = ("SparkPlannerRole", "SparkExecutorRole")
 EMR = "emr-serverless.amazonaws.com"
@@ -107,7 +107,10 @@ def test_planners_change_no_table(roles: dict[str, Role], name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "decision"),
-    [("OnSnapshotWritten", "not allowed"), ("Sweep", "not allowed"), ("OnDemand", "allowed"), ("Expire", "allowed")],
+    [
+        *(("OnSnapshotWritten", "not allowed"), ("Sweep", "not allowed"), ("OnDemand", "allowed")),
+        *(("Expire", "allowed"), ("OrphanScan", "allowed"), ("OrphanWorker", "allowed")),
+    ],
 )
 def test_only_some_write_control(roles: dict[str, Role], name: str, decision: str) -> None:
     assert roles[name].decide("s3:PutObject", f"{CONTROL}/plans/1/header.json") == decision
@@ -403,6 +406,7 @@ def test_a_permission_that_nobody_used_is_reported(roles: dict[str, Role]) -> No
         Call("s3:ListBucket", "arn:aws:s3:::lake"),
         Call("s3:GetObject", f"{CONTROL}/state.json"),
         Call("s3:ListBucket", "arn:aws:s3:::control"),
+        Call("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:lakesweep-scan"),
         Call("sqs:SendMessage", queue),
     ]
     missing = ("WriteControl", "s3:PutObject", "arn:aws:s3:::control/lakesweep/*")

@@ -11,14 +11,20 @@ from typing import Any
 
 import pytest
 
+from lakesweep.aws.settings import MIN_ORPHAN_INTERVAL_MS
 from lakesweep.aws.spark_jobs import SCANS
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
+from lakesweep.operations.times import parse_span_ms
 from tests.support.iam import role_of
 from tests.support.stack import TEMPLATE, Stack, load_template, render
 
 FUNCTIONS = "AWS::Serverless::Function"
 QUEUES = "AWS::SQS::Queue"
 ALARMS = "AWS::CloudWatch::Alarm"
+NAMES = "names"
+"""Below the control location, the names that manifests hold, for later scans to read."""
+NAMES_DAYS = 30
+"""So old a file of names may be at least: scans write it anew after 20 days, and come once in 7."""
 
 RECOVERED_WITHIN_S = {"Expire": 780, "ExecuteBatch": 5460}
 """From the death of a worker to the end of what it had begun, when nothing else happens to its table."""
@@ -40,10 +46,12 @@ SENDS_TO = {
     "Expire": {"Commits", "Execute"},
     "ExecuteBatch": {"Execute"},
     "Sweep": {"Sweep", "Expire"},
-    "OnDemand": {"Execute"},
+    "OrphanScan": {"Scan", "Orphan", "Execute"},
+    "OrphanWorker": {"Orphan"},
+    "OnDemand": {"Execute", "Scan"},
     "SparkJobs": {"Execute"},
 }
-WITH_SPARK = {"OnDemand": {"Spark"}}
+WITH_SPARK = {"OnDemand": {"Spark"}, "OrphanScan": {"Spark"}}
 """What functions send to besides, where there is Spark."""
 SPARK_VARIABLES = {
     *("LAKESWEEP_SPARK_APPLICATION", "LAKESWEEP_SPARK_ARTIFACTS", "LAKESWEEP_SPARK_PYTHON"),
@@ -54,6 +62,8 @@ METRICS = {
     *("ObjectsDeleted", "BytesFreed", "GetRequests", "ListRequests", "PutRequests", "DeleteRequests"),
     *("EventsReceived", "EventsRejected", "EventsIgnored", "HopLimitReached", "Continuations"),
     *("TablesSwept", "TablesLagging", "MaxLagSeconds", "SparkJobsStarted", "SparkJobsFailed"),
+    *("OrphanScansBegun", "OrphanScansFailed", "OrphanTasks", "OrphanTasksFailed"),
+    *("OrphanObjectsListed", "OrphanEntriesDecoded", "OrphansFound", "OrphanBytesFound"),
 }
 """All that the functions write (docs/operations.md)."""
 
@@ -201,6 +211,7 @@ def environments(stack: Stack) -> Iterator[str]:
         queues = SENDS_TO[name] | (WITH_SPARK.get(name, set()) if "SparkJobs" in stack.resources else set())
         due = SHARED_VARIABLES | {f"LAKESWEEP_{queue.upper()}_QUEUE" for queue in queues}
         due |= SPARK_VARIABLES if name == "SparkJobs" else set()
+        due |= {"LAKESWEEP_ORPHAN_INTERVAL"} if name == "OrphanScan" else set()
         if set(variables) != due:
             yield f"{name}: {sorted(set(variables) ^ due)}"
         if reserved := [each for each in variables if re.match(r"AWS_|LAMBDA_|_HANDLER|TZ$", each)]:
@@ -258,7 +269,8 @@ def alarms(stack: Stack) -> Iterator[str]:
         if (metric_name, queue["QueueName"]) not in watched:
             yield f"{name}: nobody is told"
     spark = ("SparkJobsFailed",) if "SparkJobs" in stack.resources else ()
-    for metric_name in ("RunsRefused", "RunsFailed", "HopLimitReached", "MaxLagSeconds", "TablesSwept", *spark):
+    scans = ("OrphanScansFailed", *spark)
+    for metric_name in ("RunsRefused", "RunsFailed", "HopLimitReached", "MaxLagSeconds", "TablesSwept", *scans):
         if (metric_name, "lakesweep") not in watched:
             yield f"{metric_name}: nobody is told"
     for name, function in stack.of_type(FUNCTIONS).items():
@@ -304,15 +316,19 @@ def control_bucket(stack: Stack) -> Iterator[str]:
         if not all(bucket.get("PublicAccessBlockConfiguration", {}).values()) or "BucketEncryption" not in bucket:
             yield f"{name}: open"
         rules = bucket["LifecycleConfiguration"]["Rules"]
-        if any("ExpirationInDays" in rule and not rule.get("Prefix", "").endswith("/scans/") for rule in rules):
+        prefix = stack.parameters["ControlPrefix"]
+        passing = {f"{prefix}/{SCANS}/": "the parts of scans", f"{prefix}/{NAMES}/": "names that nobody reads"}
+        if any("ExpirationInDays" in rule and rule.get("Prefix") not in passing for rule in rules):
             yield f"{name}: loses the ledger"
         for rule in rules:
             # With versions, what expires is still there, and paid for, until it has been noncurrent for long enough.
             if "ExpirationInDays" in rule and "NoncurrentVersionExpiration" not in rule:
                 yield f"{name}: keeps what has expired"
-        scans = f"{stack.parameters['ControlPrefix']}/{SCANS}/"
-        if scans not in [rule.get("Prefix") for rule in rules if "ExpirationInDays" in rule]:
-            yield f"{name}: keeps the parts of scans"
+        for folder in passing.keys() - {rule.get("Prefix") for rule in rules if "ExpirationInDays" in rule}:
+            yield f"{name}: keeps {passing[folder]}"
+        for rule in rules:
+            if rule.get("Prefix") == f"{prefix}/{NAMES}/" and rule["ExpirationInDays"] < NAMES_DAYS:
+                yield f"{name}: loses names that scans go by"
 
 
 def queue_policies(stack: Stack) -> Iterator[str]:
@@ -411,6 +427,7 @@ BROKEN: list[tuple[Callable[[Stack], Iterator[str]], str, Any, str]] = [
     (environments, "OnDemand.Properties.Environment.Variables.AWS_REGION", "x", "belong to Lambda"),
     (loops, "ExecuteBatch.Properties.RecursiveLoop", None, "would stop it"),
     (loops, "OnDemand.Properties.RecursiveLoop", "Allow", "no loop"),
+    (loops, "OrphanWorker.Properties.RecursiveLoop", None, "would stop it"),
     (own_roles, "Sweep.Properties.Role", {"Fn::GetAtt": ["ExpireRole", "Arn"]}, "share a role"),
     (own_roles, "SweepRole.Properties.Policies.0.PolicyDocument.Statement.0.Action", "sqs:ReceiveMessage", "lacks"),
     (own_roles, "SweepRole.Properties.Policies.0.PolicyDocument.Statement.3.Action", "logs:PutLogEvent", "its log"),
@@ -418,6 +435,8 @@ BROKEN: list[tuple[Callable[[Stack], Iterator[str]], str, Any, str]] = [
     (alarms, "EventsDeadLettersAlarm", None, "EventsDeadLetters: nobody is told"),
     (alarms, "ExpireAgeAlarm", None, "ExpireQueue: nobody is told"),
     (alarms, "FunctionErrorsAlarm.Properties.Metrics.5", None, "OnDemand: nobody is told"),
+    (alarms, "FunctionThrottlesAlarm.Properties.Metrics.7", None, "OrphanWorker: nobody is told"),
+    (alarms, "OrphanScansFailedAlarm", None, "OrphanScansFailed: nobody is told"),
     (dashboard, "Expire.Properties.MemorySize", 2048, "counts 1024 MiB"),
     (control_bucket, "OwnControlBucket.DeletionPolicy", None, "goes with the stack"),
     (control_bucket, "OwnControlBucket.Properties.VersioningConfiguration", None, "has no versions"),
@@ -425,6 +444,8 @@ BROKEN: list[tuple[Callable[[Stack], Iterator[str]], str, Any, str]] = [
     (control_bucket, f"{LIFECYCLE}.1.Prefix", None, "loses the ledger"),
     (control_bucket, f"{LIFECYCLE}.1.NoncurrentVersionExpiration", None, "keeps what has expired"),
     (control_bucket, f"{LIFECYCLE}.1", None, "keeps the parts of scans"),
+    (control_bucket, f"{LIFECYCLE}.2", None, "keeps names that nobody reads"),
+    (control_bucket, f"{LIFECYCLE}.2.ExpirationInDays", 20, "loses names"),
     (queue_policies, "CommitsQueuePolicy.Properties.PolicyDocument.Statement.1.Condition.StringEquals", {}, "s3"),
 ]
 
@@ -482,6 +503,12 @@ def change(document: Any, place: str, value: Any) -> None:
         ("MinInterval", "1 d"),
         ("MinInterval", "4 h"),
         ("MinInterval", "240 min"),
+        ("OrphanScans", "true"),
+        ("OrphanInterval", "12 h"),
+        ("OrphanInterval", "0 d"),
+        ("OrphanInterval", "7"),
+        ("OrphanSchedule", "1 hour"),
+        ("ScanConcurrency", "1"),
         ("LogLevel", "ERROR"),
         ("Mode", "Delete"),
         ("MaximumConcurrency", "many"),
@@ -502,6 +529,19 @@ def test_a_schedule_is_taken(schedule: str) -> None:
 @pytest.mark.parametrize("expression", ["rate(1 hours)", "rate(2 hour)", "cron(0 3 * * *)", "cron(0 3 * * * *)"])
 def test_what_looks_like_a_schedule_is_not_one(expression: str) -> None:
     assert not is_schedule(expression)
+
+
+@pytest.mark.parametrize("interval", ["7 d", "1 d", "24 h", "36 hours", "30 days", "999 h"])
+def test_an_interval_of_scans_is_taken(interval: str) -> None:
+    """By the template and by the function."""
+    assert render({"OrphanInterval": interval}).environment("OrphanScan")["LAKESWEEP_ORPHAN_INTERVAL"] == interval
+    assert parse_span_ms(interval, "OrphanInterval") >= MIN_ORPHAN_INTERVAL_MS
+
+
+def test_scans_can_be_turned_off() -> None:
+    for value, state in (("enabled", "ENABLED"), ("disabled", "DISABLED")):
+        schedules = render({"OrphanScans": value}).of_type("AWS::Scheduler::Schedule")
+        assert (schedules["OrphanTrigger"]["State"], "State" in schedules["SweepTrigger"]) == (state, False)
 
 
 def test_an_operator_role_needs_somebody_who_may_assume_it() -> None:

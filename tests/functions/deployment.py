@@ -93,7 +93,7 @@ class Answer:
 
 @dataclass
 class Deployment:
-    """One bucket of tables, one of control documents, four queues."""
+    """One bucket of tables, one of control documents, and the queues."""
 
     mode: str = "delete"
     extra: Mapping[str, str] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Deployment:
         self.sqs = boto3.client("sqs", endpoint_url=moto_endpoint(), region_name="us-east-1")
         number = f"{os.getpid()}-{next(_numbers)}"
         self.queues = {}
-        for name in ("commits", "expire", "execute", "sweep", "spark"):
+        for name in ("commits", "expire", "execute", "sweep", "spark", "scan", "orphan"):
             is_fifo = name == "expire"
             made = self.sqs.create_queue(
                 QueueName=self.queue_names.get(name, f"{name}-{number}{'.fifo' if is_fifo else ''}"),
@@ -252,6 +252,8 @@ class Deployment:
             ("execute", "execute_batch"),
             ("sweep", "sweep"),
             ("spark", "spark_jobs"),
+            ("scan", "orphan_scan"),
+            ("orphan", "orphan_worker"),
         )
         for _ in range(50):
             taken = [(function, body) for queue, function in steps for body in self.waiting(queue)]

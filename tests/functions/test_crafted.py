@@ -7,7 +7,8 @@ import pytest
 from tests.functions.deployment import ACCOUNT, PREFIX, Answer, Deployment, batch
 
 HINT = {"format_version": 1, "kind": "hint", "branch": "main", "snapshot_id": 6, "hop": 0}
-FUNCTIONS = ("on_snapshot_written", "expire", "execute_batch", "sweep")
+FUNCTIONS = ("on_snapshot_written", "expire", "execute_batch", "sweep", "orphan_scan", "orphan_worker")
+SCAN = {"table": "s3://a/b", "scan_id": "x"}
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,16 @@ BODIES = {
     "branch with a slash": json.dumps({**HINT, "table": "s3://a/b", "branch": "a/b"}),
     "branch of nothing": json.dumps({**HINT, "table": "s3://a/b", "branch": "a\0b"}),
     "snapshot as text": json.dumps({**HINT, "table": "s3://a/b", "snapshot_id": "6"}),
+    "scan without an id": json.dumps({**HINT, "kind": "orphan_scan", "table": "s3://a/b"}),
+    "scan with a path": json.dumps({**HINT, **SCAN, "kind": "orphan_scan", "scan_id": "../x"}),
+    "turn below zero": json.dumps({**HINT, **SCAN, "kind": "orphan_scan", "turn": -1}),
+    "turn beyond": json.dumps({**HINT, **SCAN, "kind": "orphan_scan", "turn": 10**9}),
+    "arguments of a scan as text": json.dumps({**HINT, **SCAN, "kind": "orphan_scan", "arguments": "x"}),
+    "no task": json.dumps({**HINT, **SCAN, "kind": "orphan_task"}),
+    "empty task": json.dumps({**HINT, **SCAN, "kind": "orphan_task", "task": {}}),
+    "task of text": json.dumps({**HINT, **SCAN, "kind": "orphan_task", "task": "list-0"}),
+    "task too large": json.dumps({**HINT, **SCAN, "kind": "orphan_task", "task": {"id": "x" * 300_000}}),
+    "cursor of a number": json.dumps({**HINT, "kind": "orphan_tour", "cursor": 7}),
     "records that are no list": json.dumps({"Records": "x"}),
     "records of numbers": json.dumps({"Records": [1, 2]}),
     "event without a bucket": json.dumps(
@@ -146,11 +157,13 @@ def test_keys_that_lead_out(deployed: Deployment, path: str) -> None:
     untouched(deployed, answer)
 
 
-@pytest.mark.parametrize("function", ["expire", "execute_batch"])
+@pytest.mark.parametrize("function", ["expire", "execute_batch", "orphan_scan", "orphan_worker"])
 def test_workers_know_their_tables(deployed: Deployment, function: str) -> None:
-    kinds = {"expire": "hint", "execute_batch": "maintain"}
+    kinds = {"expire": "hint", "execute_batch": "maintain", "orphan_scan": "orphan_scan"}
+    scan = {"scan_id": "x", "task": {"id": "list-0"}}
     for table in ("s3://unknown/sales.db/orders", f"s3://{deployed.bucket}", f"s3://{deployed.bucket}/{PREFIX}/../x"):
-        answer = deployed.send(function, {**HINT, "kind": kinds[function], "table": table})
+        kind = kinds.get(function, "orphan_task")
+        answer = deployed.send(function, {**HINT, **scan, "kind": kind, "table": table})
         assert (answer.failed, answer.metrics["EventsRejected"]) == ([], 1)
         untouched(deployed, answer)
 

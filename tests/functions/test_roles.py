@@ -1,11 +1,15 @@
 """Each function, run under its role: what it asked for is allowed, and nothing more than that is."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import pytest
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
 
 from lakesweep.aws import work
+from lakesweep.aws.messages import OrphanScan, to_body
 from lakesweep.aws.spark_jobs import SCANS, result_name
 from lakesweep.control.area import ControlArea
 from tests.functions.deployment import PREFIX, Deployment
@@ -18,6 +22,8 @@ FUNCTIONS = {
     "expire": "Expire",
     "execute_batch": "ExecuteBatch",
     "sweep": "Sweep",
+    "orphan_scan": "OrphanScan",
+    "orphan_worker": "OrphanWorker",
     "on_demand": "OnDemand",
     "spark_jobs": "SparkJobs",
 }
@@ -30,7 +36,7 @@ DECOUPLED = {
     "changelog.time-retained": "2 h",
     "consumer.expiration-time": "1 d",
 }
-PLANNERS = ("on_snapshot_written", "sweep", "on_demand", "spark_jobs")
+PLANNERS = ("on_snapshot_written", "sweep", "orphan_scan", "orphan_worker", "on_demand", "spark_jobs")
 EXECUTORS = ("expire", "execute_batch")
 
 
@@ -63,7 +69,7 @@ def stacked() -> Stacked:
         name: stack.environment(function)[f"LAKESWEEP_{name.upper()}_QUEUE"].rsplit("/", 1)[-1]
         for name, function in (
             *(("commits", "Expire"), ("expire", "Sweep"), ("execute", "Expire"), ("sweep", "Sweep")),
-            ("spark", "OnDemand"),
+            *(("spark", "OnDemand"), ("scan", "OnDemand"), ("orphan", "OrphanScan")),
         )
     }
     made = Stacked(bucket=bucket, control_bucket=control, queue_names=names)
@@ -168,6 +174,35 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
     yield run("spark_jobs", {"format_version": 1, "kind": "spark_poll", "hop": 0})
     yield run("spark_jobs", {**scan, "scan_id": "other", "plan_id": "p"})
     assert "p" in [message.get("plan_id") for message in deployed.waiting("execute")]
+    yield from scanned(deployed, run, demand)
+
+
+def scanned(
+    deployed: Stacked,
+    run: Callable[..., tuple[str, list[Call]]],
+    demand: Callable[..., tuple[str, list[Call]]],
+) -> Iterator[tuple[str, list[Call]]]:
+    """Have a table scanned by functions, one on Spark, and make a tour."""
+    lost = "bucket-0/data-5b0c1d2e-0000-4000-8000-000000000001-0.parquet"
+    deployed.store("sales.db/plain").put(lost, b"lost")
+    for key in s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[deployed.bucket].keys.values():
+        key.last_modified -= timedelta(days=10)
+    yield demand(operation="remove_orphan_files", arguments={"engine": "lambda"}, execute=True)
+    taken = 0
+    while left := [
+        (function, message)
+        for queue, function in (("scan", "orphan_scan"), ("orphan", "orphan_worker"))
+        for message in deployed.waiting(queue)
+    ]:
+        for function, message in left:
+            taken += 1
+            assert taken < 200
+            yield run(function, message)
+    assert [message["kind"] for message in deployed.waiting("execute")] == ["execute"]
+    on_spark = OrphanScan(deployed.location("sales.db/plain"), "on-spark", arguments={"engine": "spark"}, by_hand=True)
+    yield run("orphan_scan", json.loads(to_body(on_spark)))
+    assert deployed.waiting("spark")
+    yield run("orphan_scan", {"format_version": 1, "kind": "orphan_tour", "cursor": None, "hop": 0})
 
 
 @pytest.fixture(scope="module")

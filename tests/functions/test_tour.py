@@ -2,6 +2,7 @@
 
 import pytest
 
+from lakesweep.aws import places as walk
 from lakesweep.aws import sweep as module
 from tests.functions.deployment import PREFIX, Deployment
 from tests.support.iam import recorded
@@ -41,7 +42,7 @@ def tour(deployed: Deployment, reads: int) -> tuple[list[str], int]:
 )
 def test_places_that_overlap(monkeypatch: pytest.MonkeyPatch, places: str) -> None:
     """Each table is asked once, and no part begins again where an earlier one has been."""
-    monkeypatch.setattr(module, "PARALLEL", 1)
+    monkeypatch.setattr(walk, "PARALLEL", 1)
     names = [f"{database}.db/t{number:02}" for database in ("sales", "zzz") for number in range(9)]
     deployed = lake(places, names)
     asked, parts = tour(deployed, reads=8)
@@ -68,7 +69,7 @@ def test_a_place_that_is_a_table() -> None:
 
 def test_many_folders_that_are_no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time may run out before the first table: the next part goes on in the folders, and does not list all again."""
-    monkeypatch.setattr(module, "PARALLEL", 2)
+    monkeypatch.setattr(walk, "PARALLEL", 2)
     deployed = lake("B", ["zzz/t"])
     for number in range(60):
         deployed.store(f"logs/dt={number:02}").put("file", b"x")

@@ -1,17 +1,17 @@
 """Answer a batch of messages: what was taken is gone, what failed comes again, alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lakesweep.aws.messages import Hint, Sweep, Work, parse_message
+from lakesweep.aws.messages import Hint, OrphanTask, Sweep, Work, parse_message
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.json_document import wrong_type
 
-M = TypeVar("M", Hint, Work, Sweep)
+M = TypeVar("M", Hint, Work, Sweep, OrphanTask)
 Take = Callable[[str, str], None]
 """Takes the body of a message, and what log lines call it."""
 
@@ -31,7 +31,7 @@ def messages(kind: type[M], work: Callable[[M, str], object]) -> Take:
     """Return what takes our own messages of one kind, for `answer`.
 
     Args:
-        kind: `Hint`, `Work` or `Sweep`.
+        kind: `Hint`, `Work`, `Sweep` or `OrphanTask`.
         work: Called with a message, and what log lines call it.
     """
 
@@ -39,6 +39,23 @@ def messages(kind: type[M], work: Callable[[M, str], object]) -> Take:
         message = parse_message(body, name)
         if not isinstance(message, kind):
             raise wrong_type(name, "kind", f"that of a {kind.__name__.lower()}", message.kind)
+        work(message, name)
+
+    return take
+
+
+def by_kind(works: Mapping[str, Callable[[Any, str], object]]) -> Take:
+    """Return what takes our own messages of several kinds, for `answer`.
+
+    Args:
+        works: Kind -> called with a message of it, and what log lines call it.
+    """
+
+    def take(body: str, name: str) -> None:
+        message = parse_message(body, name)
+        work = works.get(message.kind)
+        if work is None:
+            raise wrong_type(name, "kind", " or ".join(works), message.kind)
         work(message, name)
 
     return take

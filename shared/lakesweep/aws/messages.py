@@ -22,6 +22,10 @@ HOP_LIMIT = 16
 _SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
 _MAX_LOCATION = 2048
 """More than a bucket and a key of S3 can have."""
+MAX_BODY_BYTES = 256 * 1024
+"""What SQS takes as a message, and as a batch of them."""
+_MAX_TURN = 1_000_000
+"""More turns than a scan can take in the week for which its parts are kept."""
 
 
 class NewerMessageError(RefusedError):
@@ -102,7 +106,51 @@ class SparkPoll:
     kind = "spark_poll"
 
 
-Message = Hint | Work | Sweep | SparkScan | SparkPoll
+@dataclass(frozen=True, slots=True)
+class OrphanScan:
+    """A scan for orphan files that functions make together: its beginning, or its next turn."""
+
+    table: str
+    scan_id: str
+    branch: str = MAIN
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    execute: bool = False
+    by_hand: bool = False
+    """Somebody asked for this scan, so the fleet policy does not say whether its plan is carried out, unless it pauses.
+    """
+    turn: int = 0
+    """0 begins; later ones look how far the tasks are."""
+    hop: int = 0
+    """Turns in a row in which nothing moved on."""
+
+    kind = "orphan_scan"
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanTask:
+    """A part of such a scan, for one worker."""
+
+    table: str
+    scan_id: str
+    task: Mapping[str, object]
+    """As the scan wrote it (`lakesweep.fan_out`)."""
+    hop: int = 0
+
+    kind = "orphan_task"
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanTour:
+    """A tour of all tables that asks for the scans that are due, or what is left of it."""
+
+    cursor: str | None = None
+    """The last folder that was looked at; `None` at the beginning."""
+    hop: int = 0
+
+    kind = "orphan_tour"
+
+
+Message = Hint | Work | Sweep | SparkScan | SparkPoll | OrphanScan | OrphanTask | OrphanTour
 
 
 def next_hop(message: Message) -> Message | None:
@@ -112,22 +160,33 @@ def next_hop(message: Message) -> Message | None:
 
 def to_body(message: Message) -> str:
     """Return the body of a message."""
-    document: dict[str, object] = {"format_version": MESSAGE_VERSION, "kind": message.kind, "hop": message.hop}
-    if isinstance(message, SparkPoll):
-        return json.dumps(document, separators=(",", ":"))
-    if isinstance(message, Sweep):
-        document["cursor"] = message.cursor
-    else:
-        document |= {"table": message.table, "branch": message.branch}
-    if isinstance(message, Hint):
-        document["snapshot_id"] = message.snapshot_id
-    if isinstance(message, SparkScan):
-        document |= {"scan_id": message.scan_id, "arguments": dict(message.arguments), "execute": message.execute}
-        document |= {"plan_id": message.plan_id, "confirm": message.confirm}
-    if isinstance(message, Work) and message.plan_id is not None:
-        document |= {"plan_id": message.plan_id, "grace_ms": message.grace_ms, "confirm": message.confirm}
-        document["by_hand"] = message.by_hand
+    document = {"format_version": MESSAGE_VERSION, "kind": message.kind, "hop": message.hop, **_words(message)}
     return json.dumps(document, separators=(",", ":"))
+
+
+def _words(message: Message) -> dict[str, object]:
+    """Return what a message of its kind has besides."""
+    match message:
+        case SparkPoll():
+            return {}
+        case Sweep() | OrphanTour():
+            return {"cursor": message.cursor}
+        case OrphanTask():
+            return {"table": message.table, "scan_id": message.scan_id, "task": dict(message.task)}
+    words: dict[str, object] = {"table": message.table, "branch": message.branch}
+    match message:
+        case Hint():
+            words["snapshot_id"] = message.snapshot_id
+        case SparkScan():
+            words |= {"scan_id": message.scan_id, "arguments": dict(message.arguments), "execute": message.execute}
+            words |= {"plan_id": message.plan_id, "confirm": message.confirm}
+        case OrphanScan():
+            words |= {"scan_id": message.scan_id, "arguments": dict(message.arguments), "execute": message.execute}
+            words |= {"by_hand": message.by_hand, "turn": message.turn}
+        case Work() if message.plan_id is not None:
+            words |= {"plan_id": message.plan_id, "grace_ms": message.grace_ms, "confirm": message.confirm}
+            words["by_hand"] = message.by_hand
+    return words
 
 
 def is_ours(document: dict[str, object]) -> bool:
@@ -146,6 +205,8 @@ def parse_message(body: str | bytes, name: str) -> Message:
         data = body.encode() if isinstance(body, str) else body
     except UnicodeEncodeError as error:
         raise FormatError(f"{name}: expected JSON in UTF-8") from error
+    if len(data) > MAX_BODY_BYTES:
+        raise FormatError(f"{name}: expected {MAX_BODY_BYTES} bytes at most, found {len(data)}")
     return message_of(parse_object(data, name), name)
 
 
@@ -161,9 +222,27 @@ def message_of(document: dict[str, object], name: str) -> Message:
         raise wrong_type(name, "hop", f"a whole number below {HOP_LIMIT}", hop)
     if kind == "sweep":
         return Sweep(get_str(document, "cursor", name), hop)
+    if kind == "orphan_tour":
+        return OrphanTour(get_str(document, "cursor", name), hop)
     if kind == "spark_poll":
         return SparkPoll(hop)
     table, branch = _table(document, name), branch_of(document, name)
+    if kind == "orphan_task":
+        return OrphanTask(table, _scan_id(document, name), _task(document, name), hop)
+    if kind == "orphan_scan":
+        turn = get_int(document, "turn", name) or 0
+        if not 0 <= turn <= _MAX_TURN:
+            raise wrong_type(name, "turn", f"a whole number from 0 to {_MAX_TURN}", turn)
+        return OrphanScan(
+            table,
+            _scan_id(document, name),
+            branch,
+            get_object(document, "arguments", name),
+            execute=document.get("execute") is True,
+            by_hand=document.get("by_hand") is True,
+            turn=turn,
+            hop=hop,
+        )
     if kind == "hint":
         return Hint(table, branch, get_int(document, "snapshot_id", name), hop)
     if kind == "maintain":
@@ -192,7 +271,10 @@ def message_of(document: dict[str, object], name: str) -> Message:
             by_hand=document.get("by_hand") is True,
             hop=hop,
         )
-    raise wrong_type(name, "kind", "hint, maintain, execute, sweep, spark or spark_poll", kind)
+    raise wrong_type(name, "kind", _KINDS, kind)
+
+
+_KINDS = "hint, maintain, execute, sweep, spark, spark_poll, orphan_scan, orphan_task or orphan_tour"
 
 
 def group_of(table: str) -> str:
@@ -217,6 +299,14 @@ def _scan_id(document: dict[str, object], name: str) -> str:
     if not _SCAN_ID.fullmatch(scan_id):
         raise wrong_type(name, "scan_id", "letters, digits and dashes, 40 at most", scan_id)
     return scan_id
+
+
+def _task(document: dict[str, object], name: str) -> dict[str, object]:
+    """Return a task as far as it is one for everybody: what it means, the worker says."""
+    task = get_object(document, "task", name)
+    if not task:
+        raise wrong_type(name, "task", "an object that says what to do", task)
+    return task
 
 
 def _table(document: dict[str, object], name: str) -> str:

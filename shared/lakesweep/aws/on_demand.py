@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from lakesweep.aws.job_documents import job_name
 from lakesweep.aws.messages import SparkScan, Work, branch_of
+from lakesweep.aws.orphan_arguments import call_of
+from lakesweep.aws.orphan_demand import ask_for_scans
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.telemetry import summary_of
 from lakesweep.control.plans import load_header
@@ -26,7 +28,9 @@ EXECUTE = "execute"
 MAX_GRACE_MS = 600_000
 """The executor waits for readers, and has 15 minutes for that and all else."""
 SPARK = "spark"
-"""The engine of `remove_orphan_files` that is not this function."""
+"""The engine of `remove_orphan_files` that is no function."""
+FUNCTIONS = ("lambda", "auto")
+"""Those that are other functions, or that the first of them chooses."""
 _SPARK_ONLY = frozenset({"engine", "objects", "inventory"})
 _NAME = "event"
 _KEYS = frozenset({"operation", "table", "branch", "arguments", "execute", "plan_id", "confirm"})
@@ -85,8 +89,12 @@ def answer_demand(runtime: Runtime, event: object, context: Context) -> dict[str
                 code="foreign_table",
             )
         table = runtime.open_table(demand.table, demand.branch, context)
-        if demand.operation == remove_orphan_files.OPERATION and demand.arguments.get("engine") == SPARK:
-            return _on_spark(runtime, table, demand)
+        if demand.operation == remove_orphan_files.OPERATION:
+            engine = demand.arguments.get("engine")
+            if engine == SPARK:
+                return _on_spark(runtime, table, demand)
+            if engine in FUNCTIONS:
+                return _on_functions(runtime, table, demand)
         return _queued(runtime, table, demand) if demand.operation == EXECUTE else _planned(runtime, table, demand)
     except MaintenanceError as error:
         # Whoever asked reads the answer, so a refusal alarms nobody.
@@ -151,6 +159,31 @@ def _on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, objec
     scan_id = new_id(require_area(table).store.now_ms())
     scan = SparkScan(table.ref.location, scan_id, table.ref.branch, given, demand.execute)
     return _asked(runtime, table, demand, scan)
+
+
+def _on_functions(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
+    """Have functions scan a table, or each table of a folder. What comes of it, the results say, minutes later."""
+    if demand.plan_id or demand.confirm:
+        raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
+    if demand.branch != MAIN:
+        raise UsageError(
+            f"branch: a scan looks at all branches; expected none, found {demand.branch!r}", code="bad_argument"
+        )
+    call_of(demand.arguments)
+    if demand.execute:
+        _check_mode(runtime, table)
+    scans = ask_for_scans(runtime, table, demand.arguments, execute=demand.execute)
+    return {
+        "status": "queued",
+        "operation": demand.operation,
+        "table": table.ref.location,
+        "branch": MAIN,
+        "refusal": None,
+        **(scans[0] if [scan["table"] for scan in scans] == [table.ref.location] else {"scans": scans}),
+        "plan_id": None,
+        "run_id": None,
+        "queued": True,
+    }
 
 
 def _asked(runtime: Runtime, table: Table, demand: Demand, scan: SparkScan) -> dict[str, object]:

@@ -1,28 +1,50 @@
-"""Send messages: hints and work, now or later."""
+"""Send messages: hints, work and scans, now or later, one at a time or many."""
 
-from functools import cached_property
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, partial
 from typing import Any
 
-from lakesweep.aws.messages import Hint, Message, SparkScan, Sweep, Work, dedup_id_of, group_of, next_hop, to_body
+from lakesweep.aws.messages import (
+    MAX_BODY_BYTES,
+    Hint,
+    Message,
+    OrphanScan,
+    OrphanTask,
+    OrphanTour,
+    SparkScan,
+    Sweep,
+    Work,
+    dedup_id_of,
+    group_of,
+    next_hop,
+    to_body,
+)
 from lakesweep.errors import MaintenanceError, StorageError
 
 MAX_DELAY_S = 900
 """The longest that SQS holds a message back."""
 _FIRST_DELAY_S = 60
+BATCH_MESSAGES = 10
+"""What SQS takes in one request."""
+_ATTEMPTS = 4
+"""How often the messages of a batch are sent that SQS did not take."""
 
 
 class Queues:
     """The queues that a function may send to."""
 
-    def __init__(self, urls: dict[str, str], client: Any = None) -> None:
+    def __init__(self, urls: dict[str, str], client: Any = None, sleep: Callable[[float], None] = time.sleep) -> None:
         """Make it; the client comes with the first message.
 
         Args:
-            urls: `commits`, `expire`, `execute`, `sweep`, `spark` -> URL.
+            urls: `commits`, `expire`, `execute`, `sweep`, `spark`, `scan`, `orphan` -> URL.
             client: An SQS client instead of the usual one.
+            sleep: Waits for so many seconds before what was not taken is sent again.
         """
         self._urls = urls
         self._given = client
+        self._sleep = sleep
 
     @cached_property
     def _client(self) -> Any:
@@ -54,7 +76,20 @@ class Queues:
         """Ask for a scan on Spark."""
         self._send("spark", scan)
 
-    def again(self, message: Hint | Work | Sweep, delay_s: int | None = None) -> bool:
+    def ask_for_orphan_scan(self, scan: OrphanScan, delay_s: int = 0) -> None:
+        """Ask for a scan by functions, or for its next turn, which may be held back."""
+        self._send("scan", scan, **_held_back(delay_s))
+
+    def orphan_tasks(self, tasks: Iterable[OrphanTask]) -> None:
+        """Give tasks of a scan to the workers.
+
+        Raises:
+            StorageError: Not all of them were taken. Those that were stay with their workers.
+        """
+        for batch in _batches(map(to_body, tasks)):
+            self._send_batch("orphan", batch)
+
+    def again(self, message: Hint | Work | Sweep | OrphanScan | OrphanTour, delay_s: int | None = None) -> bool:
         """Send a message once more, later, and tell whether it may be: it must not go in circles.
 
         Args:
@@ -66,19 +101,75 @@ class Queues:
             return False
         if delay_s is None:
             delay_s = _FIRST_DELAY_S << min(message.hop, 4)
-        name = "commits" if isinstance(message, Hint) else "execute" if isinstance(message, Work) else "sweep"
-        self._send(name, handed_on, DelaySeconds=max(0, min(delay_s, MAX_DELAY_S)))
+        self._send(_QUEUE_OF[message.kind], handed_on, **_held_back(delay_s))
         return True
 
     def _send(self, name: str, message: Message, **words: object) -> None:
-        from botocore.exceptions import BotoCoreError, ClientError
+        url = self._url(name)
+        self._asked(name, partial(self._client.send_message, QueueUrl=url, MessageBody=to_body(message), **words))
 
+    def _send_batch(self, name: str, bodies: list[str]) -> None:
+        """Send up to ten messages. SQS may take some of them; the others are sent again."""
+        url, left = self._url(name), {str(number): body for number, body in enumerate(bodies)}
+        why = ""
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                self._sleep(0.1 * 4**attempt)
+            entries = [{"Id": each, "MessageBody": body} for each, body in left.items()]
+            answer = self._asked(name, partial(self._client.send_message_batch, QueueUrl=url, Entries=entries))
+            # What is in neither list was taken or was not. Sent twice is harmless.
+            left = {each: left[each] for each in left.keys() - {taken["Id"] for taken in answer.get("Successful", ())}}
+            if not left:
+                return
+            failed: list[Mapping[str, Any]] = answer.get("Failed", [])
+            why = "; ".join(sorted({f"{each.get('Code')}: {each.get('Message')}" for each in failed}))
+            if failed and all(each.get("SenderFault") for each in failed):
+                break  # the same message would meet the same answer
+        raise StorageError(
+            f"queue {name}: {len(left)} of {len(bodies)} messages were not taken: {why}", code="not_sent"
+        )
+
+    def _url(self, name: str) -> str:
         url = self._urls.get(name)
         if url is None:
             raise MaintenanceError(
                 f"queue {name}: expected its URL in LAKESWEEP_{name.upper()}_QUEUE, found none", code="bad_setting"
             )
+        return url
+
+    def _asked(self, name: str, ask: Callable[[], Any]) -> Any:
+        from botocore.exceptions import BotoCoreError, ClientError
+
         try:
-            self._client.send_message(QueueUrl=url, MessageBody=to_body(message), **words)
+            return ask()
         except (BotoCoreError, ClientError) as error:
             raise StorageError(f"queue {name}: a message could not be sent: {error}", code="not_sent") from error
+
+
+_QUEUE_OF: Mapping[str, str] = {
+    Hint.kind: "commits",
+    "execute": "execute",
+    "maintain": "execute",
+    Sweep.kind: "sweep",
+    OrphanScan.kind: "scan",
+    OrphanTour.kind: "scan",
+}
+
+
+def _held_back(delay_s: int) -> dict[str, int]:
+    return {"DelaySeconds": max(0, min(delay_s, MAX_DELAY_S))}
+
+
+def _batches(bodies: Iterable[str]) -> Iterator[list[str]]:
+    """Group messages as SQS takes them: ten at a time, and not more than it takes as one message."""
+    batch: list[str] = []
+    size = 0
+    for body in bodies:
+        length = len(body.encode())
+        if batch and (len(batch) == BATCH_MESSAGES or size + length > MAX_BODY_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(body)
+        size += length
+    if batch:
+        yield batch

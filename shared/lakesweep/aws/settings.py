@@ -10,6 +10,9 @@ from lakesweep.operations.times import parse_span_ms
 from lakesweep.storage.location import Location, parse_location
 
 DEFAULT_MIN_INTERVAL = "1 min"
+DEFAULT_ORPHAN_INTERVAL = "7 d"
+MIN_ORPHAN_INTERVAL_MS = 86_400_000
+"""An orphan goes a day after a scan saw it first, so more scans than that find nothing more."""
 MAX_MIN_INTERVAL_MS = 3 * 3_600_000
 """A commit that waits for longer would be handed on too often: 16 times, a quarter of an hour each."""
 
@@ -31,7 +34,10 @@ class Settings:
     min_interval_ms: int
     """Passes over a branch are so far apart at least."""
     queues: Mapping[str, str]
-    """`commits`, `expire`, `execute`, `sweep`, `spark` -> URL, as far as the function may send there."""
+    """`commits`, `expire`, `execute`, `sweep`, `spark`, `scan`, `orphan` -> URL, as far as the function may send there.
+    """
+    orphan_interval_ms: int = 7 * 86_400_000
+    """From the beginning of a table's scheduled scan for orphan files to the next one."""
     emr: EmrSettings | None = None
     """For the function that starts jobs."""
 
@@ -65,6 +71,10 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     min_interval_ms = parse_span_ms(interval, "LAKESWEEP_MIN_INTERVAL")
     if min_interval_ms > MAX_MIN_INTERVAL_MS:
         raise UsageError(f"LAKESWEEP_MIN_INTERVAL: expected 3 h at most, found {interval!r}", code="bad_setting")
+    orphans = environment.get("LAKESWEEP_ORPHAN_INTERVAL") or DEFAULT_ORPHAN_INTERVAL
+    orphan_interval_ms = parse_span_ms(orphans, "LAKESWEEP_ORPHAN_INTERVAL")
+    if orphan_interval_ms < MIN_ORPHAN_INTERVAL_MS:
+        raise UsageError(f"LAKESWEEP_ORPHAN_INTERVAL: expected 1 d at least, found {orphans!r}", code="bad_setting")
     queues = {name: environment.get(f"LAKESWEEP_{name.upper()}_QUEUE", "") for name in _QUEUES}
     return Settings(
         tables=tables,
@@ -74,11 +84,12 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
         accounts=frozenset(_words(environment, "LAKESWEEP_ACCOUNTS")),
         min_interval_ms=min_interval_ms,
         queues={name: url for name, url in queues.items() if url},
+        orphan_interval_ms=orphan_interval_ms,
         emr=_emr(environment, control) if environment.get("LAKESWEEP_SPARK_APPLICATION") else None,
     )
 
 
-_QUEUES = ("commits", "expire", "execute", "sweep", "spark")
+_QUEUES = ("commits", "expire", "execute", "sweep", "spark", "scan", "orphan")
 
 
 def _emr(environment: Mapping[str, str], control: str) -> EmrSettings:

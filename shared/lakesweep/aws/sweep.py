@@ -1,17 +1,14 @@
 """The tour of all tables: what no event told of, or what an event was lost for, is found here.
 
-A table is found by its folders, in the layout of a warehouse (`name.db/table`) or of any other up to some levels deep.
-Each is asked whether a pass is due, which costs a listing of its branches and five small reads at most, and a due one
-is asked for. Passes are idempotent, so nothing is lost when a tour is broken off, doubled or late.
+Each table (`lakesweep.aws.places`) is asked whether a pass is due, which costs a listing of its branches and five small
+reads at most, and a due one is asked for. Passes are idempotent, so nothing is lost when a tour is broken off, doubled
+or late.
 """
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from heapq import merge
-from itertools import groupby, islice
 
 from lakesweep.aws.messages import Hint, Sweep
+from lakesweep.aws.places import Place, Walk, places_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.control.state import BranchState, read_states
 from lakesweep.errors import FormatError, MaintenanceError, OutOfTimeError
@@ -22,23 +19,10 @@ from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import may_delete, read_policy, ruling_in
 from lakesweep.operations.run import require_area
 from lakesweep.operations.triage import lag_of
-from lakesweep.storage.deadline import BATCH_RESERVE_MS, Deadline
+from lakesweep.storage.deadline import Deadline
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
-
-MAX_DEPTH = 4
-"""Levels below a configured place in which tables are looked for."""
-PARALLEL = 8
-"""Tables that are asked at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A folder on the way of the tour."""
-
-    location: str
-    is_table: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +82,13 @@ def sweep(runtime: Runtime, message: Sweep, context: Context) -> Tour:
 def _ask_all(
     runtime: Runtime, cursor: str | None, policy: FleetPolicy | None, context: Context, counter: RequestCounter
 ) -> Tour:
-    deadline = Deadline(context.get_remaining_time_in_millis)
-    places = _places(runtime, cursor, counter)
-    tour = Tour(last=cursor)
-    with ThreadPoolExecutor(PARALLEL) as pool:
-        while group := list(islice(places, 4 * PARALLEL)):
-            try:
-                for found in pool.map(lambda place: _ask(runtime, place, policy, context, counter), group):
-                    tour += found
-                deadline.check("sweep", 2 * BATCH_RESERVE_MS)
-            except OutOfTimeError:
-                return tour  # up to the last folder that was looked at, in order
-    return replace(tour, is_finished=True)
+    walk = Walk(
+        places_of(runtime.settings, cursor, counter),
+        Deadline(context.get_remaining_time_in_millis),
+    )
+    tours = [Tour(last=cursor)]
+    is_finished = walk.ask(lambda place: _ask(runtime, place, policy, context, counter), tours.append)
+    return replace(sum(tours[1:], tours[0]), is_finished=is_finished)
 
 
 def _ask(runtime: Runtime, place: Place, policy: FleetPolicy | None, context: Context, counter: RequestCounter) -> Tour:
@@ -156,62 +135,3 @@ def _states(table: Table) -> dict[str, BranchState]:
         return read_states(require_area(table))
     except FormatError:
         return {}
-
-
-def places_below(root: str, store: Store, after: str = "", apart_from: str = "") -> Iterator[Place]:
-    """Yield the folders below a place, and which of them are tables, in the order of keys.
-
-    Args:
-        root: Location of the place.
-        store: Of the place.
-        after: A location; what comes before it or is it is left out, and not listed either.
-        apart_from: A folder that holds no tables.
-
-    Raises:
-        StorageError: A folder could not be listed.
-    """
-    return _walk(root, store, "", 0, after, apart_from)
-
-
-def _walk(root: str, store: Store, prefix: str, depth: int, after: str, apart_from: str) -> Iterator[Place]:
-    location = f"{root}/{prefix}".rstrip("/")
-    is_new = _order(location) > _order(after)
-    if location == apart_from or not (is_new or _order(after).startswith(_order(location))):
-        return
-    names = list(store.folders(prefix))
-    is_table = "snapshot" in names and "schema" in names
-    if is_new:
-        yield Place(location, is_table)
-    if is_table:
-        return
-    is_database = prefix.rstrip("/").endswith(".db")
-    for name in names:
-        if name.startswith((".", "_")):
-            continue
-        if not is_database and depth < MAX_DEPTH:
-            yield from _walk(root, store, f"{prefix}{name}/", depth + 1, after, apart_from)
-        elif is_database and _order(f"{location}/{name}") > _order(after):
-            yield Place(f"{location}/{name}", is_table=True)  # whether it is one, its documents say
-
-
-def _places(runtime: Runtime, cursor: str | None, counter: RequestCounter) -> Iterator[Place]:
-    """Yield the folders after `cursor`. One that lies below several configured places comes once."""
-    settings = runtime.settings
-    walks = (
-        places_below(str(root), open_store(root, counter=counter), cursor or "", settings.control)
-        for root in settings.tables
-    )
-    last = ""
-    for location, found in groupby(merge(*walks, key=_place_order), key=lambda place: place.location):
-        if location != last:
-            last = location
-            yield Place(location, any(place.is_table for place in found))
-
-
-def _place_order(place: Place) -> str:
-    return _order(place.location)
-
-
-def _order(location: str) -> str:
-    """Return by what locations are put in the order in which S3 lists them, folders before what lies in them."""
-    return f"{location}/"

@@ -21,7 +21,11 @@ SKIPPED = frozenset({"paused", "retention_not_stated", OBSERVED})
 """Refusals that somebody wants."""
 _STATUS = {"done": "RunsDone", "partial": "RunsPartial", "refused": "RunsRefused", "stale": "RunsStale"}
 _REQUESTS = {"get": "GetRequests", "head": "GetRequests", "list": "ListRequests", "put": "PutRequests"}
-_UNITS = {"BytesFreed": MetricUnit.Bytes, "MaxLagSeconds": MetricUnit.Seconds}
+_UNITS = {
+    "BytesFreed": MetricUnit.Bytes,
+    "OrphanBytesFound": MetricUnit.Bytes,
+    "MaxLagSeconds": MetricUnit.Seconds,
+}
 
 Handler = Callable[[Any, Any], dict[str, Any]]
 

@@ -10,6 +10,7 @@ import pytest
 
 from lakesweep.aws.emr import parse_name
 from lakesweep.aws.events import hints_of_event, hints_of_message
+from lakesweep.aws.orphan_arguments import call_of
 from lakesweep.aws.spark_jobs import STATE_CHANGE
 from lakesweep.control.area import table_key
 from lakesweep.errors import FormatError
@@ -46,6 +47,12 @@ OWN = {
     "sqs_spark_scan_execute": "spark",
     "sqs_spark_plan": "spark",
     "sqs_spark_poll": "spark_poll",
+    "sqs_orphan_scan": "orphan_scan",
+    "sqs_orphan_scan_execute": "orphan_scan",
+    "sqs_orphan_scan_turn": "orphan_scan",
+    "sqs_orphan_task": "orphan_task",
+    "sqs_orphan_tour": "orphan_tour",
+    "sqs_orphan_tour_continued": "orphan_tour",
 }
 KEYS = {
     "hint": {"table", "branch", "snapshot_id"},
@@ -54,11 +61,16 @@ KEYS = {
     "sweep": {"cursor"},
     "spark": {"table", "branch", "scan_id", "arguments", "execute", "plan_id", "confirm"},
     "spark_poll": set(),
+    "orphan_scan": {"table", "branch", "scan_id", "arguments", "execute", "by_hand", "turn"},
+    "orphan_task": {"table", "scan_id", "task"},
+    "orphan_tour": {"cursor"},
 }
 SQS = [name for name in NAMES if name.startswith("sqs_")]
 STORED_PLAN = ("on_demand_execute_plan", "on_demand_execute_plan_spark")
 ON_SPARK = ("on_demand_remove_orphan_files_spark", "on_demand_remove_orphan_files_spark_execute")
-ON_DEMAND = [name for name in NAMES if name.startswith("on_demand_") and name not in STORED_PLAN + ON_SPARK]
+ON_FUNCTIONS = ("on_demand_remove_orphan_files_lambda", "on_demand_remove_orphan_files_database_execute")
+ELSEWHERE = STORED_PLAN + ON_SPARK + ON_FUNCTIONS
+ON_DEMAND = [name for name in NAMES if name.startswith("on_demand_") and name not in ELSEWHERE]
 JOBS_ENDED = {
     "eventbridge_job_succeeded": "SUCCESS",
     "eventbridge_job_failed": "FAILED",
@@ -139,6 +151,21 @@ def test_spark_schedule_sends_what_arrives() -> None:
     schedules = render({"SparkArtifacts": "s3://artifacts/lakesweep/1"}).of_type("AWS::Scheduler::Schedule")
     stated = json.loads(schedules["SparkTrigger"]["Target"]["Input"])
     assert body_of(record) == sample("schedule_spark_poll") == stated
+
+
+def test_the_schedule_of_scans_sends_what_arrives() -> None:
+    """The tour's message is the schedule's body, in the template as well."""
+    (record,) = sample("sqs_orphan_tour")["Records"]
+    stated = json.loads(render().of_type("AWS::Scheduler::Schedule")["OrphanTrigger"]["Target"]["Input"])
+    assert body_of(record) == sample("schedule_orphan_tour") == stated
+
+
+@pytest.mark.parametrize("name", ON_FUNCTIONS)
+def test_a_scan_by_functions_takes_its_arguments(name: str) -> None:
+    """They are those of the operation, and those that choose who does it."""
+    event = sample(name)
+    assert (event["operation"], event["execute"]) == ("remove_orphan_files", name.endswith("_execute"))
+    call_of(event["arguments"])
 
 
 @pytest.mark.parametrize("name", JOBS_ENDED)

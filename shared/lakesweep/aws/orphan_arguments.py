@@ -1,0 +1,51 @@
+"""The arguments of a scan for orphan files that is not bound to one process, as messages and invocations have them."""
+
+from collections.abc import Mapping
+
+from lakesweep.errors import UsageError
+from lakesweep.operations import remove_orphan_files
+from lakesweep.operations.orphan_scan import PARALLELISM, OrphanArguments
+from lakesweep.operations.registry import OPERATIONS, Call, parse_call
+
+OPERATION = remove_orphan_files.OPERATION
+ENGINES = ("auto", "local", "lambda", "spark")
+OF_THE_CHOICE = frozenset({"engine", "objects"})
+"""Arguments that say where a scan runs, and not what it does."""
+_NOT_HERE = frozenset({"dry_run", "mode", "parallelism"})
+"""Arguments that one process alone can follow."""
+
+
+def call_of(arguments: Mapping[str, object]) -> Call:
+    """Check the arguments of a scan that need not be one process's.
+
+    Raises:
+        UsageError: One means nothing, here or at all.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None}
+    engine, objects = given.get("engine", "auto"), given.get("objects")
+    if engine not in ENGINES:
+        raise UsageError(f"engine: expected {', '.join(ENGINES)}, found {engine!r}", code="bad_argument")
+    if objects is not None and (not isinstance(objects, int) or isinstance(objects, bool) or objects < 0):
+        raise UsageError(f"objects: expected about how many lie in the table, found {objects!r}", code="bad_argument")
+    if there := sorted(_NOT_HERE & given.keys()):
+        raise UsageError(
+            f"{there[0]} means nothing to the engine {engine}; expected no such argument", code="bad_argument"
+        )
+    return parse_call(OPERATIONS[OPERATION], of_the_scan(given))
+
+
+def orphan_arguments(call: Call) -> OrphanArguments:
+    """Return what a scan goes by."""
+    return OrphanArguments(
+        older_than_ms=call.older_than_ms,
+        no_writers=call.no_writers,
+        quarantine_ms=call.quarantine_ms,
+        parallelism=PARALLELISM if call.parallelism is None else call.parallelism,
+        owned_external=call.owned_external,
+        inventory=call.inventory,
+    )
+
+
+def of_the_scan(arguments: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments of a call that say what a scan does, and not where it runs."""
+    return {name: value for name, value in arguments.items() if name not in OF_THE_CHOICE}

@@ -1,0 +1,64 @@
+"""Ask for scans for orphan files by hand: of one table, or of each table that lies in a folder."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lakesweep.aws.messages import OrphanScan
+from lakesweep.aws.places import looks_like_table, places_below
+from lakesweep.aws.runtime import Runtime
+from lakesweep.aws.scan_result import ScanResult
+from lakesweep.errors import RefusedError
+from lakesweep.model.table_ref import MAIN
+from lakesweep.operations.context import Table
+from lakesweep.operations.identifiers import new_id
+from lakesweep.operations.run import require_area
+
+MAX_TABLES = 500
+"""Tables of a folder that one invocation asks for; an answer has room for them."""
+
+
+def ask_for_scans(
+    runtime: Runtime, table: Table, arguments: Mapping[str, object], *, execute: bool
+) -> list[dict[str, object]]:
+    """Ask for scans, and return of each its table, its id, and where its result will lie.
+
+    Args:
+        runtime: Of the function.
+        table: A table, a database or another folder with tables.
+        arguments: Of the scans, checked.
+        execute: Their plans are carried out.
+
+    Raises:
+        RefusedError: There is no table, or there are too many for one invocation.
+        StorageError: A folder could not be listed, or a scan not be asked for.
+    """
+    area = require_area(table)
+    given = {name: value for name, value in arguments.items() if value is not None}
+    asked: list[dict[str, object]] = []
+    for location in _tables_at(table):
+        scan = OrphanScan(location, new_id(area.store.now_ms()), MAIN, given, execute, by_hand=True)
+        runtime.queues.ask_for_orphan_scan(scan)
+        result = ScanResult(replace(area, table=location), scan.scan_id)
+        asked.append({"table": location, "scan_id": scan.scan_id, "result": result.path})
+    return asked
+
+
+def _tables_at(table: Table) -> list[str]:
+    location = table.ref.location
+    places = list(places_below(location, table.store, apart_from=require_area(table).store.location))
+    tables = [
+        place.location
+        for place in places
+        # In a database the walk takes every folder for a table.
+        if place.is_table and (place.location == location or looks_like_table(table.open_store(place.location)))
+    ]
+    if not tables:
+        raise RefusedError(
+            f"table {table.ref}: expected a table or a folder with tables, found neither", code="no_table"
+        )
+    if len(tables) > MAX_TABLES:
+        raise RefusedError(
+            f"table {table.ref}: {len(tables)} tables lie there; expected {MAX_TABLES} at most, such as one database",
+            code="too_many_tables",
+        )
+    return tables

@@ -1,0 +1,131 @@
+"""Where tables lie: the folders below the places of a deployment, in the order of keys.
+
+A table is found by its folders, in the layout of a warehouse (`name.db/table`) or of any other up to some levels deep.
+Tours of all tables walk them, and a tour that has no time left says behind which folder the next one goes on.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from heapq import merge
+from itertools import groupby, islice
+from typing import TypeVar
+
+from lakesweep.aws.settings import Settings
+from lakesweep.errors import OutOfTimeError
+from lakesweep.storage.deadline import BATCH_RESERVE_MS, Deadline
+from lakesweep.storage.open import open_store
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.store import Store
+
+T = TypeVar("T")
+
+MAX_DEPTH = 4
+"""Levels below a configured place in which tables are looked for."""
+PARALLEL = 8
+"""Tables that are asked at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder on the way of a tour."""
+
+    location: str
+    is_table: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The way of a tour, as far as there is time for it."""
+
+    places: Iterator[Place]
+    deadline: Deadline
+
+    def ask(self, each: Callable[[Place], T], take: Callable[[T], None]) -> bool:
+        """Ask every place, and tell whether that was all of them.
+
+        Args:
+            each: Asks a place; several at once.
+            take: Gets what came of it, in the order of the places. What it has got when the time runs out has no gaps.
+        """
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            while group := list(islice(self.places, 4 * PARALLEL)):
+                try:
+                    for found in pool.map(each, group):
+                        take(found)
+                    self.deadline.check("the tour", 2 * BATCH_RESERVE_MS)
+                except OutOfTimeError:
+                    return False
+        return True
+
+
+def places_of(settings: Settings, cursor: str | None, counter: RequestCounter) -> Iterator[Place]:
+    """Yield the folders of a deployment after `cursor`. One that lies below several configured places comes once.
+
+    Raises:
+        StorageError: A folder could not be listed.
+    """
+    walks = (
+        places_below(str(root), open_store(root, counter=counter), cursor or "", settings.control)
+        for root in settings.tables
+    )
+    last = ""
+    for location, found in groupby(merge(*walks, key=_place_order), key=lambda place: place.location):
+        if location != last:
+            last = location
+            yield Place(location, any(place.is_table for place in found))
+
+
+def places_below(root: str, store: Store, after: str = "", apart_from: str = "") -> Iterator[Place]:
+    """Yield the folders below a place, and which of them are tables, in the order of keys.
+
+    Args:
+        root: Location of the place.
+        store: Of the place.
+        after: A location; what comes before it or is it is left out, and not listed either.
+        apart_from: A folder that holds no tables.
+
+    Raises:
+        StorageError: A folder could not be listed.
+    """
+    return _walk(root, store, "", 0, after, apart_from)
+
+
+def looks_like_table(store: Store) -> bool:
+    """Tell whether a folder that may be a table has what every table has that was committed to.
+
+    Raises:
+        StorageError: The request failed.
+    """
+    names = set(store.folders(""))
+    return "snapshot" in names and "schema" in names
+
+
+def _walk(root: str, store: Store, prefix: str, depth: int, after: str, apart_from: str) -> Iterator[Place]:
+    location = f"{root}/{prefix}".rstrip("/")
+    is_new = _order(location) > _order(after)
+    if location == apart_from or not (is_new or _order(after).startswith(_order(location))):
+        return
+    names = list(store.folders(prefix))
+    is_table = "snapshot" in names and "schema" in names
+    if is_new:
+        yield Place(location, is_table)
+    if is_table:
+        return
+    is_database = prefix.rstrip("/").endswith(".db")
+    for name in names:
+        if name.startswith((".", "_")):
+            continue
+        if not is_database and depth < MAX_DEPTH:
+            yield from _walk(root, store, f"{prefix}{name}/", depth + 1, after, apart_from)
+        elif is_database and _order(f"{location}/{name}") > _order(after):
+            yield Place(f"{location}/{name}", is_table=True)  # whether it is one, its documents say
+
+
+def _place_order(place: Place) -> str:
+    return _order(place.location)
+
+
+def _order(location: str) -> str:
+    """Return by what locations are put in the order in which S3 lists them, folders before what lies in them."""
+    return f"{location}/"

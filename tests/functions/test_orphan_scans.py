@@ -1,0 +1,232 @@
+"""Scans for orphan files by functions: asked for, done in turns and tasks, and carried out by somebody else."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
+
+from lakesweep.aws import orphan_scans as module
+from lakesweep.aws.messages import OrphanScan, to_body
+from lakesweep.errors import OutOfTimeError
+from tests.functions.deployment import PREFIX, Answer, Deployment, keys_of
+
+ORPHAN = "bucket-0/data-5b0c1d2e-0000-4000-8000-000000000001-0.parquet"
+DAY_MS = 86_400_000
+
+
+def made(mode: str = "delete", **extra: str) -> Deployment:
+    """Return a deployment with one table, all of whose files are ten days old, and one of them an orphan."""
+    deployed = Deployment(mode=mode, extra=extra)
+    deployed.table()
+    deployed.store().put(ORPHAN, b"lost")
+    age(deployed, 10)
+    return deployed
+
+
+def age(deployed: Deployment, days: int) -> None:
+    for key in s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[deployed.bucket].keys.values():
+        key.last_modified -= timedelta(days=days)
+
+
+def ask(deployed: Deployment, table: str = "sales.db/orders", **words: Any) -> dict[str, Any]:
+    event = {"operation": "remove_orphan_files", "table": deployed.location(table), **words}
+    value: dict[str, Any] = deployed.invoke("on_demand", event).value
+    return value
+
+
+def result_of(deployed: Deployment, answer: dict[str, Any]) -> dict[str, Any]:
+    key = answer["result"].removeprefix(deployed.control().location + "/")
+    found: dict[str, Any] = json.loads(deployed.control().read(key).data)
+    return found
+
+
+def metric(answers: list[Answer], name: str) -> float:
+    return sum(answer.metrics.get(name, 0) for answer in answers)
+
+
+@pytest.mark.parametrize("engine", ["lambda", "auto"])
+def test_asked_for_and_carried_out(engine: str) -> None:
+    deployed = made()
+    before = set(keys_of(deployed.store()))
+    answer = ask(deployed, arguments={"engine": engine}, execute=True)
+    assert (answer["status"], answer["queued"], answer["plan_id"]) == ("queued", True, None)
+    answers = deployed.run()
+    assert [each for each in answers if each.failed] == []
+    result = result_of(deployed, answer)
+    assert (result["status"], result["action_count"], result["refusal"]) == ("planned", 1, None)
+    assert before - set(keys_of(deployed.store())) == {ORPHAN}
+    assert (metric(answers, "OrphanScansBegun"), metric(answers, "OrphansFound")) == (1, 1)
+    assert metric(answers, "OrphanBytesFound") == 4
+    assert metric(answers, "ObjectsDeleted") == 1
+    assert any(key.endswith(f"reports/{result['plan_id']}.json") for key in deployed.control_keys())
+
+
+@pytest.mark.parametrize("engine", ["lambda", "local", "spark"])
+def test_a_scan_without_execution_only_plans(engine: str) -> None:
+    deployed = made()
+    before = set(keys_of(deployed.store()))
+    scan = scan_message(deployed, {"engine": engine})
+    deployed.send("orphan_scan", scan)
+    (*on_spark,) = deployed.waiting("spark")
+    assert [each["scan_id"] for each in on_spark] == (["s1"] if engine == "spark" else [])
+    deployed.run()
+    assert set(keys_of(deployed.store())) == before
+    results = [key for key in deployed.control_keys() if key.endswith("s1/result.json")]
+    assert bool(results) == (engine != "spark"), "Spark writes it at its end"
+
+
+def scan_message(deployed: Deployment, arguments: dict[str, object], **words: object) -> dict[str, object]:
+    asked = OrphanScan(deployed.location(), "s1", arguments=arguments, by_hand=True)
+    return {**json.loads(to_body(asked)), **words}
+
+
+def test_a_small_table_is_planned_at_once() -> None:
+    """The turn may come twice: one plan, and it is carried out."""
+    deployed = made()
+    scan = scan_message(deployed, {"engine": "local"}, execute=True)
+    deployed.send("orphan_scan", scan)
+    deployed.send("orphan_scan", scan)
+    sent = deployed.waiting("execute")
+    assert len(sent) == 2
+    assert sent[0] == sent[1]
+    assert len([key for key in deployed.control_keys() if key.endswith("header.json")]) == 1
+    deployed.send("execute_batch", *sent)
+    assert ORPHAN not in keys_of(deployed.store())
+
+
+def test_a_table_too_large_for_one_function_goes_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployed = made()
+
+    def too_slow(*_: object, **__: object) -> None:
+        raise OutOfTimeError("no time")
+
+    deployed.load("orphan_scan")
+    monkeypatch.setattr(module, "run_operation", too_slow)
+    answer = deployed.send("orphan_scan", scan_message(deployed, {"engine": "local"}, execute=True))
+    assert (answer.failed, answer.metrics["Continuations"]) == ([], 1)
+    deployed.run()
+    assert ORPHAN not in keys_of(deployed.store())
+
+
+def test_spark_that_is_not_there() -> None:
+    deployed = made()
+    del deployed.queues["spark"]
+    answer = deployed.send("orphan_scan", scan_message(deployed, {"engine": "spark"}, execute=True))
+    assert "has no Spark" in answer.text
+    deployed.queues["spark"] = deployed.queues["scan"]
+    assert deployed.waiting("orphan")
+
+
+def test_tasks_that_nobody_does() -> None:
+    """Turns in a row that see nothing move on end the scan, and somebody hears of it."""
+    deployed = made()
+    deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"}, execute=True))
+    answers, turns = [], 0
+    while waiting := deployed.waiting("scan"):
+        turns += 1
+        assert turns < 40
+        deployed.waiting("orphan")
+        answers += [deployed.send("orphan_scan", each) for each in waiting]
+    assert (metric(answers, "OrphanScansFailed"), metric(answers, "HopLimitReached")) == (1, 1)
+    (key,) = [key for key in deployed.control_keys() if key.endswith("s1/result.json")]
+    assert json.loads(deployed.control().read(key).data)["status"] == "failed"
+    assert not deployed.waiting("execute")
+
+
+def test_messages_that_come_again_and_late() -> None:
+    """Every message twice, and the first turn once more at the end: one plan, one orphan gone."""
+    deployed = made()
+    first = scan_message(deployed, {"engine": "lambda"}, execute=True)
+    left, rounds = [("orphan_scan", first)], 0
+    while left:
+        rounds += 1
+        assert rounds < 20
+        for function, body in left:
+            assert deployed.send(function, body, body).failed == []
+        pairs = (("scan", "orphan_scan"), ("orphan", "orphan_worker"))
+        left = [(function, body) for queue, function in pairs for body in deployed.waiting(queue)]
+        left = [each for number, each in enumerate(left) if each not in left[:number]]
+    deployed.send("orphan_scan", first)
+    assert len({message["plan_id"] for message in deployed.waiting("execute")}) == 1
+    assert not deployed.waiting("scan")
+    assert not deployed.waiting("orphan")
+
+
+@pytest.mark.parametrize(
+    ("rule", "by_hand", "goes"),
+    [
+        ({"mode": "delete"}, False, True),
+        ({"mode": "observe"}, False, False),
+        ({"mode": "observe"}, True, True),
+        ({"mode": "delete", "pause": True}, True, False),
+        ({"mode": "delete", "pause": True}, False, False),
+    ],
+)
+def test_the_policy_is_asked_when_the_plan_is_there(rule: dict[str, object], by_hand: bool, goes: bool) -> None:
+    """As it is by then: whoever asks by hand is only held back by a pause."""
+    deployed = made()
+    write_policy(deployed, rule)
+    deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"}, execute=True, by_hand=by_hand))
+    answers = deployed.run()
+    assert (ORPHAN not in keys_of(deployed.store())) == goes
+    assert metric(answers, "RunsRefused") == 0, "a pause alarms nobody"
+
+
+def write_policy(deployed: Deployment, rule: dict[str, object]) -> None:
+    rules = [{"tables": f"s3://{deployed.bucket}/{PREFIX}", **rule}]
+    deployed.control().put("policy.json", json.dumps({"version": 1, "rules": rules}).encode())
+    deployed.extra = {**deployed.extra, "LAKESWEEP_POLICY": f"{deployed.control().location}/policy.json"}
+    deployed._modules.clear()  # a function reads its settings when it starts
+
+
+def test_a_deployment_that_observes() -> None:
+    deployed = made(mode="observe")
+    assert ask(deployed, arguments={"engine": "lambda"}, execute=True)["refusal"]["code"] == "observed"
+    deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"}, execute=True))
+    answers = deployed.run()
+    assert "this deployment observes" in json.dumps([answer.lines for answer in answers])
+    assert ORPHAN in keys_of(deployed.store())
+
+
+def test_a_table_that_is_none() -> None:
+    """Refused, told of, and over: the message does not come again."""
+    deployed = made()
+    gone = scan_message(deployed, {"engine": "lambda"}, table=deployed.location("sales.db/nothing"))
+    answers = [deployed.send("orphan_scan", gone), *deployed.run()]
+    assert [each for each in answers if each.failed] == []
+    assert metric(answers, "RunsRefused") == 1
+    (key,) = [key for key in deployed.control_keys() if key.endswith("s1/result.json")]
+    assert json.loads(deployed.control().read(key).data)["refusal"]["code"]
+
+
+def test_a_whole_database() -> None:
+    deployed = made()
+    deployed.table("sales.db/customers")
+    deployed.store("sales.db/no-table").put("readme", b"x")
+    answer = ask(deployed, "sales.db", arguments={"engine": "lambda"}, execute=True)
+    tables = [deployed.location(f"sales.db/{name}") for name in ("customers", "orders")]
+    assert [scan["table"] for scan in answer["scans"]] == tables
+    deployed.run()
+    assert [result_of(deployed, scan)["status"] for scan in answer["scans"]] == ["nothing_to_do", "planned"]
+    assert ask(deployed, "sales.db/no-table", arguments={"engine": "auto"})["refusal"]["code"] == "no_table"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ({"arguments": {"engine": "lambda", "parallelism": 4}}, "bad_argument"),
+        ({"arguments": {"engine": "lambda", "dry_run": True}}, "bad_argument"),
+        ({"arguments": {"engine": "auto", "objects": "many"}}, "bad_argument"),
+        ({"arguments": {"engine": "auto", "nonsense": 1}}, "unknown_argument"),
+        ({"arguments": {"engine": "lambda"}, "branch": "rt"}, "bad_argument"),
+        ({"arguments": {"engine": "lambda"}, "plan_id": "p"}, "usage"),
+        ({"arguments": {"engine": "cluster"}}, "bad_argument"),
+    ],
+)
+def test_what_is_refused_at_once(words: dict[str, Any], code: str) -> None:
+    deployed = made()
+    assert ask(deployed, **words)["refusal"]["code"] == code
+    assert not deployed.waiting("scan")
