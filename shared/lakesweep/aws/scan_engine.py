@@ -171,7 +171,9 @@ class LambdaScan:
         if status == "planned" and isinstance(plan_id, str):
             header = load_header(area, plan_id)
             return Plan(header) if header.parts else load_plan(area, plan_id)
-        if status == "nothing_to_do":
+        if status == "nothing_to_do":  # a plan that is empty stays with the scan, where there is one
+            if isinstance(plan_id, str):
+                return Plan(load_header(replace(area, root=_SCANS), plan_id))
             return _empty(table, scan_id, result)
         code, message = "scan_failed", f"it ended {status}"
         if isinstance(refusal, dict):

@@ -19,6 +19,7 @@ from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_scan import OrphanArguments, inventory_of
 from lakesweep.plan.engine_choice import (
     Choice,
+    Engine,
     Estimate,
     Facts,
     InventoryFacts,
@@ -26,8 +27,10 @@ from lakesweep.plan.engine_choice import (
     ObjectsFrom,
     SparkFacts,
     choose_engine,
+    estimate_of,
     say_count,
     say_seconds,
+    say_size,
     say_usd,
 )
 from lakesweep.storage.store import Page, StoredObject
@@ -91,9 +94,20 @@ def facts_of(table: Table, arguments: OrphanArguments, available: Available) -> 
     return replace(facts, objects=objects, objects_from=objects_from, spark=spark)
 
 
-def choose(table: Table, arguments: OrphanArguments, available: Available) -> Choice:
-    """Choose where a scan of a table runs; see `facts_of`."""
-    return choose_engine(facts_of(table, arguments, available))
+def choose(table: Table, arguments: OrphanArguments, available: Available, engine: Engine | None = None) -> Choice:
+    """Choose where a scan of a table runs; see `facts_of`.
+
+    Args:
+        table: Which one.
+        arguments: Of the scan.
+        available: What there is to choose from.
+        engine: Where it has to run all the same; then only what that takes is estimated.
+    """
+    facts = facts_of(table, arguments, available)
+    if engine is None:
+        return choose_engine(facts)
+    only = estimate_of(facts, engine, inventory=arguments.inventory is not None and engine != "lambda")
+    return Choice(engine, f"{say_size(facts)}: {engine}, as was asked for", only, (only,), only.inventory)
 
 
 def refined(

@@ -168,6 +168,35 @@ def _remember(scan: _Scan, report: RunReport, what: Mapping[str, object] | None)
         note_scan(area, past)
 
 
+def note_fan_out(table: Table, result: Mapping[str, object], plan: Plan | None) -> None:
+    """Note a scan by functions, by whoever ends it. Twice is once, and that it fails changes nothing.
+
+    Args:
+        table: Which one.
+        result: The scan's, as `result.json` has it.
+        plan: Its header; without one there is nothing to note.
+    """
+    if table.area is None or plan is None:
+        return
+    began, ended = _number(result, "began_ms"), _number(result, "ended_ms")
+    requests, estimate, reason = result.get("requests"), result.get("estimate"), result.get("reason")
+    estimate = estimate if isinstance(estimate, Mapping) else None
+    if began is None or ended is None or not isinstance(requests, Mapping):
+        return
+    past = past_scan(
+        plan,
+        engine=LAMBDA,
+        status=str(result.get("status")),
+        times_ms=(began, ended),
+        what=happened(LAMBDA, requests, (ended - began) / 1000, estimate),
+        estimate=estimate,
+        reason=reason if isinstance(reason, str) else None,
+        counted=result,
+    )
+    with suppress(MaintenanceError):
+        note_scan(table.area, past)
+
+
 def past_scan(
     plan: Plan,
     *,

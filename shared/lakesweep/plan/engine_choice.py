@@ -31,8 +31,10 @@ __all__ = [
     "ObjectsFrom",
     "SparkFacts",
     "choose_engine",
+    "estimate_of",
     "say_count",
     "say_seconds",
+    "say_size",
     "say_usd",
 ]
 
@@ -91,7 +93,7 @@ def choose_engine(facts: Facts) -> Choice:
         engine: Engine = "spark" if facts.spark else "lambda" if facts.has_fan_out else "local"
         only = estimate_of(facts, engine)
         return Choice(
-            engine, f"{_size(facts)}: {engine}, since nothing larger is there ({unfit[engine]})", only, (only,)
+            engine, f"{say_size(facts)}: {engine}, since nothing larger is there ({unfit[engine]})", only, (only,)
         )
     ordered = _ordered(fit)
     chosen = _fast_enough(ordered)
@@ -164,7 +166,7 @@ def _reason(facts: Facts, chosen: Estimate, ordered: list[Estimate], unfit: Mapp
     inventory = facts.inventory
     if inventory is not None and not chosen.inventory:
         why.append(_why_no_inventory(facts, inventory, chosen))
-    return f"{_size(facts)}: {chosen.name}" + (f", since {'; '.join(why)}" if why else "")
+    return f"{say_size(facts)}: {chosen.name}" + (f", since {'; '.join(why)}" if why else "")
 
 
 def _matters(why: str) -> bool:
@@ -181,7 +183,8 @@ def _why_no_inventory(facts: Facts, inventory: InventoryFacts, chosen: Estimate)
     return "the inventory would not save enough" if chosen.engine != "lambda" else "functions read no inventory"
 
 
-def _size(facts: Facts) -> str:
+def say_size(facts: Facts) -> str:
+    """Return how large a table is, and how that is known."""
     return f"{say_count(facts.objects)} objects ({SAID_FROM[facts.objects_from]})"
 
 

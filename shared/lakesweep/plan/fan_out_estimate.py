@@ -1,11 +1,13 @@
 """What a scan by fan-out would take: counted step by step, as it goes.
 
-It begins with one look at the roots, sends tasks that list and decode, looks at the roots until they stand still, and
-sends tasks that match. Between them a fold looks which tasks are done. What is counted here is what a scan takes when
-nothing is lost or doubled; tests hold it against the requests of real ones.
+It begins with one look at the roots, sends tasks that list and decode, gathers what they found and looks at the roots
+until they stand still, and sends tasks that match. In between, turns wait. What is counted here is what a scan takes
+when nothing is lost or doubled; tests hold it against the requests of real ones. Where most tasks are short, the time
+of a scan is that of its turns.
 """
 
 from collections import Counter
+from dataclasses import dataclass
 from math import ceil
 
 from lakesweep.model.prices import request_units, usd_of
@@ -19,14 +21,20 @@ MATCH_ROWS = 600_000
 WAYS = 8
 """Pieces into which a task splits what it leaves (`lakesweep.operations.orphan_listing`)."""
 
+SLOTS = 256
+
 ROUNDS = 3
-"""Looks at the roots: one to begin with, and two that show nothing new. The first reads them."""
+"""Looks at the roots when tasks have ended: one takes what the beginning has read, and two show nothing new."""
 FOLDERS = 5
 """That a look at the roots lists: `branch/` once more where there is something in it."""
-ENDS = 0.5
+TURN = {"get": 3, "list": 1}
+"""What each turn asks before all else: whether there is a result, the scan, its state; and the store's clock."""
+ENDS = 0.6
 """Of a page more for each task that lists: the end of a range seldom is the end of a page."""
-TASK_MESSAGES = 3
-"""Requests to SQS for a message: it is sent, received and deleted."""
+WITH_ROWS = 0.5
+"""Of the pieces behind the first pages: the others turn out to be empty."""
+MESSAGE_REQUESTS = 2
+"""Requests to SQS for a message that has been sent: it is received and deleted."""
 BATCH = 10
 """Messages that are sent together."""
 
@@ -35,46 +43,54 @@ WORKER_GB, WORKER_SHARE = 0.5, 512 / 1769
 SCAN_GB, SCAN_SHARE = 1.0, 1024 / 1769
 START_S = 1.0
 """Of a task, until it works."""
-FOLD_DELAY_S = 15.0
-"""Between two turns of a fold."""
+TURN_DELAY_S = 15.0
+"""Between two turns."""
 PAGE_S = 0.04
 """Wait for a page of a listing: 30 ms until it begins to come."""
 READ_S = 0.03 / 16
 """Wait for one of many small reads that go at once."""
-OBJECT_CPU_S, ENTRY_CPU_S, ROW_CPU_S, ROOT_CPU_S = 30e-6, 25e-6, 4e-6, 13e-3
+OBJECT_CPU_S, ENTRY_CPU_S, ROW_CPU_S, ROOT_CPU_S = 12e-6, 13e-6, 1.2e-6, 13e-3
 """CPU time, of one core as in benchmarks/results: an object to list, an entry to decode, a row to match, a root."""
 NAME_BYTES, OBJECT_BYTES = 29, 60
 """Of a row in what tasks write."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    """What a scan is divided into."""
+
+    pages: int
+    listing: int
+    with_rows: int
+    """Tasks that list and find something."""
+    decoding: int
+    matching: int
+    waits: int
+    """Turns that only find that tasks are still under way."""
+    work_s: float
+    """Of all workers together."""
+
+
 def fan_out_estimate(facts: Facts) -> Estimate:
     """Return what a scan by fan-out would take."""
-    listing, decoding, matching = _tasks(facts)
-    steps = _requests(facts, listing, decoding, matching)
+    tasks = _tasks(facts)
+    steps = _requests(facts, tasks)
     requests: Counter[str] = Counter()
     for each in steps.values():
         requests.update(each)
-    tasks = listing + decoding + matching
-    pages = ceil(facts.objects / PAGE_KEYS)
-    rows = facts.objects + facts.entries
-    work_s = (
-        tasks * START_S
-        + (facts.objects * OBJECT_CPU_S + facts.undecoded_entries * ENTRY_CPU_S + rows * ROW_CPU_S) / WORKER_SHARE
-        + pages * PAGE_S
-    )
-    looks_s = facts.roots * ROOT_CPU_S / SCAN_SHARE + (steps["begin"]["get"] + steps["fold"]["get"]) * READ_S
-    turns = _turns(facts, tasks)
-    messages = tasks + turns + 1
+    count = tasks.listing + tasks.decoding + tasks.matching
+    turns = tasks.waits + 3
+    looks_s = facts.roots * ROOT_CPU_S / SCAN_SHARE + steps["begin"]["get"] * READ_S
     units = {
         **request_units(requests),
-        "lambda_request": messages,
-        "lambda_gb_second": work_s * WORKER_GB + (2 * looks_s + messages * 0.1) * SCAN_GB,
-        "sqs_standard": messages * (TASK_MESSAGES - 1) + tasks / BATCH + turns + 1,
-        "xray_trace": messages,
+        "lambda_request": count + turns,
+        "lambda_gb_second": tasks.work_s * WORKER_GB + (2 * looks_s + turns * START_S) * SCAN_GB,
+        "sqs_standard": (count + turns) * MESSAGE_REQUESTS + ceil(count / BATCH) + turns,
+        "xray_trace": count + turns,
     }
     return Estimate(
         engine="lambda",
-        seconds=_wall_s(facts, work_s, looks_s),
+        seconds=2 * looks_s + TURN_DELAY_S * (tasks.waits + 2) + START_S,
         requests={kind: requests[kind] for kind in ("get", "put", "list")},
         read_bytes=facts.manifest_bytes * facts.undecoded // max(1, facts.manifests)
         + facts.objects * OBJECT_BYTES
@@ -85,45 +101,66 @@ def fan_out_estimate(facts: Facts) -> Estimate:
     )
 
 
-def _tasks(facts: Facts) -> tuple[int, int, int]:
-    """Return how many tasks list, decode and match."""
+def _tasks(facts: Facts) -> _Tasks:
     pages = ceil(facts.objects / PAGE_KEYS)
     # The first task of a place sees where keys go on, and leaves the rest to others, of which some find little.
-    listing = facts.places + (0 if pages <= FIRST_PAGES else max(WAYS, ceil((pages - FIRST_PAGES) / LIST_PAGES * 1.5)))
+    pieces = 0 if pages <= FIRST_PAGES else max(WAYS, ceil((pages - FIRST_PAGES) / LIST_PAGES * 1.5))
     decoding = max(ceil(facts.undecoded_entries / DECODE_ENTRIES), ceil(facts.undecoded / DECODE_MANIFESTS))
-    matching = max(1, ceil((facts.objects + facts.entries) / MATCH_ROWS))
-    return listing, decoding, min(matching, 256)
+    rows = facts.objects + facts.entries
+    slots = max(1, int(MATCH_ROWS * SLOTS / max(1, rows)))
+    matching = min(SLOTS, ceil(SLOTS / slots))
+    listing_s = facts.objects * OBJECT_CPU_S / WORKER_SHARE + pages * PAGE_S + (facts.places + pieces) * START_S
+    decoding_s = facts.undecoded_entries * ENTRY_CPU_S / WORKER_SHARE + decoding * START_S
+    matching_s = rows * ROW_CPU_S / WORKER_SHARE + matching * START_S
+    gathered_s = max((listing_s + decoding_s) / facts.workers, min(pages, FIRST_PAGES + LIST_PAGES) * PAGE_S)
+    waits = [int(seconds / TURN_DELAY_S) for seconds in (gathered_s, matching_s / facts.workers)]
+    return _Tasks(
+        pages=pages,
+        listing=facts.places + pieces,
+        with_rows=facts.places + ceil(pieces * (WITH_ROWS if pieces <= WAYS else 0.8)),
+        decoding=decoding,
+        matching=matching,
+        waits=sum(waits),
+        work_s=listing_s + decoding_s + matching_s,
+    )
 
 
-def _turns(facts: Facts, tasks: int) -> int:
-    """Return how many turns the fold takes: most of them only find that tasks are still under way."""
-    waves = ceil(tasks / facts.workers)
-    return 2 + ceil(waves * 20 / FOLD_DELAY_S)
-
-
-def _requests(facts: Facts, listing: int, decoding: int, matching: int) -> dict[str, Counter[str]]:
+def _requests(facts: Facts, tasks: _Tasks) -> dict[str, Counter[str]]:
     """Return the requests of each step, by kind."""
-    pages = ceil(facts.objects / PAGE_KEYS)
     look = FOLDERS + (1 if facts.branches else 0) + facts.root_pages
-    segments = facts.segments + decoding + 1
-    parts = listing + segments
+    metadata = facts.manifests + facts.lists + facts.index_manifests
+    # Segments of earlier scans are held against listings of them, and of the manifests.
+    held = 1 + ceil(metadata / PAGE_KEYS) if facts.segments else 0
+    sources = tasks.with_rows + tasks.decoding + facts.segments + 1
     begin = Counter(
-        list=look + 1,  # and one asks for the store's clock
-        get=2 + facts.branches_with_snapshots + facts.schemas + 1 + facts.roots + facts.lists + facts.index_manifests,
+        get=3 + facts.branches_with_snapshots + facts.schemas + facts.roots + facts.lists + facts.index_manifests,
+        list=look + 1 + held,
         put=2,
     )
-    lists = Counter(list=pages + round(listing * ENDS), get=listing, put=listing)
-    decodes = Counter(get=decoding + facts.undecoded, put=2 * decoding)
-    turns = _turns(facts, listing + decoding + matching)
-    fold = Counter(
-        list=look * (ROUNDS - 1) + turns,
-        get=turns * 2 + listing + decoding + matching + facts.branches_with_snapshots * (ROUNDS - 1) + facts.schemas,
-        put=turns + 4,
+    listing = Counter(get=tasks.listing, list=tasks.pages + round(tasks.listing * ENDS), put=tasks.listing)
+    decode = Counter(get=2 * tasks.decoding + facts.undecoded, put=tasks.decoding)
+    wait = Counter({kind: tasks.waits * count for kind, count in TURN.items()})
+    wait.update(list=tasks.waits, put=tasks.waits)
+    gather = Counter(
+        get=TURN["get"]
+        + tasks.listing
+        + tasks.decoding
+        + facts.segments
+        + ROUNDS * facts.branches_with_snapshots
+        + 3,  # what was read, a hint, and the names that are written here
+        list=TURN["list"] + 1 + bool(tasks.decoding) + ROUNDS * look,
+        put=3,
     )
-    matches = Counter(get=matching * (2 + parts), put=2 * matching)
-    return {"begin": begin, "list": lists, "decode": decodes, "fold": fold, "match": matches}
-
-
-def _wall_s(facts: Facts, work_s: float, looks_s: float) -> float:
-    """Return how long it takes: tasks go side by side, looks and folds one after another."""
-    return 2 * looks_s + max(work_s / facts.workers, 2 * START_S + LIST_PAGES * PAGE_S) + 2 * FOLD_DELAY_S
+    match = Counter(get=tasks.matching * (2 + sources + facts.quarantine), put=tasks.matching * (2 + facts.quarantine))
+    finish = Counter(
+        get=TURN["get"] + tasks.matching * (1 + facts.quarantine) + 4, list=TURN["list"] + 1, put=3 + facts.quarantine
+    )
+    return {
+        "begin": begin,
+        "list": listing,
+        "decode": decode,
+        "wait": wait,
+        "gather": gather,
+        "match": match,
+        "finish": finish,
+    }
