@@ -8,8 +8,9 @@ from botocore.exceptions import ClientError
 
 from lakesweep.aws.emr import SparkJob
 from lakesweep.aws.emr_serverless import EmrServerless
-from lakesweep.aws.spark_jobs import SCANS, SMALL_PLAN_ACTIONS, result_name
+from lakesweep.aws.spark_jobs import HELD_MS, SCANS, SMALL_PLAN_ACTIONS, result_name
 from lakesweep.control.area import ControlArea
+from lakesweep.control.lease import Lease, acquire
 from lakesweep.errors import ObjectNotFoundError
 from tests.functions.deployment import APPLICATION, Answer, Deployment
 
@@ -252,6 +253,59 @@ def test_a_lease_that_is_held_is_asked_for_later() -> None:
     assert len(scans.job_runs) == 2
     scans.send("spark_jobs", POLL)
     assert scans.job_runs[2].client_token.endswith("execute-2")
+
+
+def held(scans: Scans) -> Lease:
+    """Let another maintainer hold the table."""
+    return acquire(scans.area, "another")
+
+
+def test_no_job_is_started_while_others_have_the_lease() -> None:
+    """It would find the same. The looks go on, and the first that finds it free starts the job."""
+    scans = Scans()
+    scans.begin(execute=True)
+    lease = held(scans)
+    scans.result()
+    scans.end(0)
+    scans.hear(0)
+    scans.send("spark_jobs", POLL)
+    assert (len(scans.job_runs), scans.document["state"]) == (1, "running")
+    lease.release(ended=True)
+    scans.send("spark_jobs", POLL)
+    assert scans.job_runs[1].client_token.endswith("execute-1")
+
+
+def test_a_lease_that_others_have_for_hours_ends_it() -> None:
+    """Somebody hears of it."""
+    scans = Scans()
+    scans.begin(execute=True)
+    held(scans)
+    scans.result()
+    scans.end(0)
+    scans.hear(0)
+    long_ago = {**scans.document, "updated_ms": scans.document["updated_ms"] - HELD_MS}
+    scans.area.put(f"jobs/{scans.scan_id}.json", json.dumps(long_ago).encode())
+    answer = scans.send("spark_jobs", POLL)
+    assert (scans.document["state"], scans.document["code"]) == ("failed", "lease_held")
+    assert answer.metrics["SparkJobsFailed"] == 1
+    assert len(scans.job_runs) == 1
+
+
+def test_a_damaged_state_is_begun_anew() -> None:
+    """The next attempt plans under another id, and its result is what counts."""
+    scans = Scans()
+    scans.begin(execute=True)
+    scans.result(status="refused", refusal={"code": "damaged", "message": "a part is cut off"})
+    scans.end(0, "FAILED", "ExitCode: 1.")
+    scans.hear(0)
+    words = scans.job_runs[1].job_driver["sparkSubmit"]["entryPointArguments"]
+    state_id = words[words.index("--scan-id") + 1]
+    assert state_id == f"{scans.scan_id}-2"
+    document = {"status": "planned", "plan_id": "p2", "action_count": 5}
+    ControlArea(scans.control(), scans.location(), SCANS).put(result_name(state_id), json.dumps(document).encode())
+    scans.end(1)
+    scans.hear(1)
+    assert (scans.document["state"], scans.document["plan_id"]) == ("handed_over", "p2")
 
 
 def test_one_scan_that_cannot_be_looked_at_keeps_no_other_from_it() -> None:

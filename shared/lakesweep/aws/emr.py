@@ -100,6 +100,8 @@ class SparkJob:
     objects: int | None = None
     """About so many lie in the table; `None` if nobody says."""
     tags: Mapping[str, str] = field(default_factory=dict)
+    state_id: str | None = None
+    """Id under which the job goes on with what earlier attempts left, where that is another one."""
 
     @property
     def client_token(self) -> str:
@@ -170,7 +172,7 @@ def _command_line(job: SparkJob, settings: EmrSettings) -> tuple[str, ...]:
     what = (job.table,) if job.plan_id is None else (job.table, job.plan_id)
     always = ("--control", settings.control, "--engine", "spark", "--json")
     if job.kind == "plan":
-        return (*what, *always, "--scan-id", job.scan_id, *job.arguments)
+        return (*what, *always, "--scan-id", job.state_id or job.scan_id, *job.arguments)
     branch = () if job.branch is None else ("--branch", job.branch)
     return (*what, *always, *branch, *job.arguments)
 

@@ -63,6 +63,8 @@ class JobDocument:
     attempt: int = 1
     job_run_id: str | None = None
     """`None`: it is to be started."""
+    state_id: str | None = None
+    """Id under which the planning job keeps its state; `None`: that of the scan."""
     state: str = RUNNING
     plan_id: str | None = None
     action_count: int | None = None
@@ -162,6 +164,7 @@ def _job(document: dict[str, object], path: str) -> JobDocument:
         kind=_kind(document, path),
         attempt=require_int(document, "attempt", path),
         job_run_id=get_str(document, "job_run_id", path),
+        state_id=get_str(document, "state_id", path),
         state=require_str(document, "state", path),
         plan_id=get_str(document, "plan_id", path),
         action_count=get_int(document, "action_count", path),

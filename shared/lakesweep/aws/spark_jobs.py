@@ -32,8 +32,10 @@ from lakesweep.aws.messages import SparkPoll, SparkScan, Work, is_ours, message_
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.settings import Settings
 from lakesweep.control.area import ControlArea, from_json_bytes, table_key
+from lakesweep.control.lease import read_lease
 from lakesweep.errors import (
     FormatError,
+    LeaseHeldError,
     MaintenanceError,
     ObjectNotFoundError,
     OutOfTimeError,
@@ -52,6 +54,11 @@ STATE_CHANGE = "EMR Serverless Job Run State Change"
 NOT_STARTED = "NOT_STARTED"
 """The state of an attempt that EMR did not take."""
 MAX_ATTEMPTS = 3
+MAX_HELD = 12
+"""So many attempts besides may find that another maintainer is at work."""
+HELD_MS = 6 * 3_600_000
+"""So long is a lease waited for that others have whenever somebody looks."""
+MAX_ID = 40
 SMALL_PLAN_ACTIONS = 100_000
 """A plan of at most so many actions needs no Spark: `execute_batch` is through with it before a job run has started."""
 FINAL_EXIT_CODES = frozenset({2, 3})
@@ -216,10 +223,12 @@ class SparkJobs:
         return etag
 
     def _start(self, area: ControlArea, document: JobDocument, etag: str) -> None:
-        held = held_back(document, self._runtime.settings)
+        held = held_back(document, self._runtime.settings) or self._held_too_long(area, document)
         if held is not None:
             self._write(area, held, etag)
             return
+        if self._is_held(area, document):
+            return  # a job would find the same; the next look is ten minutes away
         arguments = start_job_run(job_of(document), self._emr)
         try:
             job_run_id = self._jobs.start(arguments)
@@ -237,11 +246,20 @@ class SparkJobs:
             attempt=document.attempt,
         )
 
+    def _is_held(self, area: ControlArea, document: JobDocument) -> bool:
+        return document.kind == "execute" and read_lease(area).expires_ms > self._control.now_ms()
+
+    def _held_too_long(self, area: ControlArea, document: JobDocument) -> JobDocument | None:
+        if self._control.now_ms() - document.updated_ms < HELD_MS or not self._is_held(area, document):
+            return None
+        why = f"others held the lease at every look for {HELD_MS // 3_600_000} hours"
+        return replace(document, state=FAILED, code=LeaseHeldError.code, why=why)
+
     def _result(self, area: ControlArea, document: JobDocument) -> PlanResult | None:
         if document.kind != "plan":
             return None
         scans = replace(area, root=SCANS)
-        name = result_name(document.scan_id)
+        name = result_name(document.state_id or document.scan_id)
         try:
             return plan_result_of(from_json_bytes(scans.read(name).data, scans.path(name)), scans.path(name))
         except ObjectNotFoundError:
@@ -292,8 +310,10 @@ def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may
     ended = Ended(document.kind, document.attempt, run.job_run_id, run.state, run.details[:MAX_DETAILS])
     document = replace(document, job_run_id=None, ended=(*document.ended, ended))
     refused = run.exit_code in FINAL_EXIT_CODES or (result is not None and result.status == "refused")
-    if document.kind == "plan" and result is not None and result.code == StalePlanError.code:
-        refused = False  # something vanished under the scan, which the next attempt does not meet again
+    is_damaged = document.kind == "plan" and result is not None and result.code == FormatError.code
+    is_stale = document.kind == "plan" and result is not None and result.code == StalePlanError.code
+    if is_stale or is_damaged:
+        refused = False  # something vanished under the scan, or its state is damaged: not so in the next attempt
     if run.state == "SUCCESS" and document.kind == "execute":
         return replace(document, state=EXECUTED)
     if run.state == "SUCCESS" and result is not None and not refused:
@@ -303,12 +323,20 @@ def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may
         return replace(document, state=REFUSED, code=(result.code if result else None) or "refused", why=why)
     if run.state == "CANCELLED" and not run.is_out_of_time:
         return replace(document, state=CANCELLED, why="somebody cancelled the job run")
-    if document.attempt < MAX_ATTEMPTS:
-        return replace(document, attempt=document.attempt + 1)
+    held = sum(each.kind == document.kind and _exit_code(each) == LEASE_HELD for each in document.ended)
+    if held <= MAX_HELD and document.attempt - held < MAX_ATTEMPTS:
+        attempt = document.attempt + 1
+        # Whatever earlier attempts left, damaged parts among it, is left alone.
+        state_id = f"{document.scan_id[: MAX_ID - 3]}-{attempt}" if is_damaged else document.state_id
+        return replace(document, attempt=attempt, state_id=state_id)
     why = run.details[:MAX_DETAILS] or f"the job run ended as {run.state}"
     if run.state == "SUCCESS":
         why = f"the job run succeeded and left no {result_name(document.scan_id)}"
     return replace(document, state=FAILED, why=why)
+
+
+def _exit_code(ended: Ended) -> int | None:
+    return JobRun(ended.job_run_id, ended.state, ended.details).exit_code
 
 
 def held_back(document: JobDocument, settings: Settings) -> JobDocument | None:
@@ -344,6 +372,7 @@ def job_of(document: JobDocument) -> SparkJob:
         kind=document.kind,
         table=document.table,
         scan_id=document.scan_id,
+        state_id=document.state_id,
         attempt=document.attempt,
         arguments=tuple(_options(document)),
         plan_id=document.plan_id if document.kind == "execute" else None,

@@ -18,7 +18,7 @@ from lakesweep.control.quarantine import Quarantine, write_quarantine
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError
 from lakesweep.model.layout import Layout, layout_of
 from lakesweep.model.plan import Plan
-from lakesweep.model.report import RunReport
+from lakesweep.model.report import Refusal, RunReport
 from lakesweep.model.roots import TableListing
 from lakesweep.operations.context import Table
 from lakesweep.operations.identifiers import new_id
@@ -83,6 +83,7 @@ class SparkScan:
             UsageError: An argument that means nothing, or executors that cannot work.
             RefusedError: As `plan_remove_orphan_files`; or the scan of this id is of other arguments or another
                 version.
+            FormatError: What earlier attempts left, or something else, is damaged.
             StorageError: A request failed, of the driver or of an executor; nothing can be concluded.
         """
         area = require_area(table)
@@ -91,10 +92,22 @@ class SparkScan:
         check_scan_id(scan_id)
         access = Access(table.ref.location, area.store.location, self.settings)
         cutoff_of(table, arguments, now_ms)
-        state = read_state(table, scan_id, arguments, now_ms)
-        check_workers(self.session, access)
-        self.stages_ms.clear()
-        return _Scan(self.session, table, arguments, access, state, now_ms, self.stages_ms).plan()
+        try:
+            state = read_state(table, scan_id, arguments, now_ms)
+            check_workers(self.session, access)
+            self.stages_ms.clear()
+            return _Scan(self.session, table, arguments, access, state, now_ms, self.stages_ms).plan()
+        except FormatError as error:
+            # What another attempt with this id would meet again, so whoever waits should know.
+            report = RunReport(
+                operation="remove_orphan_files",
+                table=table.ref.location,
+                branch=table.ref.branch,
+                status="refused",
+                refusal=Refusal(error.code, str(error)),
+            )
+            self.finished(table, report)
+            raise
 
     def finished(self, table: Table, report: RunReport) -> None:
         """Write down how the scan ended, for whoever waits for it."""

@@ -18,7 +18,7 @@ from lakesweep.aws.job_documents import (
     read_job,
     write_job,
 )
-from lakesweep.aws.spark_jobs import MAX_ATTEMPTS, SMALL_PLAN_ACTIONS, PlanResult, job_of, next_step
+from lakesweep.aws.spark_jobs import MAX_ATTEMPTS, MAX_HELD, SMALL_PLAN_ACTIONS, PlanResult, job_of, next_step
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, PreconditionFailedError
 from lakesweep.storage.memory import MemoryStore
@@ -29,7 +29,11 @@ EXECUTING = replace(PLANNING, kind="execute", plan_id="p1", action_count=10**6)
 DONE = JobRun("r1", "SUCCESS")
 LARGE = PlanResult("planned", "p1", SMALL_PLAN_ACTIONS + 1)
 
+DAMAGED = PlanResult("refused", code="damaged", why="a part is cut off")
 STALE = PlanResult("refused", code="stale", why="a schema vanished")
+
+
+HELD = Ended("execute", 1, "r0", "FAILED", "Job failed. ExitCode: 5.")
 
 
 def failed(code: int) -> JobRun:
@@ -70,6 +74,28 @@ CASES = {
     "executed": (EXECUTING, DONE, None, EXECUTED, "execute", 1, None),
     "execution failed": (EXECUTING, failed(1), None, RUNNING, "execute", 2, None),
     "lease held": (EXECUTING, failed(5), None, RUNNING, "execute", 2, None),
+    "damaged": (PLANNING, failed(1), DAMAGED, RUNNING, "plan", 2, None),
+    "damaged at last": (replace(PLANNING, attempt=3), failed(1), DAMAGED, FAILED, "plan", 3, None),
+    "lease held again": (
+        *(replace(EXECUTING, attempt=3, ended=(HELD, HELD)), failed(5), None, RUNNING, "execute", 4, None),
+    ),
+    "failed among held leases": (
+        *(replace(EXECUTING, attempt=4, ended=(HELD, HELD)), failed(1), None, RUNNING, "execute", 5, None),
+    ),
+    "failed too often among held leases": (
+        *(replace(EXECUTING, attempt=5, ended=(HELD, HELD)), failed(1), None, FAILED, "execute", 5, None),
+    ),
+    "lease held for ever": (
+        *(
+            replace(EXECUTING, attempt=MAX_HELD + 1, ended=(HELD,) * MAX_HELD),
+            failed(5),
+            None,
+            FAILED,
+            "execute",
+            MAX_HELD + 1,
+            None,
+        ),
+    ),
     "stale execution": (EXECUTING, failed(3), None, REFUSED, "execute", 1, "refused"),
     "execution given up": (replace(EXECUTING, attempt=3), failed(1), None, FAILED, "execute", 3, None),
 }
@@ -82,7 +108,7 @@ def test_next_step(case: str) -> None:
     after = next_step(document, run, result, may_delete=True)
     assert (after.state, after.kind, after.attempt, after.code) == (state, kind, attempt, code)
     assert after.job_run_id is None
-    assert after.ended == (Ended(document.kind, document.attempt, "r1", run.state, run.details),)
+    assert after.ended == (*document.ended, Ended(document.kind, document.attempt, "r1", run.state, run.details))
     if state in (FAILED, REFUSED, CANCELLED):
         assert after.why
 
@@ -103,6 +129,19 @@ def test_arguments_become_a_command_line() -> None:
     again = job_of(next_step(document, failed(1), None, may_delete=True))
     assert (again.arguments, again.attempt) == (job.arguments, 2)
     assert job_of(replace(EXECUTING, confirm=True)).arguments == ("--confirm", "p1")
+
+
+def test_what_is_damaged_is_left_alone() -> None:
+    """The next attempt has another place for its state, and so have those after it; a long id becomes no longer one."""
+    document = replace(PLANNING, scan_id="s" * 40)
+    after = next_step(document, failed(1), DAMAGED, may_delete=True)
+    assert after.state_id == "s" * 37 + "-2"
+    assert job_of(after).state_id == after.state_id
+    assert job_of(after).scan_id == document.scan_id
+    assert job_of(after).client_token == f"{document.scan_id}-plan-2"
+    again = next_step(after, failed(1), None, may_delete=True)
+    assert again.state_id == after.state_id
+    assert next_step(again, failed(1), DAMAGED, may_delete=True).state == FAILED
 
 
 def test_a_document_is_read_as_it_was_written() -> None:
