@@ -184,3 +184,5 @@ def test_a_part_that_is_not_whole(begun: Begun, kind: str, damage: str) -> None:
     error = begun.refused(FormatError)
     assert name in str(error)
     assert "begin another scan" in str(error)
+    result = json.loads(begun.scans.read("s/result.json").data)
+    assert (result["status"], result["refusal"]["code"]) == ("refused", "damaged")
