@@ -21,6 +21,9 @@ from lakesweep.table.documents import read_roots
 from lakesweep.table.live_set import Decode, LiveSet
 from lakesweep.table.metadata import MetadataReader
 
+MAX_BYTES = 96 << 20
+"""So much is kept of roots and lists. What is beyond is read by each step."""
+
 
 class ListedStore(RememberingStore):
     """Remembers what is read of the documents that its own listings show."""
@@ -60,7 +63,7 @@ class Remembered:
             documents: Of the scan.
             name: Where that is; `None` at the beginning.
         """
-        memory = Memory()
+        memory = Memory(max_total_bytes=MAX_BYTES)
         memory.load({} if name is None else read_cache(documents.area, documents.name(name)))
         return cls(replace(table, store=ListedStore(table.store, memory)), memory)
 
@@ -92,11 +95,7 @@ def capture_to_json(found: Capture) -> Json:
 
 
 def capture_of(table: Table, row: Mapping[str, Any], memory: Memory) -> Capture:
-    """Return what `capture_to_json` took, with the roots that are remembered.
-
-    Raises:
-        StorageError: A root could not be read that is not remembered.
-    """
+    """Return what `capture_to_json` took; `read_captured` adds the roots themselves."""
     listing = listing_of(row["listing"])
     live = LiveSet(
         captured=dict(row["captured"]),
@@ -112,6 +111,15 @@ def capture_of(table: Table, row: Mapping[str, Any], memory: Memory) -> Capture:
     store = ListedStore(table.store, memory, etags)
     found = new_capture(replace(table, store=store), live, MetadataReader.scan_manifests)
     found.listing = listing
-    documents = read_roots(store, [ref for ref in listing.roots() if live.captured.get(ref.path) == ref.etag])
-    found.roots = {root.ref.path: replace(root, body=b"") for root in documents.roots}
     return found
+
+
+def read_captured(found: Capture) -> None:
+    """Read the roots of a capture again, from memory as far as they are there.
+
+    Raises:
+        StorageError: A root could not be read that is not remembered.
+    """
+    captured = found.live.captured
+    documents = read_roots(found.store, [ref for ref in found.listing.roots() if captured.get(ref.path) == ref.etag])
+    found.roots = {root.ref.path: replace(root, body=b"") for root in documents.roots}

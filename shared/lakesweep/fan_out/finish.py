@@ -10,7 +10,7 @@ from lakesweep.control.plans import load_header, store_plan
 from lakesweep.control.quarantine import Quarantine, write_quarantine
 from lakesweep.errors import MaintenanceError, RefusedError
 from lakesweep.fan_out.cache import Segment, read_index, write_index
-from lakesweep.fan_out.captured import Remembered, capture_of
+from lakesweep.fan_out.captured import Remembered, capture_of, read_captured
 from lakesweep.fan_out.documents import Json, ScanDocuments, State, arguments_of
 from lakesweep.fan_out.names import names_of_table
 from lakesweep.fan_out.spill import Spill
@@ -158,6 +158,7 @@ def _missing(table: Table, found: Capture, goes_by: Json, heads: Iterable[Json])
     beyond = sum(info["unseen"] for info in heads) - min(len(named), MAX_ASKED)
     asked = sorted(named)[:MAX_ASKED]
     sources = [*goes_by["names"], *goes_by["own_names"]]
+    read_captured(found)
     manifests = {
         sources[source]["manifests"][number]
         for _, where in asked

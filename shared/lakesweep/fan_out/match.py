@@ -9,7 +9,8 @@ owners, and a second match takes them; where there are none, that costs nothing.
 """
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,8 @@ from lakesweep.table.live_set import name_hash
 from lakesweep.table.named_entries import BY_ROOT
 from lakesweep.table.outside import classify_outside
 
+PARALLEL = 8
+"""Spills that are read at once."""
 MOST_UNSEEN = 1000
 """So many unseen names a task tells of; of more, only how many."""
 DAMAGED_SEGMENT = "damaged_segment"
@@ -138,8 +141,7 @@ class _Matching:
     def take_names(self, sources: Sequence[Source]) -> None:
         """Take what roots refer to."""
         live = self._live
-        for source in sources:
-            blocks = list(_blocks_of(source, self.task))
+        for source, blocks in zip(sources, _all_blocks(sources, self._names_of), strict=True):
             for block in blocks:
                 self.rows += len(block) // ROW.size
                 held = source.held
@@ -151,8 +153,8 @@ class _Matching:
     def take_objects(self, sources: Sequence[Source]) -> None:
         """Hold objects against it."""
         live, totals, why = self._live, self._judge.totals, self._judge.why_live
-        for source in sources:
-            for block in source.blocks(self.task.first, self.task.end):
+        for source, blocks in zip(sources, _all_blocks(sources, self._objects_of), strict=True):
+            for block in blocks:
                 for listed in rows_in(block, source.path):
                     self.rows += 1
                     if listed.name_hash in live:
@@ -164,6 +166,12 @@ class _Matching:
                 self._parts += self._plan.full()
         self._judge.confirm()
         self._parts += self._plan.rest()
+
+    def _names_of(self, source: Source) -> list[bytes]:
+        return list(_blocks_of(source, self.task))
+
+    def _objects_of(self, source: Source) -> list[bytes]:
+        return list(source.blocks(self.task.first, self.task.end))
 
     def _take(self, listed: Listed, path: str) -> None:
         rest = rest_of(listed, path)
@@ -226,6 +234,15 @@ class _Matching:
                         holding = DEAD if held is None or flags & BY_ROOT else held[manifest]
                         entries[hashed].append((ident, holding, flags, (number, manifest)))
         return entries
+
+
+def _all_blocks(sources: Sequence[Source], read: Callable[[Source], list[bytes]]) -> Iterator[list[bytes]]:
+    """Yield the blocks of each source; requests of many go at once."""
+    if len(sources) < 2:
+        yield from map(read, sources)
+        return
+    with ThreadPoolExecutor(max_workers=PARALLEL, thread_name_prefix="slots") as pool:
+        yield from pool.map(read, sources)
 
 
 def _blocks_of(source: Source, task: MatchTask) -> Iterator[bytes]:

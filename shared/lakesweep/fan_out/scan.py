@@ -7,7 +7,8 @@ next turn makes up for whatever is missing: first that turn is asked for, then t
 sent.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from lakesweep.control.plans import PLAN_LIFETIME_MS, load_header
@@ -37,6 +38,8 @@ from lakesweep.plan.engine_facts import Facts
 
 __all__ = ["Ended", "Outbox", "begin", "find_end", "fold", "give_up"]
 
+PARALLEL = 16
+"""Heads that are read at once."""
 DEAD_MS = 600_000
 """A turn that comes again counts if nobody has taken one for so long."""
 _LASTING = (AccessDeniedError, FormatError, RefusedError, UsageError)
@@ -101,17 +104,20 @@ def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
     """Take a turn of a scan; `None` while it goes on.
 
     Raises:
-        FormatError: There is no such scan, or it is of another version.
+        FormatError: There is no such scan.
         StorageError: A request failed; the same turn may be taken again.
     """
     documents = ScanDocuments.of(require_area(table), scan_id)
     result = documents.find_result()
     if result is not None:
         return _ended(table, documents, result)
-    scan = documents.find_scan()
+    try:
+        scan = documents.find_scan()
+        state, etag = documents.find_state()
+    except FormatError as error:  # damaged, or of another version: nobody can go on with it
+        return _end_with_error(table, documents, error)
     if scan is None:
         raise FormatError(f"{documents.path(SCAN)}: expected a scan that has begun, found none", code="no_such_scan")
-    state, etag = documents.find_state()
     now_ms = table.store.now_ms()
     if turn <= state.turn and now_ms - state.looked_ms < DEAD_MS:
         return None  # somebody has taken it, and the next one is on its way
@@ -130,10 +136,7 @@ def give_up(table: Table, scan_id: str, why: str) -> Ended:
         why: In words.
     """
     documents = ScanDocuments.of(require_area(table), scan_id)
-    scan = documents.find_scan()
-    state, _ = documents.find_state()
-    first = [] if scan is None else _tasks(documents, scan, state)
-    left = sorted(_expected(first, state).keys() - state.heads.keys())
+    left = _left(documents)
     waiting = f"; {len(left)} tasks have not ended, the first is {left[0]}" if left else ""
     error = MaintenanceError(f"table {table.ref}: scan {scan_id} was given up: {why}{waiting}", code="given_up")
     return _end_with_error(table, documents, error)
@@ -157,8 +160,8 @@ class _Turn:
         self._etag = etag
         self._outbox = outbox
         self._counted = table.counter.snapshot()
-        self._tasks = _tasks(documents, scan, state)
         self._goes_by = None if state.match is None else documents.read(state.match)[0]
+        self._tasks = _tasks(documents, scan, state, self._goes_by)
 
     def take(self) -> Ended | None:
         state = self._state
@@ -197,9 +200,7 @@ class _Turn:
             ended = [task for task in new if _name_there(documents, task) in there]
             if not ended:
                 break
-            for task in ended:
-                area, name = place_of(documents, task)
-                spill = head_of(area.store, area.prefix + name)
+            for task, spill in zip(ended, _heads(documents, ended), strict=True):
                 if (error := error_of(spill.info)) is not None:
                     raise error
                 state.heads[task.id] = {"kind": task.kind, "info": dict(spill.info), "spill": spill.to_json()}
@@ -302,10 +303,25 @@ class _Turn:
                     keep_names(self._documents, self._scan, self._goes_by, without=row["name"])
 
 
-def _tasks(documents: ScanDocuments, scan: Json, state: State) -> list[Json]:
+def _tasks(documents: ScanDocuments, scan: Json, state: State, goes_by: Json | None) -> list[Json]:
     """Return the tasks that steps of a scan have made, without those that tasks made."""
-    later = [name for name in (*state.more, state.match) if name is not None]
-    return [*scan["tasks"], *(task for name in later for task in documents.read(name)[0]["tasks"]), *state.owners]
+    later = [documents.read(name)[0] for name in state.more]
+    if goes_by is not None:
+        later.append(goes_by)
+    return [*scan["tasks"], *(task for each in later for task in each["tasks"]), *state.owners]
+
+
+def _left(documents: ScanDocuments) -> list[str]:
+    """Return the tasks that have not ended, as far as that can be told."""
+    try:
+        scan = documents.find_scan()
+        state, _ = documents.find_state()
+        if scan is None:
+            return []
+        goes_by = None if state.match is None else documents.read(state.match)[0]
+        return sorted(_expected(_tasks(documents, scan, state, goes_by), state).keys() - state.heads.keys())
+    except FormatError:
+        return []
 
 
 def _expected(first: Iterable[Json], state: State) -> dict[str, Task]:
@@ -319,6 +335,17 @@ def _expected(first: Iterable[Json], state: State) -> dict[str, Task]:
         if head is not None:
             waiting += children_of(task.id, [shard_of(row, task.id) for row in head["info"].get("left", ())])
     return found
+
+
+def _heads(documents: ScanDocuments, tasks: Sequence[Task]) -> Iterator[Spill]:
+    """Yield what tasks have written, without the rows."""
+
+    def head(task: Task) -> Spill:
+        area, name = place_of(documents, task)
+        return head_of(area.store, area.prefix + name)
+
+    with ThreadPoolExecutor(max_workers=PARALLEL, thread_name_prefix="head") as pool:
+        yield from pool.map(head, tasks)
 
 
 def _name_there(documents: ScanDocuments, task: Task) -> str:

@@ -73,7 +73,12 @@ def work(table: Table, scan_id: str, task: Mapping[str, object], outbox: Outbox)
     documents = ScanDocuments.of(require_area(table), scan_id)
     todo = task_of(task, f"task of scan {scan_id}")
     before, before_bytes = table.counter.snapshot(), table.counter.read_bytes
-    scan = documents.find_scan()
+    try:
+        scan = documents.find_scan()
+    except FormatError:
+        if documents.find_result() is not None:
+            return  # the scan is over
+        raise
     if scan is None:
         raise FormatError(f"{documents.path('')}: expected a scan, found none")
     try:

@@ -47,6 +47,7 @@ class Memory:
     """This run has read something that there was no room for."""
     clear: tuple[str, frozenset[str]] = ("", frozenset())
     """A plan of this run, and manifests that name nothing of it."""
+    max_total_bytes: int = MAX_TOTAL_BYTES
     _used: set[str] = field(default_factory=set)
     _size: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -77,7 +78,7 @@ class Memory:
             size = self._size + len(body.data) - (len(before.body.data) if before else 0)
             if len(body.data) > MAX_OBJECT_BYTES:
                 return
-            if size > MAX_TOTAL_BYTES:
+            if size > self.max_total_bytes:
                 self.is_full = True
                 return
             self.objects[key] = Remembered(body)
