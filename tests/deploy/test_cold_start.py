@@ -18,7 +18,8 @@ EVENTS = {
     "Expire": "sqs_expire",
     "ExecuteBatch": "sqs_execute_maintain",
     "Sweep": "sqs_sweep",
-    "OrphanScan": "sqs_orphan_tour",
+    "OrphanScan": "sqs_orphan_scan",
+    "OrphanWorker": "sqs_orphan_task",  # of that scan
     "OnDemand": "on_demand_expire_snapshots",
     "SparkJobs": "sqs_spark_scan",
 }

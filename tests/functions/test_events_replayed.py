@@ -97,6 +97,8 @@ def lake() -> Lake:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("times", [1, 2], ids=["once", "doubled"])
 def test_a_file_is_answered(lake: Lake, name: str, times: int) -> None:
+    if name == "sqs_orphan_task":  # of a scan that has to have begun
+        assert [answer.failed for answer in lake.replay("sqs_orphan_scan")] == [[]]
     for answer in lake.replay(name, times):
         assert "Traceback" not in answer.text
         if name.startswith("on_demand"):

@@ -117,6 +117,7 @@ def test_a_scan_that_is_silent_is_asked_for_again_and_given_up_after_a_day() -> 
 def test_a_scan_that_failed_is_not_waited_for_a_week() -> None:
     deployed = due()
     (scan,) = tour(deployed)
+    scan["arguments"]["engine"] = "lambda"
     deployed.send("orphan_scan", scan)
     while waiting := deployed.waiting("scan"):
         deployed.waiting("orphan")

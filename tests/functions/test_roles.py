@@ -9,7 +9,7 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
 from lakesweep.aws import work
-from lakesweep.aws.messages import OrphanScan, to_body
+from lakesweep.aws.messages import OrphanScan, OrphanTask, to_body
 from lakesweep.aws.spark_jobs import SCANS, result_name
 from lakesweep.control.area import ControlArea
 from tests.functions.deployment import PREFIX, Deployment
@@ -197,10 +197,17 @@ def scanned(
         for function, message in left:
             taken += 1
             assert taken < 200
+            if message.get("task", {}).get("id") == "list-0":
+                message["task"]["budget"] = 1  # so that there is a rest, which is another task
             yield run(function, message)
     assert [message["kind"] for message in deployed.waiting("execute")] == ["execute"]
     on_spark = OrphanScan(deployed.location("sales.db/plain"), "on-spark", arguments={"engine": "spark"}, by_hand=True)
     yield run("orphan_scan", json.loads(to_body(on_spark)))
+    with recorded() as calls:
+        decode = {"kind": "decode", "id": "decode-0", "document": "scan.json.gz"}
+        task = OrphanTask(deployed.location("sales.db/plain"), "no-scan", decode)
+        assert deployed.send("orphan_worker", json.loads(to_body(task))).failed == ["m0"]
+    yield "orphan_worker", calls
     assert deployed.waiting("spark")
     yield run("orphan_scan", {"format_version": 1, "kind": "orphan_tour", "cursor": None, "hop": 0})
 

@@ -31,6 +31,10 @@ def call_of(arguments: Mapping[str, object]) -> Call:
         raise UsageError(
             f"{there[0]} means nothing to the engine {engine}; expected no such argument", code="bad_argument"
         )
+    if given.get("inventory") is not None and engine in ("auto", "lambda"):
+        raise UsageError(
+            "inventory: functions list the table themselves; expected engine spark, or no engine", code="bad_argument"
+        )
     return parse_call(OPERATIONS[OPERATION], of_the_scan(given))
 
 

@@ -7,27 +7,41 @@ A turn may come twice, late, or after the death of the one before it. What a sca
 which is written once, and a plan that is handed over twice is carried out once.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lakesweep.aws.messages import OrphanScan, SparkScan, Work
 from lakesweep.aws.orphan_arguments import OPERATION, call_of, of_the_scan, orphan_arguments
+from lakesweep.aws.orphan_engine import FUNCTIONS, HERE, Chosen, choose_here
 from lakesweep.aws.orphan_outbox import ScanOutbox
 from lakesweep.aws.orphan_schedule import FAILED, note_end
 from lakesweep.aws.runtime import Context, Runtime
-from lakesweep.aws.scan_result import ScanResult, result_of
-from lakesweep.aws.spark_jobs import PlanResult
-from lakesweep.errors import MaintenanceError, OutOfTimeError, RefusedError
+from lakesweep.aws.scan_result import ScanResult, document_of
+from lakesweep.aws.spark_jobs import PlanResult, plan_result_of
+from lakesweep.errors import (
+    AccessDeniedError,
+    MaintenanceError,
+    OutOfTimeError,
+    RefusedError,
+    StalePlanError,
+    StorageError,
+)
 from lakesweep.fan_out import scan as fan_out
-from lakesweep.fan_out.scan import Basis
-from lakesweep.model.report import RunReport
+from lakesweep.fan_out.scan import Ended
+from lakesweep.model.report import Refusal, RunReport
 from lakesweep.operations.context import Table
+from lakesweep.operations.engine_choice import compare, happened
 from lakesweep.operations.fleet import may_delete, watched_ruling
+from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.run import refused, require_area
 
 ON_SPARK = "on_spark"
 """How a scan ended here that goes on there."""
 _AGAIN_S = 60
+_OF_OTHERS = "other_scan"
+"""Code of a scan whose id another one has: what that one comes to is not this one's to say."""
+_GONE = "no_such_scan"
 
 
 def carry_on(runtime: Runtime, message: OrphanScan, context: Context, name: str) -> None:
@@ -50,7 +64,7 @@ def carry_on(runtime: Runtime, message: OrphanScan, context: Context, name: str)
     try:
         table = runtime.open_table(message.table, message.branch, context)
         try:
-            _Turn(runtime, message, table).take()
+            _Turn(runtime, message, table, context).take()
         finally:
             telemetry.count_requests(table.counter.snapshot())
     except MaintenanceError as error:
@@ -62,10 +76,11 @@ def carry_on(runtime: Runtime, message: OrphanScan, context: Context, name: str)
 class _Turn:
     """One turn of one scan."""
 
-    def __init__(self, runtime: Runtime, message: OrphanScan, table: Table) -> None:
+    def __init__(self, runtime: Runtime, message: OrphanScan, table: Table, context: Context) -> None:
         self._runtime = runtime
         self._message = message
         self._table = table
+        self._context = context
         self._result = ScanResult(require_area(table), message.scan_id)
         self._outbox = ScanOutbox(runtime, message)
 
@@ -76,16 +91,30 @@ class _Turn:
                 self._begin()
             else:
                 self._fold()
+        except StalePlanError as error:
+            self._again(message, str(error))
         except RefusedError as error:
-            self._end(refused(self._table, OPERATION, error))
+            report = refused(self._table, OPERATION, error)
+            if error.code == _OF_OTHERS:
+                self._runtime.telemetry.record(report)
+            else:
+                self._end(report)
         except OutOfTimeError as error:
+            self._again(message, str(error))
+        except AccessDeniedError:
+            raise
+        except StorageError as error:
+            # Sooner than the queue would bring the message back, which counts on a worker that died.
+            self._runtime.telemetry.count("RunsFailed")
             self._again(message, str(error))
         if self._outbox.is_stuck:
             self._runtime.telemetry.count("HopLimitReached")
-            self._fail("its tasks came no further; their dead letters and the log of their function say why")
+            self._give_up(
+                "nothing was heard of its tasks for too long; their dead letters and the workers' log say why"
+            )
 
     def _begin(self) -> None:
-        message, telemetry = self._message, self._runtime.telemetry
+        message = self._message
         call = call_of(message.arguments)
         found = self._result.read()
         if found is not None:  # this turn comes again, and the scan is over
@@ -93,81 +122,103 @@ class _Turn:
             return
         if not message.by_hand:
             watched_ruling(self._table)  # a table that was paused since it was asked for needs no scan
-        engine = self._engine()
-        telemetry.count("OrphanScansBegun")
-        telemetry.tell(f"scan {message.scan_id}: {engine}", table=message.table, execute=message.execute)
-        if engine == "local":
-            self._plan_here()
-        elif engine == "spark":
+        arguments = orphan_arguments(call)
+        chosen = choose_here(self._runtime, self._table, message.arguments, arguments, self._context)
+        self._runtime.telemetry.count("OrphanScansBegun")
+        self._runtime.telemetry.tell(
+            f"scan {message.scan_id}: {chosen.sentence}", table=message.table, execute=message.execute
+        )
+        if chosen.engine == HERE:
+            self._plan_here(chosen)
+        elif chosen.engine == FUNCTIONS:
+            self._begin_tasks(arguments, chosen)
+        else:
             scan = SparkScan(message.table, message.scan_id, message.branch, message.arguments, message.execute)
             self._runtime.queues.ask_for_scan(scan)
             self._note_end(ON_SPARK)
-        else:
-            fan_out.begin(self._table, message.scan_id, orphan_arguments(call), self._outbox, Basis())
 
-    def _engine(self) -> str:
-        """Choose who does it."""
+    def _plan_here(self, chosen: Chosen) -> None:
         message = self._message
-        wanted = message.arguments.get("engine")
-        if wanted == "spark" and not self._runtime.queues.has_spark:
-            self._runtime.telemetry.warn(
-                f"scan {message.scan_id}: this deployment has no Spark, so functions do it", table=message.table
-            )
-        elif wanted in ("local", "spark"):
-            return str(wanted)
-        return "lambda"
-
-    def _plan_here(self) -> None:
-        message = self._message
+        arguments = {**of_the_scan(message.arguments), "engine": HERE}
         try:
-            report = run_operation(self._table, OPERATION, of_the_scan(message.arguments), execute=False)
+            report = run_operation(self._table, OPERATION, arguments, execute=False)
         except OutOfTimeError as error:
-            smaller = replace(message, arguments={**message.arguments, "engine": "lambda"})
+            smaller = replace(message, arguments={**message.arguments, "engine": FUNCTIONS})
             self._again(smaller, f"too large for one function: {error}", delay_s=0)
             return
         if report.status == "stale":
             self._again(message, "the table changed while it was read")
             return
-        self._end(report)
+        self._compare(HERE, (report.engine or {}).get("happened"), chosen.basis.get("estimate"))
+        self._end(report, chosen.basis)
+
+    def _begin_tasks(self, arguments: OrphanArguments, chosen: Chosen) -> None:
+        scan_id = self._message.scan_id
+        try:
+            fan_out.begin(self._table, scan_id, arguments, self._outbox, chosen.basis, chosen.facts)
+        except MaintenanceError:
+            ended = fan_out.find_end(self._table, scan_id)
+            if ended is None:
+                raise
+            self._ended(ended)  # by what lasts, so another attempt would end like this one
 
     def _fold(self) -> None:
-        message, telemetry = self._message, self._runtime.telemetry
-        ended = fan_out.fold(self._table, message.scan_id, message.turn, self._outbox)
-        if ended is None:
+        message = self._message
+        try:
+            ended = fan_out.fold(self._table, message.scan_id, message.turn, self._outbox)
+        except MaintenanceError as error:
+            if error.code != _GONE:
+                raise
+            self._runtime.telemetry.count("EventsIgnored")
+            self._runtime.telemetry.tell(f"scan {message.scan_id}: its documents are gone", table=message.table)
             return
-        for metric, key in (("OrphanObjectsListed", "objects"), ("OrphanEntriesDecoded", "entries_decoded")):
-            value = ended.result.get(key)
-            if isinstance(value, int):
-                telemetry.count(metric, value)
-        if ended.status == "failed":
-            self._fail(ended.refusal.message if ended.refusal is not None else "its result says why")
-            return
-        self._end(
-            RunReport(
-                operation=OPERATION,
-                table=message.table,
-                branch=message.branch,
-                status=ended.status,
-                plan=ended.plan,
-                refusal=ended.refusal,
-            )
-        )
+        if ended is not None:
+            self._ended(ended)
 
-    def _end(self, report: RunReport) -> None:
-        """Tell how the scan ended, leave that for whoever waits for it, and have its plan carried out."""
+    def _ended(self, ended: Ended) -> None:
+        """Tell how a scan by tasks ended."""
+        message, telemetry, result = self._message, self._runtime.telemetry, dict(ended.result)
+        for metric, key in (("OrphanObjectsListed", "objects"), ("OrphanEntriesDecoded", "entries_decoded")):
+            if isinstance(value := result.get(key), int):
+                telemetry.count(metric, value)
+        if ended.status == FAILED:
+            telemetry.count("OrphanScansFailed")
+            telemetry.warn(f"scan {message.scan_id} failed", table=message.table, refusal=ended.refusal)
+        else:
+            refusal = None if ended.refusal is None else Refusal(ended.refusal["code"], ended.refusal["message"])
+            self._record(
+                RunReport(
+                    operation=OPERATION,
+                    table=message.table,
+                    branch=message.branch,
+                    status="planned" if ended.status == "planned" else "refused" if refusal else "nothing_to_do",
+                    plan=ended.plan,
+                    refusal=refusal,
+                )
+            )
+            self._compare(FUNCTIONS, _took(result), result.get("estimate"))
+        self._close(plan_result_of(result, self._result.path))
+
+    def _end(self, report: RunReport, basis: Mapping[str, object] | None = None) -> None:
+        """Tell how a scan ended that no tasks did, and leave that for whoever waits for it."""
+        self._record(report)
+        self._close(self._result.leave(document_of(report, basis or {})))
+
+    def _record(self, report: RunReport) -> None:
         telemetry, plan = self._runtime.telemetry, report.plan
         telemetry.record(replace(report, requests={}))  # which are counted where they are made
         if plan is not None and not plan.is_empty:
             telemetry.count("OrphansFound", plan.header.action_count)
             telemetry.count("OrphanBytesFound", plan.delete_bytes)
-        self._close(self._result.leave(result_of(report)))
 
-    def _fail(self, why: str) -> None:
+    def _compare(self, engine: str, what: object, estimate: object) -> None:
+        if isinstance(what, Mapping) and isinstance(estimate, Mapping):
+            sentence = f"scan {self._message.scan_id}: {engine}: {compare(estimate, what)}"
+            self._runtime.telemetry.tell(sentence, table=self._message.table)
+
+    def _give_up(self, why: str) -> None:
         """End a scan that comes no further. Its table is scanned again before the next interval is over."""
-        message, telemetry = self._message, self._runtime.telemetry
-        telemetry.count("OrphanScansFailed")
-        telemetry.warn(f"scan {message.scan_id} failed: {why}", table=message.table, scan_id=message.scan_id)
-        self._close(self._result.leave(PlanResult(FAILED, code="scan_failed", why=why)))
+        self._ended(fan_out.give_up(self._table, self._message.scan_id, why))
 
     def _close(self, result: PlanResult) -> None:
         """Have a plan carried out, where that was asked for and may be, and note that the scan is over."""
@@ -202,9 +253,19 @@ class _Turn:
             telemetry.tell(f"scan {message.scan_id}: this turn comes again", table=message.table, why=why)
         else:
             telemetry.count("HopLimitReached")
-            self._fail(why)
+            self._give_up(why)
 
     def _note_end(self, status: str) -> None:
         if not self._message.by_hand:
             area = require_area(self._table)
             note_end(area, self._message.scan_id, status, area.store.now_ms())
+
+
+def _took(result: Mapping[str, object]) -> dict[str, object] | None:
+    """Return what a scan by tasks took."""
+    requests, estimate = result.get("requests"), result.get("estimate")
+    began_ms, ended_ms = result.get("began_ms"), result.get("ended_ms")
+    if not isinstance(requests, Mapping) or not isinstance(began_ms, int) or not isinstance(ended_ms, int):
+        return None
+    seconds = (ended_ms - began_ms) / 1000
+    return happened(FUNCTIONS, requests, seconds, estimate if isinstance(estimate, Mapping) else None)

@@ -20,6 +20,9 @@ from lakesweep.storage.store import Store
 class Context(Protocol):
     """What Lambda hands to a handler, as far as it matters here."""
 
+    memory_limit_in_mb: int | str
+    """MiB; Lambda's own client hands over digits."""
+
     def get_remaining_time_in_millis(self) -> int:
         """Return how long this invocation may go on."""
 

@@ -1,5 +1,6 @@
 """What a scan for orphan files came to, as one document that is written once, whoever did the scan."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lakesweep.aws.spark_jobs import SCANS, PlanResult, plan_result_of, result_name
@@ -38,31 +39,40 @@ class ScanResult:
         except ObjectNotFoundError:
             return None
 
-    def leave(self, result: PlanResult) -> PlanResult:
-        """Write it down, and return what stands there: that of the first who did."""
-        refusal = None if result.code is None else {"code": result.code, "message": result.why}
-        document = {
-            "status": result.status,
-            "plan_id": result.plan_id,
-            "action_count": result.action_count,
-            "needs_confirmation": result.needs_confirmation,
-            "refusal": refusal,
-        }
+    def leave(self, document: Mapping[str, object]) -> PlanResult:
+        """Write it down, and return what stands there: that of the first who did.
+
+        Raises:
+            FormatError: What stands there is damaged.
+            StorageError: It could not be written.
+        """
         try:
             self._scans.put(self._name, to_json_bytes(document), if_absent=True)
         except PreconditionFailedError:
-            return self.read() or result
-        return result
+            if (found := self.read()) is not None:
+                return found
+        return plan_result_of(dict(document), self.path)
 
 
-def result_of(report: RunReport) -> PlanResult:
-    """Return what a scan came to that one process did."""
+def document_of(report: RunReport, basis: Mapping[str, object]) -> dict[str, object]:
+    """Return what is left of a scan that no tasks did.
+
+    Args:
+        report: What it came to.
+        basis: What else is said of it, such as why it ran where it did.
+    """
     plan, refusal = report.plan, report.refusal
-    return PlanResult(
-        status=report.status,
-        plan_id=None if plan is None or plan.is_empty else plan.header.plan_id,
-        action_count=0 if plan is None else plan.header.action_count,
-        needs_confirmation=plan is not None and plan.header.needs_confirmation,
-        code=None if refusal is None else refusal.code,
-        why=None if refusal is None else refusal.message,
-    )
+    happened = (report.engine or {}).get("happened")
+    listed = plan.header.findings.get("listed") if plan is not None else None
+    return {
+        **basis,
+        "status": report.status,
+        "plan_id": None if plan is None or plan.is_empty else plan.header.plan_id,
+        "action_count": 0 if plan is None else plan.header.action_count,
+        "bytes": 0 if plan is None else plan.delete_bytes,
+        "needs_confirmation": plan is not None and plan.header.needs_confirmation,
+        "refusal": None if refusal is None else {"code": refusal.code, "message": refusal.message},
+        **({"objects": listed["objects"]} if isinstance(listed, Mapping) and "objects" in listed else {}),
+        **({"requests": happened["requests"]} if isinstance(happened, Mapping) else {}),
+        **({"began_ms": plan.header.created_ms} if plan is not None else {}),
+    }

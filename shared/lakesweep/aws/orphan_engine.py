@@ -1,0 +1,72 @@
+"""Who does a scan for orphan files in a deployment: this function, its workers, or Spark."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakesweep.aws.runtime import Context, Runtime
+from lakesweep.aws.scan_engine import emr_facts
+from lakesweep.operations.context import Table
+from lakesweep.operations.engine_choice import Available, describe_estimate, facts_of
+from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.plan.engine_choice import Facts, LocalFacts, choose_engine
+
+HERE, FUNCTIONS, SPARK = "local", "lambda", "spark"
+MIB_OF_A_CORE = 1769
+"""Lambda gives a function a core for so much memory, and of less its share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Who does a scan, and why."""
+
+    engine: str
+    sentence: str
+    basis: Mapping[str, object] = field(default_factory=dict)
+    """What the scan's result says of it besides."""
+    facts: Facts | None = None
+    """What is known of the table, where somebody has looked."""
+
+
+def choose_here(
+    runtime: Runtime, table: Table, words: Mapping[str, object], arguments: OrphanArguments, context: Context
+) -> Chosen:
+    """Choose who does a scan.
+
+    Args:
+        runtime: Of the function.
+        table: The table.
+        words: Arguments of the call: `engine`, and `objects`, where somebody says so.
+        arguments: What the scan goes by.
+        context: Of this invocation.
+
+    Raises:
+        StorageError: The first look at the table failed.
+    """
+    engine = words.get("engine") or "auto"
+    if engine == SPARK and not runtime.queues.has_spark:
+        return Chosen(FUNCTIONS, f"{FUNCTIONS}, since this deployment has no Spark", {"engine": FUNCTIONS})
+    if engine != "auto":
+        return Chosen(str(engine), f"{engine}, as somebody said", {"engine": engine})
+    objects, memory_mib = words.get("objects"), int(context.memory_limit_in_mb)
+    facts = facts_of(
+        table,
+        arguments,
+        Available(
+            local=LocalFacts(
+                memory_mib=memory_mib,
+                seconds=context.get_remaining_time_in_millis() / 1000,
+                cores=memory_mib / MIB_OF_A_CORE,
+                is_lambda=True,
+            ),
+            has_fan_out=True,
+            spark=emr_facts if runtime.queues.has_spark else None,
+            objects=objects if isinstance(objects, int) else None,
+        ),
+    )
+    choice = choose_engine(facts)
+    return Chosen(
+        choice.engine,
+        f"{choice.engine}: {choice.reason}; {describe_estimate(choice.estimate)}",
+        {"engine": choice.engine, "reason": choice.reason, "estimate": choice.estimate.to_json()},
+        facts,
+    )
