@@ -211,7 +211,7 @@ def environments(stack: Stack) -> Iterator[str]:
         queues = SENDS_TO[name] | (WITH_SPARK.get(name, set()) if "SparkJobs" in stack.resources else set())
         due = SHARED_VARIABLES | {f"LAKESWEEP_{queue.upper()}_QUEUE" for queue in queues}
         due |= SPARK_VARIABLES if name == "SparkJobs" else set()
-        due |= {"LAKESWEEP_ORPHAN_INTERVAL"} if name == "OrphanScan" else set()
+        due |= {"LAKESWEEP_ORPHAN_INTERVAL", "LAKESWEEP_SCAN_WORKERS"} if name == "OrphanScan" else set()
         if set(variables) != due:
             yield f"{name}: {sorted(set(variables) ^ due)}"
         if reserved := [each for each in variables if re.match(r"AWS_|LAMBDA_|_HANDLER|TZ$", each)]:

@@ -62,6 +62,9 @@ def test_asked_for_and_carried_out(engine: str) -> None:
     assert metric(answers, "OrphanBytesFound") == 4
     assert metric(answers, "ObjectsDeleted") == 1
     assert any(key.endswith(f"reports/{result['plan_id']}.json") for key in deployed.control_keys())
+    (key,) = [key for key in deployed.control_keys() if key.endswith("orphan_scans.json")]
+    (noted,) = json.loads(deployed.control().read(key).data)["scans"]
+    assert (noted["status"], noted["engine"]) == ("planned", "local" if engine == "auto" else engine)
 
 
 @pytest.mark.parametrize("engine", ["lambda", "local", "spark"])
@@ -211,7 +214,7 @@ def test_a_whole_database() -> None:
     assert [scan["table"] for scan in answer["scans"]] == tables
     deployed.run()
     assert [result_of(deployed, scan)["status"] for scan in answer["scans"]] == ["nothing_to_do", "planned"]
-    assert ask(deployed, "sales.db/no-table", arguments={"engine": "auto"})["refusal"]["code"] == "no_table"
+    assert ask(deployed, "sales.db/no-table", arguments={"engine": "auto"})["refusal"]["code"] == "not_a_table"
 
 
 @pytest.mark.parametrize(

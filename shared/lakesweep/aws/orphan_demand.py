@@ -7,7 +7,7 @@ from lakesweep.aws.messages import OrphanScan
 from lakesweep.aws.places import looks_like_table, places_below
 from lakesweep.aws.runtime import Runtime
 from lakesweep.aws.scan_result import ScanResult
-from lakesweep.errors import RefusedError
+from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.context import Table
 from lakesweep.operations.identifiers import new_id
@@ -29,7 +29,8 @@ def ask_for_scans(
         execute: Their plans are carried out.
 
     Raises:
-        RefusedError: There is no table, or there are too many for one invocation.
+        RefusedError: There is no table.
+        UsageError: There are too many for one invocation.
         StorageError: A folder could not be listed, or a scan not be asked for.
     """
     area = require_area(table)
@@ -54,11 +55,11 @@ def _tables_at(table: Table) -> list[str]:
     ]
     if not tables:
         raise RefusedError(
-            f"table {table.ref}: expected a table or a folder with tables, found neither", code="no_table"
+            f"table {table.ref}: expected a table or a folder with tables, found neither", code="not_a_table"
         )
     if len(tables) > MAX_TABLES:
-        raise RefusedError(
+        raise UsageError(
             f"table {table.ref}: {len(tables)} tables lie there; expected {MAX_TABLES} at most, such as one database",
-            code="too_many_tables",
+            code="bad_argument",
         )
     return tables

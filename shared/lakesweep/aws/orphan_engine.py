@@ -59,6 +59,7 @@ def choose_here(
                 is_lambda=True,
             ),
             has_fan_out=True,
+            workers=runtime.settings.scan_workers,
             spark=emr_facts if runtime.queues.has_spark else None,
             objects=objects if isinstance(objects, int) else None,
         ),

@@ -29,7 +29,7 @@ class TaskOutbox:
 
     def fold(self, turn: int, delay_s: int, *, progress: bool) -> None:
         """Refuse: a worker has no say in the turns of its scan."""
-        raise MaintenanceError(f"scan {self._scan_id}: a worker asked for turn {turn}", code="not_a_worker")
+        raise MaintenanceError(f"scan {self._scan_id}: a worker asked for turn {turn}")
 
 
 class ScanOutbox(TaskOutbox):

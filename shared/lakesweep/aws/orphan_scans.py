@@ -32,6 +32,7 @@ from lakesweep.model.report import Refusal, RunReport
 from lakesweep.operations.context import Table
 from lakesweep.operations.engine_choice import compare, happened
 from lakesweep.operations.fleet import may_delete, watched_ruling
+from lakesweep.operations.orphan_run import note_fan_out
 from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.run import refused, require_area
@@ -133,7 +134,9 @@ class _Turn:
         elif chosen.engine == FUNCTIONS:
             self._begin_tasks(arguments, chosen)
         else:
-            scan = SparkScan(message.table, message.scan_id, message.branch, message.arguments, message.execute)
+            objects = {"objects": chosen.facts.objects} if chosen.facts is not None else {}
+            words = {**message.arguments, **objects}
+            scan = SparkScan(message.table, message.scan_id, message.branch, words, message.execute)
             self._runtime.queues.ask_for_scan(scan)
             self._note_end(ON_SPARK)
 
@@ -197,6 +200,7 @@ class _Turn:
                 )
             )
             self._compare(FUNCTIONS, _took(result), result.get("estimate"))
+            note_fan_out(self._table, result, ended.plan)
         self._close(plan_result_of(result, self._result.path))
 
     def _end(self, report: RunReport, basis: Mapping[str, object] | None = None) -> None:

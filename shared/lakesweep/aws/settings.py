@@ -38,6 +38,8 @@ class Settings:
     """
     orphan_interval_ms: int = 7 * 86_400_000
     """From the beginning of a table's scheduled scan for orphan files to the next one."""
+    scan_workers: int = 10
+    """Tasks of scans that run at once."""
     emr: EmrSettings | None = None
     """For the function that starts jobs."""
 
@@ -85,6 +87,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
         min_interval_ms=min_interval_ms,
         queues={name: url for name, url in queues.items() if url},
         orphan_interval_ms=orphan_interval_ms,
+        scan_workers=_workers(environment.get("LAKESWEEP_SCAN_WORKERS") or "10"),
         emr=_emr(environment, control) if environment.get("LAKESWEEP_SPARK_APPLICATION") else None,
     )
 
@@ -112,6 +115,14 @@ def _emr(environment: Mapping[str, str], control: str) -> EmrSettings:
         policy=environment.get("LAKESWEEP_POLICY") or None,
         log_group=environment.get("LAKESWEEP_SPARK_LOG_GROUP") or None,
     )
+
+
+def _workers(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= 1000):
+        raise UsageError(
+            f"LAKESWEEP_SCAN_WORKERS: expected a number from 1 to 1000, found {text!r}", code="bad_setting"
+        )
+    return int(text)
 
 
 def _words(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
