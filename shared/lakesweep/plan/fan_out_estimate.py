@@ -29,10 +29,16 @@ FOLDERS = 5
 """That a look at the roots lists: `branch/` once more where there is something in it."""
 TURN = {"get": 3, "list": 1}
 """What each turn asks before all else: whether there is a result, the scan, its state; and the store's clock."""
-ENDS = 0.6
+SPLIT_PAGES = 1.5 * LIST_PAGES
+"""Tasks that list leave something for others once for each so many pages. It goes to `WAYS` tasks, of which some find
+nothing and most of the rest less than they may list. For seven layouts of keys (one folder, days, hours, hundreds of
+partitions) with 20 000 to 2 000 000 objects this is right within two splits."""
+IN_A_ROW = 0.75
+"""Of the splits come one after another, since most keys lie in one of the pieces."""
+ENDS = 0.5
 """Of a page more for each task that lists: the end of a range seldom is the end of a page."""
-WITH_ROWS = 0.5
-"""Of the pieces behind the first pages: the others turn out to be empty."""
+WITH_ROWS = 0.55
+"""Of the tasks that list find something."""
 MESSAGE_REQUESTS = 2
 """Requests to SQS for a message that has been sent: it is received and deleted."""
 BATCH = 10
@@ -103,21 +109,23 @@ def fan_out_estimate(facts: Facts) -> Estimate:
 
 def _tasks(facts: Facts) -> _Tasks:
     pages = ceil(facts.objects / PAGE_KEYS)
-    # The first task of a place sees where keys go on, and leaves the rest to others, of which some find little.
-    pieces = 0 if pages <= FIRST_PAGES else max(WAYS, ceil((pages - FIRST_PAGES) / LIST_PAGES * 1.5))
-    decoding = max(ceil(facts.undecoded_entries / DECODE_ENTRIES), ceil(facts.undecoded / DECODE_MANIFESTS))
+    splits = 0 if pages <= FIRST_PAGES else 1 + int((pages - FIRST_PAGES) / SPLIT_PAGES + 0.3)
+    listing = facts.places + splits * WAYS
+    decoding = max(ceil(facts.undecoded_entries / DECODE_ENTRIES * 1.05), ceil(facts.undecoded / DECODE_MANIFESTS))
     rows = facts.objects + facts.entries
     slots = max(1, int(MATCH_ROWS * SLOTS / max(1, rows)))
     matching = min(SLOTS, ceil(SLOTS / slots))
-    listing_s = facts.objects * OBJECT_CPU_S / WORKER_SHARE + pages * PAGE_S + (facts.places + pieces) * START_S
+    page_s = PAGE_S + PAGE_KEYS * OBJECT_CPU_S / WORKER_SHARE
+    listing_s = pages * page_s + listing * START_S
     decoding_s = facts.undecoded_entries * ENTRY_CPU_S / WORKER_SHARE + decoding * START_S
     matching_s = rows * ROW_CPU_S / WORKER_SHARE + matching * START_S
-    gathered_s = max((listing_s + decoding_s) / facts.workers, min(pages, FIRST_PAGES + LIST_PAGES) * PAGE_S)
+    in_a_row_s = (START_S + min(pages, LIST_PAGES) * page_s) * (1 + splits * IN_A_ROW)
+    gathered_s = max((listing_s + decoding_s) / facts.workers, in_a_row_s)
     waits = [int(seconds / TURN_DELAY_S) for seconds in (gathered_s, matching_s / facts.workers)]
     return _Tasks(
         pages=pages,
-        listing=facts.places + pieces,
-        with_rows=facts.places + ceil(pieces * (WITH_ROWS if pieces <= WAYS else 0.8)),
+        listing=listing,
+        with_rows=facts.places + int(splits * WAYS * WITH_ROWS),
         decoding=decoding,
         matching=matching,
         waits=sum(waits),
