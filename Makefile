@@ -266,6 +266,10 @@ bench-orphans: install jars ## Measure the removal of orphan files beside the Ja
 bench-spark: install jars ## Measure the scan for orphan files on Spark beside that of one process
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
+.PHONY: bench-fan-out
+bench-fan-out: install ## Measure the scan for orphan files by functions, beside that of one process (needs versitygw)
+	@$(BIN)/python -m benchmarks.fan_out $(ARGS)
+
 .PHONY: clean
 clean: ## Remove everything that these commands made
 	rm -rf .venv build dist .aws-sam .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -133,7 +133,7 @@ def write(
     whole = {"benchmark": name, "setting": where, **document}
     (folder / f"{name}.json").write_text(json.dumps(whole, indent=2) + "\n")
     setting = table(("setting", ""), [(key.replace("_", " "), _cell(value)) for key, value in where.items()])
-    command = f"Made by `make bench-{name}`; the figures are in [{name}.json]({name}.json)."
+    command = f"Made by `make bench-{name.replace('_', '-')}`; the figures are in [{name}.json]({name}.json)."
     page = "\n\n".join([f"# {title}", command, *text, "## Setting", setting])
     (folder / f"{name}.md").write_text(page + "\n")
     print(page)
