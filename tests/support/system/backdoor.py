@@ -4,7 +4,8 @@ What is put is told to EventBridge as if it had come through the door. No role i
 is slowed down, so it is for writing and for looking at what is left, never for what is tested.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 
 from lakesweep.errors import ObjectNotFoundError
 from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, StoredObject
@@ -56,6 +57,21 @@ class Backdoor:
             for request in requests:
                 s3.delete_object(self._bucket, self._prefix + request.key)
         return [DeleteResult(request.key, "deleted") for request in requests]
+
+    def age(self, by_s: float, keys: Iterable[str] | None = None) -> None:
+        """Let objects have been written earlier than they were: LastModified is all that tells their age.
+
+        Args:
+            by_s: So much earlier.
+            keys: Which ones; all if none are named. What is not there is left out.
+        """
+        by = timedelta(seconds=by_s)
+        with self._aws.alone() as s3:
+            found = s3.get_bucket(self._bucket).keys
+            mine = (key for key in found if key.startswith(self._prefix))
+            for key in mine if keys is None else [self._prefix + key for key in keys]:
+                if (stored := found.get(key)) is not None:
+                    stored.last_modified -= by
 
     def now_ms(self) -> int:
         """Return the time of the system."""

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -33,10 +33,14 @@ from werkzeug.wrappers import Response
 from tests.support.fault_s3 import QuickHandler
 from tests.support.iam import Role, calls_of
 from tests.support.system.clock import Clock
+from tests.support.system.filler import Filler, with_deleted
+from tests.support.system.message import MAX_BODY_BYTES
 from tests.support.system.queue import Queue, SqsError
 
 OUTSIDE = "outside"
 """The caller whose key nobody was given by the system: a writer, or a test."""
+SENDS = ("SendMessage", "SendMessageBatch")
+MAX_BATCH_ENTRIES = 10
 _CREDENTIAL = re.compile(r"Credential=([^/]+)/")
 _NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 
@@ -91,6 +95,10 @@ class EmbeddedAws:
         """Each is shown a request before it is carried out, and may answer it instead."""
         self.after: list[After] = []
         """Each is shown a request when it has been carried out, before the caller hears of it."""
+        self.fillers: dict[str, Filler] = {}
+        """By bucket: objects that moto does not know of."""
+        self.not_taken: Callable[[Request], Collection[str]] = lambda _: ()
+        """Says of a batch of messages which of them, by their ids in it, the queue has no time for."""
         self._s3 = create_backend_app("s3")
         # moto looks whether a condition holds and writes in two steps. Real S3 does it in one, so requests queue up.
         self._lock = threading.Lock()
@@ -132,14 +140,15 @@ class EmbeddedAws:
             # Who sent it died in the middle of it. AWS carries out no half requests.
             return Response(status=400)(environ, start_response)
         request = self._request(environ, body)
-        if self.latency_s and request.operation != "SendMessage":
+        if self.latency_s and request.operation not in SENDS:
             time.sleep(self.latency_s)
         answer = next((it for each in self.before if (it := each(request)) is not None), None)
         if answer is None and not self._is_allowed(request):
             self.denied.append(request)
             answer = _refusal(request, 403, "AccessDenied")
         if answer is None:
-            answer = self._send(request) if request.operation == "SendMessage" else self._ask_s3(environ, body)
+            is_sent = request.operation in SENDS
+            answer = self._send(request) if is_sent else self._ask_s3(environ, body, request)
         answer.headers["Date"] = self.clock.http_date()
         request.status = answer.status_code
         for each in self.after:
@@ -150,8 +159,9 @@ class EmbeddedAws:
     def _request(self, environ: Mapping[str, Any], body: bytes) -> Request:
         found = _CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", ""))
         caller = found[1] if found and found[1] in self.roles else OUTSIDE
-        if environ.get("HTTP_X_AMZ_TARGET") == "AmazonSQS.SendMessage":
-            operation, bucket, key = "SendMessage", "", ""
+        target = environ.get("HTTP_X_AMZ_TARGET", "").removeprefix("AmazonSQS.")
+        if target in SENDS:
+            operation, bucket, key = target, "", ""
             asked: dict[str, Any] = {**json.loads(body), "trace": environ.get("HTTP_X_AMZN_TRACE_ID")}
         else:
             path = environ["PATH_INFO"].encode("latin-1").decode()
@@ -168,35 +178,78 @@ class EmbeddedAws:
         role = self.roles.get(request.caller)
         if role is None:
             return True
-        service = "sqs" if request.operation == "SendMessage" else "s3"
+        service = "sqs" if request.operation in SENDS else "s3"
         calls = calls_of(service, request.operation, request.asked)
         # S3 refuses single keys of a DeleteObjects; here the whole request is refused, since none of it should occur.
         return all(role.decide(call.action, call.resource, call.context) == "allowed" for call in calls)
 
-    def _ask_s3(self, environ: dict[str, Any], body: bytes) -> Response:
-        environ["wsgi.input"] = io.BytesIO(body)
+    def _ask_s3(self, environ: dict[str, Any], body: bytes, request: Request) -> Response:
+        filler = self.fillers.get(request.bucket)
         with self._lock:
-            parts, status, headers = run_wsgi_app(self._s3, environ, buffered=True)
+            if filler is None:
+                return self._ask_moto(environ, body)
+            if request.operation != "DeleteObjects":
+                keys = self.buckets.get_bucket(request.bucket).keys
+                answer = filler.answer(request.operation, request.key, environ, keys)
+                return self._ask_moto(environ, body) if answer is None else answer
+            left, gone = filler.delete_some(body)
+            answer = None if left is None else self._ask_moto(environ, left)
+            return with_deleted(answer, gone) if answer is None or gone else answer
+
+    def _ask_moto(self, environ: dict[str, Any], body: bytes) -> Response:
+        environ |= {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
+        parts, status, headers = run_wsgi_app(self._s3, environ, buffered=True)
         return Response([b"".join(parts)], status, headers)  # a list, else a HEAD's length becomes that of its body
 
     def _send(self, request: Request) -> Response:
         asked = request.asked
         queue = self.queues.get(asked["QueueUrl"].rpartition("/")[2])
-        body = asked["MessageBody"]
         try:
             if queue is None:
                 raise SqsError("AWS.SimpleQueueService.NonExistentQueue", asked["QueueUrl"])
-            message_id = queue.send(
-                body,
-                delay_s=asked.get("DelaySeconds"),
-                group=asked.get("MessageGroupId"),
-                dedup_id=asked.get("MessageDeduplicationId"),
-                trace=asked["trace"],
-            )
+            if request.operation == "SendMessage":
+                return Response(json.dumps(_sent(queue, asked, asked["trace"])), 200)
+            return Response(json.dumps(self._sent_together(queue, request)), 200)
         except SqsError as error:
             return Response(json.dumps({"__type": error.code, "message": str(error)}), 400)
-        digest = hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
-        return Response(json.dumps({"MessageId": message_id, "MD5OfMessageBody": digest}), 200)
+
+    def _sent_together(self, queue: Queue, request: Request) -> dict[str, list[dict[str, Any]]]:
+        """Take the messages of a batch, each for itself.
+
+        Source: Amazon SQS API Reference, "SendMessageBatch".
+        """
+        entries = request.asked["Entries"]
+        if not 0 < len(entries) <= MAX_BATCH_ENTRIES:
+            raise SqsError("AWS.SimpleQueueService.TooManyEntriesInBatchRequest", f"{len(entries)} messages")
+        if len({each["Id"] for each in entries}) < len(entries):
+            raise SqsError("AWS.SimpleQueueService.BatchEntryIdsNotDistinct", "an id comes twice")
+        if (size := sum(len(each["MessageBody"].encode()) for each in entries)) > MAX_BODY_BYTES:
+            raise SqsError("AWS.SimpleQueueService.BatchRequestTooLong", f"{size} bytes")
+        slow = self.not_taken(request)
+        taken: list[dict[str, Any]] = []
+        failed: list[dict[str, Any]] = []
+        for each in entries:
+            refused = {"Id": each["Id"], "SenderFault": False, "Code": "ServiceUnavailable", "Message": "not now"}
+            if each["Id"] in slow:
+                failed.append(refused)
+                continue
+            try:
+                taken.append({"Id": each["Id"], **_sent(queue, each, request.asked["trace"])})
+            except SqsError as error:
+                failed.append({**refused, "SenderFault": True, "Code": error.code, "Message": error.message})
+        return {"Successful": taken, "Failed": failed}
+
+
+def _sent(queue: Queue, asked: Mapping[str, Any], trace: str | None) -> dict[str, str]:
+    body = asked["MessageBody"]
+    message_id = queue.send(
+        body,
+        delay_s=asked.get("DelaySeconds"),
+        group=asked.get("MessageGroupId"),
+        dedup_id=asked.get("MessageDeduplicationId"),
+        trace=trace,
+    )
+    return {"MessageId": message_id, "MD5OfMessageBody": hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()}
 
 
 def _tell_of_errors(_: Any, client: Any) -> None:
@@ -210,7 +263,7 @@ def refusal(request: Request, status: int, code: str) -> Response:
 
 
 def _refusal(request: Request, status: int, code: str) -> Response:
-    if request.operation == "SendMessage":
+    if request.operation in SENDS:
         return Response(json.dumps({"__type": code, "message": code}), status)
     text = f"<Error><Code>{code}</Code><Message>{code}</Message><RequestId>{uuid4().hex}</RequestId></Error>"
     return Response("" if request.operation.startswith("Head") else text, status, content_type="application/xml")

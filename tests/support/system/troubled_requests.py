@@ -10,7 +10,7 @@ from lakesweep.control.area import table_key
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
 from tests.support.system.deployed import System
-from tests.support.system.embedded_aws import Request, refusal
+from tests.support.system.embedded_aws import SENDS, Request, refusal
 from tests.support.system.function import DeployedFunction, Invocation
 from tests.support.system.hand import Hand
 from tests.support.system.troubles import DELETIONS, MAINTAINERS, Trouble, Waiting
@@ -87,7 +87,7 @@ class TroubledRequests:
         if (refused := self._refused_next(function)) is not None:
             return refusal(request, *refused)
         may = not self._at_risk[function]
-        if request.operation == "SendMessage" and self._waiting.next(function, ("denied to send",), may=may):
+        if request.operation in SENDS and self._waiting.next(function, ("denied to send",), may=may):
             return refusal(request, 403, "AccessDenied")
         if request.key.endswith("-intent.ndjson.gz"):
             self._end_the_lease(request)
