@@ -1,7 +1,7 @@
 """The built functions with some lines of Lakesweep changed: smaller limits, or a later version of something."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,24 +13,35 @@ SMALL = {
 }
 """So that a small table has several batches, and its larger plans go to the larger executor."""
 
+Change = tuple[str, str]
+"""A text that a file has once, and what stands there instead."""
 
-def altered(build: Build, folder: Path, changes: Mapping[str, tuple[str, str]]) -> Build:
+
+def altered(build: Build, folder: Path, changes: Mapping[str, Change | Sequence[Change]]) -> Build:
     """Copy what was built, with changes.
 
     Args:
         build: Stays as it is; what does not change is shared with it.
         folder: Takes the copy.
-        changes: File of the package -> a text that it has once, and what stands there instead.
+        changes: File of the package -> one change, or several.
     """
     folder.mkdir(parents=True)
     for made in build.folder.iterdir():
         if made.name != "PackageLayer":
             (folder / made.name).symlink_to(made)
     shutil.copytree(build.folder / "PackageLayer", folder / "PackageLayer")
-    for name, (before, after) in changes.items():
+    for name, one_or_more in changes.items():
         path = folder / "PackageLayer" / "python" / "lakesweep" / name
         text = path.read_text(encoding="utf-8")
-        assert text.count(before) == 1, f"{name}: expected {before!r} once"
+        for before, after in _pairs(one_or_more):
+            assert text.count(before) == 1, f"{name}: expected {before!r} once"
+            text = text.replace(before, after)
         shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
-        path.write_text(text.replace(before, after), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     return replace(build, folder=folder)
+
+
+def _pairs(one_or_more: Change | Sequence[Change]) -> Sequence[tuple[str, str]]:
+    if isinstance(one_or_more[0], str):
+        return [one_or_more]  # type: ignore[list-item]
+    return one_or_more  # type: ignore[return-value]

@@ -10,6 +10,7 @@ from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store
 from tests.support.maintenance import Maintainer
 from tests.support.system.deployed import System
+from tests.support.system.planting import OLD_S, Planted, plant
 from tests.support.table_builder import TableBuilder
 
 _ROUNDS = 50
@@ -36,6 +37,8 @@ class WrittenTable:
         self._builders = [TableBuilder(store, options=options, **words) for store in (self.store, self._twin)]
         self._branches: dict[str, list[TableBuilder]] = {"main": self._builders}
         self.commits = 0
+        self._backdoor = system.backdoor(name)
+        self.planted: list[Planted] = []
         self._newest: dict[str, str] = {}
         """Branch -> the file that the next commit replaces."""
 
@@ -66,6 +69,24 @@ class WrittenTable:
         """Let a consumer hold a snapshot, and what comes after it."""
         for builder in self._builders:
             builder.consumer(name, next_snapshot)
+
+    def plant(self, seed: str, copies: int = 1) -> Planted:
+        """Plant orphans. What of them is to stay is in the twin too, so what is to go has to go.
+
+        All else of the table is made to look old with them: it stays because it is referred to, and not for its age.
+        """
+        planted = plant(self._backdoor, f"{self.name} {seed}", copies)
+        self._backdoor.age(OLD_S, {each.key for each in self._backdoor.list("")} - planted.stays - planted.goes.keys())
+        for key in planted.stays:
+            self._twin.put(key, self._backdoor.read(key).data)
+        self.planted.append(planted)
+        return planted
+
+    @property
+    def has_orphans(self) -> bool:
+        """Tell whether something is still there that was planted and is to go."""
+        there = {each.key for each in self._backdoor.list("")}
+        return any(planted.goes.keys() & there for planted in self.planted)
 
     def left(self) -> dict[str, bytes]:
         """Return what is left of the table."""
