@@ -118,8 +118,8 @@ invoke: install ## Run one built function on one event, on this machine: FUNCTIO
 	@$(BIN)/python -m tests.system.invoke $(FUNCTION) $(EVENT) $(ARGS)
 
 .PHONY: system
-system: install ## Run the deployed system on this machine: every function, real writers, every row checked (ARGS=--help)
-	@$(BIN)/python -m tests.system $(ARGS)
+system: install ## Run the deployed system on this machine: every function, real writers, every row checked (SCAN=1 ARGS=--help)
+	@$(BIN)/python -m tests.system $(if $(SCAN),--scan )$(ARGS)
 
 MINUTES ?= 10
 .PHONY: chaos

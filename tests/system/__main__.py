@@ -1,7 +1,8 @@
 """The deployed system at work on this machine: `make system`.
 
 Builds the functions, starts them with everything between them, lets real writers commit for a while, and then reads
-every row again. The last line says what was found; the exit code is 0 only if all of it is right.
+every row again. With `--scan` (`make system SCAN=1`) every table is scanned for orphan files meanwhile, and again when
+the writers have stopped. The last line says what was found; the exit code is 0 only if all of it is right.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,6 +23,7 @@ from tests.support.system.build import BuildError, build_here
 from tests.support.system.deployed import PREFIX, System
 from tests.support.system.embedded_aws import OUTSIDE
 from tests.support.system.maintainers import Maintainers
+from tests.support.system.scan_run import ScanRun
 from tests.support.system.timeline import HEADER, Pass, Timeline, as_json
 from tests.support.system.verdict import Verdict, judge
 from tests.support.system.writers import Kind, Writer, WriterError, java_is_missing
@@ -61,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         timeline = Timeline(system, show)
         maintainers = Maintainers(system.clock, system.bucket, system.control_bucket)
         maintainers.watch(system.aws)
+        scans = ScanRun(system, partial(say, flush=True), options.objects) if options.scan else None
         system.run_schedules()
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lakesweep-writers-")))
         writers = [stack.enter_context(Writer(kind, _work(kind, system, options.seconds), folder)) for kind in _kinds()]
@@ -70,6 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 writer.wait_ready()
             say(f"{len(writers)} writers commit for {options.seconds} s. All times in seconds of the system's clock:")
             say(HEADER, flush=True)
+            if scans is not None:
+                time.sleep(options.seconds / 4)
+                scans.by_hand(_folders(writers))
             for writer in writers:
                 writer.wait_stopped(options.seconds + 120)
             say("The writers stopped; what still waits comes now, and then a sweep")
@@ -78,20 +85,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             system.tick()
             system.settle()
             swept = timeline.deleted - told_of
+            if scans is not None:
+                scans.by_schedule(_folders(writers))
             system.aws.latency_s = 0
             say("Reading every row of every snapshot and tag again", flush=True)
             verdict = judge(writers, StoreSettings(endpoint_url=system.aws.endpoint, region=REGION))
         except (WriterError, TimeoutError) as error:
             print(f"make system: {error}", file=sys.stderr)
             return 1
-        problems = [*verdict.problems, *_left(verdict), *_own_problems(system), *maintainers.problems]
+        problems = [*verdict.problems, *_left(verdict, scans), *_own_problems(system), *maintainers.problems]
+        if scans is not None:
+            problems += scans.all_problems()
         if not verdict.problems and not verdict.rows_verified:
             problems.append("no row was written and read again, so nothing is proven")
         if swept:
             problems.append(f"a sweep deleted {swept} objects after the last commits; expected their events to do so")
         for problem in problems:
             print(f"wrong: {problem}", file=sys.stderr)
-        print(_summary(system, timeline, verdict, problems))
+        print(_summary(system, timeline, verdict, problems, scans))
     return 1 if problems else 0
 
 
@@ -133,10 +144,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--latency", type=float, default=0, help="milliseconds added to each request to S3 (0)")
     parser.add_argument("--seed", type=int, default=0, help="of what is left to chance (0)")
+    parser.add_argument("--scan", action="store_true", help="plant orphan files in every table, and scan for them")
+    parser.add_argument("--objects", type=int, default=0, help="with --scan: of one more table, that nobody writes to")
     parser.add_argument("--json", action="store_true", help="one JSON document a pass instead of the table")
     options = parser.parse_args(arguments)
-    if options.seconds < 1 or options.speed <= 0 or options.latency < 0:
-        parser.error("expected 1 second at least, a speed above 0 and no negative latency")
+    if options.seconds < 1 or options.speed <= 0 or options.latency < 0 or options.objects < 0:
+        parser.error("expected 1 second at least, a speed above 0, and no negative latency or number of objects")
+    if options.objects and not options.scan:
+        parser.error("expected --scan with --objects")
     return options
 
 
@@ -155,11 +170,13 @@ def _work(kind: Kind, system: System, seconds: int) -> Assignment:
     return Assignment(kind, system.aws.endpoint, warehouse, tables, seconds=seconds, tag_every=TAG_EVERY)
 
 
-def _left(verdict: Verdict) -> Iterator[str]:
+def _left(verdict: Verdict, scans: ScanRun | None) -> Iterator[str]:
     """Yield what was left behind, unless a commit failed: what such a one leaves is for others to remove."""
-    for table, keys in verdict.left.items() if not verdict.failed_commits else ():
+    for name, found in verdict.left.items() if not verdict.failed_commits else ():
+        planted = scans.stays(Table(name, "").folder) if scans is not None else frozenset[str]()
+        keys = [key for key in found if key not in planted]
         if keys:
-            yield f"{table}: {len(keys)} files are left that nobody needs, such as {keys[0]}"
+            yield f"{name}: {len(keys)} files are left that nobody needs, such as {keys[0]}"
 
 
 def _own_problems(system: System) -> Iterator[str]:
@@ -175,7 +192,13 @@ def _own_problems(system: System) -> Iterator[str]:
         yield from (f"rule {name}: {error}" for error in rule.errors[:5])
 
 
-def _summary(system: System, timeline: Timeline, verdict: Verdict, problems: Sequence[str]) -> str:
+def _folders(writers: Sequence[Writer]) -> list[str]:
+    return [table.folder for writer in writers for table in writer.tables]
+
+
+def _summary(
+    system: System, timeline: Timeline, verdict: Verdict, problems: Sequence[str], scans: ScanRun | None
+) -> str:
     commits = sum(map(len, timeline.commits.values()))
     requests = sum(timeline.requests.values())
     dead = sum(system.dead_letters().values())
@@ -183,7 +206,7 @@ def _summary(system: System, timeline: Timeline, verdict: Verdict, problems: Seq
         f"make system: {'FAILED' if problems else 'ok'}: {verdict.rows_verified} rows of {verdict.snapshots_verified} "
         f"snapshots and tags in {verdict.tables} tables verified, {timeline.deleted} objects deleted after {commits} "
         f"commits in {len(timeline.passes)} passes with {requests / max(commits, 1):.1f} requests a commit, "
-        f"DLQ depth {dead}, {len(problems)} problems"
+        f"DLQ depth {dead}, {f'{scans.summary()}, ' if scans is not None else ''}{len(problems)} problems"
     )
 
 

@@ -10,7 +10,7 @@ a day.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakesweep.storage.store import Store
 from tests.support.metadata_files import stable_uuid
@@ -29,10 +29,19 @@ class Planted:
 
     goes: Mapping[str, str]
     """Key -> the kind that a plan calls it. No root names it, and it is old."""
-    stays: frozenset[str]
-    """Too young, or of a name that no engine gives."""
-    size_bytes: int
-    """Of each."""
+    strange: frozenset[str]
+    """Of a name that no engine gives: this stays for ever."""
+    young: Mapping[str, str] = field(default_factory=dict)
+    """As `goes`, but written today."""
+
+    @property
+    def stays(self) -> frozenset[str]:
+        """Return what stays for now."""
+        return self.strange | self.young.keys()
+
+    def grown_old(self) -> "Planted":
+        """Return what is to go and to stay when what was young has become old."""
+        return Planted({**self.goes, **self.young}, self.strange)
 
     @property
     def by_kind(self) -> dict[str, int]:
@@ -55,7 +64,9 @@ class Planted:
         ]
 
 
-def plant(store: Backdoor, seed: str, copies: int = COPIES, *, age_s: float = OLD_S) -> Planted:
+def plant(
+    store: Backdoor, seed: str, copies: int = COPIES, *, age_s: float = OLD_S, with_young: bool = True
+) -> Planted:
     """Plant orphans of each kind, in a folder where data of the table lies if there is one.
 
     Args:
@@ -63,6 +74,7 @@ def plant(store: Backdoor, seed: str, copies: int = COPIES, *, age_s: float = OL
         seed: Of the names.
         copies: Of each kind.
         age_s: Of what is to go.
+        with_young: Plant such that are too young, too. A day later they are orphans like the others.
     """
     there = {each.key.rpartition("/")[0] for each in store.list("")}
     buckets = sorted(folder for folder in there if folder.rpartition("/")[2].startswith("bucket-")) or ["bucket-0"]
@@ -82,17 +94,21 @@ def plant(store: Backdoor, seed: str, copies: int = COPIES, *, age_s: float = OL
             f"snapshot/.snapshot-{number + 90}.{id_}.tmp": "temp",
             f"schema/.schema-{number + 90}.{id_}.tmp": "temp",
         }
-    young = stable_uuid(f"{seed} young")
+    fresh = stable_uuid(f"{seed} young")
+    young = {
+        f"{buckets[0]}/data-{fresh}-0.parquet": "data",
+        f"manifest/manifest-{fresh}-0": "manifest",
+        f"index/index-{fresh}-0": "index",
+    }
     strange = {
         f"{buckets[0]}/notes of {seed}.txt",
         f"{buckets[0]}/data-{seed}.parquet",
         f"manifest/manifest-{seed}",
         f"reports/{seed}.csv",
     }
-    fresh = {f"{buckets[0]}/data-{young}-0.parquet", f"manifest/manifest-{young}-0", f"index/index-{young}-0"}
-    body = f"orphan {seed}".encode()
-    for key in (*goes, *strange, *fresh):
-        store.put(key, body)
+    planted = Planted(goes, frozenset(strange), young if with_young else {})
+    for key in (*goes, *planted.stays):
+        store.put(key, f"orphan {seed}".encode())
     store.age(age_s, (*goes, *strange))
-    store.age(min(age_s, YOUNG_S), fresh)
-    return Planted(goes, frozenset(strange | fresh), len(body))
+    store.age(YOUNG_S, planted.young)
+    return planted

@@ -75,7 +75,7 @@ class WrittenTable:
 
         All else of the table is made to look old with them: it stays because it is referred to, and not for its age.
         """
-        planted = plant(self._backdoor, f"{self.name} {seed}", copies)
+        planted = plant(self._backdoor, f"{self.name} {seed}", copies, with_young=False)
         self._backdoor.age(OLD_S, {each.key for each in self._backdoor.list("")} - planted.stays - planted.goes.keys())
         for key in planted.stays:
             self._twin.put(key, self._backdoor.read(key).data)
