@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from lakesweep.aws.messages import Work, to_body
 from tests.support.system.build import Build
 from tests.support.system.deployed import System
+from tests.support.system.scans import TRIGGER, ask_for_scan
 from tests.support.system.scene import Scene
 from tests.support.system.troubles import Trouble, draw
 from tests.support.system.written_table import PLAIN, WrittenTable
@@ -87,6 +88,8 @@ def _write(chance: random.Random, tables: list[WrittenTable], number: int) -> No
     """Write one round."""
     for table in chance.sample(tables, len(tables)):
         table.commit(chance.randint(2, 5))
+        if chance.random() < 0.4:
+            table.plant(f"round {number}")
         if chance.random() < 0.5:
             table.tag(f"t{number}")
             if len(table.branches) == 1:
@@ -102,8 +105,13 @@ def _go_on(chance: random.Random, system: System, tables: list[WrittenTable]) ->
     if chance.random() < 0.4:
         table = chance.choice(tables)
         system.queues["ExecuteQueue"].send(to_body(Work(table.location, chance.choice(table.branches))))
+    for table in tables:
+        if table.has_orphans and chance.random() < 0.7:
+            ask_for_scan(system, table.location, execute=chance.random() < 0.8)
     if chance.random() < 0.5:
         system.tick()
+    if chance.random() < 0.3:
+        system.tick(TRIGGER)
     if chance.random() < 0.7:
         system.settle()
     else:

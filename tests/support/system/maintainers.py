@@ -50,6 +50,8 @@ class Maintainers:
         """Callers that held one table's lease at one time, as each of them could believe."""
         self.changes = 0
         """Objects written or deleted below tables, by who has a role."""
+        self.outside: dict[str, str] = {}
+        """Prefix of an external root in the bucket -> location of its table. A change there needs the table's lease."""
         self._clock, self._bucket, self._control_bucket = clock, bucket, control_bucket
         self._leases: dict[str, Held] = {}
         """By the name of the table's folder in the control location."""
@@ -105,7 +107,9 @@ class Maintainers:
         if len(parts) <= _TABLE_PARTS:
             self.problems.append(f"{what}: this lies in no table")
             return
-        held = self._leases.get(table_key(f"s3://{self._bucket}/{'/'.join(parts[:_TABLE_PARTS])}"))
+        location = f"s3://{self._bucket}/{'/'.join(parts[:_TABLE_PARTS])}"
+        location = next((its for prefix, its in self.outside.items() if key.startswith(f"{prefix}/")), location)
+        held = self._leases.get(table_key(location))
         if held is None or held.caller != request.caller:
             self.problems.append(f"{what}: the lease is {held}")
         elif held.expires_ms <= now_ms:

@@ -117,6 +117,8 @@ class BillWatch:
             return {"names": "names", "scans": "tasks"}.get(folder, "plan")
         if request.operation == "ListObjectsV2":
             asked = request.asked
+            if asked.get("Prefix", "").endswith("/manifest/"):
+                return "lists"
             is_of_roots = (
                 asked.get("Prefix", "").endswith(_ROOTS) or "Delimiter" in asked or asked.get("MaxKeys") == "1"
             )

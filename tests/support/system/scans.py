@@ -17,7 +17,7 @@ from tests.support.system.hand import Hand
 SCAN, WORKER = "OrphanScan", "OrphanWorker"
 """The functions of a scan."""
 SCAN_QUEUE, ORPHAN_QUEUE = "ScanQueue", "OrphanQueue"
-TRIGGER = "OrphanTourTrigger"
+TRIGGER = "OrphanTrigger"
 ENGINE = "lambda"
 
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 from tests.support.system.build import Build
 from tests.support.system.deployed import System
 from tests.support.system.healing import heal, problems_of
+from tests.support.system.live_watch import LiveWatch
 from tests.support.system.maintainers import Maintainers
 from tests.support.system.troubled_messages import TroubledMessages
 from tests.support.system.troubled_requests import TroubledRequests
@@ -40,6 +41,7 @@ class Scene:
         self._open.enter_context(self.system)
         self.maintainers = Maintainers(self.system.clock, self.system.bucket, self.system.control_bucket)
         self.maintainers.watch(self.system.aws)
+        self.live = LiveWatch(self.system.aws, self.system.bucket)
         self.requests = TroubledRequests(self.system, self.waiting)
         self.messages = TroubledMessages(self.system, self.waiting)
         return self
@@ -65,11 +67,12 @@ class Scene:
         """Let no more troubles happen and everything heal, and return what is wrong then."""
         self.waiting.is_over = True
         try:
-            healed = heal(self.system, self.maintainers)
+            healed = heal(self.system, self.maintainers, self.tables)
         except TimeoutError as error:
             return [str(error)]
         return [
             *([] if healed else ["the sweep finds something to do again and again"]),
             *(f"beside the functions: {error!r}" for error in self.requests.errors),
+            *self.live.problems,
             *problems_of(self.system, self.tables, self.maintainers, self.messages.poison),
         ]
