@@ -302,6 +302,7 @@ def _asked(
     if "HTTP_IF_MATCH" in environ:
         asked["IfMatch"] = environ["HTTP_IF_MATCH"]
     names = {"prefix": "Prefix", "delimiter": "Delimiter", "max-keys": "MaxKeys", "versionId": "VersionId"}
+    names |= {"start-after": "StartAfter", "continuation-token": "ContinuationToken"}
     asked |= {name: query[word] for word, name in names.items() if word in query}
     if operation == "DeleteObjects":
         objects = ElementTree.fromstring(body).iter(f"{_NAMESPACE}Object")

@@ -16,7 +16,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.errors import ObjectNotFoundError
 from lakesweep.model.plan import Plan
 from tests.support.system.backdoor import Backdoor
-from tests.support.system.deployed import System
+from tests.support.system.deployed import PREFIX, System
 from tests.support.system.filled_table import FilledTable, write_filled
 from tests.support.system.live_watch import LiveWatch, referenced_keys
 from tests.support.system.planting import OLD_S, Planted, plant
@@ -55,7 +55,7 @@ class ScanRun:
 
     def __post_init__(self) -> None:
         """Begin to watch."""
-        self.watch = LiveWatch(self.system.aws, self.system.bucket)
+        self.watch = LiveWatch(self.system.aws, self.system.bucket, [f"{PREFIX}/{LARGE}"])
         self.bills = BillWatch(self.system)
         self.filled: FilledTable | None = None
         if self.objects:

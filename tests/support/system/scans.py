@@ -41,6 +41,17 @@ class Scan:
         except ObjectNotFoundError:
             return None
 
+    def story(self, lines: int = 25) -> str:
+        """Return what its functions logged last, for who wants to know why it came to nothing."""
+        done = [each for each in self.system.invocations if each.function in (SCAN, WORKER)]
+        said = [
+            f"{each.caller} {each.error} {line.get('message')} {line.get('why', '')}"[:300]
+            for each in done
+            for line in each.lines
+            if self.location in str(line) and "_aws" not in line
+        ]
+        return "\n".join([*said[-lines:], f"left: {self.system.backlog()}, tasks done: {self.tasks()}"])
+
     def tasks(self) -> list[str]:
         """Return the ids of the tasks that are done."""
         folder = f"{self.scan_id}/tasks/"
@@ -75,7 +86,8 @@ def ask_for_scan(system: System, location: str, *, execute: bool = False, **argu
 def scans_of(system: System, location: str) -> list[Scan]:
     """Return all scans of a table, in the order of their ids, which is that of their beginnings."""
     area = ControlArea(system.control(), location, root="scans")
-    return [Scan(system, location, scan_id) for scan_id in sorted({name.partition("/")[0] for name in area.names("")})]
+    ids = {name.partition("/")[0] for name in area.names("")} - {"plans"}
+    return [Scan(system, location, scan_id) for scan_id in sorted(ids)]
 
 
 def stored_plan(system: System, location: str, plan_id: str) -> Plan:
