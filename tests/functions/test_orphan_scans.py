@@ -10,7 +10,7 @@ from moto.s3.models import s3_backends
 
 from lakesweep.aws import orphan_scans as module
 from lakesweep.aws.messages import OrphanScan, to_body
-from lakesweep.errors import OutOfTimeError
+from lakesweep.errors import AccessDeniedError, MaintenanceError, OutOfTimeError, StalePlanError, StorageError
 from tests.functions.deployment import PREFIX, Answer, Deployment, keys_of
 
 ORPHAN = "bucket-0/data-5b0c1d2e-0000-4000-8000-000000000001-0.parquet"
@@ -156,6 +156,78 @@ def test_messages_that_come_again_and_late() -> None:
     assert len({message["plan_id"] for message in deployed.waiting("execute")}) == 1
     assert not deployed.waiting("scan")
     assert not deployed.waiting("orphan")
+
+
+@pytest.mark.parametrize("turn", ["begin", "fold"])
+def test_a_request_that_fails(monkeypatch: pytest.MonkeyPatch, turn: str) -> None:
+    """The turn comes again after a minute, not when the queue gives a worker up; the scan ends as it would have."""
+    deployed = made()
+    first = scan_message(deployed, {"engine": "lambda"}, execute=True)
+    messages = [first]
+    if turn == "fold":
+        deployed.send("orphan_scan", first)
+        messages = deployed.waiting("scan")
+
+    def fails(*_: object) -> None:
+        raise StorageError("no answer")
+
+    monkeypatch.setattr(module.fan_out, turn, fails)
+    answer = deployed.send("orphan_scan", *messages)
+    assert (answer.failed, answer.metrics["RunsFailed"], answer.metrics["Continuations"]) == ([], 1, 1)
+    monkeypatch.undo()
+    (again,) = deployed.waiting("scan")
+    assert (again["turn"], again["hop"]) == (messages[0]["turn"], 1)
+    deployed.send("orphan_scan", again)
+    deployed.run()
+    assert ORPHAN not in keys_of(deployed.store())
+
+
+@pytest.mark.parametrize(("error", "failed"), [(StalePlanError("moved"), []), (AccessDeniedError("no"), ["m0"])])
+def test_what_may_pass_and_what_may_not(
+    monkeypatch: pytest.MonkeyPatch, error: MaintenanceError, failed: list[str]
+) -> None:
+    """A table that moves is looked at again; a right that lacks somebody has to give, so the queue keeps the message."""
+    deployed = made()
+
+    def fails(*_: object) -> None:
+        raise error
+
+    deployed.load("orphan_scan")
+    monkeypatch.setattr(module.fan_out, "begin", fails)
+    answer = deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"}))
+    assert answer.failed == failed
+    assert len(deployed.waiting("scan")) == (not failed)
+
+
+def test_what_lasts_ends_the_scan_at_once() -> None:
+    """The roots cannot be understood: no other attempt is made, and the result says why."""
+    deployed = made()
+    deployed.store().put("snapshot/snapshot-6", b'{"version": 99}')
+    answers = [deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"})), *deployed.run()]
+    assert [each for each in answers if each.failed] == []
+    (key,) = [key for key in deployed.control_keys() if key.endswith("s1/result.json")]
+    result = json.loads(deployed.control().read(key).data)
+    assert (result["status"], bool(result["refusal"]["message"])) == ("refused", True)
+    assert metric(answers, "RunsRefused") == 1
+
+
+def test_an_id_that_another_scan_has() -> None:
+    """That one goes on, and ends as it would have."""
+    deployed = made()
+    deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"}, execute=True))
+    other = scan_message(deployed, {"engine": "lambda", "quarantine": "1 d"}, execute=True)
+    answer = deployed.send("orphan_scan", other)
+    assert (answer.failed, answer.metrics["RunsRefused"]) == ([], 1)
+    deployed.run()
+    assert ORPHAN not in keys_of(deployed.store())
+
+
+def test_a_turn_of_a_scan_that_is_gone() -> None:
+    """Its documents were removed after a week: a message that is as late as that means nothing."""
+    deployed = made()
+    answer = deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"}, turn=4))
+    assert (answer.failed, answer.metrics["EventsIgnored"]) == ([], 1)
+    assert not deployed.waiting("scan")
 
 
 @pytest.mark.parametrize(
