@@ -41,21 +41,30 @@ SWEPT = {"get": 4, "list": 1}
 """A table that a sweep finds in order: the state, LATEST, two documents that must not be there, and its branches."""
 
 # --- counted: in template.yaml and shared/lakesweep/aws ---
-METRICS = 22
-ALARM_METRICS = 24
+METRICS = 30
+ALARM_METRICS = 33
 """Alarms, each counted once for every metric that it looks at."""
-QUEUES = 4
+QUEUES = 6
 """Queues that a function is fed from."""
-MEMORY_GB = {"on_snapshot_written": 0.5, "expire": 1.0, "sweep": 0.5}
+SCHEDULES = 2
+"""Messages an hour: a sweep and a tour for orphan files."""
+MEMORY_GB = {"on_snapshot_written": 0.5, "expire": 1.0, "sweep": 0.5, "orphan_scan": 1.0}
 
 # --- assumed ---
-SECONDS = {"on_snapshot_written": 0.3, "pass of 1": 1.5, "pass of 60": 8.0, "sweep, a table": 0.02}
+SECONDS = {
+    "on_snapshot_written": 0.3,
+    "pass of 1": 1.5,
+    "pass of 60": 8.0,
+    "sweep, a table": 0.02,
+    "tour, a table": 0.01,
+}
 """How long a function runs. Nothing was run on AWS. 25 requests of 40 ms, one after the other, are one second."""
 LOG_KB = {"on_snapshot_written": 2.0, "expire": 5.0}
 POLLS_A_MINUTE = 15
 """Receives of an empty queue: five pollers, each of which waits for 20 s."""
 HOURS = 730
 """A month."""
+WEEK_HOURS = 168
 MINUTES = HOURS * 60
 SECONDS_A_MONTH = MINUTES * 60
 
@@ -161,9 +170,9 @@ def standing() -> Usage:
     polls = POLLS_A_MINUTE * MINUTES
     return Usage(
         {
-            "sqs_standard": polls * (QUEUES - 1) + 3 * HOURS,
+            "sqs_standard": polls * (QUEUES - 1) + 3 * SCHEDULES * HOURS,
             "sqs_fifo": polls,
-            "scheduler": HOURS,
+            "scheduler": SCHEDULES * HOURS,
             "cloudwatch_metric": METRICS,
             "cloudwatch_alarm": ALARM_METRICS,
             "cloudwatch_dashboard": 1,
@@ -177,9 +186,18 @@ def sweeps(tables: int) -> Usage:
     return (run + requests(SWEPT) * tables) * HOURS
 
 
+def scans(tables: int) -> Usage:
+    """A month of hourly tours over so many tables, each of which is scanned for orphan files once a week."""
+    from benchmarks import scan_cost
+
+    run = invocation(MEMORY_GB["orphan_scan"], SECONDS["tour, a table"] * tables, 2.0)
+    tours = (run + requests({"get": 1}) * tables) * HOURS
+    return tours + Usage(scan_cost.small_table().units) * (tables * HOURS / WEEK_HOURS)
+
+
 def fleet(tables: int) -> Usage:
     """A month of tables with a commit an hour each."""
-    return standing() + sweeps(tables) + expiring_commit() * (tables * HOURS)
+    return standing() + sweeps(tables) + scans(tables) + expiring_commit() * (tables * HOURS)
 
 
 def hot_table() -> Usage:
@@ -192,12 +210,12 @@ def hot_table() -> Usage:
     run = invocation(MEMORY_GB["on_snapshot_written"], SECONDS["on_snapshot_written"], LOG_KB["on_snapshot_written"])
     batches = run * 11 + requests({"get": 6 + 5 * 2}) + Usage({"sqs_standard": 5 * 3})
     minute = batches + passed(60) + events(1)
-    return standing() + sweeps(1) + commits * SECONDS_A_MONTH + minute * MINUTES
+    return standing() + sweeps(1) + scans(1) + commits * SECONDS_A_MONTH + minute * MINUTES
 
 
 def tables() -> dict[str, str]:
     """Return every table of the page by its name."""
-    from benchmarks import spark_cost  # which computes with the prices of this module
+    from benchmarks import scan_cost, spark_cost  # of which one computes with the prices of this module
 
     million = 1_000_000
     quiet, expiring = quiet_commit() * million, expiring_commit() * million
@@ -208,6 +226,8 @@ def tables() -> dict[str, str]:
         "standing": _months(("", "units a month", "USD a month"), standing()),
         "fleet": _months(("", "units a month", "USD a month"), fleet(1000)),
         "hot": _months(("", "units a month", "USD a month"), hot_table()),
+        "scans": scan_cost.table(),
+        "scan steps": scan_cost.steps(),
         "spark": spark_cost.table(),
         "prices": _prices(),
     }
