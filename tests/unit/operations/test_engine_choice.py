@@ -22,7 +22,7 @@ from lakesweep.plan.engine_choice import Facts, LocalFacts, SparkFacts
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.table.capture import capture
 from tests.support.maintenance import Maintainer
-from tests.support.orphan_scene import DAY_MS, OrphanScene
+from tests.support.orphan_scene import DAY_MS, OrphanScene, S3Scene
 
 PROBE_REQUESTS = 12
 NOTHING = OrphanArguments()
@@ -429,3 +429,17 @@ def test_comparisons() -> None:
 def test_a_maintainer_knows_of_no_engines() -> None:
     """The default of a table."""
     assert Maintainer(MemoryStore("memory://b/t")).table.orphan_engines == {}
+
+
+def test_a_first_look_at_s3() -> None:
+    """There requests are counted as they are sent; with a history it takes one more."""
+    scene = S3Scene()
+    for number in range(1, 4):
+        scene.table.commit(f"+F{number}")
+    scene.table.hint("LATEST", 3)
+    before = scene.store._counter.snapshot()
+    facts = facts_of(scene.maintainer().table, NOTHING, Available())
+    counted = {kind: count - before[kind] for kind, count in scene.store._counter.snapshot().items()}
+    assert facts.roots == 3
+    assert sum(counted.values()) <= PROBE_REQUESTS
+    assert counted["put"] == 0
