@@ -3,7 +3,11 @@
 import pytest
 
 from lakesweep.aws import work
+from lakesweep.aws.work import MINUTES
+from lakesweep.control.lease import HELD_AGAIN_S, REST_MS
+from lakesweep.errors import LeaseHeldError
 from lakesweep.execute import batches
+from lakesweep.execute.spine import EPOCH_MS
 from tests.functions.deployment import Deployment, keys_of
 from tests.support.maintenance import assert_roots_readable
 
@@ -98,6 +102,25 @@ def test_a_held_lease_is_waited_for() -> None:
     (message,) = deployed.waiting("commits")
     assert (message["hop"], message["snapshot_id"]) == (1, None)
     assert_roots_readable(table)
+
+
+@pytest.mark.parametrize(("hop", "delay_s"), [(0, 60), (11, 60), (12, 900), (14, 900)])
+def test_a_held_lease_is_asked_for_every_minute(monkeypatch: pytest.MonkeyPatch, hop: int, delay_s: int) -> None:
+    """Whoever has it for long lets others have it for longer than that, every ten minutes; later there is no haste."""
+    deployed = Deployment()
+    deployed.table()
+    queues = deployed.load("expire").runtime.queues
+    delays: list[int | None] = []
+    monkeypatch.setattr(type(queues), "again", lambda self, message, delay: delays.append(delay) or True)
+
+    def held(*words: object, **more: object) -> None:
+        raise LeaseHeldError("others have it")
+
+    monkeypatch.setattr(work, "maintain", held)
+    assert deployed.send("expire", hint(deployed, hop=hop)).failed == []
+    assert delays == [delay_s]
+    assert REST_MS > 1000 * HELD_AGAIN_S
+    assert MINUTES * HELD_AGAIN_S * 1000 > EPOCH_MS + REST_MS
 
 
 def test_a_commit_right_after_a_pass_waits() -> None:

@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from lakesweep.aws.messages import Hint, NewerMessageError, Work
+from lakesweep.aws.queues import MAX_DELAY_S
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.telemetry import SKIPPED
+from lakesweep.control.lease import HELD_AGAIN_S
 from lakesweep.control.plans import UNSUPPORTED_PLAN
 from lakesweep.errors import LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.model.report import RunReport
@@ -24,6 +26,8 @@ MAX_ACTIONS_IN_PLACE = 10_000
 """A plan of more is left to the larger executor, which has the time for it."""
 AT_ONCE_S = 0
 SOON_S = 5
+MINUTES = 12
+"""So often is a lease asked for every minute: longer than the longest that anybody has it without a rest."""
 
 
 def carry_out(
@@ -59,7 +63,7 @@ def carry_out(
         _out_of_time(runtime, table, message, error)
     except (LeaseHeldError, LeaseLostError) as error:
         telemetry.count("LeaseHeld")
-        _again(runtime, message, str(error))
+        _again(runtime, message, str(error), HELD_AGAIN_S if message.hop < MINUTES else MAX_DELAY_S)
     except MaintenanceError as error:
         telemetry.count("RunsFailed")
         telemetry.warn(f"{name}: {error}", table=message.table, branch=message.branch, code=error.code)
@@ -158,8 +162,8 @@ def _go_on(runtime: Runtime, message: Hint | Work, why: str) -> None:
     _send(runtime, work, why, AT_ONCE_S)
 
 
-def _again(runtime: Runtime, message: Hint | Work, why: str) -> None:
-    _send(runtime, _pass_like(message) if isinstance(message, Hint) else message, why, None)
+def _again(runtime: Runtime, message: Hint | Work, why: str, delay_s: int | None = None) -> None:
+    _send(runtime, _pass_like(message) if isinstance(message, Hint) else message, why, delay_s)
 
 
 def _pass_like(message: Hint | Work) -> Hint | Work:

@@ -27,9 +27,16 @@ class PlanEnd:
     """Every run that worked on it."""
 
 
-def end_plan(area: ControlArea, plan_id: str, end: PlanEnd) -> None:
-    """Record how a plan's execution ended. Where that was the run of the plan's own id, its report is the record."""
-    if end.runs != (plan_id,):
+def end_plan(area: ControlArea, plan_id: str, end: PlanEnd, *, apart: bool = False) -> None:
+    """Record how a plan's execution ended. Where that was the run of the plan's own id, its report is the record.
+
+    Args:
+        area: Of the table.
+        plan_id: Which plan.
+        end: How it ended.
+        apart: Write it even so: there is no report yet, or there is a record of before.
+    """
+    if apart or end.runs != (plan_id,):
         area.put(f"plans/{plan_id}/end.json", to_json_bytes(dataclasses.asdict(end)))
 
 

@@ -30,10 +30,13 @@ run, and a successor waits for `DELETE_MARGIN_MS` after the end: 120 + 480 + 120
 sent away again to wait for a minute or more."""
 DELETE_MARGIN_MS = 120_000
 """The longest that one batch of deletes may take with all retries of its requests."""
-REST_MS = 5_000
-"""How long a run that goes on for long lets others have the lease at a time."""
-RESTS = 240
-"""How often it looks whether it is free again."""
+REST_MS = 90_000
+"""How long a run that goes on for long lets others have the lease. Who finds it held comes again every minute
+(`HELD_AGAIN_S`), so each gets its turn."""
+HELD_AGAIN_S = 60
+LOOK_MS = 5_000
+LOOKS = 240
+"""How often it looks then whether the lease is free again, and how long it waits in between."""
 _NAME = "lease.json"
 
 
@@ -62,6 +65,8 @@ class Lease:
         self._expires_ms = 0
         self.is_as_known = False
         """Nobody has held the lease since the caller read it."""
+        self.is_let_go = False
+        """Others have their turn."""
         self.lent_until_ms = 0
         """Until then another process may delete under it, of which nothing was heard. Who gives the lease back leaves
         it so long."""
@@ -112,21 +117,23 @@ class Lease:
             LeaseHeldError: Others have had it for too long.
         """
         intent = self._intent
+        self.is_let_go = True
         self.release(ended=True)
-        for attempt in range(RESTS):
-            sleep(REST_MS / 1000)
+        for attempt in range(LOOKS):
+            sleep((LOOK_MS if attempt else REST_MS) / 1000)
             try:
                 found = read_lease(self._area)
                 _refuse_held(self._area, found, intent)
                 self._intent = intent
                 self.take(found)
             except (LeaseHeldError, StorageError) as error:
-                if attempt == RESTS - 1:
+                if attempt == LOOKS - 1:
                     raise LeaseHeldError(
-                        f"table {self._area.table}: others held the lease for {RESTS * REST_MS // 1000} s while run "
+                        f"table {self._area.table}: others held the lease for {LOOKS * LOOK_MS // 1000} s while run "
                         f"{self._run_id} let them have it; expected it free"
                     ) from error
             else:
+                self.is_let_go = False
                 return
 
     def release(self, *, ended: bool) -> None:

@@ -24,7 +24,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import Lease, LeaseDocument, acquire
 from lakesweep.control.ledger import Ledger, earlier_work
-from lakesweep.errors import MaintenanceError, StalePlanError
+from lakesweep.errors import HeldBackError, MaintenanceError, OutOfTimeError, StalePlanError
 from lakesweep.execute.batches import (
     CONSUMER_PHASE,
     DOCUMENT_PHASE,
@@ -50,6 +50,7 @@ from lakesweep.table.stores import TableStores
 _GONE = ("deleted", "already_gone")
 EPOCH_MS = 600_000
 """A plan that no document goes by has the lease for so long at a time."""
+_STEP_S = 5.0
 FRESH_MS = 10_000
 """The listing that a plan was made from serves as the first look for so long, in the call that made it."""
 
@@ -91,6 +92,21 @@ class Environment:
     clear: frozenset[str] = frozenset()
     """Manifests that name nothing of the plan."""
 
+    def wait(self, seconds: float, what: str) -> None:
+        """Sleep in steps, so that time that runs out is noticed.
+
+        Args:
+            seconds: How long.
+            what: What is waited with.
+
+        Raises:
+            OutOfTimeError: The caller's time is nearly over.
+        """
+        while seconds > 0:
+            self.check_time(what)
+            self.sleep(min(seconds, _STEP_S))
+            seconds -= _STEP_S
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -99,6 +115,9 @@ class Attempt:
     run_id: str
     on_end: Callable[[Executed], None]
     """Called under the lease once the plan has ended, to write that down before the intent is withdrawn."""
+    on_rest: Callable[[], None] = lambda: None
+    """Called under the lease before it is let go for a while, to write down that the plan goes on: a run that dies
+    meanwhile leaves no intent that would say so."""
     grace_ms: int = 0
     """How long readers that opened an expiring snapshot may go on before its files go."""
     earlier_runs: tuple[str, ...] = ()
@@ -192,6 +211,7 @@ class _Execution:
         self._plan = plan
         self._lease = lease
         self._grace_ms = attempt.grace_ms
+        self._on_rest = attempt.on_rest
         self._earlier_runs = attempt.earlier_runs
         self._is_of_this_call = attempt.has_just_planned
         self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id)
@@ -232,7 +252,9 @@ class _Execution:
                 self._ledger.flush()
             if not self._outcome.deleted:
                 raise
-            return Executed("interrupted", self._outcome, str(error), error.code)
+            is_put_off = isinstance(error, HeldBackError | OutOfTimeError) and self._is_of_orphans
+            status = "put_off" if is_put_off and not self._lease.is_let_go else "interrupted"
+            return Executed(status, self._outcome, str(error), error.code)
         return Executed("partial" if self._outcome.failed else "done", self._outcome)
 
     def _carry_out(self, pending: Sequence[Action]) -> None:
@@ -259,6 +281,11 @@ class _Execution:
             # No file goes, so nothing has looked since the documents went; one of them may be a rollback's target.
             self._looker.look(())
 
+    @property
+    def _is_of_orphans(self) -> bool:
+        """Tell whether files go that no root refers to, and nothing else. Such a plan may stop anywhere."""
+        return self._plan.header.end_id is None and not any(is_head(action) for action in self._plan.actions)
+
     def _rest(self) -> None:
         """Let others maintain the table, if this has gone on for long. Only files go, so it may stop anywhere."""
         now_ms = self._env.area.store.now_ms()
@@ -266,7 +293,9 @@ class _Execution:
             return
         self._ledger.flush()  # a run that dies meanwhile is finished by nobody
         self._lease.check()  # what was lost meanwhile cannot be let go, and must not be taken again
-        self._lease.rest(self._env.sleep)
+        self._on_rest()
+        what = f"plan {self._plan.header.plan_id} of table {self._plan.header.table}"
+        self._lease.rest(lambda seconds: self._env.wait(seconds, what))
         self._env.check_policy()
         self._epoch_began_ms = self._env.area.store.now_ms()
 

@@ -62,8 +62,6 @@ SHOWN_FAILURES = 1000
 _SLOWEST = 20
 """What is left, in keys a second, of the rate at which a store is asked that throttles for ever."""
 _RECOVERY = 1 / 10
-_STEP_S = 5.0
-"""A wait is taken in steps of this, so that time that runs out is noticed."""
 
 RunWave = Callable[[Sequence[Lane]], Iterable[SliceResult]]
 """Has each lane worked on by a process, and returns what became of the slices. One that it does not speak of is done
@@ -141,6 +139,7 @@ class _Waves:
         self._header = header
         self._run_id = attempt.run_id
         self._earlier_runs = attempt.earlier_runs
+        self._on_rest = attempt.on_rest
         self._crew = crew
         self._actions = crew.actions or PartActions(env.area, header.plan_id)
         self._lease = lease
@@ -165,8 +164,10 @@ class _Waves:
         except (HeldBackError, OutOfTimeError) as error:
             if isinstance(error, OutOfTimeError) and not (self._outcome.deleted or self._outcome.already_gone):
                 raise  # the next attempt would come no further
-            # What is left can wait, and nobody has to finish it first: retention goes on meanwhile.
-            return Executed("put_off", self._outcome, str(error), error.code, self._warnings())
+            # What is left can wait, and nobody has to finish it first: retention goes on meanwhile. While others have
+            # the lease nothing can be written, and need not: that was done before.
+            status = "interrupted" if self._lease.is_let_go else "put_off"
+            return Executed(status, self._outcome, str(error), error.code, self._warnings())
         except MaintenanceError as error:
             if not self._outcome.deleted:
                 raise
@@ -244,6 +245,7 @@ class _Waves:
         if now_ms - self._epoch_began_ms >= EPOCH_MS:
             self._lease.check()  # what was lost meanwhile cannot be let go, and must not be taken again
             self._env.check_time(self._what)
+            self._on_rest()
             self._lease.rest(self._sleep)
             self._epoch_began_ms = self._env.area.store.now_ms()
 
@@ -253,10 +255,7 @@ class _Waves:
         return (self._due_ms - self._env.area.store.now_ms()) / 1000
 
     def _sleep(self, seconds: float) -> None:
-        while seconds > 0:
-            self._env.check_time(self._what)
-            self._env.sleep(min(seconds, _STEP_S))
-            seconds -= _STEP_S
+        self._env.wait(seconds, self._what)
 
     @property
     def _what(self) -> str:

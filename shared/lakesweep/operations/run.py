@@ -288,9 +288,16 @@ def _execute(
         store_report(area, run_id, report.to_json(), report.all_warnings(), times_ms, ended=ended)
         reports.append(report)
 
+    has_rested = False
+
     def end(executed: Executed) -> None:
         store(executed)
-        end_plan(area, plan_id, PlanEnd(executed.status, run_id, (*begin.earlier_runs, run_id)))
+        end_plan(area, plan_id, PlanEnd(executed.status, run_id, (*begin.earlier_runs, run_id)), apart=has_rested)
+
+    def rest() -> None:
+        nonlocal has_rested
+        has_rested = True
+        end_plan(area, plan_id, PlanEnd(PUT_OFF, run_id, (*begin.earlier_runs, run_id)), apart=True)
 
     try:
         if plan.header.arguments:
@@ -298,7 +305,7 @@ def _execute(
             # and not ended would wait for a pass that is due.
             doubt(table, plan.header.branch)
         env = replace(environment(table, area, plan), check_policy=lambda: check_policy(table, by_hand=begin.by_hand))
-        attempt = Attempt(run_id, end, begin.grace_ms, begin.earlier_runs, begin.lease, begin.has_just_planned)
+        attempt = Attempt(run_id, end, rest, begin.grace_ms, begin.earlier_runs, begin.lease, begin.has_just_planned)
         executed = engine.execute(env, plan, attempt)
     except RefusedError as error:
         return refused(table, plan.header.operation, error, plan)

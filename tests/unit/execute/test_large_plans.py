@@ -15,8 +15,8 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import PUT_OFF, plan_end
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, Lease, acquire, read_lease
 from lakesweep.control.plans import PART_ROWS, store_part, store_plan
-from lakesweep.errors import FormatError, LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
-from lakesweep.execute import threads
+from lakesweep.errors import FormatError, LeaseHeldError, MaintenanceError, OutOfTimeError
+from lakesweep.execute import batches, threads
 from lakesweep.execute.part_actions import PartActions
 from lakesweep.model.plan import Delete, Plan, PlanHeader, joined_hash
 from lakesweep.model.report import RunReport
@@ -322,12 +322,15 @@ def test_a_plan_that_was_undone_does_not_go_on() -> None:
     assert set(keys) <= scene.listed()
 
 
+@pytest.mark.parametrize("is_large", [True, False])
 @pytest.mark.parametrize("is_held", [False, True])
 def test_time_may_run_out_while_others_have_the_table(
-    scene: OrphanScene, monkeypatch: pytest.MonkeyPatch, is_held: bool
+    scene: OrphanScene, monkeypatch: pytest.MonkeyPatch, is_held: bool, is_large: bool
 ) -> None:
-    """Epochs are those of any execution. Where another run has the lease, nothing can be written about the plan."""
+    """What was done by then is on record since before, so it is not done again, whoever has the lease."""
     monkeypatch.setattr(threads, "LANES", 1)
+    monkeypatch.setattr(batches, "BATCH_KEYS", 20)
+    monkeypatch.setattr(local_engine, "LARGE_PLAN", 100 if is_large else 10_000)
     keys = planted(scene, COUNT)
     header = planned(scene)
     turns: list[Lease] = []
@@ -346,18 +349,32 @@ def test_time_may_run_out_while_others_have_the_table(
     scene.on_sleep = turn
     store = Counting(scene.store, lambda count: scene.age(40_000))
     table = replace(scene.maintainer(store).table, check_time=check)
-    if is_held:
-        with pytest.raises(LeaseLostError):
-            execute_stored(table, header.plan_id)
-        turns[0].release(ended=True)
-    else:
-        report = execute_stored(table, header.plan_id)
-        assert (report.status, deleted(report)) == ("partial", len(store.asked))
-    assert turns
+    report = execute_stored(table, header.plan_id, run_id=header.plan_id)
+    assert report.refusal is not None
+    assert (report.status, report.refusal.code, deleted(report)) == ("partial", "out_of_time", len(store.asked))
     assert 0 < len(store.asked) < COUNT
+    turns[0].release(ended=True)
     scene.on_sleep = lambda: None
-    assert scene.maintainer().execute(header.plan_id).status == "done"
+    assert scene.maintainer().expire().status == "nothing_to_do"
+    watched = Counting(scene.store)
+    again = scene.maintainer(watched).execute(header.plan_id)
+    assert (again.status, deleted(again)) == ("done", COUNT - len(store.asked))
+    assert set(watched.asked).isdisjoint(store.asked)
     assert scene.listed().isdisjoint(keys)
+
+
+def test_who_rests_and_goes_on_ends_as_any_other(scene: OrphanScene) -> None:
+    """That it was to go on is no news once it is done."""
+    planted(scene, COUNT)
+    header = planned(scene)
+    store = Counting(scene.store, lambda count: scene.age(60_000))
+    report = execute_stored(scene.maintainer(store).table, header.plan_id, run_id=header.plan_id)
+    assert (report.status, max(scene.sleeps)) == ("done", 5)
+    assert sum(each == 5 for each in scene.sleeps) >= 18
+    end = plan_end(area_of(scene), header.plan_id)
+    assert end is not None
+    assert (end.status, end.runs) == ("done", (header.plan_id,))
+    assert scene.maintainer().execute(header.plan_id).status == "nothing_to_do"
 
 
 def test_who_deletes_was_slowed_down(scene: OrphanScene) -> None:
