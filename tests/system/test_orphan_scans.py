@@ -110,7 +110,7 @@ def running(build: Build, **words: Any) -> Iterator[Watched]:
 @pytest.fixture(scope="module")
 def watched(tiny: Build) -> Iterator[Watched]:
     """One system for all tests that leave nothing behind but their tables."""
-    with running(tiny) as found:
+    with running(tiny, parameters={"ScanConcurrency": "3"}) as found:
         yield found
 
 
@@ -134,7 +134,7 @@ class OldTable:
         return int((self.system.clock.now() - 2 * DAY_S) * 1000)
 
 
-def old_table(system: System, name: str, commits: int = 12, copies: int = 2, **words: Any) -> OldTable:
+def old_table(system: System, name: str, commits: int = 9, copies: int = 2, **words: Any) -> OldTable:
     """Write a table that no event tells of."""
     rule = system.rules["SnapshotWrittenRule"]
     told, rule.on_delivery = rule.on_delivery, lambda _: False
@@ -144,9 +144,9 @@ def old_table(system: System, name: str, commits: int = 12, copies: int = 2, **w
         partition = (f"v{number % 3}",)
         gone = [f"-F{number - 3}"] if number > 3 else []
         table.commit(f"+F{number}", f"+G{number}", *gone, partition=partition)
-        if number % 5 == 0:
+        if number % 3 == 0:
             table.tag(f"t{number}")
-    branch = table.branch("rt", from_tag="t5")
+    branch = table.branch("rt", from_tag="t3")
     branch.commit("+B1", partition=("v1",))
     store.age(OLD_S)
     planted = plant(store, name, copies)
@@ -343,23 +343,23 @@ def test_messages_that_may_not_be_sent(watched: Watched) -> None:
 
 
 class Killer:
-    """Kills a function at each of its writes, once: before it is carried out, or before it hears that it was.
+    """Kills a function at its writes, each once: in turn before it is carried out, and before it hears that it was.
 
-    A message that was received too often would become a dead letter, so only every other kind of write is chosen: of
-    `parity` 0 the first, the third and so on.
+    A message that was received too often would become a dead letter, so only every other kind of write is chosen.
     """
 
-    def __init__(self, system: System, function: str, parity: int | None, *, is_answered: bool) -> None:
+    def __init__(self, system: System, function: str, first: int, every: int) -> None:
         self.killed: list[str] = []
-        self._system, self._function, self._parity, self._is_answered = system, function, parity, is_answered
+        self._system, self._function, self._first, self._every = system, function, first, every
         self._seen: list[str] = []
         self._dying: set[int] = set()
         self._lock = threading.Lock()
 
     def before(self, request: Request) -> Response | None:
-        if not self._is_chosen(request):
+        number = self._chosen(request)
+        if number is None:
             return None
-        if self._is_answered:
+        if number % 2:
             self._dying.add(request.number)
             return None
         self._system.functions[self._function].kill(request.caller)
@@ -369,30 +369,26 @@ class Killer:
         if request.number in self._dying:
             self._system.functions[self._function].kill(request.caller)
 
-    def _is_chosen(self, request: Request) -> bool:
+    def _chosen(self, request: Request) -> int | None:
         if request.function != self._function or request.operation not in ("PutObject", *SENDS):
-            return False
+            return None
         # Names of documents have something random in them.
         name = re.sub("[0-9a-f]{8,}", "*", request.key.rpartition("/")[2]) or str(request.asked["QueueUrl"])
         with self._lock:
             if name in self._seen:
-                return False
+                return None
             self._seen.append(name)
-            if self._parity in (None, len(self._seen) % 2):
-                self.killed.append(name)
-                return True
-            return False
+            if len(self._seen) % self._every != self._first:
+                return None
+            self.killed.append(name)
+            return len(self.killed)
 
 
-@pytest.mark.parametrize("is_answered", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(("function", "parity"), [(SCAN, 0), (SCAN, 1), (WORKER, None)])
-def test_a_process_that_is_killed_at_each_write(
-    function: str, parity: int | None, is_answered: bool, watched: Watched
-) -> None:
+@pytest.mark.parametrize(("function", "first", "every"), [(SCAN, 0, 2), (SCAN, 1, 2), (WORKER, 0, 1)])
+def test_a_process_that_is_killed_at_each_write(function: str, first: int, every: int, watched: Watched) -> None:
     system = watched.system
-    name = f"db.db/killed-{function}-{parity}-{is_answered}".lower()
-    old = old_table(system, name, commits=5, copies=1)
-    killer = Killer(system, function, parity, is_answered=is_answered)
+    old = old_table(system, f"db.db/killed-{function}-{first}".lower(), commits=3, copies=1)
+    killer = Killer(system, function, first, every)
     crashes = sum(done.error == "Crash" for done in system.invocations)
     system.aws.after.append(killer.after)
     with hooked(system, killer.before):
@@ -458,7 +454,7 @@ def test_a_table_that_commits_and_expires_meanwhile(tiny: Build) -> None:
             if request.function in (SCAN, WORKER):
                 with lock:
                     count[0] += 1
-                    if count[0] % 15 == 0 and count[0] <= 120:
+                    if count[0] % 20 == 0 and count[0] <= 120:
                         table.commit()
 
         scene.system.aws.after.append(commit)
@@ -468,7 +464,7 @@ def test_a_table_that_commits_and_expires_meanwhile(tiny: Build) -> None:
         plan = scan.plan()
         assert plan is not None, scan.result()
         assert set(planted.goes) <= paths_of(plan)
-        assert table.commits > 12
+        assert table.commits > 10
         assert scene.end() == []
         assert not table.has_orphans
 
@@ -482,7 +478,7 @@ def test_retention_goes_on_while_a_plan_is_carried_out(tiny: Build) -> None:
         table = scene.table("sales.db/orders")
         table.commit(4)
         system.settle()
-        table.plant("many", copies=10)
+        table.plant("many", copies=8)
         committed: list[float] = []
         waits: list[float] = []
 
