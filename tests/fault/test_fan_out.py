@@ -9,10 +9,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from lakesweep.fan_out.scan import fold
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, MaintenanceError, StorageError
+from lakesweep.fan_out.scan import fold
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files

@@ -14,12 +14,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from lakesweep.fan_out.scan import Ended, begin, fold
-from lakesweep.fan_out.worker import work
 
 from lakesweep import errors, fan_out
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import MaintenanceError
+from lakesweep.fan_out.scan import Ended, begin, fold
+from lakesweep.fan_out.worker import work
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_scan import OrphanArguments
