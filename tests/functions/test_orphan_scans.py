@@ -186,7 +186,7 @@ def test_a_request_that_fails(monkeypatch: pytest.MonkeyPatch, turn: str) -> Non
 def test_what_may_pass_and_what_may_not(
     monkeypatch: pytest.MonkeyPatch, error: MaintenanceError, failed: list[str]
 ) -> None:
-    """A table that moves is looked at again; a right that lacks somebody has to give, so the queue keeps the message."""
+    """A table that moves is looked at again; a right that lacks somebody has to give, so the message stays."""
     deployed = made()
 
     def fails(*_: object) -> None:
