@@ -18,6 +18,7 @@ import pytest
 from lakesweep import errors, fan_out
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import MaintenanceError
+from lakesweep.fan_out import first_shards
 from lakesweep.fan_out.scan import Ended, begin, fold
 from lakesweep.fan_out.worker import work
 from lakesweep.model.plan import Plan
@@ -62,6 +63,7 @@ def small_limits(patch: pytest.MonkeyPatch, *, small_pages: bool = True, **chang
                 patch.setattr(module, name, value)
     if small_pages:
         patch.setattr(store_module, "PAGE_KEYS", PAGE_KEYS)
+        patch.setattr(first_shards, "PAGE_KEYS", PAGE_KEYS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,17 @@ from lakesweep.errors import PreconditionFailedError, RefusedError, UsageError
 from lakesweep.fan_out.cache import Segment, choose, read_index
 from lakesweep.fan_out.captured import Remembered, new_capture
 from lakesweep.fan_out.documents import SCAN, Json, ScanDocuments
-from lakesweep.fan_out.limits import DECODE_ENTRIES, DECODE_MANIFESTS, FIRST_PAGES
+from lakesweep.fan_out.first_shards import first_tasks
+from lakesweep.fan_out.limits import DECODE_ENTRIES, DECODE_MANIFESTS
 from lakesweep.fan_out.listing_json import layout_to_json
 from lakesweep.fan_out.names import names_of_table
-from lakesweep.fan_out.tasks import DecodeTask, ListTask
+from lakesweep.fan_out.tasks import DecodeTask
 from lakesweep.fan_out.worker import meta_row
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.layout import layout_of
 from lakesweep.operations.context import Table
 from lakesweep.operations.engine_choice import refined
-from lakesweep.operations.orphan_listing import Place, Shard
+from lakesweep.operations.orphan_listing import Place
 from lakesweep.operations.orphan_scan import OrphanArguments, cutoff_of, places_of, schemas_of
 from lakesweep.plan.engine_facts import Facts
 from lakesweep.plan.fan_out_estimate import fan_out_estimate
@@ -99,12 +100,15 @@ def begin_scan(
     doubted = _doubted(table.store, index, metas)
     chosen = choose(index, metas.keys() - doubted, now_ms)
     work = decode_work(metas, chosen.kept, chosen.rewritten, doubted)
-    tasks = [ListTask(f"list-{number}", Shard(number), FIRST_PAGES).to_json() for number in range(len(places))]
-    tasks += [DecodeTask(f"decode-{number}", SCAN).to_json() for number in range(len(work))]
     remembered.keep(documents, METADATA)
     new = [meta for each in work for meta in each.manifests]
     facts = facts or Facts(objects=0, objects_from="probe", has_fan_out=True)
-    facts = replace(refined(facts, found, metas.values(), new, len(chosen.kept)), places=len(places))
+    facts = refined(facts, found, metas.values(), new, len(chosen.kept))
+    listing = first_tasks(table.store, facts.objects, len(places))
+    shards = len(listing) - len(places) + 1
+    facts = replace(facts, places=len(places), shards=shards, quarantine=arguments.quarantine_ms is not None)
+    tasks = [task.to_json() for task in listing]
+    tasks += [DecodeTask(f"decode-{number}", SCAN).to_json() for number in range(len(work))]
     scan: Json = {
         "table": table.ref.location,
         "branch": table.ref.branch,

@@ -108,6 +108,7 @@ def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
         StorageError: A request failed; the same turn may be taken again.
     """
     documents = ScanDocuments.of(require_area(table), scan_id)
+    before = table.counter.snapshot()
     result = documents.find_result()
     if result is not None:
         return _ended(table, documents, result)
@@ -124,7 +125,7 @@ def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
     if now_ms - scan["now_ms"] > PLAN_LIFETIME_MS:
         return give_up(table, scan_id, "it was begun more than a day ago, and its plan would be past its expiry")
     state.turn, state.looked_ms = max(turn, state.turn), now_ms
-    return _Turn(table, documents, scan, state, etag, outbox).take()
+    return _Turn(table, documents, scan, state, etag, outbox, before).take()
 
 
 def give_up(table: Table, scan_id: str, why: str) -> Ended:
@@ -151,7 +152,14 @@ def find_end(table: Table, scan_id: str) -> Ended | None:
 
 class _Turn:
     def __init__(
-        self, table: Table, documents: ScanDocuments, scan: Json, state: State, etag: str | None, outbox: Outbox
+        self,
+        table: Table,
+        documents: ScanDocuments,
+        scan: Json,
+        state: State,
+        etag: str | None,
+        outbox: Outbox,
+        counted: Mapping[str, int],
     ) -> None:
         self._table = table
         self._documents = documents
@@ -159,7 +167,7 @@ class _Turn:
         self._state = state
         self._etag = etag
         self._outbox = outbox
-        self._counted = table.counter.snapshot()
+        self._counted = counted
         self._goes_by = None if state.match is None else documents.read(state.match)[0]
         self._tasks = _tasks(documents, scan, state, self._goes_by)
 

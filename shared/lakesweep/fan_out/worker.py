@@ -21,7 +21,8 @@ from lakesweep.errors import (
     StorageError,
     UsageError,
 )
-from lakesweep.fan_out.documents import Json, ScanDocuments
+from lakesweep.fan_out.documents import SCAN, Json, ScanDocuments
+from lakesweep.fan_out.limits import WAYS
 from lakesweep.fan_out.listing_json import layout_of_json
 from lakesweep.fan_out.match import match
 from lakesweep.fan_out.names import Names, names_of_table
@@ -118,7 +119,7 @@ def _found(table: Table, documents: ScanDocuments, scan: Json, task: Task) -> Fo
     if isinstance(task, ListTask):
         return _list(table, scan, task)
     if isinstance(task, DecodeTask):
-        return _decode(table, documents, task)
+        return _decode(table, documents, scan if task.document == SCAN else documents.read(task.document)[0], task)
     return _match(table, documents, scan, task)
 
 
@@ -145,7 +146,7 @@ def _list(table: Table, scan: Json, task: ListTask) -> Found:
         "place": number,
         "totals": to_row(found.totals),
         "nested": sorted(found.nested),
-        "left": [asdict(shard) for shard in walk.left()],
+        "left": [asdict(shard) for shard in walk.left(WAYS)],
     }
 
 
@@ -159,8 +160,8 @@ def _in_time(pages: Iterator[Page], check_time: Callable[[str], None]) -> Iterat
             return
 
 
-def _decode(table: Table, documents: ScanDocuments, task: DecodeTask) -> Found:
-    wanted = documents.read(task.document)[0]["decode"][task.id]
+def _decode(table: Table, documents: ScanDocuments, content: Json, task: DecodeTask) -> Found:
+    wanted = content["decode"][task.id]
     names, area = Names(), names_of_table(documents.area)
     again = [meta_of(row) for row in wanted["manifests"]]
     for segment, manifests in wanted["segments"]:

@@ -111,22 +111,22 @@ class Walk:
                 self._last = page[-1].key
             yield page
 
-    def left(self) -> Iterator[Shard]:
-        """Yield what is left, in pieces that meet."""
+    def left(self, ways: int = WAYS) -> Iterator[Shard]:
+        """Yield what is left, in so many pieces at most, which meet."""
         if self._is_over:
             return
         shard = self._shard
         if self._first is None or self._last is None:  # pages without any object
             yield shard
             return
-        cuts = cuts_of(self._first, self._last, shard.until, shard.climb)
+        cuts = cuts_of(self._first, self._last, shard.until, shard.climb, ways)
         ends = [*cuts, shard.until]
         for number, (after, until) in enumerate(zip([self._last, *cuts], ends, strict=True)):
             # The further from what was seen, the more a piece may hold.
             yield Shard(shard.place, after, until, shard.climb + 1 if number else shard.climb)
 
 
-def cuts_of(first: str, last: str, until: str | None, climb: int) -> list[str]:
+def cuts_of(first: str, last: str, until: str | None, climb: int, ways: int = WAYS) -> list[str]:
     """Return texts between `last` and `until`, ascending, where what is left may be split.
 
     Args:
@@ -134,18 +134,19 @@ def cuts_of(first: str, last: str, until: str | None, climb: int) -> list[str]:
         last: The last one.
         until: Where the range ends, if it does.
         climb: See `split_point`.
+        ways: One more than the texts there may be.
     """
     found: set[str] = set()
     for up in range(climb, climb + _CLIMBS):
         end = until
-        for _ in range(WAYS):
+        for _ in range(ways):
             key = split_point(first, last, end, climb=up)
             if key is None:
                 break
             found.add(key)
             end = key
     ascending = sorted(found)
-    if len(ascending) < WAYS:
+    if len(ascending) < ways:
         return ascending
-    step = len(ascending) / (WAYS - 1)
-    return sorted({ascending[int(number * step)] for number in range(WAYS - 1)})
+    step = len(ascending) / (ways - 1)
+    return sorted({ascending[int(number * step)] for number in range(ways - 1)})

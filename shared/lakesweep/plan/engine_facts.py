@@ -96,6 +96,8 @@ class Facts:
     """In which earlier scans keep the names of manifests."""
     places: int = 1
     """The table, and external roots that are listed."""
+    shards: int | None = None
+    """Ranges of keys with which the listing of a fan-out begins; `None`: not known yet."""
     quarantine: bool = False
     is_paid: bool = True
     """Requests to its store cost something."""

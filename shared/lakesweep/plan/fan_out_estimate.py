@@ -14,12 +14,12 @@ from lakesweep.model.prices import request_units, usd_of
 from lakesweep.plan.engine_facts import Estimate, Facts
 
 PAGE_KEYS = 1000
-FIRST_PAGES, LIST_PAGES = 8, 128
+FIRST_PAGES, LIST_PAGES, FILL = 8, 256, 0.6
 """Pages of the first task of a place, and of any other that lists: those of `lakesweep.fan_out.limits`, as the next."""
-DECODE_ENTRIES, DECODE_MANIFESTS = 150_000, 2_000
+DECODE_ENTRIES, DECODE_MANIFESTS = 250_000, 2_000
 MATCH_ROWS = 600_000
-WAYS = 8
-"""Pieces into which a task splits what it leaves (`lakesweep.operations.orphan_listing`)."""
+WAYS = 4
+"""Pieces into which a task splits what it leaves."""
 
 SLOTS = 256
 
@@ -109,8 +109,11 @@ def fan_out_estimate(facts: Facts) -> Estimate:
 
 def _tasks(facts: Facts) -> _Tasks:
     pages = ceil(facts.objects / PAGE_KEYS)
-    splits = 0 if pages <= FIRST_PAGES else 1 + int((pages - FIRST_PAGES) / SPLIT_PAGES + 0.3)
-    listing = facts.places + splits * WAYS
+    wanted = max(1, ceil(pages / (LIST_PAGES * FILL)))
+    shards = wanted if facts.shards is None else facts.shards
+    # Where there are no folders to cut between, the first task sees where keys go on.
+    splits = 0 if shards >= wanted else 1 + int((pages - FIRST_PAGES) / SPLIT_PAGES + 0.3)
+    listing = shards + facts.places - 1 + splits * WAYS
     decoding = max(ceil(facts.undecoded_entries / DECODE_ENTRIES * 1.05), ceil(facts.undecoded / DECODE_MANIFESTS))
     rows = facts.objects + facts.entries
     slots = max(1, int(MATCH_ROWS * SLOTS / max(1, rows)))
@@ -125,7 +128,7 @@ def _tasks(facts: Facts) -> _Tasks:
     return _Tasks(
         pages=pages,
         listing=listing,
-        with_rows=facts.places + int(splits * WAYS * WITH_ROWS),
+        with_rows=shards + facts.places - 1 + int(splits * WAYS * WITH_ROWS),
         decoding=decoding,
         matching=matching,
         waits=sum(waits),
@@ -142,11 +145,11 @@ def _requests(facts: Facts, tasks: _Tasks) -> dict[str, Counter[str]]:
     sources = tasks.with_rows + tasks.decoding + facts.segments + 1
     begin = Counter(
         get=3 + facts.branches_with_snapshots + facts.schemas + facts.roots + facts.lists + facts.index_manifests,
-        list=look + 1 + held,
+        list=look + 1 + held + (tasks.pages > LIST_PAGES * FILL),
         put=2,
     )
     listing = Counter(get=tasks.listing, list=tasks.pages + round(tasks.listing * ENDS), put=tasks.listing)
-    decode = Counter(get=2 * tasks.decoding + facts.undecoded, put=tasks.decoding)
+    decode = Counter(get=tasks.decoding + facts.undecoded, put=tasks.decoding)
     wait = Counter({kind: tasks.waits * count for kind, count in TURN.items()})
     wait.update(list=tasks.waits, put=tasks.waits)
     gather = Counter(
