@@ -10,6 +10,8 @@ from moto.s3.models import s3_backends
 
 from lakesweep.aws import orphan_scans as module
 from lakesweep.aws.messages import OrphanScan, to_body
+from lakesweep.aws.spark_jobs import SCANS, result_name
+from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, MaintenanceError, OutOfTimeError, StalePlanError, StorageError
 from tests.functions.deployment import PREFIX, Answer, Deployment, keys_of
 
@@ -112,6 +114,27 @@ def test_a_table_too_large_for_one_function_goes_to_others(monkeypatch: pytest.M
     assert (answer.failed, answer.metrics["Continuations"]) == ([], 1)
     deployed.run()
     assert ORPHAN not in keys_of(deployed.store())
+
+
+@pytest.mark.parametrize(("mode", "by_hand", "goes"), [("observe", False, False), ("observe", True, True)])
+def test_a_plan_of_spark_meets_the_policy_too(mode: str, by_hand: bool, goes: bool) -> None:
+    """Where nobody asked for the scan, whoever carries its plan out is told so."""
+    deployed = made()
+    deployed.send("orphan_scan", scan_message(deployed, {"engine": "spark"}, execute=True, by_hand=by_hand))
+    (asked,) = deployed.waiting("spark")
+    assert asked["by_hand"] == by_hand
+    deployed.send("spark_jobs", asked)
+    planned = deployed.send("orphan_scan", scan_message(deployed, {"engine": "local"}, scan_id="s2")).failed
+    assert planned == []
+    (plan_id,) = {key.split("/")[-2] for key in deployed.control_keys() if key.endswith("header.json")}
+    result = {"status": "planned", "plan_id": plan_id, "action_count": 1}
+    control = ControlArea(deployed.control(), deployed.location(), SCANS)
+    control.put(result_name("s1"), json.dumps(result).encode())
+    deployed.job_runs[-1].state = "SUCCESS"
+    deployed.send("spark_jobs", {"format_version": 1, "kind": "spark_poll", "hop": 0})
+    write_policy(deployed, {"mode": mode})
+    deployed.run()
+    assert (ORPHAN not in keys_of(deployed.store())) == goes
 
 
 def test_spark_that_is_not_there() -> None:

@@ -59,6 +59,8 @@ class JobDocument:
     arguments: Mapping[str, object] = field(default_factory=dict)
     execute: bool = False
     confirm: bool = False
+    by_hand: bool = True
+    """Somebody asked for it; else the fleet policy says whether the plan is carried out."""
     kind: JobKind = "plan"
     attempt: int = 1
     job_run_id: str | None = None
@@ -161,6 +163,7 @@ def _job(document: dict[str, object], path: str) -> JobDocument:
         arguments=get_object(document, "arguments", path),
         execute=document.get("execute") is True,
         confirm=document.get("confirm") is True,
+        by_hand=document.get("by_hand") is not False,
         kind=_kind(document, path),
         attempt=require_int(document, "attempt", path),
         job_run_id=get_str(document, "job_run_id", path),

@@ -92,6 +92,8 @@ class SparkScan:
     """A stored plan to carry out, instead of a scan."""
     confirm: bool = False
     """That plan needs a confirmation, and whoever sent this gave it."""
+    by_hand: bool = True
+    """Somebody asked for it. Else the fleet policy says whether the plan of a scan is carried out."""
     hop: int = 0
 
     kind = "spark"
@@ -179,7 +181,7 @@ def _words(message: Message) -> dict[str, object]:
             words["snapshot_id"] = message.snapshot_id
         case SparkScan():
             words |= {"scan_id": message.scan_id, "arguments": dict(message.arguments), "execute": message.execute}
-            words |= {"plan_id": message.plan_id, "confirm": message.confirm}
+            words |= {"plan_id": message.plan_id, "confirm": message.confirm, "by_hand": message.by_hand}
         case OrphanScan():
             words |= {"scan_id": message.scan_id, "arguments": dict(message.arguments), "execute": message.execute}
             words |= {"by_hand": message.by_hand, "turn": message.turn}
@@ -256,6 +258,7 @@ def message_of(document: dict[str, object], name: str) -> Message:
             execute=document.get("execute") is True,
             plan_id=get_str(document, "plan_id", name),
             confirm=document.get("confirm") is True,
+            by_hand=document.get("by_hand") is not False,
             hop=hop,
         )
     if kind == "execute":

@@ -136,7 +136,9 @@ class _Turn:
         else:
             objects = {"objects": chosen.facts.objects} if chosen.facts is not None else {}
             words = {**message.arguments, **objects}
-            scan = SparkScan(message.table, message.scan_id, message.branch, words, message.execute)
+            scan = SparkScan(
+                message.table, message.scan_id, message.branch, words, message.execute, by_hand=message.by_hand
+            )
             self._runtime.queues.ask_for_scan(scan)
             self._note_end(ON_SPARK)
 

@@ -154,6 +154,7 @@ class SparkJobs:
             arguments=message.arguments,
             execute=message.execute or message.plan_id is not None,
             confirm=message.confirm,
+            by_hand=message.by_hand,
             kind="plan" if message.plan_id is None else "execute",
             plan_id=message.plan_id,
             created_ms=now_ms,
@@ -206,7 +207,7 @@ class SparkJobs:
                 return
             document = next_step(document, run, self._result(area, document), self._runtime.settings.may_delete)
             if document.state == HANDED_OVER:
-                work = Work(document.table, document.branch, document.plan_id, by_hand=True)
+                work = Work(document.table, document.branch, document.plan_id, by_hand=document.by_hand)
                 self._runtime.queues.hand_over(work)
             etag = self._write(area, document, etag)
             if not document.is_over and run.exit_code != LEASE_HELD:
@@ -360,7 +361,8 @@ def _planned(document: JobDocument, result: PlanResult, may_delete: bool) -> Job
     if result.needs_confirmation:
         why = f"plan {result.plan_id} takes more than it leaves; whoever asked has to confirm it"
         return replace(document, state=PLANNED, code="confirmation_needed", why=why)
-    if result.action_count <= SMALL_PLAN_ACTIONS:
+    if result.action_count <= SMALL_PLAN_ACTIONS or not document.by_hand:
+        # A large one that nobody asked for goes there, too: a job on Spark does not ask the fleet policy.
         return replace(document, state=HANDED_OVER)
     return replace(document, kind="execute", attempt=1)
 
