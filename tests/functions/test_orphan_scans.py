@@ -300,6 +300,13 @@ def test_a_table_that_is_none() -> None:
     assert json.loads(deployed.control().read(key).data)["refusal"]["code"]
 
 
+def test_a_table_that_is_paused_is_not_asked_for() -> None:
+    deployed = made()
+    write_policy(deployed, {"mode": "delete", "pause": True})
+    assert ask(deployed, arguments={"engine": "lambda"}, execute=True)["refusal"]["code"] == "paused"
+    assert ask(deployed, arguments={"engine": "lambda"})["status"] == "queued"
+
+
 def test_a_whole_database() -> None:
     deployed = made()
     deployed.table("sales.db/customers")

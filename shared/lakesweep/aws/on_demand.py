@@ -18,6 +18,7 @@ from lakesweep.format.json_document import get_object, get_str, require_str, wro
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations import maintain, remove_orphan_files, undo
 from lakesweep.operations.context import Table
+from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.registry import OPERATIONS, parse_call, run_operation
 from lakesweep.operations.run import require_area
@@ -172,6 +173,7 @@ def _on_functions(runtime: Runtime, table: Table, demand: Demand) -> dict[str, o
     call_of(demand.arguments)
     if demand.execute:
         _check_mode(runtime, table)
+        watched_ruling(table)  # of the table, or of the folder; a table in it that is paused keeps what it has
     scans = ask_for_scans(runtime, table, demand.arguments, execute=demand.execute)
     return {
         "status": "queued",
