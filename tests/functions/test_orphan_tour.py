@@ -8,7 +8,19 @@ import pytest
 from lakesweep.aws import orphan_schedule as schedule
 from lakesweep.aws import orphan_tour as module
 from lakesweep.aws import places
-from lakesweep.aws.orphan_schedule import LOST_MS, SILENCE_MS, Scheduled, jitter_ms, next_step
+from lakesweep.aws.orphan_schedule import (
+    LOST_MS,
+    SILENCE_MS,
+    Scheduled,
+    jitter_ms,
+    next_step,
+    note_end,
+    read_scheduled,
+    write_scheduled,
+)
+from lakesweep.control.area import ControlArea
+from lakesweep.errors import PreconditionFailedError
+from lakesweep.storage.memory import MemoryStore
 from tests.functions.deployment import Answer, Deployment, keys_of
 from tests.functions.test_orphan_scans import ORPHAN, made, metric, write_policy
 
@@ -258,6 +270,30 @@ def test_a_tour_without_its_policy_fails() -> None:
 )
 def test_when_a_table_is_due(found: Scheduled, after_ms: int, step: str) -> None:
     assert next_step(found, LOCATION, after_ms, WEEK_MS) == step
+
+
+def test_only_the_last_scan_ends() -> None:
+    """One that was given up and ends all the same says nothing about the one that came after it; nor does an end twice."""
+    area = ControlArea(MemoryStore("memory://control"), LOCATION)
+    note_end(area, "first", "planned", 5)
+    assert read_scheduled(area) == (None, None)
+    write_scheduled(area, Scheduled(0, "second", began_ms=1), None)
+    note_end(area, "first", "planned", 5)
+    assert read_scheduled(area)[0] == Scheduled(0, "second", began_ms=1)
+    note_end(area, "second", "planned", 6)
+    note_end(area, "second", "failed", 7)
+    assert read_scheduled(area)[0] == Scheduled(0, "second", began_ms=1, ended_ms=6, status="planned")
+
+
+def test_a_document_is_written_over_the_one_that_was_read() -> None:
+    area = ControlArea(MemoryStore("memory://control"), LOCATION)
+    write_scheduled(area, Scheduled(1), None)
+    _, etag = read_scheduled(area)
+    write_scheduled(area, Scheduled(2), etag)
+    for old in (etag, None):
+        with pytest.raises(PreconditionFailedError):
+            write_scheduled(area, Scheduled(3), old)
+    assert read_scheduled(area)[0] == Scheduled(2)
 
 
 def test_first_scans_are_spread_over_the_interval() -> None:
