@@ -273,7 +273,7 @@ def test_when_a_table_is_due(found: Scheduled, after_ms: int, step: str) -> None
 
 
 def test_only_the_last_scan_ends() -> None:
-    """One that was given up and ends all the same says nothing about the one that came after it; nor does an end twice."""
+    """One that was given up and ends all the same says nothing of the one after it; nor does an end that comes twice."""
     area = ControlArea(MemoryStore("memory://control"), LOCATION)
     note_end(area, "first", "planned", 5)
     assert read_scheduled(area) == (None, None)
