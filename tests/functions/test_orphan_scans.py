@@ -1,6 +1,7 @@
 """Scans for orphan files by functions: asked for, done in turns and tasks, and carried out by somebody else."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,8 @@ from moto.s3.models import s3_backends
 
 from lakesweep.aws import orphan_scans as module
 from lakesweep.aws.messages import OrphanScan, to_body
+from lakesweep.aws.orphan_outbox import ScanOutbox
+from lakesweep.aws.queues import Queues
 from lakesweep.aws.spark_jobs import SCANS, result_name
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, MaintenanceError, OutOfTimeError, StalePlanError, StorageError
@@ -271,6 +274,10 @@ def test_the_policy_is_asked_when_the_plan_is_there(rule: dict[str, object], by_
     answers = deployed.run()
     assert (ORPHAN not in keys_of(deployed.store())) == goes
     assert metric(answers, "RunsRefused") == 0, "a pause alarms nobody"
+    told = "the fleet policy says to observe the table" in json.dumps([answer.lines for answer in answers])
+    assert told == (rule["mode"] == "observe" and not by_hand)
+    paused = [key for key in deployed.control_keys() if key.endswith("s1/scan.json.gz")]
+    assert bool(paused) != ("pause" in rule and not by_hand), "a scan of a paused table is not begun unasked"
 
 
 def write_policy(deployed: Deployment, rule: dict[str, object]) -> None:
@@ -286,6 +293,7 @@ def test_a_deployment_that_observes() -> None:
     deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"}, execute=True))
     answers = deployed.run()
     assert "this deployment observes" in json.dumps([answer.lines for answer in answers])
+    assert metric(answers, "RunsFailed") == 0, "nobody was asked to carry it out"
     assert ORPHAN in keys_of(deployed.store())
 
 
@@ -298,6 +306,31 @@ def test_a_table_that_is_none() -> None:
     assert metric(answers, "RunsRefused") == 1
     (key,) = [key for key in deployed.control_keys() if key.endswith("s1/result.json")]
     assert json.loads(deployed.control().read(key).data)["refusal"]["code"]
+
+
+def test_a_plan_that_somebody_has_to_confirm() -> None:
+    deployed = made()
+    result = {"status": "planned", "plan_id": "p1", "action_count": 5000}
+    for scan_id, needs_confirmation in (("s1", True), ("s2", False)):
+        area = ControlArea(deployed.control(), deployed.location(), SCANS)
+        document = {**result, "needs_confirmation": needs_confirmation}
+        area.put(result_name(scan_id), json.dumps(document).encode())
+        answer = deployed.send("orphan_scan", scan_message(deployed, {}, scan_id=scan_id, execute=True))
+        assert ("has to confirm it" in answer.text) == needs_confirmation
+        assert len(deployed.waiting("execute")) == (not needs_confirmation)
+
+
+def test_turns_that_come_further_do_not_count() -> None:
+    deployed = made()
+    runtime = replace(deployed.load("orphan_scan").runtime, queues=Queues(deployed.queues, deployed.sqs))
+    outbox = ScanOutbox(runtime, OrphanScan(deployed.location(), "s1", turn=7, hop=14))
+    outbox.fold(8, 15, progress=True)
+    outbox.fold(8, 15, progress=False)
+    assert sorted(message["hop"] for message in deployed.waiting("scan")) == [0, 15]
+    last = ScanOutbox(runtime, OrphanScan(deployed.location(), "s1", turn=8, hop=15))
+    last.fold(9, 15, progress=False)
+    assert last.is_stuck
+    assert not deployed.waiting("scan")
 
 
 def test_a_table_that_is_paused_is_not_asked_for() -> None:
@@ -316,6 +349,9 @@ def test_a_whole_database() -> None:
     assert [scan["table"] for scan in answer["scans"]] == tables
     deployed.run()
     assert [result_of(deployed, scan)["status"] for scan in answer["scans"]] == ["nothing_to_do", "planned"]
+    event = {"operation": "remove_orphan_files", "table": f"s3://{deployed.bucket}/{PREFIX}"}
+    whole = deployed.invoke("on_demand", {**event, "arguments": {"engine": "auto"}}).value
+    assert [scan["table"] for scan in whole["scans"]] == tables
     assert ask(deployed, "sales.db/no-table", arguments={"engine": "auto"})["refusal"]["code"] == "not_a_table"
 
 

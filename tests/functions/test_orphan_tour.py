@@ -170,6 +170,7 @@ def test_folders_that_are_no_tables() -> None:
     assert len(documents(deployed)) == 1
     for key in keys_of(deployed.store()):
         deployed.store()._client.delete_object(Bucket=deployed.bucket, Key=f"warehouse/sales.db/orders/{key}")
+    deployed.store().put("readme", b"what is left of a table that was dropped")
     shift(deployed, 2 * WEEK_MS)
     assert tour(deployed) == []
 
@@ -273,7 +274,7 @@ def test_when_a_table_is_due(found: Scheduled, after_ms: int, step: str) -> None
 
 
 def test_only_the_last_scan_ends() -> None:
-    """One that was given up and ends all the same says nothing of the one after it; nor does an end that comes twice."""
+    """One that was given up and ends all the same says nothing of the one after it; nor an end that comes twice."""
     area = ControlArea(MemoryStore("memory://control"), LOCATION)
     note_end(area, "first", "planned", 5)
     assert read_scheduled(area) == (None, None)
