@@ -29,7 +29,7 @@ from tests.support.random_scene import OUTSIDE, fill
 from tests.support.walk import WatchedStore, referenced_names
 
 SEED = 7
-EVERY = int(os.environ.get("LAKESWEEP_FAN_OUT_EVERY") or 9)
+EVERY = int(os.environ.get("LAKESWEEP_FAN_OUT_EVERY") or 23)
 """Of so many requests of a scan one is broken; 1 for all of them."""
 ARGUMENTS = OrphanArguments()
 FATES = {
@@ -279,7 +279,7 @@ def test_damaged_documents_never_make_another_plan(damage: str, record_property:
     The next scan, undamaged, ends right; it may meet segments that the first one left damaged.
     """
     ends: Counter[str] = Counter()
-    for seed in range(20):
+    for seed in range(10):
         random = Random(f"{damage} {seed}")
         scene, table, arguments = stage()
         before = fan_out(scene, table, arguments, scan_id="earlier")

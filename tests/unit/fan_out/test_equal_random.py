@@ -18,7 +18,7 @@ from tests.support.orphan_scene import DAY_MS, OrphanScene
 from tests.support.random_scene import OUTSIDE, fill
 from tests.support.walk import referenced_names
 
-SEEDS = int(os.environ.get("LAKESWEEP_FAN_OUT_SEEDS") or 60)
+SEEDS = int(os.environ.get("LAKESWEEP_FAN_OUT_SEEDS") or 40)
 
 
 def compared(table: Table, arguments: OrphanArguments, where: object, seed: int, **more: Any) -> Answer:
@@ -46,7 +46,12 @@ def test_engines_agree_on_random_tables(first: int, monkeypatch: pytest.MonkeyPa
             quarantine_ms=random.choice((None, None, DAY_MS)), older_than_ms=None, **fill(scene, random)
         )
         table = replace(scene.maintainer().table, sleep=lambda _: None)
-        small_limits(monkeypatch, DECODE_ENTRIES=random.choice((1, 6, 1000)), MATCH_ROWS=random.choice((1, 12, 1000)))
+        small_limits(
+            monkeypatch,
+            LIST_PAGES=random.choice((2, 5)),
+            DECODE_ENTRIES=random.choice((1, 6, 1000)),
+            MATCH_ROWS=random.choice((20, 1000)),
+        )
         trouble = random.choice((CALM, ANY))
         for number in range(1 if arguments.quarantine_ms is None else 3):
 

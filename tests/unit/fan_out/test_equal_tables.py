@@ -19,6 +19,7 @@ from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.operations.run import require_area
+from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
 from tests.differential.planting import back_date, plant
@@ -36,7 +37,7 @@ Compare = Callable[..., Answer]
 
 
 @pytest.fixture
-def compare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compare:
+def compare(monkeypatch: pytest.MonkeyPatch) -> Compare:
     small_limits(monkeypatch)
 
     def compared(
@@ -46,10 +47,12 @@ def compare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compare:
         now_ms = int(time.time() * 1000)
         arguments = dataclasses.replace(arguments, older_than_ms=now_ms - DAY_MS - 60_000)
         counter = RequestCounter()
+        # In memory, since a folder makes sure of each document that it outlives a power cut.
+        place = MemoryStore("memory://control") if control is None else open_store(control, settings=settings)
         table = Table(
             ref=TableRef(location),
             store=open_store(location, counter=counter, settings=settings),
-            area=ControlArea(open_store(control or str(tmp_path / "control"), settings=settings), location),
+            area=ControlArea(place, location),
             open_store=lambda place: open_store(place, counter=counter, settings=settings),
             counter=counter,
             sleep=lambda _: None,
