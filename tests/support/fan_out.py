@@ -18,11 +18,11 @@ import pytest
 from lakesweep import errors, fan_out
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import MaintenanceError
+from lakesweep.fan_out import first_shards
 from lakesweep.fan_out.scan import Ended, begin, fold
 from lakesweep.fan_out.worker import work
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
-from lakesweep.fan_out import first_shards
 from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.run import require_area
 from lakesweep.storage import store as store_module
