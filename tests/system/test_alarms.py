@@ -19,6 +19,7 @@ from tests.support.system.alarms import evaluate
 from tests.support.system.build import build_here
 from tests.support.system.deployed import System
 from tests.support.system.embedded_aws import Request, refusal
+from tests.support.system.scans import ask_for_scan
 from tests.support.table_builder import TableBuilder
 
 MINUTE_S, HOUR_S = 60.0, 3600.0
@@ -263,6 +264,33 @@ def a_queue_that_the_schedule_does_not_reach(trouble: Trouble) -> None:
     assert len(trouble.purge("EventsDeadLetters")) == 1
 
 
+@sets_off("ScanDeadLetters", "OrphanDeadLetters")
+def messages_of_scans_that_nobody_can_read(trouble: Trouble) -> None:
+    for queue in ("ScanQueue", "OrphanQueue"):
+        trouble.system.queues[queue].send('{"format_version": 1, "kind": "orphan')
+    trouble.pass_time(8 * HOUR_S)
+    assert HOUR_S <= trouble.first_seen_s["OrphanDeadLettersAlarm"] <= HOUR_S + 10 * MINUTE_S
+    assert 7.5 * HOUR_S <= trouble.first_seen_s["ScanDeadLettersAlarm"] <= 7.5 * HOUR_S + 10 * MINUTE_S
+    assert len(trouble.purge("ScanDeadLetters")) == len(trouble.purge("OrphanDeadLetters")) == 1
+
+
+@sets_off("OrphanDeadLetters", "OrphanScansFailed", "HopLimitReached")
+def a_scan_whose_tasks_fail_each_time(trouble: Trouble) -> None:
+    """They are sent again, and fail again. The scan is given up, and the next one is told nothing of it."""
+    table = trouble.maintained()
+    with trouble.denied("OrphanWorker", "GetObject", "scan.json"):
+        scan = ask_for_scan(trouble.system, table.store.location)
+        trouble.pass_time(3 * HOUR_S)
+    result = scan.result()
+    assert result is not None and result["status"] == "failed", result
+    while trouble.purge("OrphanDeadLetters"):
+        pass
+    scan = ask_for_scan(trouble.system, table.store.location)
+    trouble.pass_time(10 * MINUTE_S)
+    result = scan.result()
+    assert result is not None and result["status"] == "nothing_to_do", result
+
+
 # --- messages that nobody takes ---
 
 
@@ -287,6 +315,25 @@ def mappings_that_are_off(trouble: Trouble) -> None:
         mapping.pause(False)
     trouble.pass_time(10 * MINUTE_S)
     assert all(is_maintained(table) for table in (by_hand, waiting, coming))
+
+
+@sets_off("ScanAge", "OrphanAge")
+def mappings_of_scans_that_are_off(trouble: Trouble) -> None:
+    """Its tasks wait, and so does its next turn. When somebody takes them again, the scan goes on where it was."""
+    table = trouble.maintained()
+    mappings = trouble.system.mappings
+    mappings["OrphanWorker"].pause()
+    scan = ask_for_scan(trouble.system, table.store.location)
+    trouble.pass_time(5.0)
+    mappings["OrphanScan"].pause()
+    trouble.pass_time(4.5 * HOUR_S)
+    seen = {alarm.removesuffix("AgeAlarm"): round(at_s / HOUR_S) for alarm, at_s in trouble.first_seen_s.items()}
+    assert seen == {"Orphan": 1, "Scan": 4}
+    for name in ("OrphanWorker", "OrphanScan"):
+        mappings[name].pause(False)
+    trouble.pass_time(10 * MINUTE_S)
+    result = scan.result()
+    assert result is not None and result["status"] == "nothing_to_do", result
 
 
 # --- runs ---
