@@ -15,7 +15,15 @@ from tests.support.system.metrics import Metrics
 
 NOW_S = 1_700_000_000.0
 OURS = {"service": "lakesweep"}
-FUNCTIONS = ("on-snapshot-written", "expire", "execute-batch", "sweep", "on-demand")
+FUNCTIONS = (
+    "on-snapshot-written",
+    "expire",
+    "execute-batch",
+    "sweep",
+    "orphan-scan",
+    "orphan-worker",
+    "on-demand",
+)
 
 Points = tuple[tuple[float, float], ...]
 """(seconds ago, value)"""
@@ -58,13 +66,18 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "ExpireDeadLettersAlarm": (dead_letters("lakesweep-expire-dead.fifo"),),
     "ExecuteDeadLettersAlarm": (dead_letters("lakesweep-execute-dead"),),
     "SweepDeadLettersAlarm": (dead_letters("lakesweep-sweep-dead"),),
+    "ScanDeadLettersAlarm": (dead_letters("lakesweep-scan-dead"),),
+    "OrphanDeadLettersAlarm": (dead_letters("lakesweep-orphan-dead"),),
     "EventsDeadLettersAlarm": (dead_letters("lakesweep-events-dead"),),
     "CommitsAgeAlarm": (age("lakesweep-commits", 3600),),
     "ExpireAgeAlarm": (age("lakesweep-expire.fifo", 3600),),
     "ExecuteAgeAlarm": (age("lakesweep-execute", 4 * 3600),),
     "SweepAgeAlarm": (age("lakesweep-sweep", 7200),),
+    "ScanAgeAlarm": (age("lakesweep-scan", 4 * 3600),),
+    "OrphanAgeAlarm": (age("lakesweep-orphan", 3600),),
     "RunsRefusedAlarm": (any_of("RunsRefused"),),
     "RunsFailedAlarm": (any_of("RunsFailed"),),
+    "OrphanScansFailedAlarm": (any_of("OrphanScansFailed"),),
     "HopLimitReachedAlarm": (any_of("HopLimitReached"),),
     "LagAlarm": (Row("Lakesweep", "MaxLagSeconds", OURS, ((3600, 9000), (10, 7200)), ((3500, 7201), (10, 0))),),
     "SweepMissingAlarm": (Row("Lakesweep", "TablesSwept", OURS, ((86_399, 0),), ((86_400, 50),)),),
