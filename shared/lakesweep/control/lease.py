@@ -108,13 +108,19 @@ class Lease:
                 f"{self._area.path(_NAME)}: renewing the lease took longer than it lasts; run {self._run_id} stopped"
             )
 
-    def rest(self, sleep: Callable[[float], None]) -> None:
+    def rest(self, sleep: Callable[[float], None], before_return: Callable[[], None] = lambda: None) -> None:
         """Let others have the lease for a moment, and take it again.
 
         What this run is about to do is withdrawn meanwhile, so others need not finish it first.
 
+        Args:
+            sleep: Waits for so many seconds.
+            before_return: Raises when the plan is not this run's to go on with any more. Called between reading the
+                lease and taking it, so whoever changes the answer meanwhile has had the lease, and it is not taken.
+
         Raises:
             LeaseHeldError: Others have had it for too long.
+            LeaseLostError: Another run has taken the plan on.
         """
         intent = self._intent
         self.is_let_go = True
@@ -123,7 +129,9 @@ class Lease:
             sleep((LOOK_MS if attempt else REST_MS) / 1000)
             try:
                 found = read_lease(self._area)
+                self._refuse_taken_on(found, intent)
                 _refuse_held(self._area, found, intent)
+                before_return()
                 self._intent = intent
                 self.take(found)
             except (LeaseHeldError, StorageError) as error:
@@ -135,6 +143,13 @@ class Lease:
             else:
                 self.is_let_go = False
                 return
+
+    def _refuse_taken_on(self, found: LeaseDocument, intent: Intent | None) -> None:
+        if intent is not None and found.intent is not None and found.intent.plan_id == intent.plan_id:
+            raise LeaseLostError(
+                f"table {self._area.table}: run {found.run_id} took plan {intent.plan_id} on while run {self._run_id} "
+                "let others have the lease; expected nobody to"
+            )
 
     def release(self, *, ended: bool) -> None:
         """Give the lease back.

@@ -118,6 +118,8 @@ class Attempt:
     on_rest: Callable[[], None] = lambda: None
     """Called under the lease before it is let go for a while, to write down that the plan goes on: a run that dies
     meanwhile leaves no intent that would say so."""
+    before_return: Callable[[], None] = lambda: None
+    """Called before the lease is taken again after that; raises when the plan must not go on in this run."""
     grace_ms: int = 0
     """How long readers that opened an expiring snapshot may go on before its files go."""
     earlier_runs: tuple[str, ...] = ()
@@ -184,19 +186,19 @@ def under_lease(area: ControlArea, header: PlanHeader, attempt: Attempt, run: Ca
         lease.release(ended=ended)
 
 
-def forget(area: ControlArea, intent: Intent, run_id: str, before: Callable[[], None] = lambda: None) -> None:
+def forget(area: ControlArea, found: LeaseDocument, run_id: str, before: Callable[[], None] = lambda: None) -> None:
     """Withdraw the intent of a plan that is put off, or that cannot be loaded any more.
 
     Args:
         area: Of the table.
-        intent: As it was just read.
+        found: The lease with the intent, as it was just read. Whoever has had it since may have ended the plan.
         run_id: Who withdraws it.
         before: Called under the lease, to write down what becomes of the plan.
 
     Raises:
         LeaseHeldError: Another run maintains this table.
     """
-    lease = acquire(area, run_id, intent)
+    lease = acquire(area, run_id, found.intent, found, exactly=True)
     ended = False
     try:
         before()
@@ -211,7 +213,7 @@ class _Execution:
         self._plan = plan
         self._lease = lease
         self._grace_ms = attempt.grace_ms
-        self._on_rest = attempt.on_rest
+        self._attempt = attempt
         self._earlier_runs = attempt.earlier_runs
         self._is_of_this_call = attempt.has_just_planned
         self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id)
@@ -293,9 +295,9 @@ class _Execution:
             return
         self._ledger.flush()  # a run that dies meanwhile is finished by nobody
         self._lease.check()  # what was lost meanwhile cannot be let go, and must not be taken again
-        self._on_rest()
+        self._attempt.on_rest()
         what = f"plan {self._plan.header.plan_id} of table {self._plan.header.table}"
-        self._lease.rest(lambda seconds: self._env.wait(seconds, what))
+        self._lease.rest(lambda seconds: self._env.wait(seconds, what), self._attempt.before_return)
         self._env.check_policy()
         self._epoch_began_ms = self._env.area.store.now_ms()
 

@@ -139,7 +139,7 @@ class _Waves:
         self._header = header
         self._run_id = attempt.run_id
         self._earlier_runs = attempt.earlier_runs
-        self._on_rest = attempt.on_rest
+        self._attempt = attempt
         self._crew = crew
         self._actions = crew.actions or PartActions(env.area, header.plan_id)
         self._lease = lease
@@ -245,8 +245,8 @@ class _Waves:
         if now_ms - self._epoch_began_ms >= EPOCH_MS:
             self._lease.check()  # what was lost meanwhile cannot be let go, and must not be taken again
             self._env.check_time(self._what)
-            self._on_rest()
-            self._lease.rest(self._sleep)
+            self._attempt.on_rest()
+            self._lease.rest(self._sleep, self._attempt.before_return)
             self._epoch_began_ms = self._env.area.store.now_ms()
 
     @property

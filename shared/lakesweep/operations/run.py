@@ -12,7 +12,7 @@ from lakesweep.control.intent import Intent
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import load_header, load_plan, store_plan
 from lakesweep.control.reports import store_report
-from lakesweep.errors import FormatError, RefusedError, StalePlanError, UsageError
+from lakesweep.errors import FormatError, LeaseLostError, RefusedError, StalePlanError, UsageError
 from lakesweep.execute.part_actions import NOT_FILES_ALONE
 from lakesweep.execute.spine import Attempt, Environment, Executed, forget
 from lakesweep.model.facts import DATA_KINDS
@@ -31,6 +31,7 @@ SHOWN_ACTIONS = 100_000
 PLAN_ATTEMPTS = 3
 """How often a table that changes while it is read is read again."""
 
+PLAN_UNDONE = "plan_undone"
 TOO_MANY_ACTIONS = "too_many_actions"
 """Code of a plan that was stored and not carried out, since the call takes fewer actions."""
 
@@ -178,8 +179,8 @@ def execute_stored(
             )
         earlier = begun.runs if begun is not None else end.runs if end is not None else ()
         is_put_off = begun is None and end is not None and end.status == PUT_OFF
-        if is_put_off and (undoing := undone_by(area, plan_id)) is not None:
-            raise RefusedError(f"plan {plan_id} was undone by run {undoing}; expected a new plan", code="plan_undone")
+        if is_put_off:
+            _check_not_undone(area, plan_id)
         if (not earlier or is_put_off) and table.store.now_ms() >= plan.header.expires_ms:
             raise RefusedError(f"plan {plan_id} is past its expiry; expected a new plan", code="plan_expired")
         if plan.header.needs_confirmation and confirm != plan_id and not earlier:
@@ -208,13 +209,13 @@ def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> 
         return None
     try:
         if local_engine.is_large(load_header(area, begun.plan_id)):
-            _put_off(area, begun, new_id(table.store.now_ms()))
+            _put_off(area, lease, begun, new_id(table.store.now_ms()))
             return None
         engine, plan = _loaded(area, begun.plan_id, engine)
     except (FormatError, RefusedError) as error:
         if isinstance(error, RefusedError) and error.code != "no_such_plan":
             raise  # whole, and beyond this version or this table: not ours to forget
-        forget(area, begun, new_id(table.store.now_ms()))
+        forget(area, lease, new_id(table.store.now_ms()))
         last_run = begun.runs[-1] if begun.runs else "(unknown)"
         raise RefusedError(
             f"plan {begun.plan_id}, which run {last_run} began, is lost ({error}); the files it had still to "
@@ -224,10 +225,10 @@ def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> 
     return _execute(table, plan, _Begin(begun.grace_ms, begun.runs, lease), engine=engine)
 
 
-def _put_off(area: ControlArea, begun: Intent, run_id: str) -> None:
+def _put_off(area: ControlArea, lease: LeaseDocument, begun: Intent, run_id: str) -> None:
     """Withdraw the intent of a plan of files alone."""
     end = PlanEnd(PUT_OFF, run_id, (*begun.runs, run_id))
-    forget(area, begun, run_id, lambda: end_plan(area, begun.plan_id, end))
+    forget(area, lease, run_id, lambda: end_plan(area, begun.plan_id, end))
 
 
 def _loaded(area: ControlArea, plan_id: str, engine: Engine) -> tuple[Engine, Plan]:
@@ -238,6 +239,12 @@ def _loaded(area: ControlArea, plan_id: str, engine: Engine) -> tuple[Engine, Pl
         if error.code != NOT_FILES_ALONE:
             raise
         return LOCAL, LOCAL.load(area, plan_id)
+
+
+def _check_not_undone(area: ControlArea, plan_id: str) -> None:
+    """Raise RefusedError where somebody took back what a plan had done: that the rest goes is not meant any more."""
+    if (undoing := undone_by(area, plan_id)) is not None:
+        raise RefusedError(f"plan {plan_id} was undone by run {undoing}; expected a new plan", code=PLAN_UNDONE)
 
 
 def _plan(table: Table, planner: Planner) -> Plan:
@@ -289,15 +296,24 @@ def _execute(
         reports.append(report)
 
     has_rested = False
+    resting = PlanEnd(PUT_OFF, run_id, (*begin.earlier_runs, run_id))
 
     def end(executed: Executed) -> None:
         store(executed)
-        end_plan(area, plan_id, PlanEnd(executed.status, run_id, (*begin.earlier_runs, run_id)), apart=has_rested)
+        end_plan(area, plan_id, replace(resting, status=executed.status), apart=has_rested)
 
     def rest() -> None:
         nonlocal has_rested
         has_rested = True
-        end_plan(area, plan_id, PlanEnd(PUT_OFF, run_id, (*begin.earlier_runs, run_id)), apart=True)
+        end_plan(area, plan_id, resting, apart=True)
+
+    def check_return() -> None:
+        if plan_end(area, plan_id) != resting:
+            raise LeaseLostError(
+                f"table {table.ref}: another run went on with plan {plan_id} while run {run_id} let others have the "
+                "lease; expected nobody to"
+            )
+        _check_not_undone(area, plan_id)
 
     try:
         if plan.header.arguments:
@@ -305,7 +321,9 @@ def _execute(
             # and not ended would wait for a pass that is due.
             doubt(table, plan.header.branch)
         env = replace(environment(table, area, plan), check_policy=lambda: check_policy(table, by_hand=begin.by_hand))
-        attempt = Attempt(run_id, end, rest, begin.grace_ms, begin.earlier_runs, begin.lease, begin.has_just_planned)
+        attempt = Attempt(
+            run_id, end, rest, check_return, begin.grace_ms, begin.earlier_runs, begin.lease, begin.has_just_planned
+        )
         executed = engine.execute(env, plan, attempt)
     except RefusedError as error:
         return refused(table, plan.header.operation, error, plan)
@@ -331,6 +349,7 @@ def _executed_report(table: Table, plan: Plan, run_id: str, executed: Executed, 
         "interrupted": f"; the next run finishes plan {plan_id}",
         PUT_OFF: f"; plan {plan_id} goes on where it stopped when it is executed again",
     }.get(executed.status, "")
+    after = "" if executed.code == PLAN_UNDONE else after
     return RunReport(
         operation=plan.header.operation,
         table=table.ref.location,

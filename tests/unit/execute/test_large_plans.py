@@ -13,7 +13,7 @@ import pytest
 from lakesweep.control import plans
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import PUT_OFF, plan_end
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, Lease, acquire, read_lease
+from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, Lease, LeaseDocument, acquire, read_lease
 from lakesweep.control.plans import PART_ROWS, store_part, store_plan
 from lakesweep.errors import FormatError, LeaseHeldError, MaintenanceError, OutOfTimeError
 from lakesweep.execute import batches, threads
@@ -22,7 +22,7 @@ from lakesweep.model.plan import Delete, Plan, PlanHeader, joined_hash
 from lakesweep.model.report import RunReport
 from lakesweep.operations import local_engine
 from lakesweep.operations.context import Table
-from lakesweep.operations.run import execute_stored
+from lakesweep.operations.run import execute_stored, finish_begun
 from lakesweep.storage.local import LocalStore
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, Store
@@ -221,8 +221,9 @@ def test_any_request_may_be_the_last(mode: str, monkeypatch: pytest.MonkeyPatch)
         assert_all_readable(scene.table)
 
 
-def test_a_live_run_is_not_put_off(scene: OrphanScene) -> None:
+def test_a_live_run_is_not_put_off(scene: OrphanScene, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass that comes while the plan is carried out finds the lease held, and writes nothing about the plan."""
+    monkeypatch.setattr(threads, "LANES", 1)
     planted(scene, COUNT)
     header = planned(scene)
     met: list[object] = []
@@ -375,6 +376,106 @@ def test_who_rests_and_goes_on_ends_as_any_other(scene: OrphanScene) -> None:
     assert end is not None
     assert (end.status, end.runs) == ("done", (header.plan_id,))
     assert scene.maintainer().execute(header.plan_id).status == "nothing_to_do"
+
+
+def resting(scene: OrphanScene, others: Callable[[], None]) -> Callable[[], None]:
+    """Return what has others come once, when somebody sleeps who has let the lease go."""
+    came: list[bool] = []
+
+    def turn() -> None:
+        lease = read_lease(area_of(scene))
+        if not came and lease.token and lease.expires_ms == 0 and lease.intent is None:
+            came.append(True)
+            others()
+
+    return turn
+
+
+def versioned() -> OrphanScene:
+    scenes: list[OrphanScene] = []
+    clock = lambda: scenes[0].now_ms if scenes else 1_800_000_000_000  # noqa: E731
+    scenes.append(OrphanScene(store=MemoryStore("memory://bucket/db.db/t", clock=clock, versioned=True)))
+    return scenes[0]
+
+
+@pytest.mark.parametrize("is_large", [True, False])
+def test_a_plan_that_is_undone_while_it_rests_does_not_go_on(monkeypatch: pytest.MonkeyPatch, is_large: bool) -> None:
+    """Somebody took back what it had done by then, and did not mean the rest to follow."""
+    monkeypatch.setattr(batches, "BATCH_KEYS", 20)
+    monkeypatch.setattr(local_engine, "LARGE_PLAN", 100 if is_large else 10_000)
+    scene = versioned()
+    keys = planted(scene, COUNT)
+    header = planned(scene)
+    undone: list[RunReport] = []
+    scene.on_sleep = resting(scene, lambda: undone.append(scene.maintainer().run("undo", run_id=header.plan_id)))
+    store = Counting(scene.store, lambda count: scene.age(60_000))
+    report = execute_stored(scene.maintainer(store).table, header.plan_id, run_id=header.plan_id)
+    assert [each.status for each in undone] == ["done"]
+    assert report.refusal is not None
+    assert (report.status, report.refusal.code) == ("partial", "plan_undone")
+    assert set(keys) <= scene.listed()
+    lease = read_lease(area_of(scene))
+    assert (lease.expires_ms, lease.intent) == (0, None)
+    again = scene.maintainer().execute(header.plan_id)
+    assert again.refusal is not None
+    assert again.refusal.code == "plan_undone"
+
+
+@pytest.mark.parametrize("is_large", [True, False])
+@pytest.mark.parametrize("ends", [True, False])
+def test_another_run_goes_on_with_a_plan_that_rests(
+    monkeypatch: pytest.MonkeyPatch, ends: bool, is_large: bool
+) -> None:
+    """A message that came twice: the plan is that run's from then on, and every object goes once."""
+    monkeypatch.setattr(threads, "LANES", 1)
+    monkeypatch.setattr(batches, "BATCH_KEYS", 20)
+    monkeypatch.setattr(local_engine, "LARGE_PLAN", 100 if is_large else 10_000)
+    scene = versioned()
+    keys = planted(scene, COUNT)
+    header = planned(scene)
+    second: list[RunReport] = []
+    asked: list[str] = []
+
+    def go_on() -> None:
+        table, _ = out_of_time(scene, 10_000 if ends else 25 if is_large else 6)
+        other = Counting(scene.store)
+        second.append(execute_stored(replace(table, store=other), header.plan_id))
+        asked.extend(other.asked)
+
+    scene.on_sleep = resting(scene, go_on)
+    store = Counting(scene.store, lambda count: scene.age(60_000))
+    report = execute_stored(scene.maintainer(store).table, header.plan_id, run_id=header.plan_id)
+    assert [each.status for each in second] == ["done" if ends else "partial"]
+    assert report.refusal is not None
+    assert (report.status, report.refusal.code) == ("partial", "lease_lost")
+    scene.on_sleep = lambda: None
+    last = Counting(scene.store)
+    assert scene.maintainer(last).execute(header.plan_id).status == ("nothing_to_do" if ends else "done")
+    assert sorted([*store.asked, *asked, *last.asked]) == sorted(keys)
+    end = plan_end(area_of(scene), header.plan_id)
+    assert end is not None
+    assert (end.status, len(end.runs)) == ("done", 2 if ends else 3)
+    assert scene.maintainer().run("undo", run_id=header.plan_id).status == "done"
+    assert set(keys) <= scene.listed()
+
+
+def test_a_run_that_ended_meanwhile_is_not_put_off(scene: OrphanScene) -> None:
+    """Who found it at work, and comes to the lease when it is done, leaves its end as it is."""
+    planted(scene, COUNT)
+    header = planned(scene)
+    found: list[LeaseDocument] = []
+
+    def note(count: int) -> None:
+        found[:] = [read_lease(area_of(scene))]
+
+    maintainer = scene.maintainer(Counting(scene.store, note))
+    assert maintainer.execute(header.plan_id).status == "done"
+    assert found[0].intent is not None
+    with pytest.raises(LeaseHeldError):
+        finish_begun(scene.maintainer().table, found[0])
+    end = plan_end(area_of(scene), header.plan_id)
+    assert end is not None
+    assert end.status == "done"
 
 
 def test_who_deletes_was_slowed_down(scene: OrphanScene) -> None:
