@@ -6,7 +6,10 @@ import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
+from lakesweep.aws.messages import Work
+from lakesweep.aws.queues import Queues
 from lakesweep.control import plans
+from lakesweep.control.lease import HELD_AGAIN_S, REST_MS
 from lakesweep.execute import threads
 from lakesweep.operations import local_engine
 from tests.functions.deployment import PREFIX, Deployment, keys_of
@@ -64,11 +67,21 @@ def test_it_takes_as_many_invocations_as_it_takes() -> None:
     assert "HopLimitReached" not in answer.metrics
 
 
-def test_retention_goes_on_between_invocations() -> None:
-    """What is left of the plan holds nobody up."""
+def test_retention_goes_on_between_invocations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of the plan holds nobody up: who asks for the lease each minute finds it free once."""
     deployed, orphans, message = deployment()
+    delays: list[int | None] = []
+    again = Queues.again
+
+    def noting(self: Queues, message: Work, delay_s: int | None = None) -> bool:
+        delays.append(delay_s)
+        return again(self, message, delay_s)
+
+    monkeypatch.setattr(Queues, "again", noting)
     deployed.send("execute_batch", message, reads=30)
     assert len(orphans & set(keys_of(deployed.store()))) not in (0, COUNT)
+    assert delays == [REST_MS // 1000]
+    assert delays[0] > HELD_AGAIN_S
     (message,) = deployed.waiting("execute")
     answer = deployed.run(deployed.commit_event(6))[-1]
     assert answer.metrics["RunsDone"] == 1

@@ -12,10 +12,11 @@ from lakesweep.aws.messages import Hint, NewerMessageError, Work
 from lakesweep.aws.queues import MAX_DELAY_S
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.telemetry import SKIPPED
-from lakesweep.control.lease import HELD_AGAIN_S
+from lakesweep.control.lease import HELD_AGAIN_S, REST_MS
 from lakesweep.control.plans import UNSUPPORTED_PLAN
 from lakesweep.errors import LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.model.report import RunReport
+from lakesweep.operations import remove_orphan_files
 from lakesweep.operations.context import Table
 from lakesweep.operations.maintain import MaintainArguments, maintain
 from lakesweep.operations.run import TOO_MANY_ACTIONS, execute_stored
@@ -116,7 +117,9 @@ def _follow_up(runtime: Runtime, message: Hint | Work, report: RunReport) -> Non
     if "out_of_time" in codes:
         # Each object goes once, so a plan that came further ends some day, however often it is handed on.
         came_further = isinstance(message, Work) and message.plan_id is not None and _settled(leaves)
-        _go_on(runtime, replace(message, hop=0) if came_further else message, "out of time")
+        # Whoever waits for the lease gets a turn here as well; else it would be held from here to the end of an epoch.
+        delay_s = REST_MS // 1000 if any(map(_is_put_off, leaves)) else AT_ONCE_S
+        _go_on(runtime, replace(message, hop=0) if came_further else message, "out of time", delay_s)
     elif any(step.status == "stale" for step in leaves):
         # A plan that ended stale is never carried out; what the table needs now, another pass finds.
         _again(runtime, _pass_like(message), "stale")
@@ -139,6 +142,11 @@ def _is_skipped(step: RunReport) -> bool:
     return step.refusal is not None and step.refusal.code in SKIPPED
 
 
+def _is_put_off(step: RunReport) -> bool:
+    """Tell whether a step left a plan of orphan files, which nobody else has to finish first."""
+    return step.status == "partial" and step.operation == remove_orphan_files.OPERATION
+
+
 def _settled(leaves: Iterable[RunReport]) -> bool:
     """Tell whether a run found out about any object that it is gone."""
     return any(step.outcome.deleted or step.outcome.already_gone for step in leaves if step.outcome is not None)
@@ -155,11 +163,11 @@ def _out_of_time(runtime: Runtime, table: Table, message: Hint | Work, error: Ou
         _go_on(runtime, message, str(error))
 
 
-def _go_on(runtime: Runtime, message: Hint | Work, why: str) -> None:
-    """Go on at once, with more time: the larger executor finishes what is begun."""
+def _go_on(runtime: Runtime, message: Hint | Work, why: str, delay_s: int = AT_ONCE_S) -> None:
+    """Go on, with more time: the larger executor finishes what is begun."""
     work = message if isinstance(message, Work) else Work(message.table, message.branch, hop=message.hop)
     runtime.telemetry.count("Continuations")
-    _send(runtime, work, why, AT_ONCE_S)
+    _send(runtime, work, why, delay_s)
 
 
 def _again(runtime: Runtime, message: Hint | Work, why: str, delay_s: int | None = None) -> None:
