@@ -16,6 +16,7 @@ from lakesweep.errors import (
     AccessDeniedError,
     FormatError,
     MaintenanceError,
+    ObjectNotFoundError,
     RefusedError,
     StalePlanError,
     UsageError,
@@ -125,7 +126,11 @@ def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
     if now_ms - scan["now_ms"] > PLAN_LIFETIME_MS:
         return give_up(table, scan_id, "it was begun more than a day ago, and its plan would be past its expiry")
     state.turn, state.looked_ms = max(turn, state.turn), now_ms
-    return _Turn(table, documents, scan, state, etag, outbox, before).take()
+    try:
+        mine = _Turn(table, documents, scan, state, etag, outbox, before)
+    except (FormatError, ObjectNotFoundError) as error:  # what the state names was there before the state
+        return _end_with_error(table, documents, error)
+    return mine.take()
 
 
 def give_up(table: Table, scan_id: str, why: str) -> Ended:
@@ -328,7 +333,7 @@ def _left(documents: ScanDocuments) -> list[str]:
             return []
         goes_by = None if state.match is None else documents.read(state.match)[0]
         return sorted(_expected(_tasks(documents, scan, state, goes_by), state).keys() - state.heads.keys())
-    except FormatError:
+    except (FormatError, ObjectNotFoundError):
         return []
 
 

@@ -13,12 +13,12 @@ from lakesweep.control.area import ControlArea
 from lakesweep.errors import (
     AccessDeniedError,
     FormatError,
+    HeldBackError,
     MaintenanceError,
-    ObjectNotFoundError,
     OutOfTimeError,
     PreconditionFailedError,
     RefusedError,
-    StorageError,
+    UnsupportedFormatError,
     UsageError,
 )
 from lakesweep.fan_out.documents import SCAN, Json, ScanDocuments
@@ -81,7 +81,7 @@ def work(table: Table, scan_id: str, task: Mapping[str, object], outbox: Outbox)
             return  # the scan is over
         raise
     if scan is None:
-        raise FormatError(f"{documents.path('')}: expected a scan, found none")
+        raise FormatError(f"{documents.path('')}: expected a scan, found none", code="no_such_scan")
     try:
         writer, info = _found(table, documents, scan, todo)
     except _LASTING as error:
@@ -190,10 +190,10 @@ def _match(table: Table, documents: ScanDocuments, scan: Json, task: MatchTask) 
 
 
 def error_of(info: Mapping[str, object]) -> MaintenanceError | None:
-    """Return the error that a task met, if it did."""
+    """Return the error that a task met, if it did: one that lasts, whatever it was."""
     found = info.get("error")
     if not isinstance(found, dict):
         return None
-    kinds = {kind.__name__: kind for kind in (*_LASTING, ObjectNotFoundError, StorageError)}
-    kind = kinds.get(str(found.get("type")), MaintenanceError)
+    kinds = {kind.__name__: kind for kind in (*_LASTING, HeldBackError, UnsupportedFormatError)}
+    kind = kinds.get(str(found.get("type")), RefusedError)
     return kind(str(found.get("message")), code=str(found.get("code")))
