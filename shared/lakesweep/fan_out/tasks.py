@@ -7,6 +7,7 @@ with the same id. The manifests that a task decodes stand in a document of the s
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 
 from lakesweep.errors import FormatError
 from lakesweep.fan_out.limits import LIST_PAGES
@@ -14,6 +15,7 @@ from lakesweep.fan_out.spill import SLOTS
 from lakesweep.format.json_document import require_int, require_str, wrong_type
 from lakesweep.operations.orphan_listing import Shard
 
+_LONG_ID = 150
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,199}")
 _DOCUMENT = re.compile(r"[a-z0-9-]{1,100}\.json\.gz")
 
@@ -99,7 +101,10 @@ def task_of(document: Mapping[str, object], name: str) -> Task:
 def children_of(task_id: str, shards: Sequence[Shard]) -> Iterator[ListTask]:
     """Yield the tasks for what is left behind a task that lists."""
     for number, shard in enumerate(shards):
-        yield ListTask(f"{task_id}.{number}", shard, LIST_PAGES)
+        child = f"{task_id}.{number}"
+        if len(child) > _LONG_ID:  # one of many generations, where keys cannot be guessed
+            child = f"list-{blake2b(child.encode(), digest_size=16).hexdigest()}"
+        yield ListTask(child, shard, LIST_PAGES)
 
 
 def shard_of(row: object, name: str) -> Shard:
