@@ -5,6 +5,7 @@ are in segments; each of them is held against a listing of the manifests, so tha
 counts as what it is.
 """
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
@@ -99,7 +100,12 @@ def begin_scan(
     index = _segments(names_of_table(documents.area))
     doubted = _doubted(table.store, index, metas)
     chosen = choose(index, metas.keys() - doubted, now_ms)
+    # What no root names now was not looked for, so it is not known either when a root names it later.
+    unasked = {name for segment in chosen.kept for name in segment.manifests} - metas.keys()
     work = decode_work(metas, chosen.kept, chosen.rewritten, doubted)
+    # Segments outlive the documents of a scan, and its id may come again.
+    stem = f"decode-{uuid.uuid4().hex[:8]}"
+    decode_tasks = {f"{stem}-{number}": each.to_json() for number, each in enumerate(work)}
     remembered.keep(documents, METADATA)
     new = [meta for each in work for meta in each.manifests]
     facts = facts or Facts(objects=0, objects_from="probe", has_fan_out=True)
@@ -108,7 +114,7 @@ def begin_scan(
     shards = len(listing) - len(places) + 1
     facts = replace(facts, places=len(places), shards=shards, quarantine=arguments.quarantine_ms is not None)
     tasks = [task.to_json() for task in listing]
-    tasks += [DecodeTask(f"decode-{number}", SCAN).to_json() for number in range(len(work))]
+    tasks += [DecodeTask(name, SCAN).to_json() for name in decode_tasks]
     scan: Json = {
         "table": table.ref.location,
         "branch": table.ref.branch,
@@ -119,9 +125,9 @@ def begin_scan(
         "layout": layout_to_json(layout),
         "places": [asdict(place) for place in places],
         "tasks": tasks,
-        "decode": {f"decode-{number}": each.to_json() for number, each in enumerate(work)},
+        "decode": decode_tasks,
         "segments": [each.name for each in chosen.kept],
-        "doubted": sorted(doubted),
+        "doubted": sorted(doubted | unasked),
         "basis": {**(basis or {}), "estimate": fan_out_estimate(facts).to_json()},
         "entries": sum(meta.added_count + meta.deleted_count for meta in metas.values()),
         "requests": table.counter.snapshot(),
