@@ -100,8 +100,12 @@ class Walk:
         self._is_over = False
 
     def pages(self) -> Iterator[Page]:
-        """Yield as many pages as the budget allows."""
-        for _ in range(self._budget):
+        """Yield as many pages as the budget allows.
+
+        Those before the first object do not count, such as pages of folders' markers: what is left would be the same.
+        """
+        spent = 0
+        while spent < self._budget:
             page = next(self._pages, None)
             if page is None:
                 self._is_over = True
@@ -109,6 +113,7 @@ class Walk:
             if page:
                 self._first = self._first or page[0].key
                 self._last = page[-1].key
+            spent += self._last is not None
             yield page
 
     def left(self, ways: int = WAYS) -> Iterator[Shard]:
