@@ -18,7 +18,8 @@ from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.operations.run import require_area
 from lakesweep.storage.memory import MemoryStore
-from lakesweep.storage.store import delete_all
+from lakesweep.storage.store import Page, delete_all
+from lakesweep.storage.wrapping import WrappingStore
 from tests.support.engines_compared import Answer, ask, differences
 from tests.support.fan_out import FanOut, small_limits
 from tests.support.orphan_scene import OrphanScene
@@ -185,3 +186,46 @@ def test_a_manifest_that_a_root_names_again_is_held_against_what_lies_there(monk
     assert manifest in segment.manifests
     assert differences(local, answer) == {}
     assert answer.paths == set()
+
+
+class Marked(WrappingStore):
+    """Holds more markers of folders than a task lists, before the first object and behind it: pages without any."""
+
+    def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
+        for page in self._store.list_range(prefix, after, until):
+            yield from [()] * 5
+            yield page
+            yield from [()] * 5
+
+
+def test_pages_in_which_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range does not come back as what is left of it."""
+    small_limits(monkeypatch)
+    scene, table = stage()
+    for number in range(4):
+        scene.table.commit(f"+A{number}")
+    orphan = scene.orphan("a")
+    scene.age()
+    scan = scan_of(scene, table)
+    scan.wrap = lambda store, name: store if name == "control" else Marked(store)
+
+    assert answer_of(scan).paths == {orphan}
+
+
+def test_of_segments_of_like_names_the_damaged_one_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each later scan would fail at it, as long as it lies there."""
+    small_limits(monkeypatch, DECODE_ENTRIES=1, DECODE_MANIFESTS=1, MANY_SMALL=1000)
+    scene, table = stage()
+    for number in range(24):
+        scene.table.commit(f"+A{number}", *([f"+B{number}"] * (number % 2)))
+    orphan = scene.orphan("a")
+    scene.age()
+    scan_of(scene, table, "first").run()
+    area = names_of_table(require_area(table))
+    rows = {segment.name: segment.rows for segment in read_index(area)[0]}
+    damaged = next(one for one in rows for other in rows if one.startswith(other) and rows[one] > rows[other])
+    data = area.read(damaged).data
+    area.put(damaged, data[:-1] + bytes([data[-1] ^ 1]))
+
+    assert scan_of(scene, table, "second").run().status == "failed"
+    assert answer_of(scan_of(scene, table, "third")).paths == {orphan}

@@ -1,7 +1,7 @@
 """How a scan ends: what its tasks found becomes a plan, as that of any other engine."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -89,18 +89,18 @@ def finish(table: Table, documents: ScanDocuments, scan: Json, state: State, goe
     return plan
 
 
-def keep_names(documents: ScanDocuments, scan: Json, goes_by: Json, *, without: str | None = None) -> None:
+def keep_names(documents: ScanDocuments, scan: Json, goes_by: Json, *, without: Collection[str] = ()) -> None:
     """Have later scans find the segments that this one used and wrote. That this fails changes nothing.
 
     Args:
         documents: Of the scan.
         scan: What it went by.
         goes_by: What the match went by.
-        without: A segment that turned out to be damaged.
+        without: Segments one of which turned out to be damaged.
     """
     area = names_of_table(documents.area)
     wanted = set(goes_by["capture"]["manifests"])
-    used = {row["name"]: row for row in goes_by["names"] if row["name"] != without}
+    used = {row["name"]: row for row in goes_by["names"] if row["name"] not in without}
     try:
         before, etag = read_index(area)
         created = {segment.name: segment.created_ms for segment in before}

@@ -311,9 +311,9 @@ class _Turn:
     def _forget_segment(self, error: MaintenanceError) -> None:
         """Have the next scan decode again what this one found damaged."""
         if error.code == DAMAGED_SEGMENT and self._goes_by is not None:
-            for row in self._goes_by["names"]:
-                if row["name"] in str(error):
-                    keep_names(self._documents, self._scan, self._goes_by, without=row["name"])
+            # A name may be the beginning of another one. Then both are forgotten.
+            damaged = {row["name"] for row in self._goes_by["names"] if row["name"] in str(error)}
+            keep_names(self._documents, self._scan, self._goes_by, without=damaged)
 
 
 def _tasks(documents: ScanDocuments, scan: Json, state: State, goes_by: Json | None) -> list[Json]:
