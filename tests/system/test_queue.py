@@ -671,6 +671,8 @@ def test_the_queues_of_the_template(clock: ManualClock) -> None:
         "ExpireQueue": queues["ExpireDeadLetters"],
         "ExecuteQueue": queues["ExecuteDeadLetters"],
         "SweepQueue": queues["SweepDeadLetters"],
+        "ScanQueue": queues["ScanDeadLetters"],
+        "OrphanQueue": queues["OrphanDeadLetters"],
     }
     assert all(queue.max_receive_count == 5 for queue in queues.values() if queue.dead_letters is not None)
     assert queues["ExpireQueue"].arn == "arn:aws:sqs:us-east-1:123456789012:lakesweep-expire.fifo"
