@@ -33,6 +33,9 @@ def do_task(runtime: Runtime, message: OrphanTask, context: Context, name: str) 
     try:
         work(table, message.scan_id, message.task, TaskOutbox(runtime, message.table, message.scan_id))
     except MaintenanceError as error:
+        if error.code == "no_such_scan":  # it is long over, and a rule of the bucket has removed it
+            telemetry.tell(f"{name}: {error}", table=message.table, scan_id=message.scan_id)
+            return
         telemetry.count("OrphanTasksFailed")
         telemetry.warn(
             f"{name}: {error}",

@@ -41,6 +41,8 @@ __all__ = ["Ended", "Outbox", "begin", "find_end", "fold", "give_up"]
 
 PARALLEL = 16
 """Heads that are read at once."""
+MOST_HEADS = 256
+"""That a turn reads before it writes down what they say, so that one that dies again and again comes further."""
 DEAD_MS = 600_000
 """A turn that comes again counts if nobody has taken one for so long."""
 _LASTING = (AccessDeniedError, FormatError, RefusedError, UsageError)
@@ -173,6 +175,7 @@ class _Turn:
         self._etag = etag
         self._outbox = outbox
         self._counted = counted
+        self._is_behind = False
         self._goes_by = None if state.match is None else documents.read(state.match)[0]
         self._tasks = _tasks(documents, scan, state, self._goes_by)
 
@@ -202,7 +205,7 @@ class _Turn:
             MaintenanceError: What a task met.
         """
         state, documents = self._state, self._documents
-        heard = False
+        heard, taken = False, 0
         there: set[str] | None = None
         while new := [task for name, task in self._expected().items() if name not in state.heads]:
             if there is None:
@@ -213,6 +216,11 @@ class _Turn:
             ended = [task for task in new if _name_there(documents, task) in there]
             if not ended:
                 break
+            ended = ended[: MOST_HEADS - taken]
+            if not ended:
+                self._is_behind = True
+                break
+            taken += len(ended)
             for task, spill in zip(ended, _heads(documents, ended), strict=True):
                 if (error := error_of(spill.info)) is not None:
                     raise error
@@ -242,7 +250,7 @@ class _Turn:
         self._written()
 
     def _next(self, *, progress: bool) -> None:
-        delay_s = min(SHORTEST_DELAY_S << min(self._state.idle, 10), LONGEST_DELAY_S)
+        delay_s = 0 if self._is_behind else min(SHORTEST_DELAY_S << min(self._state.idle, 10), LONGEST_DELAY_S)
         self._outbox.fold(self._state.turn + 1, delay_s, progress=progress)
 
     def _written(self, step: str = "wait") -> bool:
