@@ -58,7 +58,7 @@ def run_chaos(build: Build, seed: int, troubles: int = TROUBLES) -> ChaosRun:
     began_s = time.monotonic()
     drawn = draw(seed, troubles)
     chance = random.Random(f"tables {seed}")
-    with Scene(build, drawn, seed=seed) as scene:
+    with Scene(build, drawn, seed=seed, parameters={"ScanConcurrency": "2"}) as scene:
         tables = [
             scene.table("sales.db/orders"),
             scene.table("sales.db/returns", {**PLAIN, **CHANGELOGS}, primary_keys=("id",)),
@@ -106,7 +106,7 @@ def _go_on(chance: random.Random, system: System, tables: list[WrittenTable]) ->
         table = chance.choice(tables)
         system.queues["ExecuteQueue"].send(to_body(Work(table.location, chance.choice(table.branches))))
     for table in tables:
-        if table.has_orphans and chance.random() < 0.7:
+        if table.has_orphans and chance.random() < 0.5:
             ask_for_scan(system, table.location, execute=chance.random() < 0.8)
     if chance.random() < 0.5:
         system.tick()
