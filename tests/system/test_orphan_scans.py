@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from lakesweep.aws.messages import OrphanScan, to_body
 from lakesweep.aws.orphan_schedule import SILENCE_MS
 from lakesweep.control.area import ControlArea
 from lakesweep.execute.spine import EPOCH_MS
+from lakesweep.fan_out import limits
 from tests.support.engines_compared import differences
 from tests.support.system.altered import SMALL, altered
 from tests.support.system.build import Build
@@ -47,16 +49,7 @@ from tests.support.system.source_mapping import SourceMapping, undisturbed
 from tests.support.table_builder import TableBuilder
 
 PAGE_KEYS = 25
-TINY = {
-    "fan_out/limits.py": [
-        ("FIRST_PAGES = 8", "FIRST_PAGES = 1"),
-        ("\nLIST_PAGES = 128", "\nLIST_PAGES = 3"),
-        ("DECODE_ENTRIES = 150_000", "DECODE_ENTRIES = 12"),
-        ("MATCH_ROWS = 600_000", "MATCH_ROWS = 100"),
-        ("HERE_ENTRIES = 30_000", "HERE_ENTRIES = 4"),
-    ],
-    **SMALL,
-}
+LIMITS = {"FIRST_PAGES": 1, "LIST_PAGES": 3, "DECODE_ENTRIES": 12, "MATCH_ROWS": 100, "HERE_ENTRIES": 4}
 OPTIONS = {"snapshot.num-retained.min": "1000", "snapshot.num-retained.max": "1000"}
 """Nothing expires by itself."""
 OUTSIDE = "outside"
@@ -66,7 +59,14 @@ OUTSIDE = "outside"
 @pytest.fixture(scope="module")
 def tiny(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Functions whose tasks are small."""
-    return altered(build, tmp_path_factory.mktemp("tiny") / "build", TINY)
+    source = Path(str(limits.__file__)).read_text(encoding="utf-8")
+    changes = [
+        (f"\n{line}\n", f"\n{name} = {LIMITS[name]}\n")
+        for line, name in re.findall(r"^((\w+) = .*)$", source, re.M)
+        if name in LIMITS
+    ]
+    assert len(changes) == len(LIMITS)
+    return altered(build, tmp_path_factory.mktemp("tiny") / "build", {"fan_out/limits.py": changes, **SMALL})
 
 
 @pytest.fixture(autouse=True, scope="module")
