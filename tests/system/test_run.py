@@ -38,6 +38,24 @@ def test_the_system_runs_and_every_row_is_there() -> None:
     assert any(re.match(r"pypaimon\.db/plain +\d+ .*Expire$", line) for line in lines), done.stdout
 
 
+@pytest.mark.slow
+def test_tables_are_scanned_while_writers_commit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "java_is_missing", lambda: "left out")
+    monkeypatch.setattr(command, "own_environment", lambda: None)
+    code = command.main(["--scan", "--objects", "3000", "--seconds", "8", "--speed", "20"])
+    said = capsys.readouterr()
+    assert code == 0, said.out + said.err
+    lines = said.out.splitlines()
+    found = re.search(r" (\d+) scans, (\d+) orphans deleted, 0\.\d+ USD, 0 problems$", lines[-1])
+    assert found is not None, lines[-1]
+    scans, deleted = map(int, found.groups())
+    assert scans >= 3 + 1 + 2 * 3, "each by hand, the large one too, and twice by the schedule"
+    assert deleted >= 3 * 30 + 30
+    assert sum(bool(re.match(r"  requests to S3: \d+, \d+ by its own count", line)) for line in lines) == 4
+
+
 WRONG = {
     "a file that is needed": (
         "plan/expire_snapshots.py",
