@@ -20,7 +20,6 @@ from lakesweep.operations.context import Table
 from lakesweep.operations.engine_choice import happened
 from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.orphan_scan import OPERATION, OrphanArguments, check_scan_id
-from lakesweep.operations.run import require_area
 from lakesweep.plan.engine_choice import SparkFacts
 
 POLL_S = (2.0, 3.0, 5.0, 8.0, 13.0, 20.0)
@@ -93,9 +92,15 @@ class LambdaScan:
             MaintenanceError: It failed, or nobody begins it.
             StorageError: A request failed; the scan goes on.
         """
-        area = require_area(table)
         if not table.ref.location.startswith("s3://"):
             raise UsageError(f"table {table.ref}: functions reach tables on S3 alone", code="bad_argument")
+        if table.area is None:
+            raise UsageError(
+                f"table {table.ref}: functions leave what they find in the control location of their deployment; "
+                "expected --control or $LAKESWEEP_CONTROL to name it",
+                code="control_missing",
+            )
+        area = table.area
         if arguments.inventory is not None:
             raise UsageError(
                 "inventory: functions list the table themselves; expected --engine local or spark", code="bad_argument"

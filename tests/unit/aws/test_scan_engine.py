@@ -239,6 +239,14 @@ def test_ids_that_are_none(deployment: Deployment, scan_id: str) -> None:
         deployment.engine(scan_id=scan_id).plan(deployment.table, OrphanArguments())
 
 
+def test_functions_need_the_control_location_of_their_deployment(deployment: Deployment) -> None:
+    """Nobody asked to execute anything, so the sentence is not about that."""
+    with pytest.raises(UsageError, match="in the control location of their deployment") as error:
+        deployment.engine().plan(replace(deployment.table, area=None), OrphanArguments())
+    assert error.value.code == "control_missing"
+    assert deployment.asked == []
+
+
 def test_clients_go_where_the_queue_is() -> None:
     """The URL names region and service; another service is found by its host."""
     aws: Any = sqs_client("https://sqs.eu-west-3.amazonaws.com/111122223333/scan", None)
