@@ -109,11 +109,22 @@ def test_planners_change_no_table(roles: dict[str, Role], name: str) -> None:
     ("name", "decision"),
     [
         *(("OnSnapshotWritten", "not allowed"), ("Sweep", "not allowed"), ("OnDemand", "allowed")),
-        *(("Expire", "allowed"), ("OrphanScan", "allowed"), ("OrphanWorker", "allowed")),
+        *(("Expire", "allowed"), ("OrphanScan", "allowed"), ("OrphanWorker", "not allowed")),
     ],
 )
 def test_only_some_write_control(roles: dict[str, Role], name: str, decision: str) -> None:
     assert roles[name].decide("s3:PutObject", f"{CONTROL}/plans/1/header.json") == decision
+
+
+def test_a_worker_writes_what_tasks_find_and_nothing_else(roles: dict[str, Role]) -> None:
+    """The most hands, and what they read anybody wrote; leases, plans and ledgers are none of their business."""
+    area, scans = CONTROL, CONTROL.replace("/tables/", "/scans/")
+    worker = roles["OrphanWorker"]
+    names = CONTROL.replace("/tables/", "/names/")
+    for key in (f"{scans}/s1/tasks/list-0", f"{names}/s1.decode-0", f"{area}/plans/p1/actions-match-0.ndjson.gz"):
+        assert worker.decide("s3:PutObject", key) == "allowed", key
+    for name in ("lease.json", "state.json", "plans/p1/header.json", "plans/p1/end.json", "reports/r1.json"):
+        assert worker.decide("s3:PutObject", f"{area}/{name}") == "not allowed", name
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
