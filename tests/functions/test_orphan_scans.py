@@ -105,6 +105,19 @@ def test_a_small_table_is_planned_at_once() -> None:
     assert ORPHAN not in keys_of(deployed.store())
 
 
+def test_a_scan_that_is_asked_for_again_stays_where_it_is() -> None:
+    """Another engine might be chosen by now; the tasks that are under way are those of this one."""
+    deployed = made()
+    deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"}, execute=True))
+    for engine in ("auto", "spark"):
+        answer = deployed.send("orphan_scan", scan_message(deployed, {"engine": engine}, execute=True))
+        assert (answer.failed, answer.metrics.get("OrphanScansBegun")) == ([], None)
+    assert not deployed.waiting("spark")
+    assert not [key for key in deployed.control_keys() if key.endswith("result.json")]
+    deployed.run()
+    assert ORPHAN not in keys_of(deployed.store())
+
+
 def test_a_table_too_large_for_one_function_goes_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     deployed = made()
 

@@ -124,6 +124,11 @@ class _Turn:
         if not message.by_hand:
             watched_ruling(self._table)  # a table that was paused since it was asked for needs no scan
         arguments = orphan_arguments(call)
+        if fan_out.has_begun(self._table, message.scan_id):
+            # Asked for again, since it was silent for long. What is known of the table has changed since, and by that
+            # another engine might be chosen, beside the tasks that are under way.
+            self._begin_tasks(arguments, Chosen(FUNCTIONS, "it has begun"))
+            return
         chosen = choose_here(self._runtime, self._table, message.arguments, arguments, self._context)
         self._runtime.telemetry.count("OrphanScansBegun")
         self._runtime.telemetry.tell(

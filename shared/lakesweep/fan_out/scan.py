@@ -37,7 +37,7 @@ from lakesweep.operations.orphan_scan import OrphanArguments, check_scan_id
 from lakesweep.operations.run import require_area
 from lakesweep.plan.engine_facts import Facts
 
-__all__ = ["Ended", "Outbox", "begin", "find_end", "fold", "give_up"]
+__all__ = ["Ended", "Outbox", "begin", "find_end", "fold", "give_up", "has_begun"]
 
 PARALLEL = 16
 """Heads that are read at once."""
@@ -101,6 +101,14 @@ def begin(
         raise
     outbox.fold(1, SHORTEST_DELAY_S, progress=True)
     outbox.tasks(scan["tasks"])
+
+
+def has_begun(table: Table, scan_id: str) -> bool:
+    """Tell whether a scan has begun here, also where nobody can go on with it."""
+    try:
+        return ScanDocuments.of(require_area(table), scan_id).find_scan() is not None
+    except FormatError:
+        return True
 
 
 def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
