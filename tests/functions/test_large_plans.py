@@ -9,6 +9,8 @@ from moto.s3.models import s3_backends
 from lakesweep.aws.messages import Work
 from lakesweep.aws.queues import Queues
 from lakesweep.control import plans
+from lakesweep.control.area import ControlArea
+from lakesweep.control.ends import record_undone
 from lakesweep.control.lease import HELD_AGAIN_S, REST_MS
 from lakesweep.execute import threads
 from lakesweep.operations import local_engine
@@ -88,6 +90,19 @@ def test_retention_goes_on_between_invocations(monkeypatch: pytest.MonkeyPatch) 
     assert deployed.snapshots() == [5, 6]
     assert deployed.send("execute_batch", message).metrics["RunsDone"] == 1
     assert orphans.isdisjoint(keys_of(deployed.store()))
+
+
+def test_a_plan_that_somebody_undid_ends_its_messages() -> None:
+    """Whoever did that wants it so, and nobody is alarmed."""
+    deployed, orphans, message = deployment()
+    deployed.send("execute_batch", message, reads=30)
+    (message,) = deployed.waiting("execute")
+    left = orphans & set(keys_of(deployed.store()))
+    record_undone(ControlArea(deployed.control(), deployed.location()), str(message["plan_id"]), "undoing")
+    answer = deployed.send("execute_batch", message)
+    assert (answer.failed, answer.metrics.get("RunsRefused"), answer.metrics["RunsSkipped"]) == ([], None, 1)
+    assert not deployed.waiting("execute")
+    assert orphans & set(keys_of(deployed.store())) == left
 
 
 def test_a_plan_that_comes_no_further_is_no_circle() -> None:

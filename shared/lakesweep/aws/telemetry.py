@@ -17,7 +17,7 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.fleet import OBSERVED
 
 NAMESPACE = "Lakesweep"
-SKIPPED = frozenset({"paused", "retention_not_stated", OBSERVED})
+SKIPPED = frozenset({"paused", "retention_not_stated", OBSERVED, "plan_undone"})
 """Refusals that somebody wants."""
 _STATUS = {"done": "RunsDone", "partial": "RunsPartial", "refused": "RunsRefused", "stale": "RunsStale"}
 _REQUESTS = {"get": "GetRequests", "head": "GetRequests", "list": "ListRequests", "put": "PutRequests"}

@@ -32,6 +32,7 @@ PLAN_ATTEMPTS = 3
 """How often a table that changes while it is read is read again."""
 
 PLAN_UNDONE = "plan_undone"
+"""Code of a plan of which somebody took back what it had done; the rest of it is not carried out."""
 TOO_MANY_ACTIONS = "too_many_actions"
 """Code of a plan that was stored and not carried out, since the call takes fewer actions."""
 
