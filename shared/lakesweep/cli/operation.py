@@ -40,7 +40,7 @@ def run_named(
         options: Table options as typed.
         execute: Otherwise nothing in the table changes.
         may_be_database: The place may also be a folder of tables.
-        of_one_table: Arguments that say something of one table, and nothing of a database.
+        of_one_table: Those arguments of the call that say something of one table, and nothing of a database.
     """
     given = [argument for argument, value in arguments.items() if value is not None]
 
@@ -56,7 +56,7 @@ def run_named(
 
     if not may_be_database:
         return answer_operation(place, name, run)
-    return answer_database(place, name, run, tuple(given_one for given_one in of_one_table if given_one in given))
+    return answer_database(place, name, run, of_one_table)
 
 
 def as_typed(message: str, given: Sequence[str]) -> str:

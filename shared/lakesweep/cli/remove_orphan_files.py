@@ -81,7 +81,8 @@ def remove_orphan_files(
         typer.Option(
             "--scan-id",
             metavar="ID",
-            help="Of a scan on Spark: one that was interrupted goes on. Of a scan by functions: wait for it again.",
+            help="Of a scan on Spark: one that was interrupted goes on. Of a scan of one table by functions: "
+            "wait for it again.",
         ),
     ] = None,
     scan_queue: Annotated[
@@ -101,6 +102,9 @@ def remove_orphan_files(
     """
     from lakesweep.cli.operation import run_named
 
+    of_one_table = ["owned_external"] if owned_external else []
+    if scan_id is not None and engine in ("lambda", "auto"):
+        of_one_table.append("scan_id")  # of functions it is waited for, and other tables have no scan of this id
     return run_named(
         replace(place, scan_id=scan_id, engine=engine or mode, scan_queue=scan_queue),
         "remove_orphan_files",
@@ -117,5 +121,5 @@ def remove_orphan_files(
         None,
         execute=execute,
         may_be_database=True,
-        of_one_table=("owned_external",),
+        of_one_table=of_one_table,
     )
