@@ -250,6 +250,22 @@ def test_what_lasts_ends_the_scan_at_once() -> None:
     assert metric(answers, "RunsRefused") == 1
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [{"engine": "lambda", "older_than": "soon"}, {"engine": "cluster"}, {"engine": "lambda", "inventory": "s3://a/b"}],
+    ids=str,
+)
+def test_arguments_that_mean_nothing_end_the_scan(arguments: dict[str, object]) -> None:
+    """Of a message that somebody else sent. It would fail again, and whoever waits reads a result."""
+    deployed = made()
+    answer = deployed.send("orphan_scan", scan_message(deployed, arguments, execute=True))
+    assert answer.failed == []
+    (key,) = [key for key in deployed.control_keys() if key.endswith("s1/result.json")]
+    result = json.loads(deployed.control().read(key).data)
+    assert (result["status"], result["refusal"]["code"]) == ("refused", "bad_argument")
+    assert deployed.run() == []
+
+
 def test_an_id_that_another_scan_has() -> None:
     """That one goes on, and ends as it would have."""
     deployed = made()

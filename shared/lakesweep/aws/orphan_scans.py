@@ -25,6 +25,7 @@ from lakesweep.errors import (
     RefusedError,
     StalePlanError,
     StorageError,
+    UsageError,
 )
 from lakesweep.fan_out import scan as fan_out
 from lakesweep.fan_out.scan import Ended
@@ -100,6 +101,8 @@ class _Turn:
                 self._runtime.telemetry.record(report)
             else:
                 self._end(report)
+        except UsageError as error:  # whoever waits for the scan reads it in its result
+            self._end(refused(self._table, OPERATION, RefusedError(str(error), code=error.code)))
         except OutOfTimeError as error:
             self._again(message, str(error))
         except AccessDeniedError:

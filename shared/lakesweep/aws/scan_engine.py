@@ -169,7 +169,7 @@ class LambdaScan:
         estimate, requests = result.get("estimate"), result.get("requests")
         self.estimate = estimate if isinstance(estimate, dict) else None
         began, ended = result.get("began_ms"), result.get("ended_ms")
-        if isinstance(requests, dict):
+        if isinstance(requests, dict) and all(type(count) is int for count in requests.values()):
             seconds = (ended - began) / 1000 if isinstance(began, int) and isinstance(ended, int) else 0.0
             self.happened = happened("lambda", requests, seconds, self.estimate)
         status, plan_id, refusal = result.get("status"), result.get("plan_id"), result.get("refusal")

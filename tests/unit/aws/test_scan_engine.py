@@ -206,7 +206,8 @@ def test_a_scan_that_failed(deployment: Deployment) -> None:
         engine.plan(deployment.table, OrphanArguments())
     assert caught.value.code == "given_up"
     assert engine.happened is None
-    scans.put("s-1/result.json", json.dumps({"status": "nothing_to_do", "objects": 7}).encode())
+    odd = {"status": "nothing_to_do", "objects": 7, "requests": {"get": "many"}, "began_ms": None}
+    scans.put("s-1/result.json", json.dumps(odd).encode())
     plan = engine.plan(deployment.table, OrphanArguments())
     assert plan.is_empty
     assert plan.header.findings == {"listed": {"objects": 7}}
