@@ -283,7 +283,7 @@ def test_a_lease_that_others_have_for_hours_ends_it() -> None:
     scans.result()
     scans.end(0)
     scans.hear(0)
-    long_ago = {**scans.document, "updated_ms": scans.document["updated_ms"] - HELD_MS}
+    long_ago = {**scans.document, "updated_ms": scans.document["updated_ms"] - HELD_MS - 2000}
     scans.area.put(f"jobs/{scans.scan_id}.json", json.dumps(long_ago).encode())
     answer = scans.send("spark_jobs", POLL)
     assert (scans.document["state"], scans.document["code"]) == ("failed", "lease_held")

@@ -7,10 +7,10 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.model.plan import Plan
 from lakesweep.model.table_ref import TableRef
+from lakesweep.operations import orphan_judging as judging
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
-from lakesweep.spark import match as matching
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
@@ -70,7 +70,7 @@ def test_an_inventory_shows_fresh_files_and_not_yet_the_schema_beside_them(monke
 @pytest.mark.parametrize("rows_at_once", [1, 2, 3])
 def test_what_is_listed_twice_is_planned_once(rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many candidates are looked up at once."""
-    monkeypatch.setattr(matching, "PART_ROWS", rows_at_once)
+    monkeypatch.setattr(judging, "PART_ROWS", rows_at_once)
     scene = S3Scene()
     scene.table.commit("+A", time_ms=1_600_000_000_000)
     orphans = {scene.orphan(f"o{number}") for number in range(8)}
