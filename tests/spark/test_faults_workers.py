@@ -102,6 +102,7 @@ def test_executors_that_are_lost_and_rows_that_cannot_be_fetched(tmp_path: Path)
     assert planned(scene, finished) == orphans
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_tasks_that_run_twice_at_once(tmp_path: Path) -> None:
     """Speculation: a second copy of a slow task answers first. Both have written their parts."""

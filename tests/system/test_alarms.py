@@ -92,6 +92,10 @@ class Trouble:
         """Send dead letters back, and let be done what they ask for."""
         assert self.system.queues[dead].move_to(self.system.queues[queue])
         self.pass_time(2 * MINUTE_S)
+        for _ in range(12):
+            if not self.system.queues[queue].messages():
+                break
+            self.pass_time(MINUTE_S / 6)  # where others have the machine, it takes a while until somebody looks
 
     @contextmanager
     def answering(self, answer: Callable[[Request], Response | None]) -> Iterator[None]:

@@ -14,6 +14,7 @@ from lakesweep.fan_out.limits import FILL, FIRST_PAGES, LIST_PAGES, MOST_FOLDERS
 from lakesweep.fan_out.tasks import ListTask
 from lakesweep.model.layout import METADATA_FOLDERS
 from lakesweep.operations.orphan_listing import Shard
+from lakesweep.storage.keys import is_key
 from lakesweep.storage.store import PAGE_KEYS, Store
 
 
@@ -40,7 +41,7 @@ def first_tasks(store: Store, objects: int, places: int) -> list[ListTask]:
 
 def _cuts(store: Store, wanted: int) -> list[str]:
     """Return where to cut keys so that there is about the same between cuts: for `wanted` ranges, or fewer."""
-    folders = [f"{name}/" for name in islice(store.folders(""), MOST_FOLDERS) if name not in METADATA_FOLDERS]
+    folders = [folder for folder in _below(store, [""]) if folder.rstrip("/") not in METADATA_FOLDERS]
     looks = 1
     while folders and len(folders) < 2 * wanted and looks + len(folders) <= MOST_LOOKS:
         deeper = list(_below(store, folders))
@@ -55,4 +56,5 @@ def _cuts(store: Store, wanted: int) -> list[str]:
 def _below(store: Store, folders: list[str]) -> Iterator[str]:
     for folder in folders:
         for name in islice(store.folders(folder), MOST_FOLDERS):
-            yield f"{folder}{name}/"
+            if is_key(f"{folder}{name}"):  # a local folder may have a name that is none
+                yield f"{folder}{name}/"
