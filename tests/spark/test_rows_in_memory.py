@@ -1,87 +1,15 @@
-"""Every row of the table of cases, planned by the Spark engine without a Spark, and held against the local plan.
+"""Every row of the table of cases, planned by the Spark engine without a Spark (`tests/support/rows_by_engine.py`)."""
 
-The rows are the tests of the local engine, which run here once more: what each names as its outcome has to be that of
-the plan that comes from parts. Where nothing happens while a table is looked at, both engines plan it and must agree in
-everything that they say.
-"""
-
-from dataclasses import replace
-from types import ModuleType
+from functools import partial
 
 import pytest
 
-from lakesweep.control.area import ControlArea
-from lakesweep.control.plans import load_part
-from lakesweep.control.quarantine import read_quarantine
-from lakesweep.model.plan import Plan, order_problem
-from lakesweep.operations import remove_orphan_files
-from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_scan import OrphanArguments
-from lakesweep.operations.run import require_area
-from lakesweep.storage.memory import MemoryStore
-from lakesweep.storage.store import Store
-from tests.support.engines_compared import ask, differences
+from tests.support.rows_by_engine import plan_by, rows
 from tests.support.spark_stand_in import stand_in_plan
-from tests.support.walk import WatchedStore
-from tests.unit.orphans import test_collections, test_rows_of_files, test_rows_of_roots, test_rows_of_runs
 
-_OF_THE_LOCAL_ENGINE = frozenset(
-    {
-        "test_row_35_what_is_not_owned_is_counted_and_not_kept_in_memory",
-        "test_the_table_is_listed_while_its_roots_are_read",
-        "test_row_46_a_memory_that_is_damaged_knows_nothing",  # looks for its document by a name that parts have, too
-    }
-)
-_CHANGES_WHILE_IT_SLEEPS = frozenset({"test_row_13_a_hollow_snapshot_that_goes"})
-
-
-def _take(module: ModuleType) -> None:
-    for name, found in vars(module).items():
-        if name.startswith("test_") and callable(found) and name not in _OF_THE_LOCAL_ENGINE:
-            assert name not in globals(), name
-            globals()[name] = found
-
-
-for each in (test_rows_of_files, test_rows_of_roots, test_rows_of_runs, test_collections):
-    _take(each)
+globals().update(rows())
 
 
 @pytest.fixture(autouse=True)
 def _planned_apart(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    local = remove_orphan_files.plan_remove_orphan_files
-
-    def plan(table: Table, arguments: OrphanArguments) -> Plan:
-        area = require_area(table)
-        if not _is_quiet(table.store) or request.node.originalname in _CHANGES_WHILE_IT_SLEEPS:
-            return _loaded(area, stand_in_plan(monkeypatch, table, arguments))
-        apart = ControlArea(_copy_of(area.store), area.table)
-        one = ask(lambda: local(replace(table, area=apart, sleep=lambda _: None), arguments), apart)
-        other = ask(lambda: stand_in_plan(monkeypatch, table, arguments), area)
-        assert differences(one, other) == {}
-        if arguments.quarantine_ms is not None and one.plan is not None:
-            assert read_quarantine(apart) == read_quarantine(area)
-        if other.plan is None:
-            assert other.error is not None
-            raise other.error
-        return _loaded(area, other.plan)
-
-    monkeypatch.setattr(remove_orphan_files, "plan_remove_orphan_files", plan)
-
-
-def _loaded(area: ControlArea, plan: Plan) -> Plan:
-    """Return a plan with its actions, at which the rows look."""
-    actions = tuple(action for part in plan.header.parts for action in load_part(area, plan.header, part))
-    assert order_problem(actions) is None
-    return Plan(plan.header, actions)
-
-
-def _is_quiet(store: Store) -> bool:
-    """Tell whether nothing happens to a table while it is looked at."""
-    return isinstance(store, MemoryStore) or (type(store) is WatchedStore and isinstance(store._store, MemoryStore))
-
-
-def _copy_of(store: Store) -> MemoryStore:
-    copied = MemoryStore(store.location, clock=store.now_ms)
-    for entry in store.list(""):
-        copied.put(entry.key, store.read(entry.key).data)
-    return copied
+    plan_by(partial(stand_in_plan, monkeypatch), monkeypatch, request)

@@ -56,11 +56,8 @@ class Commits:
         if not hints:
             telemetry.count("EventsIgnored")
         for hint in hints:
-            if self._runtime.settings.allows(hint.table):
+            if self._runtime.is_ours(hint.table, name):
                 self._settle((hint.table, hint.branch))
-            else:
-                telemetry.count("EventsRejected")
-                telemetry.warn(f"{name}: a table that is none of this deployment's", table=hint.table[:200])
 
     def _settle(self, branch: Branch) -> None:
         if branch not in self._failed:

@@ -25,9 +25,7 @@ def do_task(runtime: Runtime, message: OrphanTask, context: Context, name: str) 
         MaintenanceError: It failed; the message comes again.
     """
     telemetry = runtime.telemetry
-    if not runtime.settings.allows(message.table):
-        telemetry.count("EventsRejected")
-        telemetry.warn(f"{name}: a table that is none of this deployment's", table=message.table[:200])
+    if not runtime.is_ours(message.table, name):
         return
     table = runtime.open_table(message.table, MAIN, context)
     try:

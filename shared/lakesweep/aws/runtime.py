@@ -45,6 +45,19 @@ class Runtime:
         settings = load_settings()
         return cls(settings, Queues(dict(settings.queues)), Telemetry())
 
+    def is_ours(self, table: str, name: str) -> bool:
+        """Tell whether a table is one of this deployment's; one that is not is counted and told of.
+
+        Args:
+            table: Its location, as a message says it.
+            name: What log lines call the message.
+        """
+        if self.settings.allows(table):
+            return True
+        self.telemetry.count("EventsRejected")
+        self.telemetry.warn(f"{name}: a table that is none of this deployment's", table=table[:200])
+        return False
+
     def open_table(self, location: str, branch: str, context: Context, counter: RequestCounter | None = None) -> Table:
         """Open a table for one piece of work.
 

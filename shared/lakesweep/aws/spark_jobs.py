@@ -140,9 +140,7 @@ class SparkJobs:
 
     def _begin(self, message: SparkScan, name: str) -> None:
         telemetry = self._runtime.telemetry
-        if not self._runtime.settings.allows(message.table):
-            telemetry.count("EventsRejected")
-            telemetry.warn(f"{name}: a table that is none of this deployment's", table=message.table[:200])
+        if not self._runtime.is_ours(message.table, name):
             return
         area = self._area(message.table)
         note_open(self._control, message.scan_id, message.table)

@@ -48,9 +48,7 @@ def carry_out(
         MaintenanceError: It failed in a way that another attempt may not.
     """
     telemetry = runtime.telemetry
-    if not runtime.settings.allows(message.table):
-        telemetry.count("EventsRejected")
-        telemetry.warn(f"{name}: a table that is none of this deployment's", table=message.table[:200])
+    if not runtime.is_ours(message.table, name):
         return
     try:
         table = runtime.open_table(message.table, message.branch, context)

@@ -16,15 +16,14 @@ from lakesweep.fan_out.captured import Remembered, new_capture
 from lakesweep.fan_out.documents import SCAN, Json, ScanDocuments
 from lakesweep.fan_out.first_shards import first_tasks
 from lakesweep.fan_out.limits import DECODE_ENTRIES, DECODE_MANIFESTS
-from lakesweep.fan_out.listing_json import layout_to_json
 from lakesweep.fan_out.names import names_of_table
 from lakesweep.fan_out.tasks import DecodeTask
 from lakesweep.fan_out.worker import meta_row
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.layout import layout_of
+from lakesweep.model.layout import layout_of, layout_to_json
 from lakesweep.operations.context import Table
 from lakesweep.operations.engine_choice import refined
-from lakesweep.operations.orphan_listing import Place
+from lakesweep.operations.orphan_listing import places_of_scan
 from lakesweep.operations.orphan_scan import OrphanArguments, cutoff_of, places_of, schemas_of
 from lakesweep.plan.engine_facts import Facts
 from lakesweep.plan.fan_out_estimate import fan_out_estimate
@@ -93,10 +92,7 @@ def begin_scan(
     found.collect()
     _, roots = places_of(table, found.listing, arguments)
     layout = layout_of(schema for _, schema in schemas_of(table, found.listing))
-    places = (
-        Place(table.ref.location, is_table=True, is_owned=True),
-        *(Place(root.location, is_table=False, is_owned=root.is_owned) for root in roots),
-    )
+    places = places_of_scan(table.ref.location, roots)
     index = _segments(names_of_table(documents.area))
     doubted = _doubted(table.store, index, metas)
     chosen = choose(index, metas.keys() - doubted, now_ms)

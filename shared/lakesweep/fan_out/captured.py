@@ -6,6 +6,7 @@ new. What they read of it is believed by name (lists, index manifests) or while 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from lakesweep.control.cache import read_cache, write_cache
@@ -13,7 +14,7 @@ from lakesweep.fan_out.documents import Json, ScanDocuments
 from lakesweep.fan_out.listing_json import listing_of, listing_to_json
 from lakesweep.model.roots import TableListing
 from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_scan import own_branch
+from lakesweep.operations.orphan_scan import check_table
 from lakesweep.storage.remembering import Memory, RememberingStore
 from lakesweep.storage.store import Store, StoredObject
 from lakesweep.table.capture import Capture
@@ -74,11 +75,8 @@ class Remembered:
 
 def new_capture(table: Table, live: LiveSet, decode: Decode) -> Capture:
     """Return a capture that has seen nothing yet; see `lakesweep.table.capture.capture`."""
-
-    def admit(listing: TableListing) -> None:
-        own_branch(table, listing)
-
-    return Capture(table.store, MetadataReader(table.store), table.sleep, live, {}, TableListing({}), admit, decode)
+    reader, admit = MetadataReader(table.store), partial(check_table, table)
+    return Capture(table.store, reader, table.sleep, live, {}, TableListing({}), admit, decode)
 
 
 def capture_to_json(found: Capture) -> Json:

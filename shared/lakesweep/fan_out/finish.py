@@ -16,7 +16,7 @@ from lakesweep.fan_out.names import names_of_table
 from lakesweep.fan_out.spill import Spill
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_judging import joined
+from lakesweep.operations.orphan_judging import joined, outside_of
 from lakesweep.operations.orphan_listing import Place
 from lakesweep.operations.orphan_parts import apart_of
 from lakesweep.operations.orphan_scan import (
@@ -24,8 +24,6 @@ from lakesweep.operations.orphan_scan import (
     orphan_plan,
     own_branch,
     stores_of,
-    told_of_outside,
-    unlisted,
 )
 from lakesweep.operations.run import require_area
 from lakesweep.plan.orphan_totals import totals_of
@@ -57,15 +55,6 @@ def finish(table: Table, documents: ScanDocuments, scan: Json, state: State, goe
     if arguments.quarantine_ms is not None:
         _write_quarantine(table, documents, heads, goes_by)
     own, schema = own_branch(table, found.listing)
-    outside = [
-        unlisted(place.location, problems[number])
-        if number in problems
-        else ({"location": place.location, "owned": True}, "")
-        if place.is_owned
-        else told_of_outside(place.location, totals[number], others[number][0], others[number][1])
-        for number, place in enumerate(places)
-        if not place.is_table
-    ]
     scanned = Scanned(
         found,
         own,
@@ -73,7 +62,7 @@ def finish(table: Table, documents: ScanDocuments, scan: Json, state: State, goe
         scan["now_ms"],
         scan["cutoff_ms"],
         joined(places, totals),
-        outside,
+        outside_of(places, totals, others, problems),
         _missing(table, found, goes_by, heads),
         going[0],
         going[1],

@@ -8,11 +8,12 @@ is damaged is decided here alone.
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.fan_out.begin import METADATA, DecodeWork, decode_work
-from lakesweep.fan_out.captured import Remembered, capture_to_json, new_capture
+from lakesweep.fan_out.captured import Remembered, capture_to_json
 from lakesweep.fan_out.documents import Json, ScanDocuments, State, arguments_of
 from lakesweep.fan_out.limits import HERE_ENTRIES, MATCH_ROWS, MORE_ROUNDS, MOST_GAP_ROWS
 from lakesweep.fan_out.match import DEAD
@@ -24,7 +25,8 @@ from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.operations.context import Table
 from lakesweep.operations.identifiers import new_id
-from lakesweep.table.capture import DAMAGE_WAITS_S, Capture
+from lakesweep.operations.orphan_scan import check_table
+from lakesweep.table.capture import capture
 from lakesweep.table.holders import Holders
 from lakesweep.table.live_set import LiveSet
 from lakesweep.table.metadata import MetadataReader, Unreadable
@@ -32,20 +34,14 @@ from lakesweep.table.missing import whole_roots
 
 
 @dataclass(frozen=True, slots=True)
-class More:
-    """There is more to decode than a fold does."""
+class Step:
+    """What comes next: more to decode, or the match."""
 
     document: str
     """Where it stands."""
     content: Json
-
-
-@dataclass(frozen=True, slots=True)
-class Goes:
-    """What a match goes by, and its tasks."""
-
-    document: str
-    content: Json
+    """With its tasks."""
+    is_match: bool
 
 
 class _TooMany(Exception):
@@ -54,7 +50,7 @@ class _TooMany(Exception):
         self.metas = metas
 
 
-def gather(table: Table, documents: ScanDocuments, scan: Json, state: State) -> More | Goes:
+def gather(table: Table, documents: ScanDocuments, scan: Json, state: State) -> Step:
     """Collect the roots, and return what is left to do before the match, or what it goes by.
 
     Raises:
@@ -71,7 +67,8 @@ def gather(table: Table, documents: ScanDocuments, scan: Json, state: State) -> 
     here = Names()
     live = LiveSet(manifests=set(known))
     try:
-        found = _captured(table, live, _Decode(here, may_leave=len(state.more) < MORE_ROUNDS))
+        decode = _Decode(here, may_leave=len(state.more) < MORE_ROUNDS)
+        found = capture(table.store, table.sleep, partial(check_table, table), live, decode)
     except _TooMany as more:
         return _more(documents, state, more.metas)
     named = {name for name, _ in Holders(found.reader, found.roots.values()).manifests()}
@@ -112,7 +109,7 @@ def gather(table: Table, documents: ScanDocuments, scan: Json, state: State) -> 
     document = f"match-{uuid.uuid4().hex[:12]}.json.gz"
     rows = [_rows(row) for row in (*names, *own_names, *objects)]
     content["tasks"] = [task.to_json() for task in match_tasks(document, rows)]
-    return Goes(document, content)
+    return Step(document, content, is_match=True)
 
 
 def match_tasks(
@@ -210,28 +207,14 @@ class _Decode:
             yield meta.file_name, self.names.unreadable.get(meta.file_name)
 
 
-def _captured(table: Table, live: LiveSet, decode: _Decode) -> Capture:
-    """Collect roots until they stand still; see `lakesweep.table.capture.capture`."""
-    found = new_capture(table, live, decode)
-    found.until_stable()
-    for wait_s in DAMAGE_WAITS_S:
-        if not live.damaged:
-            break
-        table.sleep(wait_s)
-        live.forget(list(live.damaged))
-        found.reader = MetadataReader(table.store)
-        found.until_stable()
-    return found
-
-
-def _more(documents: ScanDocuments, state: State, metas: Sequence[ManifestMeta]) -> More:
+def _more(documents: ScanDocuments, state: State, metas: Sequence[ManifestMeta]) -> Step:
     number = len(state.more) + 1
     document = f"more-{number}-{uuid.uuid4().hex[:8]}.json.gz"
     stem = document.removesuffix(".json.gz")
     work: list[DecodeWork] = decode_work({meta.file_name: meta for meta in metas}, (), (), frozenset())
     decode = {f"decode-{stem}-{count}": each.to_json() for count, each in enumerate(work)}
     tasks = [DecodeTask(task, document).to_json() for task in decode]
-    return More(document, {"decode": decode, "tasks": tasks})
+    return Step(document, {"decode": decode, "tasks": tasks}, is_match=False)
 
 
 def _written(documents: ScanDocuments, names: Names, what: str) -> Json:

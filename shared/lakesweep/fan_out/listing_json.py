@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from lakesweep.model.layout import Layout
 from lakesweep.model.roots import BranchListing, DocumentRef, RootRef, TableListing
 
 _ROOTS = ("snapshots", "changelogs", "tags")
@@ -20,22 +19,6 @@ def listing_of(document: Mapping[str, Any]) -> TableListing:
     """Return what `listing_to_json` took; whatever is wrong with it raises `KeyError` or `TypeError`."""
     branches = {row["name"]: _branch(row) for row in document["branches"]}
     return TableListing(branches, tuple(document["links"]))
-
-
-def layout_to_json(layout: Layout) -> dict[str, Any]:
-    """Return a layout as JSON; equal ones give equal JSON."""
-    return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in asdict(layout).items()}
-
-
-def layout_of_json(document: Mapping[str, Any]) -> Layout:
-    """Return what `layout_to_json` took; whatever is wrong with it raises `KeyError` or `TypeError`."""
-    return Layout(
-        data_prefixes=frozenset(document["data_prefixes"]),
-        changelog_prefixes=frozenset(document["changelog_prefixes"]),
-        partition_keys=frozenset(tuple(keys) for keys in document["partition_keys"]),
-        path_directories=frozenset(document["path_directories"]),
-        index_beside_data=bool(document["index_beside_data"]),
-    )
 
 
 def _branch(row: Mapping[str, Any]) -> BranchListing:

@@ -19,12 +19,12 @@ from lakesweep.control.ndjson import pack
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.fan_out.documents import Json, ScanDocuments
-from lakesweep.fan_out.listing_json import layout_of_json
 from lakesweep.fan_out.names import ROW, names_of_table
 from lakesweep.fan_out.objects import Listed, Rest, rest_of, row_of, rows_in
 from lakesweep.fan_out.spill import Spill, SpillWriter, read_slots
 from lakesweep.fan_out.tasks import MatchTask
 from lakesweep.model.file_class import FileClass, FileClasses
+from lakesweep.model.layout import layout_of_json
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_judging import Holding, Judge, Question, is_needed
 from lakesweep.operations.orphan_listing import Place

@@ -12,7 +12,7 @@ Rows repeat where manifests do. Whether a file that no listing showed is missing
 entry, so nothing is counted together here.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -70,10 +70,6 @@ class Names:
         self.manifests.append(manifest)
         self.entries += count
 
-    def add_own(self, names: Iterable[str]) -> None:
-        """Add what roots and lists name. Needs no manifest."""
-        self.add_hashes(map(name_hash, names))
-
     def add_hashes(self, hashes: Iterable[bytes]) -> None:
         """Add what roots and lists name, by the hashes of the names."""
         for hashed in hashes:
@@ -123,22 +119,11 @@ class Names:
 
     def info(self) -> dict[str, object]:
         """Return what the head of a segment says."""
-        return {
-            "manifests": list(self.manifests),
-            "entries": self.entries,
-            "unreadable": {
-                name: {"path": each.path, "problem": each.problem, "missing": each.missing}
-                for name, each in self.unreadable.items()
-            },
-        }
+        return {"manifests": list(self.manifests), "entries": self.entries}
 
-    def to_bytes(self, more: Mapping[str, object] | None = None) -> bytes:
-        """Return the segment, and give its rows up.
-
-        Args:
-            more: Further facts for its head.
-        """
-        return self.writer.to_bytes({**(more or {}), **self.info()})
+    def to_bytes(self) -> bytes:
+        """Return the segment, and give its rows up."""
+        return self.writer.to_bytes(self.info())
 
 
 def manifests_of(spill: Spill, path: str) -> tuple[str, ...]:
@@ -151,33 +136,6 @@ def manifests_of(spill: Spill, path: str) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise FormatError(f"{path}: expected the head of a segment with its manifests, found {type(found).__name__}")
     return tuple(found)
-
-
-def unreadable_of(spill: Spill, path: str) -> dict[str, Unreadable]:
-    """Return the manifests that could not be read when a segment was written.
-
-    Raises:
-        FormatError: Its head does not say.
-    """
-    found = spill.info.get("unreadable")
-    try:
-        if not isinstance(found, dict):
-            raise TypeError(type(found).__name__)
-        return {name: _unreadable(each) for name, each in found.items()}
-    except (KeyError, TypeError) as error:
-        raise FormatError(f"{path}: expected the head of a segment, found something else: {error!r}") from error
-
-
-def alive_rows(block: bytes, is_alive: Sequence[bool]) -> Iterator[tuple[bytes, int, int, int]]:
-    """Yield those rows of a block whose manifest is alive.
-
-    Args:
-        block: From `read_slots`.
-        is_alive: For each manifest of the segment, in the order of their numbers.
-    """
-    for row in ROW.iter_unpack(block):
-        if is_alive[row[2]]:
-            yield row
 
 
 def _rows_of(entries: Iterator[ManifestEntry]) -> tuple[int, _Rows]:
@@ -201,9 +159,3 @@ def _check_rows(blocks: Iterable[bytes], manifests: int, path: str) -> None:
     for block in blocks:
         if len(block) % ROW.size or any(row[2] >= manifests for row in ROW.iter_unpack(block)):
             raise FormatError(f"{path}: expected rows of {manifests} manifests, found others in {len(block)} bytes")
-
-
-def _unreadable(row: object) -> Unreadable:
-    if not isinstance(row, dict) or type(row["missing"]) is not bool:
-        raise TypeError(f"{row!r}")
-    return Unreadable(str(row["path"]), str(row["problem"]), row["missing"])

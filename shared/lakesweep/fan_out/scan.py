@@ -24,7 +24,7 @@ from lakesweep.errors import (
 from lakesweep.fan_out.begin import begin_scan, check_same
 from lakesweep.fan_out.documents import SCAN, Json, ScanDocuments, State
 from lakesweep.fan_out.finish import finish, keep_names
-from lakesweep.fan_out.gather import More, gather, match_tasks
+from lakesweep.fan_out.gather import gather, match_tasks
 from lakesweep.fan_out.limits import LONGEST_DELAY_S, SHORTEST_DELAY_S, SILENCE_MS
 from lakesweep.fan_out.match import DAMAGED_SEGMENT
 from lakesweep.fan_out.result import result_of
@@ -281,14 +281,13 @@ class _Turn:
         if self._goes_by is None:
             found = gather(self._table, documents, self._scan, state)
             documents.put(found.document, found.content, if_absent=True)
-            if isinstance(found, More):
-                state.more.append(found.document)
+            if found.is_match:
+                state.stage, state.match = "match", found.document
             else:
-                state.match = found.document
-                state.stage = "match"
+                state.more.append(found.document)
             self._send(found.content["tasks"], "gather")
             return None
-        if state.stage == "match" and (owners := self._owner_tasks()):
+        if state.stage == "match" and (owners := self._owner_tasks(self._goes_by)):
             state.stage, state.owners = "owners", owners
             self._send(owners, "owners")
             return None
@@ -304,24 +303,22 @@ class _Turn:
         if self._written(step):
             self._outbox.tasks(list(tasks))
 
-    def _owner_tasks(self) -> list[Json]:
+    def _owner_tasks(self, goes_by: Json) -> list[Json]:
         """Return the tasks of a second match, of extra files that no root refers to; none where there are none."""
-        assert self._goes_by is not None
         sources = []
-        for task in self._goes_by["tasks"]:
+        for task in goes_by["tasks"]:
             spill = self._state.heads[task["id"]]["spill"]
             if Spill.from_json(spill, task["id"]).rows:
                 sources.append({"name": self._documents.name(f"tasks/{task['id']}"), "spill": spill})
         if not sources:
             return []
-        assert self._state.match is not None
-        document = self._state.match.replace("match-", "owners-", 1)
+        document = f"owners-{str(self._state.match).removeprefix('match-')}"
         owned, names = (
             [Spill.from_json(each["spill"], each["name"]).slot_rows for each in rows]
-            for rows in (sources, [*self._goes_by["names"], *self._goes_by["own_names"]])
+            for rows in (sources, [*goes_by["names"], *goes_by["own_names"]])
         )
         slots = {slot for rows in owned for slot, count in enumerate(rows) if count}
-        self._documents.put(document, {**self._goes_by, "owned": sources, "tasks": []})
+        self._documents.put(document, {**goes_by, "owned": sources, "tasks": []})
         return [task.to_json() for task in match_tasks(document, [*names, *owned], slots, by_owner=True)]
 
     def _forget_segment(self, error: MaintenanceError) -> None:

@@ -23,7 +23,6 @@ from lakesweep.errors import (
 )
 from lakesweep.fan_out.documents import SCAN, Json, ScanDocuments
 from lakesweep.fan_out.limits import WAYS
-from lakesweep.fan_out.listing_json import layout_of_json
 from lakesweep.fan_out.match import match
 from lakesweep.fan_out.names import Names, names_of_table
 from lakesweep.fan_out.objects import Rest, row_of
@@ -31,6 +30,7 @@ from lakesweep.fan_out.spill import SpillWriter, head_of
 from lakesweep.fan_out.tasks import DecodeTask, ListTask, MatchTask, Task, children_of, shard_of, task_of
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.file_class import FileClasses
+from lakesweep.model.layout import layout_of_json
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_listing import Place, PlaceListing, Walk
 from lakesweep.operations.run import require_area

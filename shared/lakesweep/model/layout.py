@@ -5,8 +5,9 @@ schema ever had counts.
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from lakesweep.format.file_names import BUCKET
 from lakesweep.format.partition_path import escape
@@ -82,6 +83,22 @@ def layout_of(schemas: Iterable[TableSchema]) -> Layout:
         path_directories=values("data-file.path-directory"),
         # A value that means nothing puts no file anywhere, so it only leaves more names unknown.
         index_beside_data="true" in {text.lower() for text in values("index-file-in-data-file-dir")},
+    )
+
+
+def layout_to_json(layout: Layout) -> dict[str, Any]:
+    """Return a layout as JSON; equal ones give equal JSON."""
+    return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in asdict(layout).items()}
+
+
+def layout_of_json(document: Mapping[str, Any]) -> Layout:
+    """Return what `layout_to_json` took; whatever is wrong with it raises `KeyError` or `TypeError`."""
+    return Layout(
+        data_prefixes=frozenset(document["data_prefixes"]),
+        changelog_prefixes=frozenset(document["changelog_prefixes"]),
+        partition_keys=frozenset(tuple(keys) for keys in document["partition_keys"]),
+        path_directories=frozenset(document["path_directories"]),
+        index_beside_data=bool(document["index_beside_data"]),
     )
 
 

@@ -15,6 +15,7 @@ from lakesweep.model.facts import DATA_KINDS, base_name
 from lakesweep.model.file_class import FileClass
 from lakesweep.operations.orphan_listing import Place
 from lakesweep.operations.orphan_parts import PlanParts
+from lakesweep.operations.orphan_scan import Outside, told_of_outside, unlisted
 from lakesweep.plan.orphans import Orphan, Rules, Totals
 from lakesweep.storage.store import Store, StoredObject
 from lakesweep.table.named_entries import ADDED, BY_ROOT, COMPACTED
@@ -181,4 +182,29 @@ def joined(places: Iterable[Place], totals: Iterable[Totals]) -> Totals:
     for place, each in zip(places, totals, strict=True):
         if place.is_owned:
             found.add(each)
+    return found
+
+
+def outside_of(
+    places: Iterable[Place], totals: Sequence[Totals], others: Sequence[Sequence[int]], problems: Mapping[int, str]
+) -> list[Outside]:
+    """Return what is told of the external roots among the places of a scan.
+
+    Args:
+        places: All of them.
+        totals: Of each.
+        others: Files and bytes of each to which no root refers, where it is not the table's alone.
+        problems: Number of a place -> why it could not be listed.
+    """
+    found: list[Outside] = []
+    for number, place in enumerate(places):
+        if place.is_table:
+            continue
+        if number in problems:
+            found.append(unlisted(place.location, problems[number]))
+        elif place.is_owned:
+            found.append(({"location": place.location, "owned": True}, ""))
+        else:
+            count, size_bytes = others[number]
+            found.append(told_of_outside(place.location, totals[number], count, size_bytes))
     return found

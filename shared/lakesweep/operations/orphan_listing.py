@@ -5,7 +5,7 @@ spent. What is left of it makes shards again, split at keys that are guessed fro
 request and loses nothing, since pieces meet.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lakesweep.model.file_class import FileClass, FileClasses
@@ -13,7 +13,7 @@ from lakesweep.operations.orphan_scan import nested_folder, refuse_table
 from lakesweep.plan.orphans import Totals
 from lakesweep.storage.split import split_point
 from lakesweep.storage.store import Page, StoredObject
-from lakesweep.table.outside import classify_outside
+from lakesweep.table.outside import OutsideRoot, classify_outside
 
 WAYS = 8
 """A shard is split into so many pieces at most."""
@@ -28,6 +28,12 @@ class Place:
     is_table: bool
     is_owned: bool
     """What lies there is this table's alone."""
+
+
+def places_of_scan(table: str, roots: Iterable[OutsideRoot]) -> tuple[Place, ...]:
+    """Return the places that a scan of a table lists: itself, and its external roots."""
+    outside = (Place(root.location, is_table=False, is_owned=root.is_owned) for root in roots)
+    return (Place(table, is_table=True, is_owned=True), *outside)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,11 @@ def own_branch(table: Table, listing: TableListing) -> tuple[BranchListing, Tabl
         raise StalePlanError(f"table {table.ref}: a schema vanished while the plan was made: {error}") from error
 
 
+def check_table(table: Table, listing: TableListing) -> None:
+    """Refuse what is no table, by the first listing of it; see `own_branch`."""
+    own_branch(table, listing)
+
+
 def cutoff_of(table: Table, arguments: OrphanArguments, now_ms: int) -> int:
     """Return the time before which something must have been written to go.
 

@@ -8,6 +8,7 @@ whatever ended it. The cutoff is that of the first attempt; roots are collected 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakesweep import __version__
@@ -16,19 +17,19 @@ from lakesweep.control.ndjson import pack, unpack
 from lakesweep.control.plans import PLAN_LIFETIME_MS
 from lakesweep.control.quarantine import Quarantine, write_quarantine
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError
-from lakesweep.model.layout import Layout, layout_of
+from lakesweep.model.layout import Layout, layout_of, layout_to_json
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport
-from lakesweep.model.roots import TableListing
 from lakesweep.operations.context import Table
 from lakesweep.operations.identifiers import new_id
-from lakesweep.operations.orphan_judging import Holding, Question, joined
-from lakesweep.operations.orphan_listing import Place, Shard
+from lakesweep.operations.orphan_judging import Holding, Question, joined, outside_of
+from lakesweep.operations.orphan_listing import Place, Shard, places_of_scan
 from lakesweep.operations.orphan_parts import apart_of
 from lakesweep.operations.orphan_scan import (
     OrphanArguments,
     Scanned,
     check_scan_id,
+    check_table,
     cutoff_of,
     inventory_of,
     orphan_plan,
@@ -38,8 +39,6 @@ from lakesweep.operations.orphan_scan import (
     retained,
     schemas_of,
     stores_of,
-    told_of_outside,
-    unlisted,
 )
 from lakesweep.operations.run import require_area
 from lakesweep.operations.times import say_time
@@ -228,10 +227,7 @@ class _Scan:
         self._ended("roots")
         own, schema = own_branch(table, found.listing)
         _, roots = places_of(table, found.listing, arguments)
-        places = (
-            Place(table.ref.location, is_table=True, is_owned=True),
-            *(Place(root.location, is_table=False, is_owned=root.is_owned) for root in roots),
-        )
+        places = places_of_scan(table.ref.location, roots)
         inventory = inventory_of(table, arguments)
         if inventory is not None:
             cutoff_ms = settled_cutoff(inventory, cutoff_ms)
@@ -255,15 +251,7 @@ class _Scan:
             self._write_quarantine(matched.orphans)
         # An inventory knows nothing of what is younger, so it tells of no file that it is missing.
         missing = self._missing(found, live_parts, matched) if inventory is None else Missing()
-        outside = [
-            unlisted(place.location, listed.problems[number])
-            if number in listed.problems
-            else ({"location": place.location, "owned": True}, "")
-            if place.is_owned
-            else told_of_outside(place.location, matched.totals[number], *matched.others[number])
-            for number, place in enumerate(places)
-            if not place.is_table
-        ]
+        outside = outside_of(places, matched.totals, matched.others, listed.problems)
         totals, (files, size_bytes) = joined(places, matched.totals), matched.going
         scanned = Scanned(
             found, own, schema, state.now_ms, cutoff_ms, totals, outside, missing, files, size_bytes, inventory
@@ -280,7 +268,7 @@ class _Scan:
 
         live = NamedLiveSet(manifests=set(state.manifests))
         decode = SparkDecode(self._session, self._access, self._folder, table.counter, take)
-        found = capture(table.store, table.sleep, lambda listing: _admit(table, listing), live, decode)
+        found = capture(table.store, table.sleep, partial(check_table, table), live, decode)
         return found, [*state.live, *write_own_names(self._scans, self._folder, live)]
 
     def _list(self, found: Capture, places: tuple[Place, ...], inventory: Inventory | None) -> Listed:
@@ -427,13 +415,8 @@ class _Matched:
 
 def _basis(layout: Layout, places: Sequence[Place], inventory: Inventory | None) -> str:
     """Return a text that says what classes are made from; equal for equal ones, in any process."""
-    fields = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in asdict(layout).items()}
     md5 = None if inventory is None else inventory.md5
-    return json.dumps([fields, [asdict(place) for place in places], md5], sort_keys=True)
-
-
-def _admit(table: Table, listing: TableListing) -> None:
-    own_branch(table, listing)
+    return json.dumps([layout_to_json(layout), [asdict(place) for place in places], md5], sort_keys=True)
 
 
 def _head(table: Table, scan_id: str, arguments: OrphanArguments, now_ms: int) -> dict[str, object]:

@@ -12,10 +12,8 @@ from lakesweep.errors import AccessDeniedError, FormatError
 from lakesweep.fan_out.names import (
     ROW,
     Names,
-    alive_rows,
     manifests_of,
     names_of_table,
-    unreadable_of,
 )
 from lakesweep.fan_out.spill import SpillWriter, head_of, read_slots
 from lakesweep.format.manifest import ManifestEntry, read_manifest
@@ -101,7 +99,7 @@ def rows_of(place: ControlArea, segment: str) -> Counter[Row]:
 def decoded(place: ControlArea, segment: str, store: MemoryStore, metas: Iterable[ManifestMeta]) -> Names:
     names = Names()
     names.decode(MetadataReader(store), metas)
-    place.put(segment, names.to_bytes({"task": "decode-0"}))
+    place.put(segment, names.to_bytes())
     return names
 
 
@@ -113,9 +111,7 @@ def test_every_name_of_every_entry_is_a_row() -> None:
     assert names.entries == 4 * 65
     assert rows_of(place, "one") == expected_rows(store, metas)
     spill = head_of(place.store, place.prefix + "one")
-    assert spill.info["task"] == "decode-0"
     assert spill.info["entries"] == 260
-    assert unreadable_of(spill, "one") == {}
 
 
 def test_the_same_manifest_counts_once() -> None:
@@ -138,14 +134,12 @@ def test_of_an_unreadable_manifest_nothing_is_there() -> None:
     metas[3] = metas[3]._replace(file_name="manifest-gone-0")
     metas[4] = metas[4]._replace(file_size=metas[4].file_size - 1)
     place = area()
-    decoded(place, "one", store, metas)
+    names = decoded(place, "one", store, metas)
     assert rows_of(place, "one") == expected_rows(store, [metas[0], metas[5]])
     spill = head_of(place.store, place.prefix + "one")
     assert manifests_of(spill, "one") == (metas[0].file_name, metas[5].file_name)
-    unreadable = unreadable_of(spill, "one")
-    assert sorted(unreadable) == sorted(metas[number].file_name for number in (1, 2, 3, 4))
-    assert [unreadable[metas[number].file_name].missing for number in (1, 2, 3, 4)] == [False, False, True, False]
-    assert all(each.path == f"manifest/{name}" and each.problem for name, each in unreadable.items())
+    assert sorted(names.unreadable) == sorted(metas[number].file_name for number in (1, 2, 3, 4))
+    assert [names.unreadable[metas[number].file_name].missing for number in (1, 2, 3, 4)] == [False, False, True, False]
 
 
 def test_a_failed_request_is_no_unreadable_manifest() -> None:
@@ -162,7 +156,7 @@ def test_a_failed_request_is_no_unreadable_manifest() -> None:
 def test_rows_of_roots_need_no_manifest() -> None:
     place = area()
     names = Names()
-    names.add_own(["manifest-list-1", "\udcff"])
+    names.add_hashes(map(name_hash, ("manifest-list-1", "\udcff")))
     place.put("own", names.to_bytes())
     spill = head_of(place.store, place.prefix + "own")
     rows = [row for block in read_slots(place.store, place.prefix + "own", spill) for row in ROW.iter_unpack(block)]
@@ -221,7 +215,7 @@ def test_rows_of_no_manifest_are_damage() -> None:
     for row in (ROW.pack(bytes(16), 0, 1, ADDED), ROW.pack(bytes(16), 0, 2**32 - 1, ADDED), bytes(28), bytes(30)):
         writer = SpillWriter(packed=False)
         writer.add(bytes(16), row)
-        place.put("bad", writer.to_bytes({"manifests": ["a"], "entries": 1, "unreadable": {}}))
+        place.put("bad", writer.to_bytes({"manifests": ["a"], "entries": 1}))
         assert not Names().copy(place, "bad", {"a"})
 
 
@@ -233,30 +227,6 @@ def test_heads_without_manifests(manifests: object) -> None:
     with pytest.raises(FormatError):
         manifests_of(spill, "bad")
     assert not Names().copy(place, "bad", {"a"})
-
-
-@pytest.mark.parametrize(
-    "unreadable",
-    [
-        None,
-        [],
-        {"a": None},
-        {"a": {}},
-        {"a": {"path": "p", "problem": "p", "missing": 1}},
-        {"a": {"path": "p", "problem": "p"}},
-    ],
-)
-def test_heads_without_unreadable_manifests(unreadable: object) -> None:
-    place = area()
-    place.put("bad", SpillWriter(packed=False).to_bytes({"manifests": [], "unreadable": unreadable}))
-    with pytest.raises(FormatError):
-        unreadable_of(head_of(place.store, place.prefix + "bad"), "bad")
-
-
-def test_rows_of_dead_manifests_are_passed_over() -> None:
-    rows = [(bytes([0, number]) + bytes(14), number, number % 3, ADDED) for number in range(9)]
-    block = b"".join(ROW.pack(*row) for row in rows)
-    assert list(alive_rows(block, [True, False, True])) == [row for row in rows if row[2] != 1]
 
 
 def test_numbers_are_never_that_of_roots() -> None:
