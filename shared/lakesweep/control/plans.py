@@ -234,6 +234,8 @@ def _action_row(action: Action) -> dict[str, object]:
             "path": action.path,
             "body": action.body,
             "reason": action.reason,
+            **({"if_absent": True} if action.if_absent else {}),
+            **({"etag": action.etag} if action.etag is not None else {}),
         }
     return {
         "action": "delete",
@@ -267,6 +269,8 @@ def _action_of(row: dict[str, object], path: str) -> Action:
         fields.get("size_bytes"), int | None
     ):
         raise FormatError(f"{path}: expected text for ETag, owner and body of an action, and a number for its size")
+    if type(fields.get("if_absent", False)) is not bool:
+        raise FormatError(f"{path}: expected true or false for if_absent of an action")
     if isinstance(action, Put) and action.body is None:
         raise FormatError(f"{path}: expected a body for what an action writes")
     return action

@@ -35,6 +35,8 @@ _DELETE_PATHS = {
     "snapshot": (re.compile(_BRANCH + r"snapshot/snapshot-[0-9]+", _ANY),),
     "changelog_document": (re.compile(_BRANCH + r"changelog/changelog-[0-9]+", _ANY),),
     "consumer": (re.compile(_BRANCH + r"consumer/consumer-[^/]+", _ANY),),
+    "tag": (re.compile(_BRANCH + r"tag/tag-(?!success-file/.*_SUCCESS\Z).+", _ANY),),
+    "tag_success": (re.compile(_BRANCH + r"tag/tag-success-file/[^/]+_SUCCESS", _ANY),),
     "hint": (re.compile(_BRANCH + r"changelog/(?:EARLIEST|LATEST)", _ANY),),
     "data": (_BUCKET,),
     "extra": (_BUCKET,),
@@ -50,6 +52,8 @@ _PUT_PATHS = {
     "hint": re.compile(_BRANCH + r"(?:snapshot|changelog)/(?:EARLIEST|LATEST)", _ANY),
     "changelog_document": re.compile(_BRANCH + r"changelog/changelog-[0-9]+", _ANY),
     "consumer": re.compile(_BRANCH + r"consumer/consumer-[^/]+", _ANY),
+    "tag": re.compile(_BRANCH + r"tag/tag-(?!success-file\Z)[^/]+", _ANY),
+    "tag_success": re.compile(_BRANCH + r"tag/tag-success-file/[^/]+_SUCCESS", _ANY),
 }
 _EXTERNAL_KINDS = frozenset({"data", "extra", "changelog", "index"})
 _EXTERNAL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/)?/.+", _ANY)

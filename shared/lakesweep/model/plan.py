@@ -16,6 +16,7 @@ PHASES = (
     "changelog_documents",
     "documents",
     "hints",
+    "tags",
     "data",
     "changelog",
     "index",
@@ -60,6 +61,10 @@ class Put:
     path: str
     body: str
     reason: str
+    if_absent: bool = False
+    """Only where nothing is there; an object with the same bytes is this write's own."""
+    etag: str | None = None
+    """Only over the object that has it."""
 
 
 Action = Delete | Put
@@ -194,10 +199,14 @@ def _hash(action: Action) -> int:
             action.kind,
             action.path,
             action.body or "",
-            *((action.etag or "", action.owner or "") if isinstance(action, Delete) else ()),
+            *((action.etag or "", action.owner or "") if isinstance(action, Delete) else _conditions(action)),
         )
     )
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), "big")
+
+
+def _conditions(put: Put) -> tuple[str, ...]:
+    return (("if absent",) if put.if_absent else ()) + ((put.etag,) if put.etag is not None else ())
 
 
 def _as_hash(total: int) -> str:

@@ -5,25 +5,33 @@ and arguments are those of Paimon's Spark procedures.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.operations import (
     all_branches,
+    auto_tags,
+    create_tag,
+    delete_tag,
     expire_changelogs,
     expire_consumers,
     expire_snapshots,
+    expire_tags,
     maintain,
     orphan_run,
     remove_orphan_files,
+    rename_tag,
+    tag_schedule,
     undo,
 )
+from lakesweep.operations.call_values import count_of, flag_of, text_of, texts_of, words_of
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.retention_options import ExpireArguments
 from lakesweep.operations.run import plan_and_execute, plan_only, refused
+from lakesweep.operations.tag_call import TAG_ARGUMENTS, TagCall, tag_call
 from lakesweep.operations.times import parse_span_ms, parse_time_ms
 
 RETENTION_OPTIONS = frozenset(
@@ -41,6 +49,24 @@ RETENTION_OPTIONS = frozenset(
     }
 )
 """Table options that decide what goes. No other one may be given for a call: it would silently do nothing."""
+
+TAG_OPTIONS = frozenset(
+    {
+        "tag.automatic-creation",
+        "tag.creation-period",
+        "tag.creation-period-duration",
+        "tag.creation-delay",
+        "tag.period-formatter",
+        "tag.num-retained-max",
+        "tag.default-time-retained",
+        "tag.time-expire-enabled",
+        "tag.automatic-completion",
+        "tag.batch.customized-name",
+        "sink.process-time-zone",
+        "sink.watermark-time-zone",
+    }
+)
+"""Those that decide which tags are made and which go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +96,8 @@ class Call:
     dry_run: bool = False
     owned_external: tuple[str, ...] = ()
     options: Mapping[str, str] | None = None
+    tags: TagCall = field(default_factory=TagCall)
+    """Of the operations on tags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,69 +158,33 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
     grace, min_interval = given.get("grace"), given.get("min_interval")
     older_than, quarantine = given.get("older_than"), given.get("quarantine")
     return Call(
-        retain_max=_count(given.get("retain_max"), "retain_max"),
-        retain_min=_count(given.get("retain_min"), "retain_min"),
-        older_than_ms=None if older_than is None else parse_time_ms(_text(older_than, "older_than"), "older_than"),
-        max_deletes=_count(given.get("max_deletes"), "max_deletes"),
-        protect_commit_users=_texts(given.get("protect_commit_user", ()), "protect_commit_user"),
-        grace_ms=0 if grace is None else parse_span_ms(_text(grace, "grace"), "grace"),
-        delete_all=_flag(given.get("delete_all", False), "delete_all"),
-        consumer_id=_words(given, "consumer_id"),
-        next_snapshot_id=_count(given.get("next_snapshot_id"), "next_snapshot_id"),
-        including_consumers=_words(given, "including_consumers"),
-        excluding_consumers=_words(given, "excluding_consumers"),
-        run_id=_words(given, "run_id"),
-        all_branches=_flag(given.get("all_branches", False), "all_branches"),
+        retain_max=count_of(given.get("retain_max"), "retain_max"),
+        retain_min=count_of(given.get("retain_min"), "retain_min"),
+        older_than_ms=None if older_than is None else parse_time_ms(text_of(older_than, "older_than"), "older_than"),
+        max_deletes=count_of(given.get("max_deletes"), "max_deletes"),
+        protect_commit_users=texts_of(given.get("protect_commit_user", ()), "protect_commit_user"),
+        grace_ms=0 if grace is None else parse_span_ms(text_of(grace, "grace"), "grace"),
+        delete_all=flag_of(given.get("delete_all", False), "delete_all"),
+        consumer_id=words_of(given, "consumer_id"),
+        next_snapshot_id=count_of(given.get("next_snapshot_id"), "next_snapshot_id"),
+        including_consumers=words_of(given, "including_consumers"),
+        excluding_consumers=words_of(given, "excluding_consumers"),
+        run_id=words_of(given, "run_id"),
+        all_branches=flag_of(given.get("all_branches", False), "all_branches"),
         min_interval_ms=0
         if min_interval is None
-        else parse_span_ms(_text(min_interval, "min_interval"), "min_interval"),
-        quarantine_ms=None if quarantine is None else parse_span_ms(_text(quarantine, "quarantine"), "quarantine"),
-        no_writers=_words(given, "no_writers"),
-        parallelism=_count(given.get("parallelism"), "parallelism"),
-        mode=_words(given, "mode"),
-        engine=_words(given, "engine"),
-        inventory=_words(given, "inventory"),
-        dry_run=_flag(given.get("dry_run", False), "dry_run"),
-        owned_external=_texts(given.get("owned_external", ()), "owned_external"),
+        else parse_span_ms(text_of(min_interval, "min_interval"), "min_interval"),
+        quarantine_ms=None if quarantine is None else parse_span_ms(text_of(quarantine, "quarantine"), "quarantine"),
+        no_writers=words_of(given, "no_writers"),
+        parallelism=count_of(given.get("parallelism"), "parallelism"),
+        mode=words_of(given, "mode"),
+        engine=words_of(given, "engine"),
+        inventory=words_of(given, "inventory"),
+        dry_run=flag_of(given.get("dry_run", False), "dry_run"),
+        owned_external=texts_of(given.get("owned_external", ()), "owned_external"),
         options=_options(given.get("options"), operation),
+        tags=tag_call(given) if operation.name in TAG_ARGUMENTS else TagCall(),
     )
-
-
-def _count(value: object, name: str) -> int | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    text = value.strip() if isinstance(value, str) else ""
-    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 19):
-        raise UsageError(f"{name}: expected a whole number, found {value!r}", code="bad_argument")
-    return int(text)
-
-
-def _text(value: object, name: str) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise UsageError(f"{name}: expected text, found {value!r}", code="bad_argument")
-
-
-def _texts(value: object, name: str) -> tuple[str, ...]:
-    """Read one text or several."""
-    values = (value,) if isinstance(value, str) else value
-    if not isinstance(values, list | tuple) or not all(isinstance(text, str) and text.strip() for text in values):
-        raise UsageError(f"{name}: expected a text or an array of texts, found {value!r}", code="bad_argument")
-    return tuple(dict.fromkeys(values))
-
-
-def _words(given: Mapping[str, object], name: str) -> str | None:
-    return _text(given[name], name) if name in given else None
-
-
-def _flag(value: object, name: str) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
-        return value.strip().lower() == "true"
-    raise UsageError(f"{name}: expected true or false, found {value!r}", code="bad_argument")
 
 
 def _options(value: object, operation: Operation) -> Mapping[str, str] | None:
@@ -300,6 +292,49 @@ _MODES = {"local": "local", "distributed": "spark"}
 """What the engine's procedure calls them."""
 
 
+def _create_tag(table: Table, call: Call, execute: bool) -> RunReport:
+    arguments = call.tags.to_create()
+    return _run(table, create_tag.CREATE, lambda target: create_tag.plan_create_tag(target, arguments), call, execute)
+
+
+def _replace_tag(table: Table, call: Call, execute: bool) -> RunReport:
+    arguments = call.tags.to_create()
+    return _run(table, create_tag.REPLACE, lambda target: create_tag.plan_replace_tag(target, arguments), call, execute)
+
+
+def _rename_tag(table: Table, call: Call, execute: bool) -> RunReport:
+    name, target_name = call.tags.to_rename()
+    return _run(
+        table,
+        rename_tag.OPERATION,
+        lambda target: rename_tag.plan_rename_tag(target, name, target_name),
+        call,
+        execute,
+    )
+
+
+def _delete_tag(table: Table, call: Call, execute: bool) -> RunReport:
+    names = call.tags.to_delete()
+    return _run(table, delete_tag.OPERATION, lambda target: delete_tag.plan_delete_tag(target, names), call, execute)
+
+
+def _expire_tags(table: Table, call: Call, execute: bool) -> RunReport:
+    arguments = expire_tags.ExpireTagsArguments(
+        older_than_ms=call.older_than_ms,
+        keep=call.tags.keep_rules(),
+        time_zone=call.tags.time_zone,
+        options=call.options or {},
+    )
+    return _run(
+        table, expire_tags.OPERATION, lambda target: expire_tags.plan_expire_tags(target, arguments), call, execute
+    )
+
+
+def _tag_schedule(table: Table, call: Call, execute: bool) -> RunReport:
+    arguments = auto_tags.AutoTagArguments(call.tags.backfill, call.tags.time_zone, call.options or {})
+    return tag_schedule.trigger_tags(table, arguments, execute=execute)
+
+
 def _undo(table: Table, call: Call, execute: bool) -> RunReport:
     if call.run_id is None:
         raise UsageError("undo takes a run back; expected run_id", code="bad_argument")
@@ -335,7 +370,20 @@ OPERATIONS: Mapping[str, Operation] = {
         Operation(expire_consumers.CLEAR, frozenset({"including_consumers", "excluding_consumers"}), _clear_consumers),
         Operation(expire_consumers.RESET, frozenset({"consumer_id", "next_snapshot_id"}), _reset_consumer),
         Operation(remove_orphan_files.OPERATION, _SCAN, _remove_orphan_files),
+        Operation(create_tag.CREATE, TAG_ARGUMENTS[create_tag.CREATE], _create_tag),
+        Operation(create_tag.REPLACE, TAG_ARGUMENTS[create_tag.REPLACE], _replace_tag),
+        Operation(rename_tag.OPERATION, TAG_ARGUMENTS[rename_tag.OPERATION], _rename_tag),
+        Operation(delete_tag.OPERATION, TAG_ARGUMENTS[delete_tag.OPERATION], _delete_tag),
+        Operation(
+            expire_tags.OPERATION,
+            TAG_ARGUMENTS[expire_tags.OPERATION] | {"older_than", "grace", "options"},
+            _expire_tags,
+            TAG_OPTIONS,
+        ),
+        Operation(
+            tag_schedule.OPERATION, TAG_ARGUMENTS[tag_schedule.OPERATION] | {"options"}, _tag_schedule, TAG_OPTIONS
+        ),
         Operation(undo.OPERATION, frozenset({"run_id"}), _undo),
-        Operation(maintain.OPERATION, _PASS, _maintain, RETENTION_OPTIONS),
+        Operation(maintain.OPERATION, _PASS, _maintain, RETENTION_OPTIONS | TAG_OPTIONS),
     )
 }

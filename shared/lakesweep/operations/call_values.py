@@ -1,0 +1,46 @@
+"""Arguments as JSON or a command line gives them, read one by one."""
+
+from collections.abc import Mapping
+
+from lakesweep.errors import UsageError
+
+
+def count_of(value: object, name: str) -> int | None:
+    """Read a whole number, given as one or as text."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    text = value.strip() if isinstance(value, str) else ""
+    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 19):
+        raise UsageError(f"{name}: expected a whole number, found {value!r}", code="bad_argument")
+    return int(text)
+
+
+def text_of(value: object, name: str) -> str:
+    """Read a text; a number counts as one."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise UsageError(f"{name}: expected text, found {value!r}", code="bad_argument")
+
+
+def texts_of(value: object, name: str) -> tuple[str, ...]:
+    """Read one text or several."""
+    values = (value,) if isinstance(value, str) else value
+    if not isinstance(values, list | tuple) or not all(isinstance(text, str) and text.strip() for text in values):
+        raise UsageError(f"{name}: expected a text or an array of texts, found {value!r}", code="bad_argument")
+    return tuple(dict.fromkeys(values))
+
+
+def words_of(given: Mapping[str, object], name: str) -> str | None:
+    """Read a text by name, `None` where it is not given."""
+    return text_of(given[name], name) if name in given else None
+
+
+def flag_of(value: object, name: str) -> bool:
+    """Read true or false, given so or as text."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise UsageError(f"{name}: expected true or false, found {value!r}", code="bad_argument")

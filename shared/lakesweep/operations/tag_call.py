@@ -1,0 +1,179 @@
+"""The arguments of the operations on tags."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakesweep.errors import UsageError
+from lakesweep.model.tag_rules import KeepRules
+from lakesweep.operations import create_tag, delete_tag, expire_tags, rename_tag, tag_schedule
+from lakesweep.operations.call_values import count_of, flag_of, text_of, texts_of, words_of
+from lakesweep.operations.create_tag import TagArguments
+from lakesweep.operations.times import parse_span_ms, parse_time_ms
+
+_SOURCES = frozenset({"snapshot", "from_tag", "timestamp", "watermark"})
+_KEEP = frozenset(
+    {"match", "keep_last", "keep_within", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly", "keep_tag"}
+)
+TAG_ARGUMENTS: Mapping[str, frozenset[str]] = {
+    create_tag.CREATE: _SOURCES | {"tag", "time_retained", "ignore_if_exists", "time_zone"},
+    create_tag.REPLACE: _SOURCES | {"tag", "time_retained", "time_zone"},
+    rename_tag.OPERATION: frozenset({"tag", "target_tag"}),
+    delete_tag.OPERATION: frozenset({"tag"}),
+    expire_tags.OPERATION: _KEEP | {"time_zone"},
+    tag_schedule.OPERATION: frozenset({"backfill", "time_zone"}),
+}
+"""What callers may say, by operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagCall:
+    """The arguments of one call, checked as far as each can be by itself."""
+
+    names: tuple[str, ...] = ()
+    target: str | None = None
+    snapshot_id: int | None = None
+    source_tag: str | None = None
+    timestamp_ms: int | None = None
+    watermark: int | None = None
+    time_retained_ms: int | None = None
+    ignore_if_exists: bool = False
+    time_zone: str | None = None
+    backfill: bool = False
+    pattern: str | None = None
+    keep_last: int | None = None
+    keep_within_ms: int | None = None
+    keep_daily: int | None = None
+    keep_weekly: int | None = None
+    keep_monthly: int | None = None
+    keep_yearly: int | None = None
+    keep_tags: tuple[str, ...] = ()
+
+    def to_create(self) -> TagArguments:
+        """Return the arguments of `create_tag` and `replace_tag`.
+
+        Raises:
+            UsageError: No tag, more than one, or more than one source.
+        """
+        sources = {
+            "snapshot": self.snapshot_id,
+            "from_tag": self.source_tag,
+            "timestamp": self.timestamp_ms,
+            "watermark": self.watermark,
+        }
+        given = [name for name, value in sources.items() if value is not None]
+        if len(given) > 1:
+            raise UsageError(f"{given[0]} and {given[1]}: expected one of the two", code="bad_argument")
+        return TagArguments(
+            name=self._one_name(),
+            snapshot_id=self.snapshot_id,
+            source_tag=self.source_tag,
+            timestamp_ms=self.timestamp_ms,
+            watermark=self.watermark,
+            time_retained_ms=self.time_retained_ms,
+            ignore_if_exists=self.ignore_if_exists,
+            time_zone=self.time_zone,
+        )
+
+    def to_rename(self) -> tuple[str, str]:
+        """Return the old and the new name.
+
+        Raises:
+            UsageError: One of them is not given.
+        """
+        if self.target is None:
+            raise UsageError("target_tag: expected the new name of the tag, found none", code="bad_argument")
+        return self._one_name(), self.target
+
+    def to_delete(self) -> tuple[str, ...]:
+        """Return the tags to delete.
+
+        Raises:
+            UsageError: None is given.
+        """
+        if not self.names:
+            raise UsageError("tag: expected the name of a tag, found none", code="bad_argument")
+        return self.names
+
+    def keep_rules(self) -> tuple[KeepRules, ...]:
+        """Return the calendar rules of the call, none where it has none.
+
+        Raises:
+            UsageError: Rules without the pattern of the tags that they are about, or a pattern without rules.
+        """
+        rules = KeepRules(
+            pattern=self.pattern or "",
+            last=self.keep_last,
+            within_ms=self.keep_within_ms,
+            daily=self.keep_daily,
+            weekly=self.keep_weekly,
+            monthly=self.keep_monthly,
+            yearly=self.keep_yearly,
+            tags=self.keep_tags,
+        )
+        is_ruled = rules != KeepRules(pattern=rules.pattern)
+        if self.pattern is None and not is_ruled:
+            return ()
+        if self.pattern is None or not self.pattern:
+            raise UsageError(
+                "match: expected the pattern of the tags that the rules are about, found none", code="bad_argument"
+            )
+        if not is_ruled:
+            raise UsageError(
+                f"match {self.pattern!r}: expected with it one of keep_last, keep_within, keep_daily, keep_weekly, "
+                "keep_monthly, keep_yearly, since without any every such tag would go",
+                code="bad_argument",
+            )
+        return (rules,)
+
+    def _one_name(self) -> str:
+        if len(self.names) != 1:
+            raise UsageError(f"tag: expected the name of one tag, found {len(self.names)}", code="bad_argument")
+        return self.names[0]
+
+
+def tag_call(given: Mapping[str, object]) -> TagCall:
+    """Read the arguments of an operation on tags.
+
+    Raises:
+        UsageError: A value that means nothing.
+    """
+    timestamp = given.get("timestamp")
+    return TagCall(
+        names=_names(given.get("tag")),
+        target=words_of(given, "target_tag"),
+        snapshot_id=count_of(given.get("snapshot"), "snapshot"),
+        source_tag=words_of(given, "from_tag"),
+        timestamp_ms=None if timestamp is None else parse_time_ms(text_of(timestamp, "timestamp"), "timestamp"),
+        watermark=count_of(given.get("watermark"), "watermark"),
+        time_retained_ms=_span_ms(given, "time_retained"),
+        ignore_if_exists=flag_of(given.get("ignore_if_exists", False), "ignore_if_exists"),
+        time_zone=words_of(given, "time_zone"),
+        backfill=flag_of(given.get("backfill", False), "backfill"),
+        pattern=words_of(given, "match"),
+        keep_last=_keep(given, "keep_last"),
+        keep_within_ms=_span_ms(given, "keep_within"),
+        keep_daily=_keep(given, "keep_daily"),
+        keep_weekly=_keep(given, "keep_weekly"),
+        keep_monthly=_keep(given, "keep_monthly"),
+        keep_yearly=_keep(given, "keep_yearly"),
+        keep_tags=texts_of(given.get("keep_tag", ()), "keep_tag"),
+    )
+
+
+def _names(value: object) -> tuple[str, ...]:
+    """Read one name or several. A blank one is left to the operation, which says what a name has to be."""
+    values = (value,) if isinstance(value, str | int) else () if value is None else value
+    if not isinstance(values, list | tuple):
+        raise UsageError(f"tag: expected a name, found {value!r}", code="bad_argument")
+    return tuple(dict.fromkeys(text_of(name, "tag") for name in values))
+
+
+def _span_ms(given: Mapping[str, object], name: str) -> int | None:
+    return parse_span_ms(text_of(given[name], name), name) if name in given else None
+
+
+def _keep(given: Mapping[str, object], name: str) -> int | None:
+    count = count_of(given.get(name), name)
+    if count is not None and count < 1:
+        raise UsageError(f"{name}: expected a whole number, at least 1, found {count}", code="bad_argument")
+    return count
