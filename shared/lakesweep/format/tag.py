@@ -6,7 +6,18 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from lakesweep.format import json_document
+from lakesweep.format.json_text import RawNumber, parse_raw, print_object
 from lakesweep.format.snapshot import Snapshot, snapshot_of
+
+_CREATE_TIME = "tagCreateTime"
+_TIME_RETAINED = "tagTimeRetained"
+_WRITTEN = (
+    "version", "uuid", "id", "schemaId", "baseManifestList", "baseManifestListSize", "deltaManifestList",
+    "deltaManifestListSize", "changelogManifestList", "changelogManifestListSize", "indexManifest", "commitUser",
+    "writerVersion", "commitIdentifier", "commitKind", "timeMillis", "totalRecordCount", "deltaRecordCount",
+    "changelogRecordCount", "watermark", "statistics", "properties", "nextRowId", "operation",
+)  # fmt: skip
+"""The fields of a snapshot in the order in which the engine writes them."""
 
 _SECOND_NS = 1_000_000_000
 _MAX_SECONDS = (1 << 63) - 1
@@ -36,8 +47,56 @@ def parse_tag(body: bytes, path: str) -> Tag:
     return Tag(snapshot_of(document, path), _create_time(document, path), _time_retained_ns(document, path))
 
 
+def tag_body(snapshot_body: bytes, path: str, create_time: datetime | None, time_retained_ns: int | None) -> bytes:
+    """Return the document of a tag, as the engine writes it.
+
+    Fields that are not known here follow those that are; without a time to live, none of its two fields is written.
+
+    Args:
+        snapshot_body: The snapshot's document, or that of another tag of it.
+        path: Where it was read.
+        create_time: The maker's wall clock; written only together with a time to live.
+        time_retained_ns: The time to live.
+
+    Raises:
+        FormatError: The document is no snapshot.
+        UnsupportedFormatError: A later version wrote it.
+
+    Source: Paimon `TagManager#createOrReplaceTag`, `Tag#fromSnapshotAndTagTtl`.
+    """
+    document = parse_raw(snapshot_body, path)
+    snapshot_of(json_document.parse_object(snapshot_body, path), path)
+    for field in (_CREATE_TIME, _TIME_RETAINED):
+        document.pop(field, None)
+    # The engine leaves out what is null.
+    known = {field: document[field] for field in _WRITTEN if document.get(field) is not None}
+    others = {field: value for field, value in document.items() if field not in _WRITTEN}
+    life: dict[str, object] = {}
+    if time_retained_ns is not None:
+        if create_time is None:
+            raise ValueError("a time to live means nothing without the time of creation")
+        life = {_CREATE_TIME: _time_array(create_time), _TIME_RETAINED: _seconds(time_retained_ns)}
+    return print_object(known | others | life, path)
+
+
+def _time_array(local: datetime) -> list[int]:
+    """Return a local time as Jackson's `JavaTimeModule` does: seconds and nanoseconds only where there are any."""
+    parts = [local.year, local.month, local.day, local.hour, local.minute]
+    if local.second or local.microsecond:
+        parts.append(local.second)
+    if local.microsecond:
+        parts.append(local.microsecond * 1000)
+    return parts
+
+
+def _seconds(nanos: int) -> RawNumber:
+    """Return seconds as Java prints a `BigDecimal` of nine digits after the point; Python's rule is the same."""
+    digits = tuple(map(int, str(abs(nanos))))
+    return RawNumber(str(Decimal((nanos < 0, digits, -9))) if nanos else "0.0")
+
+
 def _create_time(document: dict[str, object], path: str) -> datetime | None:
-    value = document.get("tagCreateTime")
+    value = document.get(_CREATE_TIME)
     if value is None:
         return None
     parts = _numbers(value) if isinstance(value, list) else _text_parts(value) if isinstance(value, str) else None
@@ -50,7 +109,7 @@ def _create_time(document: dict[str, object], path: str) -> datetime | None:
                 return datetime(year, month, day, hour, minute, second) + timedelta(microseconds=micros)
         except (ValueError, OverflowError):
             pass
-    raise json_document.wrong_type(path, "tagCreateTime", "a local date and time", value)
+    raise json_document.wrong_type(path, _CREATE_TIME, "a local date and time", value)
 
 
 def _numbers(value: list[object]) -> list[int] | None:
@@ -67,7 +126,7 @@ def _text_parts(value: str) -> list[int] | None:
 
 
 def _time_retained_ns(document: dict[str, object], path: str) -> int | None:
-    value = document.get("tagTimeRetained")
+    value = document.get(_TIME_RETAINED)
     if value is None:
         return None
     nanos: int | None = None
@@ -78,7 +137,7 @@ def _time_retained_ns(document: dict[str, object], path: str) -> int | None:
     elif isinstance(value, str):
         nanos = _text_ns(value)
     if nanos is None or abs(nanos) > _MAX_SECONDS * _SECOND_NS:
-        raise json_document.wrong_type(path, "tagTimeRetained", "seconds or an ISO-8601 duration", value)
+        raise json_document.wrong_type(path, _TIME_RETAINED, "seconds or an ISO-8601 duration", value)
     return nanos
 
 

@@ -16,7 +16,9 @@ from typing import Literal, NoReturn
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.format.json_document import describe, parse_object, shorten
 from lakesweep.format.options import parse_duration_ms, parse_int
+from lakesweep.format.zone import parse_zone
 from lakesweep.model.policy import INT_MAX, SnapshotRetention
+from lakesweep.model.tag_rules import KeepRules
 
 POLICY_FORMAT_VERSION = 1
 
@@ -24,12 +26,24 @@ Mode = Literal["observe", "delete"]
 
 _DEFAULTS = SnapshotRetention()
 _DOCUMENT_KEYS = ("version", "rules")
-_RULE_KEYS = ("tables", "mode", "pause", "min_snapshots", "min_time_retained", "protect_commit_users", "retention")
+_RULE_KEYS = (
+    "tables",
+    "mode",
+    "pause",
+    "min_snapshots",
+    "min_time_retained",
+    "protect_commit_users",
+    "retention",
+    "time_zone",
+    "tags",
+)
 _COUNTS = ("snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.expire.limit")
 _TIME = "snapshot.time-retained"
 _RETENTION_KEYS = (*_COUNTS, _TIME)
 _STATING = ("snapshot.num-retained.min", "snapshot.num-retained.max", _TIME)
 """Keys of which a retention has one, as a table's schema must."""
+_KEEP_COUNTS = ("keep_last", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly")
+_KEEP_KEYS = (*_KEEP_COUNTS, "keep_within", "keep_tags")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,10 @@ class FleetRule:
     """The last snapshot of each of them stays."""
     retention: SnapshotRetention | None = None
     """The rules of tables whose schema states none."""
+    time_zone: str | None = None
+    """In which tags are named, made and counted by days, where neither the table nor the call says it."""
+    tags: tuple[KeepRules, ...] = ()
+    """Calendar rules of tags. A tag that one of them is about, and none keeps, goes."""
 
     def holds_for(self, table: str) -> bool:
         """Tell whether a table, in the spelling of `tables`, is this folder or lies below it."""
@@ -115,6 +133,8 @@ class _Rule:
             floor=self._floor(),
             protect_commit_users=self._users(),
             retention=self._retention(),
+            time_zone=self._time_zone(),
+            tags=self._tags(),
         )
 
     def _tables(self) -> str:
@@ -191,6 +211,76 @@ class _Rule:
         except RefusedError as error:
             raise UsageError(f"policy {self._location}: {self._at}.retention: {error}", code="bad_policy") from error
         return retention
+
+    def _time_zone(self) -> str | None:
+        if "time_zone" not in self._entry:
+            return None
+        text = self._entry["time_zone"]
+        expected = "a time zone such as Europe/Berlin, UTC or +08:00"
+        if not isinstance(text, str):
+            self._refuse("time_zone", expected, text)
+        try:
+            parse_zone(text, "time_zone")
+        except FormatError as error:
+            raise _error(self._location, f"{self._at}.time_zone", expected, text) from error
+        return text
+
+    def _tags(self) -> tuple[KeepRules, ...]:
+        value = self._entry.get("tags", [])
+        if not isinstance(value, list):
+            self._refuse("tags", "an array of rules", value)
+        rules: list[KeepRules] = []
+        for number, entry in enumerate(value):
+            at = f"tags[{number}]"
+            if not isinstance(entry, dict):
+                self._refuse(at, "an object", entry)
+            rule = self._keep_rules(at, entry)
+            if any(rule.pattern == other.pattern for other in rules):
+                self._refuse(f"{at}.pattern", "each pattern once", rule.pattern)
+            rules.append(rule)
+        return tuple(rules)
+
+    def _keep_rules(self, at: str, entry: dict[str, object]) -> KeepRules:
+        _check_keys(entry, ("pattern", *_KEEP_KEYS), self._location, f"{self._at}.{at}.")
+        pattern = self._pattern(f"{at}.pattern", entry.get("pattern"))
+        if not any(key in entry for key in _KEEP_KEYS):
+            # Without any, every tag of the pattern would go.
+            self._refuse(at, f"one of {', '.join(_KEEP_KEYS)}", entry)
+        counts = {key: self._keep_count(f"{at}.{key}", entry[key]) for key in _KEEP_COUNTS if key in entry}
+        within_ms = self._duration(f"{at}.keep_within", entry["keep_within"]) if "keep_within" in entry else None
+        if within_ms == 0:
+            self._refuse(f"{at}.keep_within", "a duration of at least 1 ms", entry["keep_within"])
+        return KeepRules(
+            pattern=pattern,
+            last=counts.get("keep_last"),
+            within_ms=within_ms,
+            daily=counts.get("keep_daily"),
+            weekly=counts.get("keep_weekly"),
+            monthly=counts.get("keep_monthly"),
+            yearly=counts.get("keep_yearly"),
+            tags=self._patterns(f"{at}.keep_tags", entry["keep_tags"]) if "keep_tags" in entry else (),
+        )
+
+    def _keep_count(self, key: str, value: object) -> int:
+        if type(value) is not int or not 1 <= value <= INT_MAX:
+            self._refuse(key, "a whole number, at least 1", value)
+        return value
+
+    def _patterns(self, key: str, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list) or not value:
+            self._refuse(key, "an array of patterns of names", value)
+        patterns: list[str] = []
+        for entry in value:
+            pattern = self._pattern(key, entry)
+            if pattern in patterns:
+                self._refuse(key, "each pattern once", pattern)
+            patterns.append(pattern)
+        return tuple(patterns)
+
+    def _pattern(self, key: str, value: object) -> str:
+        if not isinstance(value, str) or not value.strip() or "/" in value:
+            self._refuse(key, "a pattern of tag names such as 20* or daily-*", value)
+        return value
 
     def _count(self, key: str, value: object) -> int:
         if not isinstance(value, str):

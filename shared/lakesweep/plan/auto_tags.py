@@ -1,0 +1,341 @@
+"""Automatic tags: which periods are over, and which snapshot gets the tag of each.
+
+A *period* is a day, an hour or another span of local time. Its tag is named by its begin and holds the data up to its
+end: the first snapshot at or after the end (and a delay) gets it. The *pointer* says from which snapshot on, and after
+which period, the next tag is looked for. All of it is the engine's rule; what is not, the functions say.
+
+Source: Paimon `TagAutoCreation`, `TagPeriodHandler`, `TagTimeExtractor`, `TagBatchCreation`.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import accumulate
+
+from lakesweep.format.zone import earliest_ms, local_time
+from lakesweep.model.tag_rules import AutoTagRules
+
+BATCH_PREFIX = "batch-write-"
+BATCH_IDENTIFIER = (1 << 63) - 1
+"""The commit identifier of batch jobs."""
+
+CLOCK_MARGIN_MS = 300_000
+"""How long a commit of before the end of a period may take to appear, by clocks that differ, until the newest snapshot
+is tagged although no commit came after the end."""
+
+MAX_BACKFILLED = 100_000
+"""Periods that one back-filling looks at, the latest ones: minutes of years would take hours."""
+
+DASHED_DAY = "{y}-{m}-{d}"
+DASHED_HOUR = "{y}-{m}-{d} {h}"
+PLAIN_DAY = "{y}{m}{d}"
+SPACED_HOUR = "{y}{m}{d} {h}"
+PLAIN_HOUR = "{y}{m}{d}{h}"
+MINUTES = "{y}{m}{d}{h}{min}"
+SHAPES = (DASHED_DAY, DASHED_HOUR, PLAIN_DAY, SPACED_HOUR, PLAIN_HOUR, MINUTES)
+"""How automatic tags may be named."""
+
+_PATTERNS = {
+    shape: re.compile(shape.format(y=r"(\d{4})", **dict.fromkeys(("m", "d", "h", "min"), r"(\d\d)")), re.ASCII)
+    for shape in SHAPES
+}
+
+_EPOCH = datetime(1970, 1, 1)
+_MS = timedelta(milliseconds=1)
+_DAY = timedelta(days=1)
+_HOUR = timedelta(hours=1)
+_LATEST = datetime(9990, 1, 1)
+_EARLIEST = datetime(10, 1, 1)
+# Of these on there is room for every period, delay and offset. Real clocks show neither.
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A snapshot, as far as automatic tags ask."""
+
+    id: int
+    time_ms: int
+    watermark: int | None
+    identifier: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Where the next automatic tag is looked for."""
+
+    next_snapshot: int
+    next_tag: datetime | None
+    """The begin of the first period without a tag, by local clocks; `None`: the next snapshot gets the first tag."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueTag:
+    """A tag to make."""
+
+    name: str
+    snapshot_id: int
+    reason: str
+
+
+def tag_name(rules: AutoTagRules, period_begin: datetime) -> str:
+    """Return the name of a period's tag."""
+    return _named(period_begin, _shape(rules))
+
+
+def period_of(rules: AutoTagRules, name: str) -> datetime | None:
+    """Return the begin of the period that a name stands for, `None` when it is not named by these rules.
+
+    Of daily names only what is before the first blank counts, so hourly tags of the same dashes are daily ones as well.
+    """
+    shape = _shape(rules)
+    return parsed_name(name.partition(" ")[0] if shape in (DASHED_DAY, PLAIN_DAY) else name, shape)
+
+
+def pointer_of(rules: AutoTagRules, tags: Iterable[tuple[str, int]], earliest_id: int | None) -> Pointer:
+    """Return where the rules go on, by the tags that there are.
+
+    Args:
+        rules: Whose names count; others do not.
+        tags: Names and snapshot ids.
+        earliest_id: The earliest snapshot, where the first tag is looked for.
+    """
+    last: tuple[datetime, int] | None = None
+    for name, snapshot_id in tags:
+        begin = None if rules.mode == "batch" else period_of(rules, name)
+        if begin is not None and _is_sane(begin) and (last is None or (begin, snapshot_id) > last):
+            last = begin, snapshot_id
+    if last is None:
+        return Pointer(1 if earliest_id is None else earliest_id, None)
+    return Pointer(last[1] + 1, last[0] + rules.period)
+
+
+def due_tags(
+    rules: AutoTagRules, pointer: Pointer, commits: Iterable[Commit], tags: Mapping[str, int]
+) -> tuple[tuple[DueTag, ...], Pointer]:
+    """Walk snapshots, and return the tags that they make due and where to go on.
+
+    A snapshot gets one automatic tag at most. One that has another already is where the engine fails; here that tag
+    counts as made.
+
+    Args:
+        rules: With mode `process-time` or `watermark`; batch jobs have `batch_tag`.
+        pointer: Where to begin; earlier snapshots are passed over.
+        commits: Snapshots by ascending id.
+        tags: Snapshot ids of all tags that exist, by name. A name that exists is left, and its period is done.
+    """
+    due: list[DueTag] = []
+    next_snapshot, next_tag = pointer.next_snapshot, pointer.next_tag
+    tagged = _tagged(rules, tags)
+    for commit in commits:
+        if commit.id < next_snapshot:
+            continue
+        next_snapshot = commit.id + 1
+        time = _time_of(rules, commit)
+        if time is None or not _is_triggered(rules, next_tag, time):
+            continue
+        begin = _period_before(rules, next_tag, time)
+        name = tag_name(rules, begin)
+        others = tagged.get(commit.id)
+        if name not in tags and others is not None:
+            begin = max(others)
+        elif name not in tags:
+            due.append(DueTag(name, commit.id, rules.mode))
+        next_tag = max(begin + rules.period, next_tag or begin)
+    return tuple(due), Pointer(next_snapshot, next_tag)
+
+
+def due_by_clock(
+    rules: AutoTagRules, pointer: Pointer, newest: Commit, tags: Mapping[str, int], now_ms: int
+) -> DueTag | None:
+    """Return the tag that the newest snapshot gets because a period is over and no commit came.
+
+    The engine's writers commit an empty snapshot for it. Here the period is that of such a commit five minutes ago,
+    since a snapshot of before the end may still be on its way.
+
+    Args:
+        rules: Only mode `process-time` goes by the clock.
+        pointer: After the walk over all snapshots.
+        newest: The newest snapshot.
+        tags: As in `due_tags`, with the tags that the walk made due.
+        now_ms: By the clock of the store.
+    """
+    if rules.mode != "process-time" or pointer.next_tag is None or newest.id >= pointer.next_snapshot:
+        return None
+    time = local_time(now_ms - CLOCK_MARGIN_MS, rules.zone)
+    if not _is_sane(time) or not _is_triggered(rules, pointer.next_tag, time):
+        return None
+    name = tag_name(rules, _period_before(rules, pointer.next_tag, time))
+    if name in tags or newest.id in _tagged(rules, tags):
+        return None
+    return DueTag(name, newest.id, "clock")
+
+
+def next_due_ms(rules: AutoTagRules, pointer: Pointer) -> int | None:
+    """Return the first time at which a commit, or the clock, can make the next tag due; `None`: no time alone does."""
+    return _trigger_ms(rules, pointer, 0) if rules.mode == "process-time" else None
+
+
+def next_watermark(rules: AutoTagRules, pointer: Pointer) -> int | None:
+    """Return the first watermark that makes the next tag due, `None` when watermarks do not."""
+    return _trigger_ms(rules, pointer, -(1 << 63) + 1) if rules.mode == "watermark" else None
+
+
+def beyond_count(rules: AutoTagRules, tags: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the automatic tags beyond the count that the table keeps, the oldest snapshots first.
+
+    Tags that somebody made by hand neither count nor go. In batch mode the engine counts and removes these as well.
+    Where several automatic tags name one snapshot, the engine fails; here they count as one, and stay.
+    """
+    if rules.max_count is None:
+        return ()
+    by_snapshot: dict[int, list[str]] = {}
+    for name, snapshot_id in tags.items():
+        if _is_automatic(rules, name):
+            by_snapshot.setdefault(snapshot_id, []).append(name)
+    if rules.mode == "batch":
+        names = [name for snapshot_id in sorted(by_snapshot) for name in sorted(by_snapshot[snapshot_id])]
+        return tuple(names[: max(0, len(names) - rules.max_count)])
+    oldest = sorted(by_snapshot)[: max(0, len(by_snapshot) - rules.max_count)]
+    return tuple(by_snapshot[snapshot_id][0] for snapshot_id in oldest if len(by_snapshot[snapshot_id]) == 1)
+
+
+def batch_tag(rules: AutoTagRules, newest: Commit, tags: Mapping[str, int]) -> DueTag | None:
+    """Return the tag of the newest snapshot when a batch job committed it. A tag of this name is to be replaced."""
+    if rules.mode != "batch" or newest.identifier != BATCH_IDENTIFIER or newest.kind not in ("APPEND", "OVERWRITE"):
+        return None
+    name = rules.batch_name
+    if name is None:
+        name = BATCH_PREFIX + _named(local_time(newest.time_ms, rules.zone), DASHED_DAY)
+    return None if tags.get(name) == newest.id else DueTag(name, newest.id, "batch")
+
+
+def backfilled(
+    rules: AutoTagRules, tags: Mapping[str, int], commits: Sequence[Commit]
+) -> tuple[tuple[DueTag, ...], tuple[str, ...]]:
+    """Return the tags of missed periods that can still be made, and sentences about those that cannot.
+
+    The engine has no such thing. Each period without a tag, between the oldest and the newest automatic tag, gets the
+    newest snapshot of before its end, unless that has an automatic tag.
+
+    Args:
+        rules: Of mode `process-time` or `watermark`.
+        tags: Snapshot ids of all tags that exist, by name.
+        commits: All snapshots that are left, by ascending id.
+    """
+    periods = sorted(
+        begin
+        for name in tags
+        if rules.mode != "batch" and (begin := period_of(rules, name)) is not None and _is_sane(begin)
+    )
+    if not periods:
+        return (), ()
+    known = [(time, commit.id) for commit in commits if (time := _time_of(rules, commit)) is not None]
+    # The first snapshot at or after a period's end is what counts, also where a later one shows an earlier time.
+    times = list(accumulate((time for time, _ in known), max))
+    tagged, names = set(_tagged(rules, tags)), set(tags)
+    due: list[DueTag] = []
+    without: dict[str, list[str]] = {}
+    first = max(periods[0], periods[-1] - rules.period * MAX_BACKFILLED)
+    for step in range(1, -(-(periods[-1] - first) // rules.period)):
+        begin = first + step * rules.period
+        name = tag_name(rules, begin)
+        if name in names:
+            continue
+        index = bisect_left(times, begin + rules.period) - 1
+        if index < 0:
+            without.setdefault("no snapshot of before its end is left", []).append(name)
+        elif known[index][1] in tagged:
+            why = f"snapshot {known[index][1]}, the newest before its end, has an automatic tag already"
+            without.setdefault(why, []).append(name)
+        else:
+            due.append(DueTag(name, known[index][1], "backfill"))
+            tagged.add(known[index][1])
+            names.add(name)
+    return tuple(due), tuple(_sentence(why, missed) for why, missed in without.items())
+
+
+def parsed_name(name: str, shape: str) -> datetime | None:
+    """Return the begin of the period that a name of one shape stands for, `None` for any other text."""
+    match = _PATTERNS[shape].fullmatch(name)
+    if match is None:
+        return None
+    try:
+        return datetime(*map(int, match.groups()))  # type: ignore[arg-type]  # Year, month, day, hour, minute.
+    except ValueError:
+        return None
+
+
+def _shape(rules: AutoTagRules) -> str:
+    if rules.is_custom_period:
+        return MINUTES
+    if rules.period == _DAY:
+        return DASHED_DAY if rules.formatter == "with_dashes" else PLAIN_DAY
+    if rules.period == _HOUR:
+        return {"with_dashes": DASHED_HOUR, "without_dashes": SPACED_HOUR}.get(rules.formatter, PLAIN_HOUR)
+    return DASHED_HOUR  # Two hours, which ignore the formatter.
+
+
+def _named(time: datetime, shape: str) -> str:
+    # Not `strftime`: what it makes of years before 1000 depends on the machine.
+    return shape.format(
+        y=f"{time.year:04d}", m=f"{time.month:02d}", d=f"{time.day:02d}", h=f"{time.hour:02d}", min=f"{time.minute:02d}"
+    )
+
+
+def _is_automatic(rules: AutoTagRules, name: str) -> bool:
+    if rules.mode != "batch":
+        return period_of(rules, name) is not None
+    return name == rules.batch_name or (
+        name.startswith(BATCH_PREFIX) and parsed_name(name.removeprefix(BATCH_PREFIX), DASHED_DAY) is not None
+    )
+
+
+def _tagged(rules: AutoTagRules, tags: Mapping[str, int]) -> dict[int, list[datetime]]:
+    """Return the periods of the automatic tags of each snapshot."""
+    tagged: dict[int, list[datetime]] = {}
+    for name, snapshot_id in tags.items():
+        if (begin := period_of(rules, name)) is not None and _is_sane(begin):
+            tagged.setdefault(snapshot_id, []).append(begin)
+    return tagged
+
+
+def _time_of(rules: AutoTagRules, commit: Commit) -> datetime | None:
+    """Return the local time that a snapshot stands for, `None` when it says none."""
+    epoch_ms = commit.watermark if rules.mode == "watermark" else commit.time_ms
+    if epoch_ms is None or epoch_ms == -(1 << 63):
+        return None
+    time = local_time(epoch_ms, rules.zone)
+    return time if _is_sane(time) else None
+
+
+def _is_sane(time: datetime) -> bool:
+    return _EARLIEST < time < _LATEST
+
+
+def _is_triggered(rules: AutoTagRules, next_tag: datetime | None, time: datetime) -> bool:
+    return next_tag is None or time - rules.delay >= next_tag + rules.period
+
+
+def _period_before(rules: AutoTagRules, next_tag: datetime | None, time: datetime) -> datetime:
+    """Return the begin of the period that is named when `time` triggers. It does not ask for the delay again."""
+    if rules.completion and next_tag is not None:
+        return next_tag
+    local_ms, period_ms = (time - _EPOCH) // _MS, rules.period // _MS
+    # Java divides towards zero, which matters for clocks of before 1970 (watermarks begin at 0).
+    count = local_ms // period_ms if local_ms >= 0 else -(-local_ms // period_ms)
+    return _EPOCH + count * period_ms * _MS - rules.period
+
+
+def _trigger_ms(rules: AutoTagRules, pointer: Pointer, at_once: int) -> int:
+    if pointer.next_tag is None:
+        return at_once
+    return earliest_ms(pointer.next_tag + rules.period + rules.delay, rules.zone)
+
+
+def _sentence(why: str, missed: list[str]) -> str:
+    if len(missed) == 1:
+        return f"no tag {missed[0]!r}: {why}"
+    return f"no tags {missed[0]!r} to {missed[-1]!r} ({len(missed)} periods): {why}"

@@ -1,0 +1,233 @@
+"""Which tags of a branch go, and why each other one stays.
+
+Three rules let a tag go: its own time to live, a count of automatic tags, and calendar rules that keep no place for it.
+A calendar rule that keeps a tag is stronger than all of them; a time to live that is not over is stronger than calendar
+rules that do not. A tag that no rule is about stays.
+
+Source of the time to live: Paimon `TagTimeExpire`. Calendar rules mean what they mean to users of backup tools.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
+from fnmatch import fnmatchcase
+from functools import partial
+
+from lakesweep.format.zone import earliest_ms, latest_ms, local_time
+from lakesweep.model.tag_rules import KeepRules, TagFacts
+from lakesweep.plan.auto_tags import BATCH_PREFIX, SHAPES, parsed_name
+
+ROLLBACK_PREFIX = "rollback-to-as-latest-"
+"""Tags that the engine makes when it rolls a table back: what they name is part of the table's present."""
+
+WITHOUT_ZONE = timedelta(hours=26)
+"""Between the first and the last clock on earth: so much longer a tag lives when nobody says whose clock made it."""
+
+_FIRST, _LAST = datetime(1, 1, 1), datetime(9999, 12, 31)
+_PeriodOf = Callable[[str], datetime | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to happen to the tags of a branch."""
+
+    going: Mapping[str, str]
+    """The reason of each tag that goes: `time_to_live`, `older_than`, `count` or `keep_rules`."""
+    kept: Mapping[str, tuple[str, ...]]
+    """The reasons of each tag that stays: the rules that keep it, `time_to_live`, `rollback` or `no_rule`."""
+    next_due_ms: int | None
+    """Before this time nothing but a change of tags or rules changes the verdict; `None`: no time does."""
+    notes: tuple[str, ...]
+    """Sentences for the report."""
+
+
+def judge_tags(
+    tags: Sequence[TagFacts],
+    *,
+    now_ms: int,
+    zone: tzinfo | None,
+    calendar_zone: tzinfo,
+    keep: Sequence[KeepRules],
+    by_time: bool,
+    older_than_ms: int | None,
+    beyond: Sequence[str],
+    period_of: _PeriodOf | None,
+) -> Verdict:
+    """Judge the tags of a branch.
+
+    Args:
+        tags: All tags whose documents are readable.
+        now_ms: By the clock of the store.
+        zone: In which times of creation were written; `None`: nobody says, so tags live 26 h longer.
+        calendar_zone: In which snapshots were committed on a day.
+        keep: Calendar rules. A tag that any of them is about, and none keeps, goes.
+        by_time: Tags go when their time to live is over.
+        older_than_ms: Tags that were made before go, with a time to live or without.
+        beyond: Tags beyond the count that the table keeps.
+        period_of: The period that a name says by the table's own rules.
+    """
+    lives = {tag.name: _Life(tag, zone, now_ms) for tag in tags}
+    calendar = _Calendar(tags, keep, now_ms, calendar_zone, period_of)
+    going: dict[str, str] = {}
+    kept: dict[str, tuple[str, ...]] = {}
+    for tag in tags:
+        life = lives[tag.name]
+        reasons = calendar.kept.get(tag.name, ())
+        is_spared = tag.name.startswith(ROLLBACK_PREFIX)
+        is_alive = life.end is not None and not life.is_over
+        if reasons:
+            kept[tag.name] = (*reasons, *(("time_to_live",) if is_alive else ()))
+        elif older_than_ms is not None and life.created_ms < older_than_ms:
+            going[tag.name] = "older_than"
+        elif is_spared:
+            kept[tag.name] = ("rollback",)
+        elif by_time and life.is_over:
+            going[tag.name] = "time_to_live"
+        elif tag.name in beyond:
+            going[tag.name] = "count"
+        elif is_alive:
+            kept[tag.name] = ("time_to_live",)
+        elif tag.name in calendar.ruled:
+            going[tag.name] = "keep_rules"
+        else:
+            kept[tag.name] = ("no_rule",)
+    dates = [lives[name].due_ms for name in kept if not name.startswith(ROLLBACK_PREFIX)]
+    return Verdict(
+        going=going,
+        kept=kept,
+        next_due_ms=min((due for due in (*dates, *calendar.due_ms) if due is not None), default=None),
+        notes=_notes(zone, [tag for tag in tags if lives[tag.name].end is not None]),
+    )
+
+
+class _Life:
+    """The time to live of one tag."""
+
+    __slots__ = ("created_ms", "due_ms", "end", "is_over")
+
+    def __init__(self, tag: TagFacts, zone: tzinfo | None, now_ms: int) -> None:
+        clock = UTC if zone is None else zone
+        self.end: datetime | None = None
+        """When it is over, by clocks of `zone`; `None`: never."""
+        self.is_over = False
+        self.due_ms: int | None = None
+        """When it will be over."""
+        self.created_ms = tag.modified_ms
+        if tag.create_time is None or tag.time_retained_ns is None:
+            return
+        later = timedelta(0) if zone is not None else WITHOUT_ZONE
+        self.created_ms = latest_ms(_plus(tag.create_time, later), clock)
+        # What is below a microsecond is rounded up.
+        self.end = _plus(tag.create_time, later, -(-tag.time_retained_ns // 1000))
+        self.is_over = local_time(now_ms, clock) > self.end
+        if not self.is_over:
+            # Strictly after. An hour that is shown twice has two such moments, and it may be between them.
+            after = _plus(self.end, timedelta(microseconds=1))
+            moments = (earliest_ms(after, clock), latest_ms(after, clock))
+            self.due_ms = min((moment for moment in moments if moment > now_ms), default=now_ms + 1)
+
+
+def _plus(time: datetime, span: timedelta, micros: int = 0) -> datetime:
+    try:
+        return time + span + timedelta(microseconds=micros)
+    except OverflowError:  # The engine's calendar goes on; a tag of the year 10000 stays either way.
+        return _FIRST if micros < 0 else _LAST
+
+
+@dataclass(slots=True)
+class _Calendar:
+    """What the calendar rules say of all tags."""
+
+    tags: Sequence[TagFacts]
+    rules: Sequence[KeepRules]
+    now_ms: int
+    zone: tzinfo
+    period_of: _PeriodOf | None
+    kept: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The rules that keep a tag, by its name."""
+    ruled: set[str] = field(default_factory=set)
+    """Tags that some rule is about."""
+    due_ms: list[int] = field(default_factory=list)
+    """When a tag that is kept for its age alone is too old for it."""
+
+    def __post_init__(self) -> None:
+        for rule in self.rules:
+            self._apply(rule)
+
+    def _apply(self, rule: KeepRules) -> None:
+        matching = [
+            tag for tag in self.tags if fnmatchcase(tag.name, rule.pattern) and not tag.name.startswith(ROLLBACK_PREFIX)
+        ]
+        self.ruled.update(tag.name for tag in matching)
+        times = {tag.name: self._time(tag, rule.pattern) for tag in matching}
+        newest = sorted(matching, key=lambda tag: (times[tag.name], tag.snapshot_id, tag.name), reverse=True)
+        for tag in newest[: rule.last or 0]:
+            self._keep(tag, "keep_last")
+        if rule.within_ms is not None:
+            for tag in newest:
+                self._keep_within(tag, times[tag.name], rule.within_ms)
+        for reason, count, bucket in (
+            ("keep_daily", rule.daily, _day),
+            ("keep_weekly", rule.weekly, _week),
+            ("keep_monthly", rule.monthly, _month),
+            ("keep_yearly", rule.yearly, _year),
+        ):
+            last: dict[tuple[int, ...], TagFacts] = {}
+            for tag in newest if count else ():
+                last.setdefault(bucket(times[tag.name]), tag)
+            for tag in list(last.values())[:count]:
+                self._keep(tag, reason)
+        for tag in newest:
+            if any(fnmatchcase(tag.name, pattern) for pattern in rule.tags):
+                self._keep(tag, "keep_tags")
+
+    def _keep_within(self, tag: TagFacts, time: datetime, within_ms: int) -> None:
+        # Whichever makes it younger: a period that its name says begins before its data ends.
+        end_ms = max(tag.commit_ms, earliest_ms(time, self.zone)) + within_ms
+        if self.now_ms <= end_ms:
+            self._keep(tag, "keep_within")
+            self.due_ms.append(end_ms + 1)
+
+    def _keep(self, tag: TagFacts, reason: str) -> None:
+        self.kept[tag.name] = tuple(dict.fromkeys((*self.kept.get(tag.name, ()), reason)))
+
+    def _time(self, tag: TagFacts, pattern: str) -> datetime:
+        """Return the local time for which a tag stands: the period that its name says, else that of its commit."""
+        fixed = pattern[: min((pattern.index(sign) for sign in "*?[" if sign in pattern), default=0)]
+        for name in (tag.name, tag.name.removeprefix(BATCH_PREFIX), tag.name.removeprefix(fixed)):
+            period = named_period(name, self.period_of)
+            if period is not None:
+                return period
+        return local_time(tag.commit_ms, self.zone)
+
+
+def named_period(name: str, period_of: _PeriodOf | None = None) -> datetime | None:
+    """Return the begin of the day, hour or minute that a name says in any way in which automatic tags are named."""
+    ways: list[_PeriodOf] = [] if period_of is None else [period_of]
+    ways += [partial(parsed_name, shape=shape) for shape in SHAPES]
+    return next((period for way in ways if (period := way(name)) is not None), None)
+
+
+def _day(time: datetime) -> tuple[int, ...]:
+    return time.year, time.month, time.day
+
+
+def _week(time: datetime) -> tuple[int, ...]:
+    return time.isocalendar()[:2]
+
+
+def _month(time: datetime) -> tuple[int, ...]:
+    return time.year, time.month
+
+
+def _year(time: datetime) -> tuple[int, ...]:
+    return (time.year,)
+
+
+def _notes(zone: tzinfo | None, living: Sequence[TagFacts]) -> tuple[str, ...]:
+    if zone is not None or not living:
+        return ()
+    return (
+        f"no time zone is declared, so the {len(living)} tags with a time to live live 26 h longer than they say: "
+        "the clock of whoever made them may have been in any zone",
+    )
