@@ -9,6 +9,7 @@ import pytest
 from lakesweep.errors import UsageError
 from lakesweep.model.fleet_policy import FleetPolicy, FleetRule, parse_fleet_policy
 from lakesweep.model.policy import INT_MAX, SnapshotRetention
+from lakesweep.model.tag_rules import KeepRules
 from tests.conftest import REPOSITORY
 
 DAY_MS = 86_400_000
@@ -168,3 +169,87 @@ def test_a_bad_document_is_invalid_as_a_whole(document: object, words: str) -> N
     assert raised.value.code == "bad_policy"
     assert "s3://ops/policy.json" in str(raised.value)
     assert words in str(raised.value)
+
+
+def test_calendar_rules_and_a_zone() -> None:
+    """Every word about tags."""
+    found = parse_rule(
+        time_zone="Europe/Berlin",
+        tags=[
+            {
+                "pattern": "20*",
+                "keep_last": 3,
+                "keep_within": "30 d",
+                "keep_daily": 30,
+                "keep_weekly": 8,
+                "keep_monthly": 84,
+                "keep_yearly": 7,
+                "keep_tags": ["*-12-31", "*-06-30"],
+            },
+            {"pattern": "daily-*", "keep_last": 1},
+        ],
+    )
+    assert found.time_zone == "Europe/Berlin"
+    assert found.tags == (
+        KeepRules("20*", 3, 30 * DAY_MS, 30, 8, 84, 7, ("*-12-31", "*-06-30")),
+        KeepRules("daily-*", last=1),
+    )
+    assert (parse_rule().time_zone, parse_rule(tags=[]).tags) == (None, ())
+
+
+ZONE = "time_zone: expected a time zone such as Europe/Berlin"
+BAD_TAGS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"time_zone": "Mars/Olympus"}, ZONE + ", UTC or +08:00, found 'Mars/Olympus'"),
+    ({"time_zone": "localtime"}, ZONE),
+    ({"time_zone": ""}, ZONE),
+    ({"time_zone": 8}, ZONE),
+    ({"time_zone": None}, ZONE),
+    ({"tags": None}, "tags: expected an array of rules, found nothing"),
+    ({"tags": {"pattern": "*"}}, "tags: expected an array of rules, found an object"),
+    ({"tags": ["*"]}, "tags[0]: expected an object, found '*'"),
+    ({"tags": [{}]}, "tags[0].pattern: expected a pattern of tag names"),
+    ({"tags": [{"keep_last": 1}]}, "tags[0].pattern: expected a pattern of tag names"),
+    ({"tags": [{"pattern": "", "keep_last": 1}]}, "tags[0].pattern: expected a pattern"),
+    ({"tags": [{"pattern": " ", "keep_last": 1}]}, "tags[0].pattern: expected a pattern"),
+    ({"tags": [{"pattern": ["*"], "keep_last": 1}]}, "tags[0].pattern: expected a pattern"),
+    ({"tags": [{"pattern": "a/*", "keep_last": 1}]}, "tags[0].pattern: expected a pattern"),
+    ({"tags": [{"pattern": "*"}]}, "tags[0]: expected one of keep_last, keep_daily"),
+    ({"tags": [{"pattern": "*", "keep": 1}]}, "found rules[0].tags[0].keep"),
+    ({"tags": [{"pattern": "*", "keep_hourly": 1}]}, "found rules[0].tags[0].keep_hourly"),
+    ({"tags": [{"pattern": "*", "keep_last": 0}]}, "tags[0].keep_last: expected a whole number, at least 1, found 0"),
+    ({"tags": [{"pattern": "*", "keep_daily": -1}]}, "tags[0].keep_daily: expected a whole number, at least 1"),
+    ({"tags": [{"pattern": "*", "keep_weekly": "3"}]}, "tags[0].keep_weekly: expected a whole number, at least 1"),
+    ({"tags": [{"pattern": "*", "keep_monthly": True}]}, "tags[0].keep_monthly: expected a whole number, at least 1"),
+    ({"tags": [{"pattern": "*", "keep_yearly": 1.5}]}, "tags[0].keep_yearly: expected a whole number, at least 1"),
+    ({"tags": [{"pattern": "*", "keep_last": INT_MAX + 1}]}, "tags[0].keep_last: expected a whole number"),
+    ({"tags": [{"pattern": "*", "keep_last": None}]}, "tags[0].keep_last: expected a whole number"),
+    ({"tags": [{"pattern": "*", "keep_within": 30}]}, "tags[0].keep_within: expected a duration with its unit"),
+    ({"tags": [{"pattern": "*", "keep_within": "30"}]}, "tags[0].keep_within: expected a duration with its unit"),
+    ({"tags": [{"pattern": "*", "keep_within": "0 d"}]}, "tags[0].keep_within: expected a duration of at least 1 ms"),
+    ({"tags": [{"pattern": "*", "keep_tags": "x"}]}, "tags[0].keep_tags: expected an array of patterns"),
+    ({"tags": [{"pattern": "*", "keep_tags": []}]}, "tags[0].keep_tags: expected an array of patterns"),
+    ({"tags": [{"pattern": "*", "keep_tags": [3]}]}, "tags[0].keep_tags: expected a pattern"),
+    ({"tags": [{"pattern": "*", "keep_tags": ["x", "x"]}]}, "tags[0].keep_tags: expected each pattern once"),
+    (
+        {"tags": [{"pattern": "*", "keep_last": 1}, {"pattern": "*", "keep_last": 2}]},
+        "tags[1].pattern: expected each pattern once",
+    ),
+)
+
+
+@pytest.mark.parametrize(("rule", "message"), BAD_TAGS)
+def test_bad_rules_about_tags(rule: dict[str, Any], message: str) -> None:
+    """A slip in a rule that deletes makes all of the policy invalid."""
+    with pytest.raises(UsageError) as caught:
+        parse_rule(**rule)
+    assert (caught.value.code, "s3://ops/policy.json" in str(caught.value)) == ("bad_policy", True)
+    assert message in str(caught.value)
+
+
+def test_the_documented_rules_about_tags_are_valid() -> None:
+    """`docs/operations.md` shows calendar rules that work."""
+    text = (REPOSITORY / "docs" / "operations.md").read_text(encoding="utf-8")
+    match = re.search(r"^    (\{\"tables\".*?\]\})\n\n", text, flags=re.DOTALL | re.MULTILINE)
+    assert match is not None
+    found = parse_rule(**json.loads(match[1]) | {"tables": "s3://lake/"})
+    assert [rule.pattern for rule in found.tags] == ["20*", "before-*"]
