@@ -12,6 +12,7 @@ import typer
 from lakesweep import __version__
 from lakesweep.cli import (
     consumers,
+    create_tag,
     demo,
     enable_events,
     execute,
@@ -25,6 +26,7 @@ from lakesweep.cli import (
     report,
     runs,
     show,
+    tags,
     undo,
 )
 from lakesweep.cli.output import explain_usage, print_lines, say, unwritten
@@ -39,6 +41,9 @@ _COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (
     ("expire-changelogs", expire_changelogs.expire_changelogs, expire_changelogs.EXAMPLES),
     ("clear-consumers", consumers.clear_consumers, consumers.CLEAR_EXAMPLES),
     ("reset-consumer", consumers.reset_consumer, consumers.RESET_EXAMPLES),
+    ("tags", tags.tags, tags.EXAMPLES),
+    ("create-tag", create_tag.create_tag, create_tag.CREATE_EXAMPLES),
+    ("replace-tag", create_tag.replace_tag, create_tag.REPLACE_EXAMPLES),
     ("remove-orphan-files", remove_orphan_files.remove_orphan_files, remove_orphan_files.EXAMPLES),
     ("plans", plans.plans, plans.EXAMPLES),
     ("execute", execute.execute, execute.EXAMPLES),

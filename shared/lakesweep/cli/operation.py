@@ -17,8 +17,12 @@ _TYPED = {
     "next_snapshot_id": "--next-snapshot",
     "consumer_id": "ID",
     "run_id": "RUN_ID",
+    "tag": "NAME",
+    "target_tag": "NEW",
 }
 """Arguments that the command line calls otherwise; the others are spelled alike."""
+_PLAIN_WORDS = frozenset({"tag", "snapshot", "timestamp", "watermark"})
+"""Arguments whose names are words of every other sentence, too. They mean the argument before a colon."""
 
 
 def run_named(
@@ -69,7 +73,8 @@ def as_typed(message: str, given: Sequence[str]) -> str:
     """
     for argument in given:
         typed = _TYPED.get(argument, f"--{argument.replace('_', '-')}")
-        message = re.sub(rf"(?<![\w./-]){argument}(?![\w./-])", typed, message)
+        after = r"(?=: )" if argument in _PLAIN_WORDS else r"(?![\w./-])"
+        message = re.sub(rf"(?<![\w./-]){argument}{after}", typed, message)
     return message
 
 

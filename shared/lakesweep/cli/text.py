@@ -18,6 +18,23 @@ _KEPT = {"changelog_retention": "changelog", "consumer_stays": "consumer"}
 """Reason -> what stays."""
 
 
+_NO_EXPIRY = frozenset(
+    {
+        "expire_consumers",
+        "clear_consumers",
+        "reset_consumer",
+        "create_tag",
+        "replace_tag",
+        "rename_tag",
+        "delete_tag",
+        "expire_tags",
+        "auto_tags",
+        "undo",
+    }
+)
+"""Operations that take no snapshot."""
+
+
 def report_lines(document: Document) -> Iterator[str]:
     """Render the report of an operation, as `RunReport.to_json` returns it; of several steps, each of them."""
     branch = "all branches" if document["branch"] is None else f"branch {document['branch']}"
@@ -32,6 +49,8 @@ def report_lines(document: Document) -> Iterator[str]:
     if document["operation"] == "undo" and document["created"]:
         counts = Counter(created["kind"].replace("_", " ") for created in document["created"])
         yield _field("restore", ", ".join(f"{count} {kind}" for kind, count in counts.items()))
+    for name, what in document.get("findings", {}).get("tags", {}).get("made", {}).items():
+        yield _field("tag", f"{name}: {what}")
     for created in document["created"][:FIRST_ACTIONS]:
         yield _field("write", created["path"])
     if len(document["created"]) > FIRST_ACTIONS:
@@ -51,7 +70,7 @@ def _roots(document: Document) -> Iterator[str]:
     if document["operation"] == "expire_changelogs":
         yield _field("snapshots", there)
         yield _field("changelogs", going)
-    elif document["operation"] in ("expire_consumers", "clear_consumers", "reset_consumer", "undo"):
+    elif document["operation"] in _NO_EXPIRY:
         yield _field("snapshots", there)
     else:
         yield _field("snapshots", f"{there}, {going}")

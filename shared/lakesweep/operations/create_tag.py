@@ -1,13 +1,51 @@
-"""`create_tag` and `replace_tag`: give a snapshot a name that outlives it."""
+"""`create_tag` and `replace_tag`: give a snapshot a name that outlives it.
+
+The plan holds the tag's document and what it was copied from; `execute/tag_writing.py` writes it, and makes sure that
+the source is still there after that.
+
+Source: Paimon `TagManager#createTag`, `TagManager#replaceTag`, `AbstractFileStoreTable#createTag`.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
 
-from lakesweep.model.plan import Plan
+from lakesweep.errors import ObjectNotFoundError, RefusedError, UsageError
+from lakesweep.format.zone import local_time
+from lakesweep.model.plan import Plan, Put
+from lakesweep.model.roots import BranchListing, Root, TableListing
 from lakesweep.operations.context import Table
+from lakesweep.operations.draft import Draft, Frame
+from lakesweep.operations.fleet import ruling_of
+from lakesweep.operations.tag_documents import put_success, put_tag, tag_path
+from lakesweep.operations.tag_options import (
+    auto_tag_rules,
+    check_callbacks,
+    check_tag_name,
+    check_time_retained,
+    declared_zone,
+    default_time_retained_ms,
+    is_write_only,
+    writes_success_file,
+)
+from lakesweep.operations.tag_source import (
+    NO_TAG,
+    list_own,
+    newest,
+    of_id,
+    of_tag,
+    of_time,
+    of_watermark,
+    read_tags,
+)
+from lakesweep.operations.times import say_time
+from lakesweep.plan.auto_tags import period_of
+from lakesweep.storage.store import Body
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_schema
 
 CREATE = "create_tag"
 REPLACE = "replace_tag"
+TAG_EXISTS = "tag_exists"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +78,200 @@ class TagArguments:
         return {key: value for key, value in given.items() if value is not None}
 
 
-def plan_create_tag(table: Table, arguments: TagArguments) -> Plan:
-    """Plan a new tag."""
-    raise NotImplementedError
+def plan_create_tag(table: Table, arguments: TagArguments, *, looks_for_name: bool = True) -> Plan:
+    """Plan a new tag.
+
+    Args:
+        table: One branch of a table.
+        arguments: What the caller asked for.
+        looks_for_name: Find out whether a tag of that name is there. Where the plan is carried out at once the write
+            finds that out, which saves a request.
+
+    Raises:
+        UsageError: More than one source.
+        RefusedError: A name or a time to live that no tag may have, no such snapshot, a tag of that name, an automatic
+            tag on the snapshot already, or an engine callback that would not be called.
+        StorageError: A request failed.
+    """
+    making = _Making(table, CREATE, arguments)
+    name = arguments.name
+    source = making.source()
+    if looks_for_name and _document(table, name) is not None:
+        if arguments.ignore_if_exists:
+            return making.plan(source, (), (f"tag {name!r} is there already, and stays as it is",))
+        raise exists(table, name)
+    making.check_auto_tag(source)
+    retained_ms = arguments.time_retained_ms
+    if retained_ms is None:
+        retained_ms = default_time_retained_ms(making.options)
+    put, warnings = making.put(source, retained_ms, None)
+    success = (
+        (put_success(table.store, table.ref.branch, name, table.store.now_ms()),)
+        if writes_success_file(making.options)
+        else ()
+    )
+    return making.plan(source, (put, *success), warnings)
 
 
 def plan_replace_tag(table: Table, arguments: TagArguments) -> Plan:
-    """Plan to let a tag name another snapshot."""
-    raise NotImplementedError
+    """Plan to let a tag name another snapshot. Its time to live is the one of this call, or none.
+
+    Raises:
+        UsageError: More than one source.
+        RefusedError: As `plan_create_tag`; or there is no tag of that name.
+        StorageError: A request failed.
+    """
+    making = _Making(table, REPLACE, arguments)
+    name = arguments.name
+    former = _document(table, name)
+    if former is None:
+        raise RefusedError(f"table {table.ref}: no tag {name!r} to replace; expected it there", code=NO_TAG)
+    source = making.source()
+    making.check_auto_tag(source)
+    put, warnings = making.put(source, arguments.time_retained_ms, former.etag)
+    if put.body.encode("utf-8", "surrogateescape") == former.data:
+        return making.plan(source, (), (f"tag {name!r} names snapshot {source.snapshot.id} already",))
+    return making.plan(source, (put,), warnings)
+
+
+def exists(table: Table, name: str) -> RefusedError:
+    """Return the error of a name that is taken."""
+    return RefusedError(f"table {table.ref}: tag {name!r} is there already; expected another name", code=TAG_EXISTS)
+
+
+class _Making:
+    """What making a tag begins with: the branch's options and its snapshots."""
+
+    def __init__(self, table: Table, operation: str, arguments: TagArguments) -> None:
+        sources = (arguments.snapshot_id, arguments.source_tag, arguments.timestamp_ms, arguments.watermark)
+        if sum(source is not None for source in sources) > 1:
+            raise UsageError(
+                "expected at most one of snapshot, from_tag, timestamp and watermark, found several",
+                code="bad_argument",
+            )
+        self._table = table
+        self._operation = operation
+        self._arguments = arguments
+        self._warnings = check_tag_name(arguments.name)
+        check_time_retained(arguments.time_retained_ms)
+        self._schemas = list_own(table, "schema")
+        self._schema = read_schema(table.store, self._schemas)
+        self.options = self._schema.options
+        check_callbacks(table, self.options)
+        self._zone = self._declared_zone()
+        self._own = list_own(table, "snapshot")
+
+    def _declared_zone(self) -> tzinfo | None:
+        has_policy = self._table.policy is not None
+        return declared_zone(self._table, self._arguments.time_zone, ruling_of(self._table) if has_policy else None)
+
+    def source(self) -> Root:
+        """Return what the tag is made of."""
+        arguments, table, own = self._arguments, self._table, self._own
+        if arguments.snapshot_id is not None:
+            return of_id(table, own, arguments.snapshot_id)
+        if arguments.source_tag is not None:
+            return of_tag(table, arguments.source_tag)
+        if arguments.timestamp_ms is not None:
+            return of_time(table, own, arguments.timestamp_ms)
+        if arguments.watermark is not None:
+            return of_watermark(table, own, arguments.watermark)
+        return newest(table, own)
+
+    def check_auto_tag(self, source: Root) -> None:
+        """Refuse a second automatic tag on a snapshot, or what has the name of one.
+
+        Raises:
+            RefusedError: The snapshot has one, or a tag with such a name does not parse, so it might be on it.
+        """
+        table, name = self._table, self._arguments.name
+        rules = auto_tag_rules(self.options, self._zone or UTC)
+        if rules is None or rules.mode == "batch" or period_of(rules, name) is None:
+            return
+        automatic = [ref for ref in list_own(table, "tag").tags if period_of(rules, ref.name) is not None]
+        tags = read_tags(table.store, automatic)
+        for ref, problem in tags.unreadable:
+            raise RefusedError(
+                f"table {table.ref}: {problem}; expected to read automatic tag {ref.name!r}, since it may be on "
+                f"snapshot {source.snapshot.id} and no snapshot may have two",
+                code="unreadable_root",
+            )
+        for root in tags.whole:
+            if root.snapshot.id == source.snapshot.id:
+                raise RefusedError(
+                    f"table {table.ref}: snapshot {source.snapshot.id} has the automatic tag {root.ref.name!r}; "
+                    f"expected none, since {name!r} is the name of an automatic tag and no snapshot may have two",
+                    code="auto_tag_exists",
+                )
+
+    def put(self, source: Root, time_retained_ms: int | None, etag: str | None) -> tuple[Put, tuple[str, ...]]:
+        """Return what writes the tag, and what people should know."""
+        check_time_retained(time_retained_ms)
+        created: datetime | None = None
+        warnings = (*self._warnings, *self._cannot_promise(source))
+        if time_retained_ms is not None:
+            created = local_time(self._table.store.now_ms(), self._zone or UTC)
+            if self._zone is None:
+                warnings = (
+                    *warnings,
+                    f"table {self._table.ref}: the time at which tag {self._arguments.name!r} was made is written in "
+                    "UTC, since no time zone is declared (time_zone of the call or of the fleet policy); programs "
+                    "that read it as local time let it live by that much longer or shorter",
+                )
+        put = put_tag(
+            self._table.ref.branch,
+            self._arguments.name,
+            source.body,
+            source.ref.path,
+            created=created,
+            time_retained_ms=time_retained_ms,
+            reason=f"snapshot {source.snapshot.id}, committed {say_time(source.snapshot.time_ms)}",
+            etag=etag,
+        )
+        return put, warnings
+
+    def _cannot_promise(self, source: Root) -> tuple[str, ...]:
+        """Say that the engine may be taking the snapshot: it takes files first, so nothing tells in time."""
+        if is_write_only(self.options) or (self._own.snapshots and source.ref == self._own.snapshots[-1]):
+            return ()
+        return (
+            f"table {self._table.ref}: its writers expire snapshots themselves (it is not write-only) and delete files "
+            f"before documents, so it cannot be promised that tag {self._arguments.name!r} of {source.ref} reads "
+            "completely if one of them is removing that at this moment",
+        )
+
+    def plan(self, source: Root, actions: tuple[Put, ...], warnings: tuple[str, ...]) -> Plan:
+        """Return the plan, which has seen its source and no other root."""
+        branch, snapshots = self._table.ref.branch, self._own.snapshots
+        listing = BranchListing(branch)
+        listing = (
+            replace(listing, tags=(source.ref,))
+            if source.ref.kind == "tag"
+            else replace(listing, snapshots=(source.ref,))
+        )
+        draft = Draft(
+            table=self._table,
+            operation=self._operation,
+            listing=TableListing({branch: listing}),
+            own=listing,
+            schema=self._schema,
+            now_ms=self._table.store.now_ms(),
+        )
+        frame = Frame(
+            arguments=self._arguments.to_json(),
+            policy={},
+            snapshots={
+                "earliest": snapshots[0].id if snapshots else None,
+                "latest": snapshots[-1].id if snapshots else None,
+                "expired": [],
+            },
+        )
+        made = {"tags": {"made": {self._arguments.name: actions[0].reason}}} if actions else None
+        return draft.plan(actions, frame, warnings=warnings, findings=made)
+
+
+def _document(table: Table, name: str) -> Body | None:
+    try:
+        return table.store.read(tag_path(table.ref.branch, name), max_bytes=MAX_DOCUMENT_BYTES)
+    except ObjectNotFoundError:
+        return None

@@ -30,7 +30,7 @@ from lakesweep.operations.call_values import count_of, flag_of, text_of, texts_o
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.retention_options import ExpireArguments
-from lakesweep.operations.run import plan_and_execute, plan_only, refused
+from lakesweep.operations.run import plan_and_execute, plan_and_write, plan_only, refused
 from lakesweep.operations.tag_call import TAG_ARGUMENTS, TagCall, tag_call
 from lakesweep.operations.times import parse_span_ms, parse_time_ms
 
@@ -294,12 +294,18 @@ _MODES = {"local": "local", "distributed": "spark"}
 
 def _create_tag(table: Table, call: Call, execute: bool) -> RunReport:
     arguments = call.tags.to_create()
-    return _run(table, create_tag.CREATE, lambda target: create_tag.plan_create_tag(target, arguments), call, execute)
+    if not execute:
+        return plan_only(table, create_tag.CREATE, lambda target: create_tag.plan_create_tag(target, arguments))
+    # The write itself finds out whether the name is taken.
+    return plan_and_write(
+        table, create_tag.CREATE, lambda target: create_tag.plan_create_tag(target, arguments, looks_for_name=False)
+    )
 
 
 def _replace_tag(table: Table, call: Call, execute: bool) -> RunReport:
     arguments = call.tags.to_create()
-    return _run(table, create_tag.REPLACE, lambda target: create_tag.plan_replace_tag(target, arguments), call, execute)
+    run = plan_and_write if execute else plan_only
+    return run(table, create_tag.REPLACE, lambda target: create_tag.plan_replace_tag(target, arguments))
 
 
 def _rename_tag(table: Table, call: Call, execute: bool) -> RunReport:

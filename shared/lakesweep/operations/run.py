@@ -15,6 +15,7 @@ from lakesweep.control.reports import store_report
 from lakesweep.errors import FormatError, LeaseLostError, RefusedError, StalePlanError, UsageError
 from lakesweep.execute.part_actions import NOT_FILES_ALONE
 from lakesweep.execute.spine import Attempt, Environment, Executed, forget
+from lakesweep.execute.tag_writing import write_tags, writes_tags
 from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport, Status
@@ -83,6 +84,39 @@ def plan_only(table: Table, operation: str, planner: Planner) -> RunReport:
     return _report(table, operation, "planned", plan)
 
 
+def plan_and_write(table: Table, operation: str, planner: Planner) -> RunReport:
+    """Plan tags and write them.
+
+    That needs no lease and no stored plan: see `execute/tag_writing.py`. So it does not wait for maintenance that is
+    under way, nor finish what a dead run left.
+    """
+    require_area(table)
+    try:
+        plan = _plan(table, planner)
+        if plan.is_empty:
+            return _report(table, operation, "nothing_to_do", plan)
+        return _write(table, plan, plan.header.plan_id, just_planned=True)
+    except RefusedError as error:
+        return refused(table, operation, error)
+
+
+def _write(table: Table, plan: Plan, run_id: str, *, just_planned: bool) -> RunReport:
+    """Write the tags of a plan, and the report of the run."""
+    area = require_area(table)
+    started_ms = table.store.now_ms()
+    try:
+        executed = write_tags(table.store, area, plan, just_planned=just_planned, check_time=table.check_time)
+    except RefusedError as error:
+        return refused(table, plan.header.operation, error, plan)
+    if executed.status == "nothing_to_do":
+        return replace(_report(table, plan.header.operation, "nothing_to_do", plan), warnings=executed.warnings)
+    report = _executed_report(table, plan, run_id, executed, executed.warnings)
+    times_ms = (started_ms, table.store.now_ms())
+    store_report(area, run_id, report.to_json(), report.all_warnings(), times_ms, ended=executed.status)
+    end_plan(area, plan.header.plan_id, PlanEnd(executed.status, run_id, (run_id,)))
+    return replace(report, requests=table.counter.snapshot())
+
+
 def plan_and_execute(
     table: Table,
     operation: str,
@@ -114,6 +148,10 @@ def plan_and_execute(
         return refused(table, operation, error)
     if plan.is_empty:
         return finished or _report(table, operation, "nothing_to_do", plan)
+    if writes_tags(plan):
+        written = _write(table, plan, plan.header.plan_id, just_planned=True)
+        keep(table)
+        return replace(written, warnings=(*_finished_first(finished), *written.warnings))
     store_plan(area, plan)
     if plan.header.needs_confirmation:
         return refused(table, operation, _unconfirmed(plan), plan)
@@ -166,6 +204,8 @@ def execute_stored(
                 f"plan {plan_id} is of branch {plan.header.branch}; expected --branch {table.ref.branch}",
                 code="plan_of_another_branch",
             )
+        if writes_tags(plan):
+            return _write_stored(table, area, plan, run_id)
         lease = read_lease(area)
         begun = lease.intent
         if begun is not None and begun.plan_id != plan_id:
@@ -190,6 +230,21 @@ def execute_stored(
         return refused(table, "execute", error)
     begin = _Begin(grace_ms, earlier, lease, None if earlier else run_id, by_hand=by_hand)
     return _execute(table, plan, begin, engine=engine)
+
+
+def _write_stored(table: Table, area: ControlArea, plan: Plan, run_id: str | None) -> RunReport:
+    """Write the tags of a plan that was stored, once.
+
+    Raises:
+        RefusedError: It is past its expiry.
+    """
+    plan_id = plan.header.plan_id
+    end = plan_end(area, plan_id)
+    if end is not None and end.status == "done":
+        return _report(table, plan.header.operation, "nothing_to_do", plan)
+    if end is None and table.store.now_ms() >= plan.header.expires_ms:
+        raise RefusedError(f"plan {plan_id} is past its expiry; expected a new plan", code="plan_expired")
+    return _write(table, plan, run_id or plan_id, just_planned=False)
 
 
 def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> RunReport | None:

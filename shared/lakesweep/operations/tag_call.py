@@ -62,7 +62,7 @@ class TagCall:
         }
         given = [name for name, value in sources.items() if value is not None]
         if len(given) > 1:
-            raise UsageError(f"{given[0]} and {given[1]}: expected one of the two", code="bad_argument")
+            raise UsageError(f"{given[0]}: expected it without {given[1]}, found both", code="bad_argument")
         return TagArguments(
             name=self._one_name(),
             snapshot_id=self.snapshot_id,

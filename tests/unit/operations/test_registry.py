@@ -72,6 +72,6 @@ def test_an_operation_by_name() -> None:
 
 def test_no_such_operation() -> None:
     """The sentence says what there is."""
-    with pytest.raises(UsageError, match=r"expected one of clear_consumers, .*expire_snapshots, maintain") as raised:
+    with pytest.raises(UsageError, match=r"expected one of clear_consumers, .*expire_snapshots, .*maintain") as raised:
         run_operation(table_of(MemoryStore()), "expire-snapshots", {}, execute=False)
     assert raised.value.code == "unknown_operation"

@@ -1,0 +1,60 @@
+"""`lakesweep tags`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from lakesweep.cli.create_tag import TimeZone
+from lakesweep.cli.options import Place, at_place
+
+EXAMPLES = (
+    "lakesweep tags s3://lake/sales.db/orders",
+    "lakesweep tags /data/orders --name month-end --json",
+)
+
+
+@at_place("branch", "policy")
+def tags(
+    place: Place,
+    name: Annotated[
+        list[str] | None, typer.Option("--name", metavar="NAME", help="Only the tag of this name; repeatable.")
+    ] = None,
+    time_zone: TimeZone = None,
+) -> int:
+    """List the tags of a branch, with what each is of and until when it lives."""
+    from lakesweep.cli.answer import answer_document
+    from lakesweep.operations.context import Table
+    from lakesweep.operations.tag_table import list_tags
+
+    def read(opened: Table) -> Mapping[str, object]:
+        return list_tags(opened, tuple(name or ()), time_zone).to_json()
+
+    return answer_document(place, read, _lines)
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+    from lakesweep.cli.text import columns, human_time
+
+    found = document["tags"]
+    if not found:
+        yield f"{document['table']}, branch {document['branch']}: no tags"
+        return
+    yield from columns(
+        ("NAME", "SNAPSHOT", "SCHEMA", "COMMITTED", "ROWS", "CREATED", "RETAINED", "ENDS"),
+        (
+            (row["name"], "does not parse", "-", "-", "-", "-", "-", "-")
+            if row["problem"] is not None
+            else (
+                row["name"],
+                str(row["snapshot_id"]),
+                str(row["schema_id"]),
+                human_time(row["commit_time_ms"]),
+                "-" if row["record_count"] is None else str(row["record_count"]),
+                row["created"] or "-",
+                row["time_retained"] or "-",
+                human_time(row["ends_ms"]),
+            )
+            for row in found
+        ),
+    )

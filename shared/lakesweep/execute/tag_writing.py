@@ -1,0 +1,283 @@
+"""Write tags, without the lease.
+
+A tag holds nothing back and takes nothing away, so its maker need not be alone. It has to be sure of one thing only:
+that no expiry takes the files of the snapshot which the tag is of. Expiry removes a snapshot's document first, then
+looks for tags, and only then takes the first file. Its maker writes the tag first, and then looks for the document that
+the tag was copied from:
+
+- It is still there, as it was. So an expiry that is about to remove it has its look still to come, and finds the tag.
+- It is gone, or another one. So a look may have been before the tag was there, and files may be gone: the tag is
+  withdrawn. (A look that found it in between has kept files for nothing, which are orphans then.)
+
+With a tag as the source it is the same, since deletion of tags takes documents first as well. For what is not the
+newest snapshot the intent in the lease is read, too: a run that is about to take it, or one that died over that, is
+told apart from no run at all.
+
+A maker that dies between the two leaves a tag whose source was there a moment before; it is as good as its luck. The
+engine's own expiry takes files before documents, so of what that may be taking nothing can be promised here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.intent import Intent
+from lakesweep.control.lease import read_lease
+from lakesweep.errors import (
+    MaintenanceError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    RefusedError,
+    StalePlanError,
+    StorageError,
+)
+from lakesweep.execute.spine import Executed
+from lakesweep.format.tag import parse_tag
+from lakesweep.model.outcome import Outcome
+from lakesweep.model.plan import Plan, PlanHeader, Put
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.storage.store import DeleteRequest, Store
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES
+
+PHASE = "tags"
+TAG = "tag"
+VANISHED = "snapshot_vanished"
+GOING = "snapshot_is_going"
+
+
+def writes_tags(plan: Plan) -> bool:
+    """Tell whether a plan writes tags, with what belongs to them, and does nothing else."""
+    return bool(plan.actions) and all(isinstance(action, Put) and action.phase == PHASE for action in plan.actions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A tag that this run has written."""
+
+    put: Put
+    etag: str
+    former: bytes | None
+    """What was there before, of a tag that was replaced."""
+
+
+def write_tags(
+    store: Store, area: ControlArea, plan: Plan, *, just_planned: bool, check_time: Callable[[str], None]
+) -> Executed:
+    """Carry out a plan that writes tags.
+
+    Args:
+        store: Of the table, as it is now.
+        area: Of the table.
+        plan: For which `writes_tags`.
+        just_planned: The same call made it.
+        check_time: Called before each tag; raises when the caller's time is over.
+
+    Returns:
+        `done`; `partial`, where some tags were written and some could not be; or `nothing_to_do`, where all names were
+        taken, and may be. Warnings name what was there already.
+
+    Raises:
+        RefusedError: No tag was written: `tag_exists`, `snapshot_is_going`, `snapshot_vanished`.
+        StalePlanError: A tag that was to be replaced is another one by now.
+        StorageError: A request failed. Whether a tag was written, its sentence says.
+    """
+    return _Writing(store, area, plan.header, just_planned).run(plan.actions, check_time)
+
+
+class _Writing:
+    def __init__(self, store: Store, area: ControlArea, header: PlanHeader, just_planned: bool) -> None:
+        self._store = store
+        self._area = area
+        self._header = header
+        self._just_planned = just_planned
+        self._warnings: list[str] = []
+
+    def run(self, actions: Sequence[object], check_time: Callable[[str], None]) -> Executed:
+        puts = [action for action in actions if isinstance(action, Put)]
+        refusals: list[RefusedError] = []
+        made: set[str] = set()
+        for put in puts:
+            if put.kind == TAG:
+                check_time(f"plan {self._header.plan_id} of table {self._header.table}")
+                try:
+                    if self._tag(put):
+                        made.add(_name_of(put))
+                except RefusedError as error:
+                    refusals.append(error)
+        if refusals and not made:
+            raise refusals[0]
+        for put in puts:
+            if put.kind != TAG and _name_of(put) in made:
+                self._success_file(put)
+        warnings = (*self._warnings, *(str(error) for error in refusals[1:]))
+        if refusals:
+            return Executed("partial", Outcome(), str(refusals[0]), refusals[0].code, warnings)
+        return Executed("done" if made else "nothing_to_do", Outcome(), warnings=warnings)
+
+    def _tag(self, put: Put) -> bool:
+        """Write one tag; tell whether it stands now by this run."""
+        snapshot_id = parse_tag(_bytes(put), put.path).snapshot.id
+        source = self._source(put, snapshot_id)
+        former: bytes | None = None
+        if put.etag is not None:
+            # What stands there is a root until it is written over: better to find out before that nothing will come
+            # of it. That the tag is the one that was meant, the condition of the write says.
+            former = self._former(put)
+            self._check(put, snapshot_id, source)
+        try:
+            etag = self._store.put(put.path, _bytes(put), if_absent=put.if_absent, if_match=put.etag)
+        except PreconditionFailedError as error:
+            return self._found(put, snapshot_id, source, error)
+        except StorageError as error:
+            etag = self._etag_if_written(put, error)
+        written = _Written(put, etag, former)
+        try:
+            self._check(put, snapshot_id, source)
+        except RefusedError as error:
+            raise type(error)(f"{error}; {self._withdraw(written)}", code=error.code) from error
+        except StorageError as error:
+            # It cannot be said that its files stay.
+            raise type(error)(f"{error}; {self._withdraw(written)}", code=error.code) from error
+        return True
+
+    def _etag_if_written(self, put: Put, error: StorageError) -> str:
+        """Return the ETag of a tag whose write failed, where it is there all the same; else raise the error."""
+        try:
+            there = self._store.read(put.path, max_bytes=MAX_DOCUMENT_BYTES)
+        except ObjectNotFoundError:
+            raise error from None
+        except StorageError:
+            raise type(error)(
+                f"{error}; whether tag {_name_of(put)!r} is there now is not known, so run this again", code=error.code
+            ) from error
+        if there.data != _bytes(put):
+            raise error
+        return there.etag
+
+    def _found(self, put: Put, snapshot_id: int, source: tuple[str, str], error: PreconditionFailedError) -> bool:
+        """Say what is there instead: the same, or another tag.
+
+        The same is what an earlier run of a stored plan has written, as a rule; it is not this run's to withdraw. A
+        write that was repeated because its answer was lost is no such case: the store knows its own.
+        """
+        name = _name_of(put)
+        try:
+            there = self._store.read(put.path, max_bytes=MAX_DOCUMENT_BYTES).data
+        except ObjectNotFoundError:
+            there = None
+        if there == _bytes(put) and not self._just_planned:
+            self._check(put, snapshot_id, source)
+            self._warnings.append(f"tag {name!r} was written before")
+            return True
+        if put.etag is not None:
+            raise StalePlanError(
+                f"table {self._header.table}: tag {name!r} is another one than when the plan was made; expected it "
+                "unchanged"
+            ) from error
+        if self._header.operation != "create_tag" or self._header.arguments.get("ignore_if_exists"):
+            self._warnings.append(f"tag {name!r} is there already, and stays as it is")
+            return False
+        raise RefusedError(
+            f"table {self._header.table}: tag {name!r} is there already; expected another name", code="tag_exists"
+        ) from error
+
+    def _source(self, put: Put, snapshot_id: int) -> tuple[str, str]:
+        """Return path and ETag of what a tag is a copy of."""
+        seen = self._header.roots_seen
+        prefix = branch_dir(self._header.branch)
+        path = f"{prefix}snapshot/snapshot-{snapshot_id}"
+        if path in seen:
+            return path, seen[path]
+        tags = [path for path in seen if path.startswith(f"{prefix}tag/")]
+        if len(tags) == 1:
+            return tags[0], seen[tags[0]]
+        raise RefusedError(
+            f"plan {self._header.plan_id} writes {put.path} of snapshot {snapshot_id}, which it has not seen; expected "
+            "the snapshot among the roots that it has",
+            code="forbidden_action",
+        )
+
+    def _check(self, put: Put, snapshot_id: int, source: tuple[str, str]) -> None:
+        """Make sure that the source is there, and that nobody is about to take it.
+
+        Raises:
+            RefusedError: Either is not so.
+            StorageError: It cannot be said.
+        """
+        path, etag = source
+        name = _name_of(put)
+        try:
+            found = self._store.read(path, max_bytes=MAX_DOCUMENT_BYTES).etag
+        except ObjectNotFoundError:
+            found = None
+        if found != etag and path != put.path:
+            what = "is gone" if found is None else "is another document than before"
+            raise RefusedError(
+                f"table {self._header.table}: {path} {what}; expected it to stay while tag {name!r} was made of it",
+                code=VANISHED,
+            )
+        is_newest = self._just_planned and snapshot_id == self._header.snapshots.get("latest")
+        if is_newest and not path.startswith(f"{branch_dir(self._header.branch)}tag/"):
+            return
+        intent = read_lease(self._area).intent
+        if intent is not None and touches(intent, self._header.branch, snapshot_id):
+            run_id = intent.runs[-1] if intent.runs else "(unknown)"
+            raise RefusedError(
+                f"table {self._header.table}: plan {intent.plan_id}, which run {run_id} began, takes snapshot "
+                f"{snapshot_id}; expected one that stays for tag {name!r}",
+                code=GOING,
+            )
+
+    def _former(self, put: Put) -> bytes | None:
+        try:
+            return self._store.read(put.path, max_bytes=MAX_DOCUMENT_BYTES).data
+        except ObjectNotFoundError:
+            return None
+
+    def _withdraw(self, written: _Written) -> str:
+        """Take the tag back, and say so, or say why it stands."""
+        path = written.put.path
+        name = _name_of(written.put)
+        try:
+            if written.former is not None:
+                self._store.put(path, written.former, if_match=written.etag)
+                return f"tag {name!r} is what it was before"
+            result = self._store.delete([DeleteRequest(path, written.etag)])[0]
+        except MaintenanceError as error:
+            return _stands(name, str(error))
+        if result.ok:
+            return "the tag is withdrawn"
+        if result.code == "precondition_failed":
+            return f"tag {name!r} was written by somebody else since, and stays"
+        return _stands(name, result.code)
+
+    def _success_file(self, put: Put) -> None:
+        """Write what says that a tag is there. Without it the tag is the same."""
+        body = _bytes(put)
+        try:
+            self._store.put(put.path, body, if_absent=put.if_absent, if_match=put.etag)
+        except PreconditionFailedError:
+            return  # somebody else has just written it
+        except StorageError as error:
+            self._warnings.append(f"tag {_name_of(put)!r} is made, and {put.path} could not be written: {error}")
+
+
+def touches(intent: Intent, branch: str, snapshot_id: int) -> bool:
+    """Tell whether what a run is about to remove holds files of a branch's snapshot."""
+    if intent.branch != branch:
+        return False
+    return (intent.end_id is not None and intent.end_id > snapshot_id) or snapshot_id in intent.snapshot_ids
+
+
+def _stands(name: str, why: str) -> str:
+    return f"tag {name!r} could not be withdrawn ({why}), so it stands and may not read completely: delete it"
+
+
+def _bytes(put: Put) -> bytes:
+    return put.body.encode("utf-8", "surrogateescape")
+
+
+def _name_of(put: Put) -> str:
+    """Return the name of the tag that a document belongs to."""
+    name = put.path.rpartition("/")[2]
+    return name.removeprefix("tag-") if put.kind == TAG else name.removesuffix("_SUCCESS")

@@ -1,0 +1,151 @@
+"""`tags`: the tags of a branch, as the engine's system table `$tags` shows them. Reads, changes nothing.
+
+Source: Paimon `TagsTable`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
+from lakesweep.format.tag import Tag, parse_tag
+from lakesweep.format.zone import earliest_ms
+from lakesweep.model.roots import RootRef
+from lakesweep.operations.context import Table
+from lakesweep.operations.fleet import ruling_of
+from lakesweep.operations.tag_options import declared_zone
+from lakesweep.operations.tag_source import NO_TAG, list_own
+from lakesweep.storage.reads import read_many
+from lakesweep.storage.store import Body
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_schema
+
+UNDECLARED_MS = 26 * 3_600_000
+"""No zone is so far from UTC, with a clock that is changed, that a tag made there would be kept for less than its time
+to live."""
+_SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TagRow:
+    """One tag."""
+
+    name: str
+    path: str
+    tag: Tag | None
+    """`None`: the document does not parse."""
+    problem: str | None
+    ends_ms: int | None
+    """When its time to live is over; `None`: never by itself, or not known."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the row described in `docs/cli_json.md`."""
+        tag = self.tag
+        retained_ns = None if tag is None else tag.time_retained_ns
+        created = None if tag is None else tag.create_time
+        return {
+            "name": self.name,
+            "path": self.path,
+            "snapshot_id": None if tag is None else tag.snapshot.id,
+            "schema_id": None if tag is None else tag.snapshot.schema_id,
+            "commit_time_ms": None if tag is None else tag.snapshot.time_ms,
+            "record_count": None if tag is None else tag.snapshot.total_record_count,
+            "created": None if created is None else created.isoformat(),
+            "time_retained": None if retained_ns is None else iso_duration(retained_ns),
+            "ends_ms": self.ends_ms,
+            "problem": self.problem,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TagTable:
+    """The tags of one branch, ascending by name."""
+
+    table: str
+    branch: str
+    zone: str | None
+    """In which times of creation are read; `None`: none is declared."""
+    rows: tuple[TagRow, ...]
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> Mapping[str, object]:
+        """Return the document described in `docs/cli_json.md`."""
+        return {
+            "table": self.table,
+            "branch": self.branch,
+            "time_zone": self.zone,
+            "tags": [row.to_json() for row in self.rows],
+            "warnings": list(self.warnings),
+        }
+
+
+def list_tags(table: Table, names: tuple[str, ...] = (), time_zone: str | None = None) -> TagTable:
+    """Return the tags of a branch, or those of some names; only their documents are read then.
+
+    Raises:
+        RefusedError: Not a table, no such branch, or none of one of the names.
+        UsageError: No such time zone.
+        StorageError: A request failed.
+    """
+    own = list_own(table, "schema", "tag")
+    read_schema(table.store, own)
+    zone = declared_zone(table, time_zone, None if table.policy is None else ruling_of(table))
+    there = {ref.name: ref for ref in own.tags}
+    for name in names:
+        if name not in there:
+            raise RefusedError(f"table {table.ref}: no tag {name!r}; expected it there", code=NO_TAG)
+    refs = [there[name] for name in dict.fromkeys(names)] if names else list(own.tags)
+    bodies = read_many(table.store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
+    rows = [_row(ref, body, zone) for ref, (_, body) in zip(refs, bodies, strict=True)]
+    found = tuple(sorted((row for row in rows if row is not None), key=lambda row: row.name))
+    warnings = [
+        f"table {table.ref}: tag {row.name!r} does not parse, so it is kept: {row.problem}"
+        for row in found
+        if row.problem is not None
+    ]
+    if zone is None and any(row.ends_ms is not None for row in found):
+        warnings.append(
+            f"table {table.ref}: no time zone is declared for times of creation, so tags with a time to live are kept "
+            f"for {UNDECLARED_MS // 3_600_000} h longer"
+        )
+    return TagTable(table.ref.location, table.ref.branch, None if zone is None else str(zone), found, tuple(warnings))
+
+
+def _row(ref: RootRef, body: Body | StorageError, zone: tzinfo | None) -> TagRow | None:
+    """Return what a tag says, `None` where it vanished since it was listed."""
+    if isinstance(body, ObjectNotFoundError):
+        return None
+    if isinstance(body, StorageError):
+        if body.code != "too_large":
+            raise body
+        return TagRow(ref.name, ref.path, None, str(body), None)
+    try:
+        tag = parse_tag(body.data, ref.path)
+    except (FormatError, RefusedError) as error:
+        return TagRow(ref.name, ref.path, None, str(error), None)
+    return TagRow(ref.name, ref.path, tag, None, ends_ms(tag, zone))
+
+
+def ends_ms(tag: Tag, zone: tzinfo | None) -> int | None:
+    """Return when a tag's time to live is over, in epoch milliseconds; `None`: never, or beyond any calendar."""
+    if tag.create_time is None or tag.time_retained_ns is None:
+        return None
+    try:
+        end: datetime = tag.create_time + timedelta(microseconds=-(-tag.time_retained_ns // 1000))
+        return earliest_ms(end, zone or UTC) + (UNDECLARED_MS if zone is None else 0)
+    except OverflowError:
+        return None
+
+
+def iso_duration(nanos: int) -> str:
+    """Return a duration as ISO-8601, hours the largest unit, as Java's `Duration#toString` does."""
+    if nanos == 0:
+        return "PT0S"
+    sign, rest = ("-", -nanos) if nanos < 0 else ("", nanos)
+    seconds, fraction = divmod(rest, _SECOND_NS)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{sign}{hours}H" if hours else "", f"{sign}{minutes}M" if minutes else ""]
+    if seconds or fraction:
+        decimals = f".{fraction:09}".rstrip("0") if fraction else ""
+        parts.append(f"{sign}{seconds}{decimals}S")
+    return "PT" + "".join(parts)
