@@ -23,10 +23,12 @@ class Intent:
     created_ms: int
     grace_ms: int = 0
     """How long readers of what goes may go on before files go."""
+    snapshot_ids: tuple[int, ...] = ()
+    """Snapshots of the branch that are gone, whose last tags go with the files that only they held."""
 
     def to_json(self) -> dict[str, object]:
         """Return its form in the lease."""
-        return {**asdict(self), "runs": list(self.runs)}
+        return {**asdict(self), "runs": list(self.runs), "snapshot_ids": list(self.snapshot_ids)}
 
 
 def intent_of(value: object, path: str) -> Intent | None:
@@ -44,6 +46,7 @@ def intent_of(value: object, path: str) -> Intent | None:
     document: Mapping[str, object] = value if isinstance(value, dict) else {}
     plan_id, branch, runs = (document.get(key) for key in ("plan_id", "branch", "runs"))
     end_id, created_ms, grace_ms = (document.get(key) for key in ("end_id", "created_ms", "grace_ms"))
+    snapshot_ids = document.get("snapshot_ids", [])  # leases from before tags were deleted have none
     if not (
         isinstance(plan_id, str)
         and isinstance(branch, str)
@@ -51,6 +54,10 @@ def intent_of(value: object, path: str) -> Intent | None:
         and isinstance(end_id, int | None)
         and isinstance(created_ms, int)
         and isinstance(grace_ms, int)
+        and isinstance(snapshot_ids, list)
+        and all(type(snapshot_id) is int for snapshot_id in snapshot_ids)
     ):
-        raise FormatError(f"{path}: expected an intent with plan_id, branch, runs, end_id, created_ms and grace_ms")
-    return Intent(plan_id, branch, end_id, tuple(map(str, runs)), created_ms, grace_ms)
+        raise FormatError(
+            f"{path}: expected an intent with plan_id, branch, runs, end_id, created_ms, grace_ms and snapshot_ids"
+        )
+    return Intent(plan_id, branch, end_id, tuple(map(str, runs)), created_ms, grace_ms, tuple(snapshot_ids))

@@ -2,9 +2,9 @@
 
 A run writes numbered parts below `ledger/dt=<day>/<run_id>/`. One that ends in `-intent.ndjson.gz` is written before a
 batch of deletes: a row for each object, without a result. The results of a batch stand in the next part, whatever that
-is, so that a run of n batches writes n + 1 parts; the last ends in `-result.ndjson.gz`. Snapshot and changelog
-documents, which go first, have no intent of their own: the stored plan and the lease that names it say what may go.
-An intent without a result means that the batch was sent and its answer is not known.
+is, so that a run of n batches writes n + 1 parts; the last ends in `-result.ndjson.gz`. Documents (snapshots,
+changelogs, tags), which go first, have no intent of their own: the stored plan and the lease that names it say what may
+go. An intent without a result means that the batch was sent and its answer is not known.
 
 Of a plan that many processes carry out at once, each slice has its own parts, `<slice>-<attempt>-intent.ndjson.gz` and
 `<slice>-<attempt>-result.ndjson.gz`. Slices are counted through the plan, from 0. A part is written only where none is,
@@ -22,7 +22,7 @@ from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError,
 from lakesweep.model.plan import Delete, Restore
 from lakesweep.storage.store import DeleteResult
 
-_DOCUMENTS = ("snapshot", "changelog_document", "hint")
+_DOCUMENTS = ("snapshot", "changelog_document", "hint", "tag", "tag_success")
 SLICE_ATTEMPTS = 100
 """So many processes may begin one slice in one run."""
 _SLICE_RESULT = re.compile(r"(?P<number>[0-9]{7,})-[0-9]{2}-result\.ndjson\.gz")

@@ -1,6 +1,6 @@
 """Batches: what of a plan one look covers, and what must be complete before the next thing begins."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import Action, Delete
@@ -9,9 +9,12 @@ from lakesweep.storage.store import DeleteResult
 BATCH_KEYS = 1000
 """Deletes that share one look and one ledger entry, as many as one DeleteObjects request takes."""
 DOCUMENT_PHASE = "documents"
+TAG_PHASE = "tags"
+ROOT_KINDS = frozenset({"snapshot", "changelog_document", "tag"})
+"""Kinds of documents that hold files."""
 FILES_STEP = "files"
 CONSUMER_PHASE = "consumers"
-HEAD_PHASES = ("latest", "changelog_documents", DOCUMENT_PHASE, "hints")
+HEAD_PHASES = ("latest", "changelog_documents", DOCUMENT_PHASE, "hints", TAG_PHASE)
 """What happens before the first file goes."""
 
 
@@ -36,12 +39,23 @@ def is_head(action: Action) -> bool:
     return action.phase in HEAD_PHASES
 
 
+def removed_roots(actions: Iterable[Action]) -> tuple[Delete, ...]:
+    """Return the deletions of snapshots, changelogs and tags that a plan is about."""
+    return tuple(
+        action
+        for action in actions
+        if isinstance(action, Delete) and action.phase in (DOCUMENT_PHASE, TAG_PHASE) and action.kind in ROOT_KINDS
+    )
+
+
 def step_of(action: Action) -> str:
     """Return what must be complete before the next thing begins: each phase of the head, and all files together.
 
     No root refers to a file that goes, and the stored plan knows them all, so their order among each other does not
     matter.
     """
+    if action.kind == "tag_success":
+        return action.kind  # it says of a tag that it is there, so it follows its tag
     return action.phase if is_head(action) or action.phase == CONSUMER_PHASE else FILES_STEP
 
 

@@ -5,6 +5,8 @@ Executing decides nothing except to stop, or to keep what a look says. Any execu
 - Before the first document is gone, stopping leaves the table as it was.
 - After it, the files that are still to go belong to no root, or a look says which they belong to.
 
+Documents are snapshots, changelogs and tags. A tag that moves to another name is written before the old one goes.
+
 A plan whose documents another maintainer removed before its first delete was overtaken: the files are the other's to
 delete, and on a store that cannot tell a missing object from one that it deletes, both would claim them. On a versioned
 bucket each object would get two delete markers, and no undo brings it back from below both.
@@ -24,18 +26,28 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import Lease, LeaseDocument, acquire
 from lakesweep.control.ledger import Ledger, earlier_work
-from lakesweep.errors import HeldBackError, MaintenanceError, OutOfTimeError, StalePlanError
+from lakesweep.errors import (
+    HeldBackError,
+    MaintenanceError,
+    ObjectNotFoundError,
+    OutOfTimeError,
+    PreconditionFailedError,
+    StalePlanError,
+)
 from lakesweep.execute.batches import (
     CONSUMER_PHASE,
     DOCUMENT_PHASE,
     FILES_STEP,
+    TAG_PHASE,
     batches,
     id_of,
     is_head,
     outcome_of,
+    removed_roots,
     step_of,
 )
 from lakesweep.execute.deleting import REWRITTEN, send
+from lakesweep.execute.doomed import doomed_snapshots
 from lakesweep.execute.look import Looker, references_of
 from lakesweep.execute.take_back import Progress, TakeBack
 from lakesweep.model.facts import References, base_name
@@ -143,10 +155,22 @@ def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
         LeaseLostError: The lease went to another run; this one stopped.
         StorageError: A request failed before anything was deleted; the intent stays, and the next run goes on.
     """
-    return under_lease(env.area, plan.header, attempt, lambda lease: _Execution(env, plan, attempt, lease).run())
+    return under_lease(
+        env.area,
+        plan.header,
+        attempt,
+        lambda lease: _Execution(env, plan, attempt, lease).run(),
+        doomed_snapshots(plan),
+    )
 
 
-def under_lease(area: ControlArea, header: PlanHeader, attempt: Attempt, run: Callable[[Lease], Executed]) -> Executed:
+def under_lease(
+    area: ControlArea,
+    header: PlanHeader,
+    attempt: Attempt,
+    run: Callable[[Lease], Executed],
+    snapshot_ids: tuple[int, ...] = (),
+) -> Executed:
     """Take a table's lease with the intent to carry a plan out, do that, and give it back.
 
     Args:
@@ -154,6 +178,7 @@ def under_lease(area: ControlArea, header: PlanHeader, attempt: Attempt, run: Ca
         header: Of the plan.
         attempt: Who does it, and how.
         run: Does it.
+        snapshot_ids: See `doomed_snapshots`.
 
     Raises:
         LeaseHeldError: Another run maintains this table.
@@ -169,6 +194,7 @@ def under_lease(area: ControlArea, header: PlanHeader, attempt: Attempt, run: Ca
         runs=(*attempt.earlier_runs, attempt.run_id),
         created_ms=area.store.now_ms(),
         grace_ms=attempt.grace_ms,
+        snapshot_ids=snapshot_ids,
     )
     # Whether a stored plan has ended, and which runs worked on it, was read right after the lease. One that was made
     # since needs no other answer than the looks.
@@ -222,6 +248,7 @@ class _Execution:
             for action in plan.actions
             if isinstance(action, Put) and action.kind == "changelog_document"
         }
+        self._roots = frozenset(delete.path for delete in removed_roots(plan.actions))
         self._looker = Looker(
             env.stores.table, plan.header, env.known, env.sleep, env.clear, written=frozenset(self._changelogs)
         )
@@ -238,10 +265,9 @@ class _Execution:
         # alone has no documents, so it leaves nothing half done.
         self._progress.documents_gone = bool(self._earlier_runs) and any(map(is_head, self._plan.actions))
         self._progress.data_begun = earlier.may_have_begun_files
-        documents = [delete.path for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE]
-        self._looker.forget(path for path in documents if done.get(path) in _GONE)
+        self._looker.forget(path for path in self._roots if done.get(path) in _GONE)
         if self._earlier_runs:
-            self._progress.removed.update(documents)
+            self._progress.removed.update(self._roots)
         self._kept = {path: "an earlier run kept it" for path, result in done.items() if result == "kept_by_look"}
         pending = [action for action in self._plan.actions if done.get(action.path) not in _GONE]
         try:
@@ -307,11 +333,12 @@ class _Execution:
         Raises:
             StalePlanError: It has removed some of them.
         """
-        documents = [delete.path for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE]
-        gone = [path for path in documents if path not in self._looker.listed]
-        if gone and len(gone) < len(documents):
+        gone = sorted(self._roots - self._looker.listed)
+        moves = any(isinstance(action, Put) and action.phase == TAG_PHASE for action in self._plan.actions)
+        if gone and (moves or len(gone) < len(self._roots)):
+            how = "deleted" if "tag/tag-" in gone[0] else "expired"
             raise StalePlanError(
-                f"table {self._plan.header.table}: {gone[0]} was expired by another maintainer since the plan was "
+                f"table {self._plan.header.table}: {gone[0]} was {how} by another maintainer since the plan was "
                 "made; expected it there",
                 code="overtaken",
             )
@@ -344,7 +371,7 @@ class _Execution:
         if not references.names and not references.unknown:
             return
         for action in pending:
-            if isinstance(action, Delete) and action.phase != DOCUMENT_PHASE:
+            if isinstance(action, Delete) and not is_head(action):
                 name = base_name(action.path)
                 if (
                     name in references.names
@@ -365,9 +392,7 @@ class _Execution:
             for step in dict.fromkeys(map(step_of, batch)):
                 for action in batch:
                     if isinstance(action, Put) and step_of(action) == step and not self._is_past(action):
-                        store, key = self._env.stores.resolve(action.path)
-                        etag = store.put(key, action.body.encode("utf-8", "surrogateescape"))
-                        self._progress.written[action.path] = etag
+                        self._write(action)
                 # The look and the steps before this one may have taken long, hence the lease.
                 going = [delete for delete in deletes if step_of(delete) == step]
                 found = send(self._env.stores, going, self._lease.check)
@@ -382,6 +407,25 @@ class _Execution:
             self._outcome += outcome_of(answered, results, len(kept))
             self._ledger.record(answered, results, kept)
 
+    def _write(self, action: Put) -> None:
+        """Write an object, as its conditions allow. One that has these very bytes is an earlier write of this plan's.
+
+        Raises:
+            StalePlanError: Another one is there.
+        """
+        store, key = self._env.stores.resolve(action.path)
+        body = action.body.encode("utf-8", "surrogateescape")
+        try:
+            etag = store.put(key, body, if_absent=action.if_absent, if_match=action.etag)
+        except PreconditionFailedError as error:
+            with suppress(ObjectNotFoundError):
+                if store.read(key).data == body:
+                    return
+            raise StalePlanError(
+                f"table {self._plan.header.table}: {action.path} is another document than when the plan was made"
+            ) from error
+        self._progress.written[action.path] = etag
+
     def _is_past(self, action: Put) -> bool:
         """Tell whether the snapshot that was to become a changelog is gone already.
 
@@ -395,9 +439,9 @@ class _Execution:
         return self._looker.listed.isdisjoint(f"{folder}{id_of(path)}" for path in paths)
 
     def _check_documents(self, step: str, found: dict[str, DeleteResult]) -> None:
-        if step not in (DOCUMENT_PHASE, CONSUMER_PHASE):
+        if step not in (DOCUMENT_PHASE, TAG_PHASE, CONSUMER_PHASE):
             return
-        if step == DOCUMENT_PHASE:
+        if step != CONSUMER_PHASE:
             gone = [path for path, result in found.items() if result.ok]
             progress = self._progress
             progress.documents_gone = progress.documents_gone or bool(gone)
@@ -409,10 +453,11 @@ class _Execution:
                 raise StalePlanError(
                     f"table {self._plan.header.table}: {path} is another document than when the plan was made"
                 )
-            if not result.ok and step == DOCUMENT_PHASE:
+            if not result.ok and step != CONSUMER_PHASE:
+                what = "tags" if step == TAG_PHASE else "snapshot documents"
                 raise MaintenanceError(
                     f"table {self._plan.header.table}: {path} could not be deleted ({result.code}), so the files that "
-                    "it refers to stay; expected permission to delete snapshot documents",
+                    f"it refers to stay; expected permission to delete {what}",
                     code=result.code,
                 )
 
@@ -424,7 +469,8 @@ class _Execution:
             self._ledger.record_restored(take_back.documents())
             take_back.changelogs()
         else:
-            self._salvage([a for a in pending if isinstance(a, Delete) and a.phase != DOCUMENT_PHASE])
+            self._salvage([a for a in pending if isinstance(a, Delete) and a.phase not in (DOCUMENT_PHASE, TAG_PHASE)])
+        take_back.moved_tags()
         self._ledger.flush()
         return Executed("stale", self._outcome, str(error), error.code)
 

@@ -1,15 +1,18 @@
 """Take back what a stale plan has done, while only documents are gone.
 
 The documents return, as far as a rollback has not left them behind and nobody else can have touched their files. The
-changelogs that were written in place of snapshots go where their snapshots are there.
+changelogs that were written in place of snapshots go where their snapshots are there. Of a tag that moves to another
+name one of the two stays.
 """
 
 from dataclasses import dataclass, field
 
 from lakesweep.errors import PreconditionFailedError
-from lakesweep.execute.batches import DOCUMENT_PHASE, id_of
+from lakesweep.execute.batches import DOCUMENT_PHASE, TAG_PHASE, id_of, removed_roots
+from lakesweep.execute.doomed import root_id_of
+from lakesweep.format.tag import parse_tag
 from lakesweep.model.facts import base_name
-from lakesweep.model.plan import Delete, Plan
+from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.roots import BranchListing
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import DeleteRequest, Store
@@ -70,22 +73,40 @@ class TakeBack:
         """Put documents back, as far as the table has not left them behind, and return those that are.
 
         A rollback may have begun between the look and the deletion of its target. It has written LATEST first, so
-        documents up to there are put back and later ones are not.
+        documents up to there are put back and later ones are not. A tag that has another name by now is not missing.
         """
         newest = self._newest()
-        documents = [delete for delete in self._plan.deletes if delete.path in self._progress.removed]
+        documents = [d for d in removed_roots(self._plan.actions) if d.path in self._progress.removed]
         restored = []
-        for delete in documents:
-            if delete.body and (newest is None or id_of(delete.path) <= newest):
+        for delete in documents if not self._moved() else ():
+            root_id = root_id_of(delete)
+            if delete.body and root_id is not None and (newest is None or root_id <= newest):
                 try:
                     self._table.put(delete.path, delete.body.encode("utf-8", "surrogateescape"), if_absent=True)
                 except PreconditionFailedError:
                     continue  # it never went, or another one took its id
                 restored.append(delete)
-        if restored:
+        if restored and restored[0].phase == DOCUMENT_PHASE:
             first = restored[0].path
             self._table.put(f"{first.removesuffix(base_name(first))}EARLIEST", str(id_of(first)).encode())
         return tuple(restored)
+
+    def moved_tags(self) -> None:
+        """Remove tags that this run wrote under another name where the old one stays, or a rollback left them behind.
+
+        Those that somebody else has written since stay.
+        """
+        mine = [put for put in self._moved() if put.path in self._progress.written]
+        if not mine:
+            return
+        newest = self._newest()
+        going = [
+            put for put in mine if not self._progress.documents_gone or (newest is not None and _tag_id(put) > newest)
+        ]
+        self._table.delete([DeleteRequest(put.path, self._progress.written[put.path]) for put in going])
+
+    def _moved(self) -> tuple[Put, ...]:
+        return tuple(action for action in self._plan.actions if isinstance(action, Put) and action.phase == TAG_PHASE)
 
     def changelogs(self) -> None:
         """Remove the changelogs that this run wrote of snapshots that are still there, or that a rollback left behind.
@@ -116,10 +137,25 @@ class TakeBack:
 
         A rollback would have removed the later ones first.
         """
+        if any(delete.phase == TAG_PHASE for delete in self._plan.deletes):
+            return self._lost_roots()
         end_id = self._plan.header.end_id
         documents = {delete.kind for delete in self._plan.deletes if delete.phase == DOCUMENT_PHASE}
         ids = {ref.id for ref in (own.snapshots if "snapshot" in documents else own.changelogs)}
         return end_id is not None and end_id not in ids and any(there > end_id for there in ids)
 
+    def _lost_roots(self) -> bool:
+        """Tell whether roots are gone that neither this plan nor a rollback has removed: their files may be as well."""
+        newest = self._newest()
+        present = {ref.path for ref in discover(self._table, ROOT_FOLDERS).roots()}
+        own = tuple(f"{branch_dir(self._plan.header.branch)}{kind}/{kind}-" for kind in ("snapshot", "changelog"))
+        latest = f"{branch_dir(self._plan.header.branch)}snapshot/LATEST"
+        lost = self._plan.header.roots_seen.keys() - present - self._progress.removed - {latest}
+        return any(not (newest is not None and path.startswith(own) and id_of(path) > newest) for path in lost)
+
     def _newest(self) -> int | None:
         return read_hint(self._table, f"{branch_dir(self._plan.header.branch)}snapshot/LATEST")
+
+
+def _tag_id(put: Put) -> int:
+    return parse_tag(put.body.encode("utf-8", "surrogateescape"), put.path).snapshot.id

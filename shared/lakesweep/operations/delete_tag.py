@@ -2,10 +2,45 @@
 
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
+from lakesweep.operations.draft import begin
+from lakesweep.operations.tag_options import check_callbacks
+from lakesweep.operations.tag_removal import frame_of, plan_removal, read_tags, tag_path
 
 OPERATION = "delete_tag"
 
 
 def plan_delete_tag(table: Table, names: tuple[str, ...]) -> Plan:
-    """Plan the removal of tags by name."""
-    raise NotImplementedError
+    """Plan the removal of tags by name. A name that no tag has is a warning, as it is to the engine.
+
+    Args:
+        table: One branch of a table.
+        names: Of the tags.
+
+    Raises:
+        RefusedError: Not such a table, one on which engines do more when a tag goes, or a root that cannot be read.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+    """
+    draft = begin(table, OPERATION)
+    options = draft.schema.options
+    frame = frame_of(draft, {"tag": list(names)})
+    there = {ref.name for ref in draft.own.tags}
+    warnings = [f"there is no tag {name!r} to delete" for name in names if name not in there]
+    if there.isdisjoint(names):
+        return draft.plan((), frame, warnings=warnings)
+    check_callbacks(table, options)
+    own = read_tags(draft)
+    warnings += [
+        f"{tag_path(draft.own.name, name)} cannot be read, so it stays ({problem}); nobody knows what it holds"
+        for name, problem in own.unreadable.items()
+        if name in names
+    ]
+    removal = plan_removal(draft, own, {name: "deleted by hand" for name in names if name in own.roots}, options)
+    return draft.plan(
+        removal.actions,
+        frame,
+        kept=removal.kept.count,
+        kept_bytes=removal.kept.size_bytes,
+        warnings=(*warnings, *removal.warnings),
+        needs_confirmation=removal.is_large,
+    )

@@ -1,14 +1,28 @@
 """`expire_tags`: remove tags that their time to live or the calendar lets go, and the files that only they hold."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, tzinfo
 
+from lakesweep.errors import FormatError, RefusedError
+from lakesweep.format.zone import parse_zone
 from lakesweep.model.plan import Plan
-from lakesweep.model.tag_rules import KeepRules
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.tag_rules import KeepRules, TagFacts
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import Draft
+from lakesweep.operations.draft import Draft, begin
+from lakesweep.operations.fleet import ruling_of
+from lakesweep.operations.tag_options import auto_tag_rules, check_callbacks, declared_zone, expires_by_time
+from lakesweep.operations.tag_removal import OwnTags, files_at_stake, frame_of, plan_removal, read_tags
+from lakesweep.plan.auto_tags import beyond_count, period_of
+from lakesweep.plan.tag_expiry import Verdict, judge_tags
 
 OPERATION = "expire_tags"
+_ZONE = "sink.process-time-zone"
+UNREADABLE = "unreadable"
+"""Why a tag stays whose document does not parse."""
+UNREADABLE_ROOT = "unreadable_root"
+"""Why a tag stays that holds files alone: nobody knows what another root needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +32,7 @@ class ExpireTagsArguments:
     older_than_ms: int | None = None
     """Tags that were made before go, with a time to live or without."""
     keep: tuple[KeepRules, ...] = ()
-    """Calendar rules, those of the fleet policy among them."""
+    """Calendar rules of the call; those of the fleet policy hold as well."""
     time_zone: str | None = None
     """In which times of creation and the calendar are read; else that of the fleet policy."""
     options: Mapping[str, str] = field(default_factory=dict)
@@ -28,7 +42,159 @@ class ExpireTagsArguments:
     counts: bool = False
     """Tags were just made, so that those beyond `tag.num-retained-max` go as well."""
 
+    def to_json(self) -> dict[str, object]:
+        """Return the arguments that were given."""
+        given = {
+            "older_than_ms": self.older_than_ms,
+            "keep": [rules.to_json() for rules in self.keep] or None,
+            "time_zone": self.time_zone,
+            "options": dict(self.options) or None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
 
 def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft | None = None) -> Plan:
-    """Plan the removal of tags that are due."""
-    raise NotImplementedError
+    """Plan the removal of tags that are due. Why each tag goes or stays is in the plan's findings.
+
+    Args:
+        table: One branch of a table.
+        arguments: What the caller asked for.
+        draft: The table as it was just listed, when it was.
+
+    Raises:
+        RefusedError: Not such a table, rules that mean nothing, or one on which engines do more when a tag goes.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+
+    Source: Paimon `TagTimeExpire`, `TagAutoCreation`.
+    """
+    draft = begin(table, OPERATION) if draft is None else replace(draft, operation=OPERATION)
+    options = {**draft.schema.options, **arguments.options}
+    ruling = ruling_of(table)
+    of_policy = ruling.rule.tags if ruling is not None and ruling.rule is not None else ()
+    keep = tuple(dict.fromkeys((*arguments.keep, *of_policy)))
+    declared = declared_zone(table, arguments.time_zone, ruling)
+    by_time = not arguments.is_pass or expires_by_time(options)
+    policy: dict[str, object] = {"keep": [rules.to_json() for rules in keep]} if keep else {}
+    frame = frame_of(draft, arguments.to_json(), policy)
+    if not draft.own.tags or not (by_time or keep or arguments.counts or arguments.older_than_ms is not None):
+        return draft.plan((), frame)
+    own = read_tags(draft)
+    zone, notes = _calendar_zone(options, declared) if keep else (UTC, ())
+    verdict = judge_tags(
+        _facts(draft, own, with_times=arguments.older_than_ms is not None),
+        now_ms=draft.now_ms,
+        zone=declared,
+        calendar_zone=zone,
+        keep=keep,
+        by_time=by_time,
+        older_than_ms=arguments.older_than_ms,
+        beyond=_beyond(own, options, declared) if arguments.counts else (),
+        period_of=_period_of(options) if keep else None,
+    )
+    if verdict.going:
+        check_callbacks(table, options)
+    going, held, warnings = _without_held(draft, own, verdict)
+    try:
+        removal = plan_removal(draft, own, going, options)
+    except RefusedError as error:
+        if error.code != UNREADABLE_ROOT:
+            raise
+        # Documents alone take no file, so these go all the same.
+        at_stake = {name for names in files_at_stake(draft, own, going).values() for name in names}
+        held |= dict.fromkeys(sorted(at_stake), UNREADABLE_ROOT)
+        warnings = (*warnings, f"tags that alone hold files stay: {error}")
+        going = {name: why for name, why in going.items() if name not in at_stake}
+        removal = plan_removal(draft, own, going, options)
+    notes = (*notes, *verdict.notes)
+    kept = {name: list(reasons) for name, reasons in verdict.kept.items()}
+    kept |= {name: [why] for name, why in held.items()}
+    kept |= dict.fromkeys(own.unreadable, [UNREADABLE])
+    return draft.plan(
+        removal.actions,
+        frame,
+        kept=removal.kept.count,
+        kept_bytes=removal.kept.size_bytes,
+        warnings=(
+            *(f"a tag cannot be read, so it stays: {problem}" for problem in own.unreadable.values()),
+            *warnings,
+            *notes,
+            *removal.warnings,
+        ),
+        needs_confirmation=removal.is_large and not arguments.is_pass,
+        findings={
+            "tags": {
+                "kept": dict(sorted(kept.items())),
+                "going": dict(sorted(going.items())),
+                "notes": list(notes),
+                "next_due_ms": verdict.next_due_ms,
+            }
+        },
+    )
+
+
+def _without_held(
+    draft: Draft, own: OwnTags, verdict: Verdict
+) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
+    """Return which tags go, which stay all the same and why, and what people should know of those.
+
+    Where no snapshot is left, a tag may be all that there is of the table.
+    """
+    going = dict(verdict.going)
+    if draft.own.snapshots or not going:
+        return going, {}, ()
+    why = f"no snapshot is left in branch {draft.own.name}, so its tags stay"
+    return {}, dict.fromkeys(going, "no_snapshot"), (why,)
+
+
+def _facts(draft: Draft, own: OwnTags, *, with_times: bool) -> tuple[TagFacts, ...]:
+    """Return what the rules ask of each tag.
+
+    Args:
+        draft: The branch.
+        own: Its tags.
+        with_times: When documents were written matters, which another listing tells.
+    """
+    written: dict[str, int] = {}
+    if with_times:
+        folder = f"{branch_dir(draft.own.name)}tag/"
+        written = {entry.key: entry.modified_ms for entry in draft.table.store.list(folder)}
+    return tuple(
+        TagFacts(
+            name=name,
+            snapshot_id=tag.snapshot.id,
+            commit_ms=tag.snapshot.time_ms,
+            modified_ms=written.get(own.roots[name].ref.path, draft.now_ms),
+            create_time=tag.create_time,
+            time_retained_ns=tag.time_retained_ns,
+        )
+        for name, tag in own.tags.items()
+    )
+
+
+def _calendar_zone(options: Mapping[str, str], declared: tzinfo | None) -> tuple[tzinfo, tuple[str, ...]]:
+    """Return the zone of the calendar, and what to say of it.
+
+    Raises:
+        RefusedError: The table's option names none.
+    """
+    if declared is not None:
+        return declared, ()
+    if _ZONE not in options:
+        return UTC, (f"no time zone is declared and {_ZONE} is not set, so the calendar is that of UTC",)
+    try:
+        return parse_zone(options[_ZONE], _ZONE), ()
+    except FormatError as error:
+        raise RefusedError(str(error), code="bad_option") from error
+
+
+def _beyond(own: OwnTags, options: Mapping[str, str], declared: tzinfo | None) -> tuple[str, ...]:
+    """Return the automatic tags beyond the number that the table keeps."""
+    rules = auto_tag_rules(options, declared)
+    return () if rules is None else beyond_count(rules, {name: own.snapshot_id(name) for name in own.tags})
+
+
+def _period_of(options: Mapping[str, str]) -> Callable[[str], datetime | None] | None:
+    """Return what reads the period in an automatic tag's name, which says it without a zone."""
+    rules = auto_tag_rules(options, UTC)
+    return None if rules is None else lambda name: period_of(rules, name)

@@ -1,11 +1,47 @@
-"""`rename_tag`: the same snapshot under another name."""
+"""`rename_tag`: the same snapshot under another name.
 
-from lakesweep.model.plan import Plan
+The new document is written before the old one goes, so that one of the two holds the snapshot at any moment.
+"""
+
+from lakesweep.errors import RefusedError
+from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.operations.context import Table
+from lakesweep.operations.draft import begin
+from lakesweep.operations.tag_options import check_callbacks, check_tag_name
+from lakesweep.operations.tag_removal import find_tag, frame_of, tag_path
 
 OPERATION = "rename_tag"
 
 
 def plan_rename_tag(table: Table, name: str, target: str) -> Plan:
-    """Plan another name for a tag."""
-    raise NotImplementedError
+    """Plan another name for a tag. Its success file keeps the old name, as the engine leaves it.
+
+    Args:
+        table: One branch of a table.
+        name: As it is called.
+        target: As it will be called.
+
+    Raises:
+        RefusedError: No such tag, a tag that has the new name, or one that cannot be read.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+
+    Source: Paimon `TagManager#renameTag`.
+    """
+    draft = begin(table, OPERATION)
+    warnings = check_tag_name(target)
+    check_callbacks(table, draft.schema.options)
+    old = find_tag(draft, name)
+    if old is None:
+        raise RefusedError(f"table {table.ref}: there is no tag {name!r} to rename", code="no_such_tag")
+    if find_tag(draft, target) is not None:
+        raise RefusedError(
+            f"table {table.ref}: expected no tag called {target!r} before tag {name!r} is, found one", code="tag_exists"
+        )
+    root = draft.own_documents([old])[0]
+    body = root.body.decode("utf-8", "surrogateescape")
+    actions = (
+        Put("tags", "tag", tag_path(draft.own.name, target), body, f"the new name of tag {name}", if_absent=True),
+        Delete("tags", "tag", old.path, old.size_bytes, f"it is called {target} now", etag=old.etag, body=body),
+    )
+    return draft.plan(actions, frame_of(draft, {"tag": name, "target_tag": target}), warnings=warnings)

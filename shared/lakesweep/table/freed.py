@@ -14,7 +14,11 @@ The rules are the engine's:
 Where changelogs outlive snapshots (`Lifecycle`), a dropped snapshot becomes a changelog document, which keeps what a
 reader of changes needs, and frees it when it expires itself.
 
-Source: Paimon `FileDeletionBase`, `SnapshotDeletion`, `ChangelogDeletion`, `ExpireSnapshotsImpl`.
+A tag whose snapshot is gone frees its whole state: every live file, and all the metadata that it names but for the
+changelog list, which went with the snapshot. Most of that some other root still has, and a tag may hold a million
+files. So what its nearest relative among the roots that stay has as well is not even proposed.
+
+Source: Paimon `FileDeletionBase`, `SnapshotDeletion`, `ChangelogDeletion`, `TagDeletion`, `ExpireSnapshotsImpl`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +26,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakesweep.errors import FormatError
-from lakesweep.format.manifest import COMPACT, ManifestEntry
+from lakesweep.format.manifest import COMPACT, Identity, ManifestEntry, live_entries
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.facts import Freed, base_name
 from lakesweep.model.roots import Root
@@ -95,6 +99,42 @@ def find_freed_changelogs(reader: MetadataReader, paths: TablePaths, expiring: S
         collector.lists(own, base_and_delta=False, changelog=True),
         collector.lists(by_delta, base_and_delta=True, changelog=False),
     )
+
+
+def find_freed_tags(
+    reader: MetadataReader, paths: TablePaths, going: Sequence[RootFiles], staying: Sequence[RootFiles]
+) -> FreedFiles:
+    """Find what dropping tags frees whose snapshots are gone.
+
+    A tag of which anything cannot be read frees nothing at all.
+
+    Args:
+        reader: Where to read manifests.
+        paths: The branch's path rules.
+        going: The tags, with their lists; of several tags on one snapshot, one.
+        staying: The roots that stay.
+    """
+    collector = _Collector(reader, paths)
+    states = [state for files in going if (state := collector.state_of(files, staying)) is not None]
+    found = list(collector.live_files(states))
+    whole = [files for files, _ in found]
+    return collector.collect(
+        *(freed for _, freed in found),
+        collector.index_files([files.root for files in whole]),
+        collector.lists(whole, base_and_delta=True, changelog=False),
+        collector.statistics([files.root for files in whole]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _TagState:
+    """A tag that goes, and its nearest relative: the root that stays and has most of its manifests."""
+
+    files: RootFiles
+    common: frozenset[str]
+    """Manifests that the relative has as well."""
+    later: tuple[ManifestMeta, ...]
+    """Manifests that the relative alone has."""
 
 
 class _Collector:
@@ -177,12 +217,73 @@ class _Collector:
                 path = self._paths.data_file(entry)
                 yield Freed("changelog", path, entry.file_size, reason, base_name(path))
 
+    def state_of(self, files: RootFiles, staying: Sequence[RootFiles]) -> _TagState | None:
+        """Return what there is to read of a tag that goes, `None` when its lists or its index cannot be read."""
+        index_manifest = files.root.snapshot.index_manifest
+        problem = next(iter(files.unreadable_lists), None)
+        if problem is None and index_manifest is not None:
+            content = self._reader.index_manifests([index_manifest])[index_manifest]
+            problem = content if isinstance(content, Unreadable) else None
+        if problem is not None:
+            self._warn(files.root, problem)
+            return None
+        own = {meta.file_name for meta in files.manifests()}
+        relatives = [each for each in staying if each.root.ref.kind != "changelog" and not each.unreadable_lists]
+        nearest = max(relatives, key=lambda each: sum(m.file_name in own for m in each.manifests()), default=None)
+        metas = () if nearest is None else nearest.manifests()
+        return _TagState(
+            files,
+            frozenset(meta.file_name for meta in metas if meta.file_name in own),
+            tuple(meta for meta in metas if meta.file_name not in own),
+        )
+
+    def live_files(self, states: Sequence[_TagState]) -> Iterator[tuple[RootFiles, tuple[Freed, ...]]]:
+        """Yield each tag of which every manifest can be read, with its live files but for those of its relative.
+
+        A file from a manifest that both have is the relative's as well, unless one of the relative's own manifests
+        deletes it.
+        """
+        alone = [m for state in states for m in state.files.manifests() if m.file_name not in state.common]
+        scanned = dict(self._reader.scan_manifests(alone, tuple, again=True))
+        asked = {entry.identity for content in scanned.values() for entry in _entries(content)}
+        later = [meta for state in states for meta in state.later if meta.file_name not in scanned]
+        for _, content in self._reader.scan_manifests(later, _deleted_identities, again=True):
+            asked |= frozenset() if isinstance(content, Unreadable) else content
+        common = [m for state in states for m in state.files.manifests() if m.file_name not in scanned]
+        scanned |= self._reader.scan_manifests(
+            common, lambda entries: tuple(entry for entry in entries if entry.identity in asked), again=True
+        )
+        for state in states:
+            contents = [scanned[meta.file_name] for meta in state.files.manifests()]
+            problem = next((content for content in contents if isinstance(content, Unreadable)), None)
+            if problem is not None:
+                self._warn(state.files.root, problem)
+                continue
+            found = self._located(state.files.root, live_entries(_entries(content) for content in contents))
+            if found is not None:
+                yield state.files, found
+
+    def _located(self, tag: Root, entries: Iterable[ManifestEntry]) -> tuple[Freed, ...] | None:
+        """Return files of a tag, `None` when one of them cannot be located."""
+        reason = f"held by {tag.ref}, which goes"
+        found: list[Freed] = []
+        try:
+            for entry in entries:
+                path = self._paths.data_file(entry)
+                found.append(Freed("data", path, entry.file_size, reason, entry.file_name))
+                for extra in self._paths.extra_files(entry):
+                    found.append(Freed("extra", extra, None, reason, entry.file_name))
+        except FormatError as error:
+            self._warn(tag, Unreadable(tag.ref.path, str(error), missing=False))
+            return None
+        return tuple(found)
+
     def index_files(self, roots: Sequence[Root]) -> Iterator[Freed]:
         """Yield the index files and index manifests that `roots` name."""
         by_name = {root.snapshot.index_manifest: root for root in roots if root.snapshot.index_manifest is not None}
         for name, content in self._reader.index_manifests(by_name).items():
             root = by_name[name]
-            reason = f"index of snapshot {root.snapshot.id}, which expires"
+            reason = f"index of {_going(root)}"
             if isinstance(content, Unreadable):
                 self._warn(root, content)
                 if not content.missing:
@@ -205,7 +306,7 @@ class _Collector:
         """
         for files in roots:
             snapshot = files.root.snapshot
-            reason = f"named by snapshot {snapshot.id}, which expires"
+            reason = f"named by {_going(files.root)}"
             for wanted, name, size, content in (
                 (base_and_delta, snapshot.base_manifest_list, snapshot.base_manifest_list_size, files.base),
                 (base_and_delta, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, files.delta),
@@ -230,7 +331,7 @@ class _Collector:
         for root in roots:
             name = root.snapshot.statistics
             if name is not None:
-                reason = f"statistics of snapshot {root.snapshot.id}, which expires"
+                reason = f"statistics of {_going(root)}"
                 yield Freed("statistics", self._paths.statistics(name), None, reason, name)
 
     def _whole(self, root: Root, found: Iterator[Freed]) -> tuple[Freed, ...]:
@@ -242,10 +343,25 @@ class _Collector:
             return ()
 
     def _warn(self, root: Root, unreadable: Unreadable) -> None:
-        sentence = f"{root.ref} expires and frees less than it could: {unreadable.problem}"
+        what = "goes and frees nothing" if root.ref.kind == "tag" else "expires and frees less than it could"
+        sentence = f"{root.ref} {what}: {unreadable.problem}"
         if sentence not in self.warnings:
             self.warnings.append(sentence)
 
 
 def _metas(content: tuple[ManifestMeta, ...] | Unreadable | None) -> tuple[ManifestMeta, ...]:
     return content if isinstance(content, tuple) else ()
+
+
+def _entries(content: tuple[ManifestEntry, ...] | Unreadable) -> tuple[ManifestEntry, ...]:
+    return () if isinstance(content, Unreadable) else content
+
+
+def _deleted_identities(entries: Iterator[ManifestEntry]) -> frozenset[Identity]:
+    return frozenset(entry.identity for entry in entries if not entry.is_add)
+
+
+def _going(root: Root) -> str:
+    if root.ref.kind == "tag":
+        return f"{root.ref}, which goes"
+    return f"snapshot {root.snapshot.id}, which expires"

@@ -1,0 +1,240 @@
+"""Remove tags: the documents, and the files that only these tags hold.
+
+The rules are the engine's, with a stricter last word. A tag whose snapshot is still there gives up its document alone:
+the expiry of that snapshot does the rest. So does one of several tags on one snapshot. The last tag of a snapshot that
+is gone takes with it every file of its state that no root of any branch needs; the engine asks two neighbours only.
+
+Documents go first, so nobody can open a tag, or make another one of it, while its files are going.
+
+Source: Paimon `TagManager#deleteTag`, `TagDeletion`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StalePlanError, StorageError
+from lakesweep.format.tag import Tag, parse_tag
+from lakesweep.model.allowed import may_delete
+from lakesweep.model.plan import Action, Delete
+from lakesweep.model.roots import Root, RootRef
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.operations.draft import Draft, Frame
+from lakesweep.operations.memory import doubt, doubt_changelogs
+from lakesweep.operations.tag_options import writes_success_file
+from lakesweep.plan.expire_snapshots import KeptFiles, plan_files
+from lakesweep.storage.reads import read_many
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES
+from lakesweep.table.freed import find_freed_tags
+from lakesweep.table.metadata import MetadataReader
+from lakesweep.table.references import find_references
+from lakesweep.table.root_files import RootFiles, read_root_files
+from lakesweep.table.stores import TableStores
+
+CONFIRM_ABOVE_FILES = 1000
+"""A call by hand that takes more data files than this, and more than the newest snapshot has, is confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTags:
+    """The tags of a branch."""
+
+    roots: Mapping[str, Root]
+    """By name."""
+    tags: Mapping[str, Tag]
+    """By name."""
+    unreadable: Mapping[str, str]
+    """Name -> what is wrong with the document."""
+
+    def snapshot_id(self, name: str) -> int:
+        """Return the snapshot of a tag that can be read."""
+        return self.tags[name].snapshot.id
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What the removal of tags comes to."""
+
+    actions: tuple[Action, ...] = ()
+    kept: KeptFiles = KeptFiles({}, {})
+    warnings: tuple[str, ...] = ()
+    is_large: bool = False
+    """It takes many data files, and more than the newest snapshot has."""
+
+
+def read_tags(draft: Draft) -> OwnTags:
+    """Read all tags of the branch; one that does not parse is a value.
+
+    Raises:
+        StalePlanError: One vanished since it was listed.
+        StorageError: A request failed.
+    """
+    store, refs = draft.table.store, draft.own.tags
+    roots: dict[str, Root] = {}
+    tags: dict[str, Tag] = {}
+    unreadable: dict[str, str] = {}
+    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
+    for ref, (_, body) in zip(refs, bodies, strict=True):
+        if isinstance(body, ObjectNotFoundError):
+            raise StalePlanError(f"table {store.location}: {ref.path} vanished while the plan was made")
+        if isinstance(body, StorageError):
+            raise body
+        try:
+            tags[ref.name] = parse_tag(body.data, ref.path)
+        except FormatError as error:
+            unreadable[ref.name] = str(error)
+            continue
+        roots[ref.name] = Root(ref, tags[ref.name].snapshot, body.data)
+    return OwnTags(roots, tags, unreadable)
+
+
+def files_at_stake(draft: Draft, own: OwnTags, going: Iterable[str]) -> dict[int, list[str]]:
+    """Return snapshot id -> tags that go, of the snapshots that nothing of the branch holds any more then."""
+    going = frozenset(going)
+    there = {ref.id for ref in draft.own.snapshots}
+    there |= {own.snapshot_id(name) for name in own.tags if name not in going}
+    found: dict[int, list[str]] = defaultdict(list)
+    for name in sorted(going):
+        if own.snapshot_id(name) not in there:
+            found[own.snapshot_id(name)].append(name)
+    return dict(found)
+
+
+def plan_removal(draft: Draft, own: OwnTags, going: Mapping[str, str], options: Mapping[str, str]) -> Removal:
+    """Plan the removal of tags of one branch. Each manifest is read once for all of them.
+
+    Args:
+        draft: The branch.
+        own: Its tags.
+        going: Name -> why, of tags that can be read.
+        options: Of the table, with those of the call.
+
+    Raises:
+        RefusedError: A root that stays cannot be read, or the newest snapshot cannot.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+    """
+    documents = tuple(_documents(draft, own, going, options))
+    at_stake = files_at_stake(draft, own, going)
+    if not at_stake:
+        return Removal(documents)
+    if not draft.own.snapshots:
+        why = f"no snapshot is left in branch {draft.own.name}, so the files of its tags stay"
+        return Removal(documents, warnings=(why,))
+    _refuse_unreadable(draft, own)
+    chosen, warnings = _one_each(own, at_stake)
+    return _with_files(
+        draft, options, documents, chosen, frozenset(own.roots[name].ref.path for name in going), warnings
+    )
+
+
+def _documents(draft: Draft, own: OwnTags, going: Mapping[str, str], options: Mapping[str, str]) -> Iterable[Delete]:
+    folder = f"{branch_dir(draft.own.name)}tag/tag-success-file/"
+    with_success = writes_success_file(options)
+    for name, why in sorted(going.items()):
+        root = own.roots[name]
+        body = root.body.decode("utf-8", "surrogateescape")
+        yield Delete("tags", "tag", root.ref.path, root.ref.size_bytes, why, etag=root.ref.etag, body=body)
+        success = f"{folder}{name}_SUCCESS"
+        if with_success and may_delete("tag_success", success):
+            yield Delete("tags", "tag_success", success, None, f"tag {name} goes")
+
+
+def _refuse_unreadable(draft: Draft, own: OwnTags) -> None:
+    """Refuse to take files while nobody knows what a tag that stays needs."""
+    for problem in own.unreadable.values():
+        raise RefusedError(
+            f"table {draft.table.ref}: {problem}; expected a tag that can be read before files go, since they may be "
+            "its own",
+            code="unreadable_root",
+        )
+
+
+def _one_each(own: OwnTags, at_stake: Mapping[int, Sequence[str]]) -> tuple[tuple[Root, ...], tuple[str, ...]]:
+    """Return one tag for each snapshot. Two that call two states by one id, after a rollback, free nothing."""
+    chosen, warnings = [], []
+    for snapshot_id, names in at_stake.items():
+        roots = [own.roots[name] for name in names]
+        if len({(root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list) for root in roots}) > 1:
+            warnings.append(f"tags {', '.join(names)} differ about snapshot {snapshot_id}, so their files stay")
+            continue
+        chosen.append(roots[0])
+    return tuple(chosen), tuple(warnings)
+
+
+def _with_files(
+    draft: Draft,
+    options: Mapping[str, str],
+    documents: tuple[Action, ...],
+    chosen: Sequence[Root],
+    gone: frozenset[str],
+    warnings: tuple[str, ...],
+) -> Removal:
+    """Load what the chosen tags hold and what all other roots need, and plan."""
+    store, own = draft.table.store, draft.own
+    others = draft.other_documents(gone)
+    latest_path = own.snapshots[-1].path
+    newest = next((root for root in others.roots if root.ref.path == latest_path), None)
+    if newest is None:
+        raise StalePlanError(f"table {store.location}: {latest_path} vanished while the plan was made")
+    doubt(draft.table, (newest.snapshot.base_manifest_list, newest.snapshot.delta_manifest_list))
+    doubt_changelogs(draft.table, others.roots, options)
+    reader = MetadataReader(store)
+    files = read_root_files(reader, [*chosen, *others.roots], with_changelog=lambda root: root.ref.kind == "changelog")
+    staying = [files[root.ref.path] for root in others.roots]
+    freed = find_freed_tags(reader, draft.paths(), [files[root.ref.path] for root in chosen], staying)
+    references = find_references(reader, staying, freed.files, own.name)
+    latest = files[latest_path]
+    _refuse_damaged_head(draft, latest, references.unreadable_roots, list(references.problems()))
+    stores = TableStores(store, draft.external_roots(freed.files))
+    deletes, kept = plan_files(freed.files, references, lambda path: stores.root_of(path) is not None)
+    vanished = tuple(f"{ref} vanished while the plan was made" for ref in others.vanished)
+    return Removal(
+        (*documents, *deletes),
+        kept,
+        (*warnings, *freed.warnings, *references.problems(), *vanished),
+        _is_large(deletes, latest),
+    )
+
+
+def _refuse_damaged_head(draft: Draft, latest: RootFiles, unreadable: frozenset[str], problems: list[str]) -> None:
+    """Refuse when the newest snapshot cannot be read: a tag may be all that is left to go back to."""
+    problem = next((content.problem for content in latest.unreadable_lists), None)
+    if problem is None and latest.root.ref.path in unreadable:
+        problem = next(sentence for sentence in problems if sentence.startswith(f"{latest.root.ref} "))
+    if problem is not None:
+        raise RefusedError(
+            f"table {draft.table.ref}: the newest snapshot {latest.root.snapshot.id} cannot be read ({problem}); "
+            "expected a readable one before tags go that hold files",
+            code="unreadable_root",
+        )
+
+
+def _is_large(deletes: Sequence[Delete], latest: RootFiles) -> bool:
+    data = sum(delete.phase == "data" for delete in deletes)
+    live = sum(meta.added_count - meta.deleted_count for meta in latest.manifests())
+    return data > CONFIRM_ABOVE_FILES and data > live
+
+
+def frame_of(draft: Draft, arguments: Mapping[str, object], policy: Mapping[str, object] | None = None) -> Frame:
+    """Return what a plan says of itself by which no snapshot goes."""
+    snapshots = draft.own.snapshots
+    return Frame(
+        arguments=arguments,
+        policy=policy or {},
+        snapshots={
+            "earliest": snapshots[0].id if snapshots else None,
+            "latest": snapshots[-1].id if snapshots else None,
+            "expired": [],
+        },
+    )
+
+
+def tag_path(branch: str, name: str) -> str:
+    """Return where the document of a tag lies."""
+    return f"{branch_dir(branch)}tag/tag-{name}"
+
+
+def find_tag(draft: Draft, name: str) -> RootRef | None:
+    """Return a tag of the branch as listed."""
+    return next((ref for ref in draft.own.tags if ref.name == name), None)
