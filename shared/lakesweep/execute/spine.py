@@ -155,13 +155,11 @@ def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
         LeaseLostError: The lease went to another run; this one stopped.
         StorageError: A request failed before anything was deleted; the intent stays, and the next run goes on.
     """
-    return under_lease(
-        env.area,
-        plan.header,
-        attempt,
-        lambda lease: _Execution(env, plan, attempt, lease).run(),
-        doomed_snapshots(plan),
-    )
+
+    def run(lease: Lease) -> Executed:
+        return _Execution(env, plan, attempt, lease).run()
+
+    return under_lease(env.area, plan.header, attempt, run, doomed_snapshots(plan))
 
 
 def under_lease(

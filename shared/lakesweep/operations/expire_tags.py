@@ -14,6 +14,7 @@ from lakesweep.operations.draft import Draft, begin
 from lakesweep.operations.fleet import ruling_of
 from lakesweep.operations.tag_options import auto_tag_rules, check_callbacks, declared_zone, expires_by_time
 from lakesweep.operations.tag_removal import OwnTags, files_at_stake, frame_of, plan_removal, read_tags
+from lakesweep.operations.times import say_time
 from lakesweep.plan.auto_tags import beyond_count, period_of
 from lakesweep.plan.tag_expiry import Verdict, judge_tags
 
@@ -95,8 +96,9 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
     if verdict.going:
         check_callbacks(table, options)
     going, held, warnings = _without_held(draft, own, verdict)
+    why = {name: _sentence(word, arguments) for name, word in going.items()}
     try:
-        removal = plan_removal(draft, own, going, options)
+        removal = plan_removal(draft, own, why, options)
     except RefusedError as error:
         if error.code != UNREADABLE_ROOT:
             raise
@@ -104,12 +106,12 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
         at_stake = {name for names in files_at_stake(draft, own, going).values() for name in names}
         held |= dict.fromkeys(sorted(at_stake), UNREADABLE_ROOT)
         warnings = (*warnings, f"tags that alone hold files stay: {error}")
-        going = {name: why for name, why in going.items() if name not in at_stake}
-        removal = plan_removal(draft, own, going, options)
+        going = {name: word for name, word in going.items() if name not in at_stake}
+        removal = plan_removal(draft, own, {name: why[name] for name in going}, options)
     notes = (*notes, *verdict.notes)
     kept = {name: list(reasons) for name, reasons in verdict.kept.items()}
-    kept |= {name: [why] for name, why in held.items()}
-    kept |= dict.fromkeys(own.unreadable, [UNREADABLE])
+    kept |= {name: [word] for name, word in held.items()}
+    kept |= {name: [UNREADABLE] for name in own.unreadable}
     return draft.plan(
         removal.actions,
         frame,
@@ -131,6 +133,17 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
             }
         },
     )
+
+
+def _sentence(word: str, arguments: ExpireTagsArguments) -> str:
+    """Return in words why a tag goes."""
+    if word == "older_than" and arguments.older_than_ms is not None:
+        return f"it was made before {say_time(arguments.older_than_ms)}"
+    return {
+        "time_to_live": "its time to live is over",
+        "count": "the table keeps fewer automatic tags",
+        "keep_rules": "no calendar rule keeps it",
+    }.get(word, word)
 
 
 def _without_held(

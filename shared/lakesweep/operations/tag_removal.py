@@ -11,7 +11,7 @@ Source: Paimon `TagManager#deleteTag`, `TagDeletion`.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StalePlanError, StorageError
 from lakesweep.format.tag import Tag, parse_tag
@@ -56,7 +56,7 @@ class Removal:
     """What the removal of tags comes to."""
 
     actions: tuple[Action, ...] = ()
-    kept: KeptFiles = KeptFiles({}, {})
+    kept: KeptFiles = field(default_factory=lambda: KeptFiles({}, {}))
     warnings: tuple[str, ...] = ()
     is_large: bool = False
     """It takes many data files, and more than the newest snapshot has."""
