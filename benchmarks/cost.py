@@ -41,14 +41,16 @@ SWEPT = {"get": 4, "list": 1}
 """A table that a sweep finds in order: the state, LATEST, two documents that must not be there, and its branches."""
 
 # --- counted: in template.yaml and shared/lakesweep/aws ---
-METRICS = 30
-ALARM_METRICS = 33
+METRICS = 35
+ALARM_METRICS = 39
 """Alarms, each counted once for every metric that it looks at."""
-QUEUES = 6
+QUEUES = 7
 """Queues that a function is fed from."""
-SCHEDULES = 2
-"""Messages an hour: a sweep and a tour for orphan files."""
-MEMORY_GB = {"on_snapshot_written": 0.5, "expire": 1.0, "sweep": 0.5, "orphan_scan": 1.0}
+SCHEDULES = 6
+"""Messages an hour: a sweep, a tour for orphan files, and four tours for tags."""
+TAG_TOURS = 4
+"""Of them."""
+MEMORY_GB = {"on_snapshot_written": 0.5, "expire": 1.0, "sweep": 0.5, "tag_schedule": 0.5, "orphan_scan": 1.0}
 
 # --- assumed ---
 SECONDS = {
@@ -186,6 +188,12 @@ def sweeps(tables: int) -> Usage:
     return (run + requests(SWEPT) * tables) * HOURS
 
 
+def tag_tours(tables: int) -> Usage:
+    """A month of tours for tags over so many tables, none of which has tags due: the state of each."""
+    run = invocation(MEMORY_GB["tag_schedule"], SECONDS["tour, a table"] * tables, 2.0)
+    return (run + requests({"get": 1}) * tables) * (HOURS * TAG_TOURS)
+
+
 def scans(tables: int) -> Usage:
     """A month of hourly tours over so many tables, each of which is scanned for orphan files once a week."""
     from benchmarks import scan_cost
@@ -197,7 +205,7 @@ def scans(tables: int) -> Usage:
 
 def fleet(tables: int) -> Usage:
     """A month of tables with a commit an hour each."""
-    return standing() + sweeps(tables) + scans(tables) + expiring_commit() * (tables * HOURS)
+    return standing() + sweeps(tables) + tag_tours(tables) + scans(tables) + expiring_commit() * (tables * HOURS)
 
 
 def hot_table() -> Usage:
@@ -210,7 +218,7 @@ def hot_table() -> Usage:
     run = invocation(MEMORY_GB["on_snapshot_written"], SECONDS["on_snapshot_written"], LOG_KB["on_snapshot_written"])
     batches = run * 11 + requests({"get": 6 + 5 * 2}) + Usage({"sqs_standard": 5 * 3})
     minute = batches + passed(60) + events(1)
-    return standing() + sweeps(1) + scans(1) + commits * SECONDS_A_MONTH + minute * MINUTES
+    return standing() + sweeps(1) + tag_tours(1) + scans(1) + commits * SECONDS_A_MONTH + minute * MINUTES
 
 
 def tables() -> dict[str, str]:

@@ -18,6 +18,7 @@ FOLDERS = {
     "Expire": "expire",
     "ExecuteBatch": "execute_batch",
     "Sweep": "sweep",
+    "TagSchedule": "tag_schedule",
     "OrphanScan": "orphan_scan",
     "OrphanWorker": "orphan_worker",
     "OnDemand": "on_demand",

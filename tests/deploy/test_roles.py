@@ -17,9 +17,18 @@ from tests.deploy.test_template import DEPLOYMENTS
 from tests.support.iam import Call, Role, assert_allowed, calls_of, recorded, role, role_of, unused_permissions
 from tests.support.stack import render
 
-FUNCTIONS = ("OnSnapshotWritten", "Expire", "ExecuteBatch", "Sweep", "OrphanScan", "OrphanWorker", "OnDemand")
+FUNCTIONS = (
+    "OnSnapshotWritten",
+    "Expire",
+    "ExecuteBatch",
+    "Sweep",
+    "TagSchedule",
+    "OrphanScan",
+    "OrphanWorker",
+    "OnDemand",
+)
 EXECUTORS = ("Expire", "ExecuteBatch")
-PLANNERS = ("OnSnapshotWritten", "Sweep", "OrphanScan", "OrphanWorker", "OnDemand")
+PLANNERS = ("OnSnapshotWritten", "Sweep", "TagSchedule", "OrphanScan", "OrphanWorker", "OnDemand")
 SPARK = {"SparkArtifacts": "s3://artifacts/lakesweep/1", "SparkInventory": "inventory/lake"}
 JOBS = ("SparkPlannerRole", "SparkExecutorRole")
 EMR = "emr-serverless.amazonaws.com"
@@ -38,7 +47,7 @@ def operator() -> Role:
     return role(render(DEPLOYMENTS["everything"] | {"ControlBucket": "control"}), "OperatorRole")
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "TagSchedule"])
 def test_everyone_reads_tables_and_control(roles: dict[str, Role], name: str) -> None:
     for action, resource in (
         ("s3:GetObject", f"{TABLE}/snapshot/snapshot-1"),
@@ -48,6 +57,26 @@ def test_everyone_reads_tables_and_control(roles: dict[str, Role], name: str) ->
         ("s3:ListBucket", "arn:aws:s3:::control"),
     ):
         assert roles[name].decide(action, resource) == "allowed", (action, resource)
+
+
+def test_a_tour_for_tags_reads_states_alone(roles: dict[str, Role]) -> None:
+    """What it needs to know of a table, passes have left for it."""
+    tour = roles["TagSchedule"]
+    for action, resource in (
+        ("s3:GetObject", f"{CONTROL}/state.json"),
+        ("s3:ListBucket", "arn:aws:s3:::lake"),
+        ("s3:ListBucket", "arn:aws:s3:::control"),
+        ("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:lakesweep-expire.fifo"),
+    ):
+        assert tour.decide(action, resource) == "allowed", (action, resource)
+    for action, resource in (
+        *(("s3:GetObject", f"{TABLE}/{key}") for key in ("snapshot/snapshot-1", "schema/schema-0", "tag/tag-a")),
+        *(("s3:GetObject", f"{CONTROL}/{key}") for key in ("lease.json", "plans/p1/header.json", "reports/r1.json")),
+        *((f"s3:{verb}Object", f"{CONTROL}/state.json") for verb in ("Put", "Delete")),
+        ("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:lakesweep-execute"),
+        ("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:lakesweep-commits"),
+    ):
+        assert tour.decide(action, resource) == "not allowed", (action, resource)
 
 
 @pytest.mark.parametrize("name", EXECUTORS)
@@ -62,6 +91,10 @@ def test_executors_delete_and_write_what_expiry_does(roles: dict[str, Role], nam
         ("s3:PutObject", f"{TABLE}{branch}/changelog/changelog-1"),
         ("s3:PutObject", f"{TABLE}{branch}/changelog/EARLIEST"),
         ("s3:PutObject", f"{TABLE}{branch}/consumer/consumer-a"),
+        ("s3:PutObject", f"{TABLE}{branch}/tag/tag-a"),
+        ("s3:PutObject", f"{TABLE}{branch}/tag/tag-success-file/tag-a_SUCCESS"),
+        ("s3:DeleteObject", f"{TABLE}{branch}/tag/tag-a"),
+        ("s3:DeleteObject", f"{TABLE}{branch}/tag/tag-success-file/tag-a_SUCCESS"),
         ("s3:PutObject", f"{CONTROL}/lease.json"),
     ):
         assert roles[name].decide(action, key) == "allowed", (action, key)
@@ -94,14 +127,20 @@ def test_a_folder_above_the_tables_may_be_called_anything(name: str, folder: str
 
 @pytest.mark.parametrize("name", EXECUTORS)
 def test_executors_overwrite_no_snapshot_and_no_data(roles: dict[str, Role], name: str) -> None:
-    for key in ("snapshot/snapshot-1", "manifest/manifest-1", "dt=1/bucket-0/data-1.parquet", "tag/tag-a"):
+    for key in ("snapshot/snapshot-1", "manifest/manifest-1", "dt=1/bucket-0/data-1.parquet", "tag/EARLIEST"):
         assert roles[name].decide("s3:PutObject", f"{TABLE}/{key}") == "denied"
 
 
 @pytest.mark.parametrize("name", PLANNERS)
 def test_planners_change_no_table(roles: dict[str, Role], name: str) -> None:
     for action in ("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObjectTagging"):
-        for key in ("snapshot/EARLIEST", "snapshot/snapshot-1", "dt=1/bucket-0/data-1.parquet", "consumer/consumer-a"):
+        for key in (
+            "snapshot/EARLIEST",
+            "snapshot/snapshot-1",
+            "dt=1/bucket-0/data-1.parquet",
+            "consumer/consumer-a",
+            "tag/tag-a",
+        ):
             assert roles[name].decide(action, f"{TABLE}/{key}") == "not allowed", (action, key)
 
 
@@ -109,6 +148,7 @@ def test_planners_change_no_table(roles: dict[str, Role], name: str) -> None:
     ("name", "decision"),
     [
         *(("OnSnapshotWritten", "not allowed"), ("Sweep", "not allowed"), ("OnDemand", "allowed")),
+        ("TagSchedule", "not allowed"),
         *(("Expire", "allowed"), ("OrphanScan", "allowed"), ("OrphanWorker", "not allowed")),
     ],
 )

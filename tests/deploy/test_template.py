@@ -46,6 +46,7 @@ SENDS_TO = {
     "Expire": {"Commits", "Execute"},
     "ExecuteBatch": {"Execute"},
     "Sweep": {"Sweep", "Expire"},
+    "TagSchedule": {"Tags", "Expire"},
     "OrphanScan": {"Scan", "Orphan", "Execute"},
     "OrphanWorker": {"Orphan"},
     "OnDemand": {"Execute", "Scan"},
@@ -61,7 +62,8 @@ METRICS = {
     *("Runs", "RunsDone", "RunsPartial", "RunsRefused", "RunsFailed", "RunsSkipped", "LeaseHeld"),
     *("ObjectsDeleted", "BytesFreed", "GetRequests", "ListRequests", "PutRequests", "DeleteRequests"),
     *("EventsReceived", "EventsRejected", "EventsIgnored", "HopLimitReached", "Continuations"),
-    *("TablesSwept", "TablesLagging", "MaxLagSeconds", "SparkJobsStarted", "SparkJobsFailed"),
+    *("TablesSwept", "TablesLagging", "MaxLagSeconds", "TablesAskedForTags", "TablesWithTagsDue"),
+    *("MaxTagLagSeconds", "TagsCreated", "TagsExpired", "SparkJobsStarted", "SparkJobsFailed"),
     *("OrphanScansBegun", "OrphanScansFailed", "OrphanTasks", "OrphanTasksFailed"),
     *("OrphanObjectsListed", "OrphanEntriesDecoded", "OrphansFound", "OrphanBytesFound"),
 }
@@ -270,7 +272,8 @@ def alarms(stack: Stack) -> Iterator[str]:
             yield f"{name}: nobody is told"
     spark = ("SparkJobsFailed",) if "SparkJobs" in stack.resources else ()
     scans = ("OrphanScansFailed", *spark)
-    for metric_name in ("RunsRefused", "RunsFailed", "HopLimitReached", "MaxLagSeconds", "TablesSwept", *scans):
+    tags = ("MaxTagLagSeconds", "TablesAskedForTags")
+    for metric_name in ("RunsRefused", "RunsFailed", "HopLimitReached", "MaxLagSeconds", "TablesSwept", *tags, *scans):
         if (metric_name, "lakesweep") not in watched:
             yield f"{metric_name}: nobody is told"
     for name, function in stack.of_type(FUNCTIONS).items():
@@ -435,7 +438,7 @@ BROKEN: list[tuple[Callable[[Stack], Iterator[str]], str, Any, str]] = [
     (alarms, "EventsDeadLettersAlarm", None, "EventsDeadLetters: nobody is told"),
     (alarms, "ExpireAgeAlarm", None, "ExpireQueue: nobody is told"),
     (alarms, "FunctionErrorsAlarm.Properties.Metrics.5", None, "OnDemand: nobody is told"),
-    (alarms, "FunctionThrottlesAlarm.Properties.Metrics.7", None, "OrphanWorker: nobody is told"),
+    (alarms, "FunctionThrottlesAlarm.Properties.Metrics.8", None, "OrphanWorker: nobody is told"),
     (alarms, "OrphanScansFailedAlarm", None, "OrphanScansFailed: nobody is told"),
     (dashboard, "Expire.Properties.MemorySize", 2048, "counts 1024 MiB"),
     (control_bucket, "OwnControlBucket.DeletionPolicy", None, "goes with the stack"),

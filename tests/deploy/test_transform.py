@@ -56,7 +56,9 @@ def test_moto_makes_the_stack(aws: None) -> None:
     template = translated(parameters)
     for kind in ("Resources", "Outputs"):  # moto does not know schedules
         template[kind] = {
-            name: it for name, it in template[kind].items() if not name.startswith(("SweepTrigger", "OrphanTrigger"))
+            name: it
+            for name, it in template[kind].items()
+            if not name.startswith(("SweepTrigger", "TagTrigger", "OrphanTrigger"))
         }
     body = json.dumps(template)
     client = boto3.client("s3")

@@ -107,7 +107,7 @@ class Deployment:
         self.sqs = boto3.client("sqs", endpoint_url=moto_endpoint(), region_name="us-east-1")
         number = f"{os.getpid()}-{next(_numbers)}"
         self.queues = {}
-        for name in ("commits", "expire", "execute", "sweep", "spark", "scan", "orphan"):
+        for name in ("commits", "expire", "execute", "sweep", "tags", "spark", "scan", "orphan"):
             is_fifo = name == "expire"
             made = self.sqs.create_queue(
                 QueueName=self.queue_names.get(name, f"{name}-{number}{'.fifo' if is_fifo else ''}"),
@@ -251,6 +251,7 @@ class Deployment:
             ("expire", "expire"),
             ("execute", "execute_batch"),
             ("sweep", "sweep"),
+            ("tags", "tag_schedule"),
             ("spark", "spark_jobs"),
             ("scan", "orphan_scan"),
             ("orphan", "orphan_worker"),

@@ -7,7 +7,7 @@ import pytest
 from tests.functions.deployment import ACCOUNT, PREFIX, Answer, Deployment, batch
 
 HINT = {"format_version": 1, "kind": "hint", "branch": "main", "snapshot_id": 6, "hop": 0}
-FUNCTIONS = ("on_snapshot_written", "expire", "execute_batch", "sweep", "orphan_scan", "orphan_worker")
+FUNCTIONS = ("on_snapshot_written", "expire", "execute_batch", "sweep", "tag_schedule", "orphan_scan", "orphan_worker")
 SCAN = {"table": "s3://a/b", "scan_id": "x"}
 
 

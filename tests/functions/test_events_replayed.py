@@ -72,6 +72,7 @@ class Lake(Deployment):
             for number in range(times)
         ]
         kinds = {"sqs_expire": "expire", "sqs_execute": "execute_batch", "sqs_sweep": "sweep"}
+        kinds |= {"sqs_tag": "tag_schedule", "schedule_tag": "tag_schedule"}
         kinds |= {"sqs_orphan_task": "orphan_worker", "sqs_orphan": "orphan_scan", "schedule_orphan": "orphan_scan"}
         kinds |= {"sqs_spark": "spark_jobs", "eventbridge_job": "spark_jobs", "schedule_spark": "spark_jobs"}
         kinds["schedule"] = "sweep"

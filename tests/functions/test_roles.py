@@ -22,6 +22,7 @@ FUNCTIONS = {
     "expire": "Expire",
     "execute_batch": "ExecuteBatch",
     "sweep": "Sweep",
+    "tag_schedule": "TagSchedule",
     "orphan_scan": "OrphanScan",
     "orphan_worker": "OrphanWorker",
     "on_demand": "OnDemand",
@@ -36,7 +37,7 @@ DECOUPLED = {
     "changelog.time-retained": "2 h",
     "consumer.expiration-time": "1 d",
 }
-PLANNERS = ("on_snapshot_written", "sweep", "orphan_scan", "orphan_worker", "on_demand", "spark_jobs")
+PLANNERS = ("on_snapshot_written", "sweep", "tag_schedule", "orphan_scan", "orphan_worker", "on_demand", "spark_jobs")
 EXECUTORS = ("expire", "execute_batch")
 
 
@@ -69,6 +70,7 @@ def stacked() -> Stacked:
         name: stack.environment(function)[f"LAKESWEEP_{name.upper()}_QUEUE"].rsplit("/", 1)[-1]
         for name, function in (
             *(("commits", "Expire"), ("expire", "Sweep"), ("execute", "Expire"), ("sweep", "Sweep")),
+            *(("tags", "TagSchedule"),),
             *(("spark", "OnDemand"), ("scan", "OnDemand"), ("orphan", "OrphanScan")),
         )
     }
@@ -115,6 +117,8 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
     yield run("on_snapshot_written", deployed.commit_event(8))
     yield run("sweep", {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0})
     yield run("sweep", {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0}, reads=0)
+    tags = {"format_version": 1, "kind": "tag_tour", "cursor": None, "hop": 0}
+    yield run("tag_schedule", tags)
     yield run("expire", hint(), reads=3)
     yield run("execute_batch", *deployed.waiting("execute"))
     plain.commit("+G1", "-F6")
@@ -144,6 +148,14 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
         work.MAX_ACTIONS_IN_PLACE = before
     for message in deployed.waiting("execute"):
         yield run("execute_batch", message)
+    for key in (key for key in deployed.control_keys() if key.endswith("state.json")):
+        state = json.loads(deployed.control().read(key).data)
+        for branch in state["branches"].values():
+            branch["tags_due_ms"] = 0
+        deployed.control().put(key, json.dumps(state).encode())
+    yield run("tag_schedule", tags)
+    assert deployed.waiting("expire")
+    yield run("tag_schedule", tags, reads=0)
     changing = deployed.table("sales.db/again", options=DECOUPLED, primary_keys=("id",))
     changing.consumer("old", 6)
     yield run("expire", hint("sales.db/again"))
@@ -271,7 +283,13 @@ def test_a_planner_changes_no_table(deployed: Stacked, function: str) -> None:
     of = role(deployed, function)
     orders = f"arn:aws:s3:::{deployed.bucket}/{PREFIX}/sales.db/orders"
     for action in ("s3:DeleteObject", "s3:PutObject"):
-        for path in ("snapshot/snapshot-1", "snapshot/EARLIEST", "bucket-0/data-1.parquet", "consumer/consumer-x"):
+        for path in (
+            "snapshot/snapshot-1",
+            "snapshot/EARLIEST",
+            "bucket-0/data-1.parquet",
+            "consumer/consumer-x",
+            "tag/tag-x",
+        ):
             assert of.decide(action, f"{orders}/{path}") != "allowed"
 
 
@@ -282,3 +300,4 @@ def test_an_executor_may_what_it_is_for(deployed: Stacked, function: str) -> Non
     orders = f"arn:aws:s3:::{deployed.bucket}/{PREFIX}/sales.db/orders"
     assert of.decide("s3:DeleteObject", f"{orders}/dt=a/bucket-0/data-1.parquet") == "allowed"
     assert of.decide("s3:PutObject", f"{orders}/snapshot/EARLIEST") == "allowed"
+    assert of.decide("s3:PutObject", f"{orders}/branch/branch-rt/tag/tag-x") == "allowed"

@@ -15,11 +15,14 @@ from tests.support.system.metrics import Metrics
 
 NOW_S = 1_700_000_000.0
 OURS = {"service": "lakesweep"}
+MISSED = {"SweepMissingAlarm": "TablesSwept", "TagScheduleMissingAlarm": "TablesAskedForTags"}
+"""What goes off where its metric is not written -> the metric."""
 FUNCTIONS = (
     "on-snapshot-written",
     "expire",
     "execute-batch",
     "sweep",
+    "tag-schedule",
     "orphan-scan",
     "orphan-worker",
     "on-demand",
@@ -66,6 +69,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "ExpireDeadLettersAlarm": (dead_letters("lakesweep-expire-dead.fifo"),),
     "ExecuteDeadLettersAlarm": (dead_letters("lakesweep-execute-dead"),),
     "SweepDeadLettersAlarm": (dead_letters("lakesweep-sweep-dead"),),
+    "TagDeadLettersAlarm": (dead_letters("lakesweep-tags-dead"),),
     "ScanDeadLettersAlarm": (dead_letters("lakesweep-scan-dead"),),
     "OrphanDeadLettersAlarm": (dead_letters("lakesweep-orphan-dead"),),
     "EventsDeadLettersAlarm": (dead_letters("lakesweep-events-dead"),),
@@ -73,6 +77,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "ExpireAgeAlarm": (age("lakesweep-expire.fifo", 3600),),
     "ExecuteAgeAlarm": (age("lakesweep-execute", 4 * 3600),),
     "SweepAgeAlarm": (age("lakesweep-sweep", 7200),),
+    "TagAgeAlarm": (age("lakesweep-tags", 7200),),
     "ScanAgeAlarm": (age("lakesweep-scan", 4 * 3600),),
     "OrphanAgeAlarm": (age("lakesweep-orphan", 3600),),
     "RunsRefusedAlarm": (any_of("RunsRefused"),),
@@ -80,6 +85,8 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "OrphanScansFailedAlarm": (any_of("OrphanScansFailed"),),
     "HopLimitReachedAlarm": (any_of("HopLimitReached"),),
     "LagAlarm": (Row("Lakesweep", "MaxLagSeconds", OURS, ((3600, 9000), (10, 7200)), ((3500, 7201), (10, 0))),),
+    "TagLagAlarm": (Row("Lakesweep", "MaxTagLagSeconds", OURS, ((3600, 9000), (10, 7200)), ((3500, 7201), (10, 0))),),
+    "TagScheduleMissingAlarm": (Row("Lakesweep", "TablesAskedForTags", OURS, ((86_399, 0),), ((86_400, 50),)),),
     "SweepMissingAlarm": (Row("Lakesweep", "TablesSwept", OURS, ((86_399, 0),), ((86_400, 50),)),),
     "FunctionErrorsAlarm": tuple(
         any_of("Errors", "AWS/Lambda", {"FunctionName": f"lakesweep-{it}"}) for it in FUNCTIONS
@@ -102,8 +109,8 @@ def test_every_alarm_has_a_row(stack: Stack) -> None:
     assert set(ROWS) == set(stack.of_type("AWS::CloudWatch::Alarm"))
 
 
-def test_only_the_sweep_is_missed_without_data(stack: Stack) -> None:
-    assert going_off(stack, Metrics()) == {"SweepMissingAlarm"}
+def test_only_tours_are_missed_without_data(stack: Stack) -> None:
+    assert going_off(stack, Metrics()) == MISSED.keys()
 
 
 def going_off(stack: Stack, metrics: Metrics, now_s: float = NOW_S) -> set[str]:
@@ -116,35 +123,36 @@ def going_off(stack: Stack, metrics: Metrics, now_s: float = NOW_S) -> set[str]:
 def test_an_alarm_goes_off_alone_on_its_data(stack: Stack, name: str, row: Row) -> None:
     metrics = Metrics()
     row.put(metrics, row.alarming)
-    _note_a_sweep(metrics, name)
+    _note_tours(metrics, name)
     assert going_off(stack, metrics) == {name}
 
 
-def _note_a_sweep(metrics: Metrics, name: str) -> None:
-    if name != "SweepMissingAlarm":
-        metrics.put("Lakesweep", "TablesSwept", OURS, [3], NOW_S - 60)
+def _note_tours(metrics: Metrics, name: str = "", at_s: float = NOW_S - 60) -> None:
+    for alarm, metric in MISSED.items():
+        if name != alarm:
+            metrics.put("Lakesweep", metric, OURS, [3], at_s)
 
 
 @pytest.mark.parametrize(("name", "row"), CASES)
 def test_an_alarm_is_quiet_on_healthy_data(stack: Stack, name: str, row: Row) -> None:
     metrics = Metrics()
     row.put(metrics, row.healthy)
-    _note_a_sweep(metrics, name)
+    _note_tours(metrics, name)
     assert going_off(stack, metrics) == set()
 
 
 def test_an_alarm_ends(stack: Stack) -> None:
     metrics = Metrics()
     metrics.put("Lakesweep", "RunsFailed", OURS, [1], NOW_S)
-    metrics.put("Lakesweep", "TablesSwept", OURS, [3], NOW_S)
-    assert going_off(stack, metrics, NOW_S - 1) == {"SweepMissingAlarm"}
+    _note_tours(metrics, at_s=NOW_S)
+    assert going_off(stack, metrics, NOW_S - 1) == MISSED.keys()
     assert going_off(stack, metrics) == {"RunsFailedAlarm"}
     assert going_off(stack, metrics, NOW_S + 300) == set()
 
 
 def test_a_data_point_of_other_dimensions_is_another_metric(stack: Stack) -> None:
     metrics = Metrics()
-    metrics.put("Lakesweep", "TablesSwept", OURS, [3], NOW_S)
+    _note_tours(metrics, at_s=NOW_S)
     for dimensions in ({}, {"service": "other"}, {**OURS, "function": "expire"}):
         metrics.put("Lakesweep", "RunsFailed", dimensions, [1], NOW_S)
     assert going_off(stack, metrics) == set()

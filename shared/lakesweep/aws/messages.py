@@ -80,6 +80,17 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
+class TagTour:
+    """A tour of all tables that asks for passes where tags are due by the clock, or what is left of it."""
+
+    cursor: str | None = None
+    """The last folder that was looked at; `None` at the beginning."""
+    hop: int = 0
+
+    kind = "tag_tour"
+
+
+@dataclass(frozen=True, slots=True)
 class SparkScan:
     """A scan for orphan files, to run on Spark; or only the second half of one."""
 
@@ -152,7 +163,7 @@ class OrphanTour:
     kind = "orphan_tour"
 
 
-Message = Hint | Work | Sweep | SparkScan | SparkPoll | OrphanScan | OrphanTask | OrphanTour
+Message = Hint | Work | Sweep | TagTour | SparkScan | SparkPoll | OrphanScan | OrphanTask | OrphanTour
 
 
 def next_hop(message: Message) -> Message | None:
@@ -171,7 +182,7 @@ def _words(message: Message) -> dict[str, object]:
     match message:
         case SparkPoll():
             return {}
-        case Sweep() | OrphanTour():
+        case Sweep() | TagTour() | OrphanTour():
             return {"cursor": message.cursor}
         case OrphanTask():
             return {"table": message.table, "scan_id": message.scan_id, "task": dict(message.task)}
@@ -224,6 +235,8 @@ def message_of(document: dict[str, object], name: str) -> Message:
         raise wrong_type(name, "hop", f"a whole number below {HOP_LIMIT}", hop)
     if kind == "sweep":
         return Sweep(get_str(document, "cursor", name), hop)
+    if kind == "tag_tour":
+        return TagTour(get_str(document, "cursor", name), hop)
     if kind == "orphan_tour":
         return OrphanTour(get_str(document, "cursor", name), hop)
     if kind == "spark_poll":
@@ -277,7 +290,7 @@ def message_of(document: dict[str, object], name: str) -> Message:
     raise wrong_type(name, "kind", _KINDS, kind)
 
 
-_KINDS = "hint, maintain, execute, sweep, spark, spark_poll, orphan_scan, orphan_task or orphan_tour"
+_KINDS = "hint, maintain, execute, sweep, tag_tour, spark, spark_poll, orphan_scan, orphan_task or orphan_tour"
 
 
 def group_of(table: str) -> str:

@@ -16,7 +16,7 @@ from lakesweep.control.plans import load_header
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.format.json_document import get_object, get_str, require_str, wrong_type
 from lakesweep.model.table_ref import MAIN
-from lakesweep.operations import maintain, remove_orphan_files, undo
+from lakesweep.operations import maintain, remove_orphan_files, tag_schedule, undo
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.identifiers import new_id
@@ -28,6 +28,8 @@ EXECUTE = "execute"
 """The operation that carries out a stored plan."""
 MAX_GRACE_MS = 600_000
 """The executor waits for readers, and has 15 minutes for that and all else."""
+PASSES = (maintain.OPERATION, tag_schedule.OPERATION)
+"""Have no plan of their own: the executor makes a pass, which plans each step when its turn comes."""
 SPARK = "spark"
 """The engine of `remove_orphan_files` that is no function."""
 FUNCTIONS = ("lambda", "auto")
@@ -112,10 +114,11 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
         )
     if demand.plan_id or demand.confirm:
         raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
-    is_pass = demand.operation == maintain.OPERATION
+    is_pass = demand.operation in PASSES
     if is_pass and demand.execute and demand.arguments:
         raise UsageError(
-            "maintain is carried out by the tables' own options; expected it without arguments, or without execute"
+            f"{demand.operation} is carried out by the tables' own options; expected it without arguments, or without "
+            "execute"
         )
     if demand.execute:
         _check_mode(runtime, table)

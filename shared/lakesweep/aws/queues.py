@@ -14,6 +14,7 @@ from lakesweep.aws.messages import (
     OrphanTour,
     SparkScan,
     Sweep,
+    TagTour,
     Work,
     dedup_id_of,
     group_of,
@@ -38,7 +39,7 @@ class Queues:
         """Make it; the client comes with the first message.
 
         Args:
-            urls: `commits`, `expire`, `execute`, `sweep`, `spark`, `scan`, `orphan` -> URL.
+            urls: `commits`, `expire`, `execute`, `sweep`, `tags`, `spark`, `scan`, `orphan` -> URL.
             client: An SQS client instead of the usual one.
             sleep: Waits for so many seconds before what was not taken is sent again.
         """
@@ -89,7 +90,9 @@ class Queues:
         for batch in _batches(map(to_body, tasks)):
             self._send_batch("orphan", batch)
 
-    def again(self, message: Hint | Work | Sweep | OrphanScan | OrphanTour, delay_s: int | None = None) -> bool:
+    def again(
+        self, message: Hint | Work | Sweep | TagTour | OrphanScan | OrphanTour, delay_s: int | None = None
+    ) -> bool:
         """Send a message once more, later, and tell whether it may be: it must not go in circles.
 
         Args:
@@ -151,6 +154,7 @@ _QUEUE_OF: Mapping[str, str] = {
     "execute": "execute",
     "maintain": "execute",
     Sweep.kind: "sweep",
+    TagTour.kind: "tags",
     OrphanScan.kind: "scan",
     OrphanTour.kind: "scan",
 }

@@ -34,8 +34,8 @@ class Settings:
     min_interval_ms: int
     """Passes over a branch are so far apart at least."""
     queues: Mapping[str, str]
-    """`commits`, `expire`, `execute`, `sweep`, `spark`, `scan`, `orphan` -> URL, as far as the function may send there.
-    """
+    """`commits`, `expire`, `execute`, `sweep`, `tags`, `spark`, `scan`, `orphan` -> URL, as far as the function may
+    send there."""
     orphan_interval_ms: int = 7 * 86_400_000
     """From the beginning of a table's scheduled scan for orphan files to the next one."""
     scan_workers: int = 10
@@ -92,7 +92,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     )
 
 
-_QUEUES = ("commits", "expire", "execute", "sweep", "spark", "scan", "orphan")
+_QUEUES = ("commits", "expire", "execute", "sweep", "tags", "spark", "scan", "orphan")
 
 
 def _emr(environment: Mapping[str, str], control: str) -> EmrSettings:

@@ -13,18 +13,24 @@ from typing import Any
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
+from lakesweep.model.outcome import Outcome
+from lakesweep.model.plan import Delete
 from lakesweep.model.report import RunReport
+from lakesweep.operations import auto_tags, create_tag, expire_tags
 from lakesweep.operations.fleet import OBSERVED
 
 NAMESPACE = "Lakesweep"
 SKIPPED = frozenset({"paused", "retention_not_stated", OBSERVED, "plan_undone"})
 """Refusals that somebody wants."""
+PASSING = frozenset({"snapshot_is_going", "snapshot_vanished"})
+"""Refusals of a tag whose snapshot another run is about to remove: the same pass later finds the table in order."""
 _STATUS = {"done": "RunsDone", "partial": "RunsPartial", "refused": "RunsRefused", "stale": "RunsStale"}
 _REQUESTS = {"get": "GetRequests", "head": "GetRequests", "list": "ListRequests", "put": "PutRequests"}
 _UNITS = {
     "BytesFreed": MetricUnit.Bytes,
     "OrphanBytesFound": MetricUnit.Bytes,
     "MaxLagSeconds": MetricUnit.Seconds,
+    "MaxTagLagSeconds": MetricUnit.Seconds,
 }
 
 Handler = Callable[[Any, Any], dict[str, Any]]
@@ -78,9 +84,8 @@ class Telemetry:
         """Tell of a run."""
         self.count("Runs")
         document = summary_of(report)
-        outcome: Any = document["outcome"] or {}
         self.count(status_metric(report))
-        for name, value in (("ObjectsDeleted", outcome.get("deleted", 0)), ("BytesFreed", outcome.get("bytes", 0))):
+        for name, value in _totals_of(report).items():
             if value:
                 self.count(name, value)
         self.count_requests(report.requests)
@@ -100,7 +105,30 @@ def status_metric(report: RunReport) -> str:
     """Return the metric that counts how a run ended."""
     if report.refusal is not None and report.refusal.code in SKIPPED:
         return "RunsSkipped"
+    if report.status == "refused" and report.refusal is not None and report.refusal.code in PASSING:
+        return _STATUS["stale"]
     return _STATUS.get(report.status, "RunsSkipped")
+
+
+def _totals_of(report: RunReport) -> dict[str, int]:
+    """Return what a run did, all of its steps taken together. Tags are counted when their whole plan is done."""
+    outcome = sum((step.outcome for step in report.leaves() if step.outcome is not None), Outcome())
+    done = [step for step in report.leaves() if step.executed and step.status == "done" and step.plan is not None]
+    tags = [
+        (step.operation, isinstance(action, Delete))
+        for step in done
+        for action in (step.plan.actions if step.plan is not None else ())
+        if action.kind == "tag"
+    ]
+    return {
+        "ObjectsDeleted": outcome.deleted,
+        "BytesFreed": outcome.deleted_bytes,
+        "TagsCreated": sum(not is_delete and operation in _CREATING for operation, is_delete in tags),
+        "TagsExpired": sum(is_delete and operation == expire_tags.OPERATION for operation, is_delete in tags),
+    }
+
+
+_CREATING = frozenset({create_tag.CREATE, create_tag.REPLACE, auto_tags.OPERATION})
 
 
 def summary_of(report: RunReport) -> dict[str, object]:

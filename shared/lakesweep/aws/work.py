@@ -11,7 +11,7 @@ from dataclasses import replace
 from lakesweep.aws.messages import Hint, NewerMessageError, Work
 from lakesweep.aws.queues import MAX_DELAY_S
 from lakesweep.aws.runtime import Context, Runtime
-from lakesweep.aws.telemetry import SKIPPED
+from lakesweep.aws.telemetry import PASSING, SKIPPED
 from lakesweep.control.lease import HELD_AGAIN_S, REST_MS
 from lakesweep.control.plans import UNSUPPORTED_PLAN
 from lakesweep.errors import LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
@@ -123,6 +123,9 @@ def _follow_up(runtime: Runtime, message: Hint | Work, report: RunReport) -> Non
         _again(runtime, _pass_like(message), "stale")
     elif any(step.status == "partial" and step.refusal is not None for step in leaves):
         _again(runtime, message, "interrupted")
+    elif codes & PASSING and not (isinstance(message, Work) and message.by_hand):
+        # What a person asked for by a plan is refused and told; a pass makes the tag when the other run has ended.
+        _again(runtime, _pass_like(message), "a snapshot that a tag is due for is just going", HELD_AGAIN_S)
     elif left := [step.plan.header.plan_id for step in leaves if step.status == "partial" and step.plan is not None]:
         # The documents are gone, so no later plan would ask for these objects again.
         runtime.telemetry.count("RunsFailed")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.aws.messages import MAX_BODY_BYTES, OrphanScan, OrphanTask, OrphanTour, parse_message, to_body
+from lakesweep.aws.messages import MAX_BODY_BYTES, OrphanScan, OrphanTask, OrphanTour, TagTour, parse_message, to_body
 from lakesweep.aws.queues import BATCH_MESSAGES, Queues
 from lakesweep.errors import MaintenanceError, StorageError
 
@@ -104,8 +104,10 @@ def test_a_queue_that_is_not_there() -> None:
             {"id": "list-0.3", "after": "\ud800\u0000", "until": None, "budget": [1], "more": [{"x": None}]},
         ),
         OrphanTour(),
+        TagTour(),
+        TagTour("s3://lake/warehouse/é", 3),
         OrphanTour("s3://lake/warehouse/é", 3),
     ],
 )
-def test_a_message_is_read_as_it_was_written(message: OrphanScan | OrphanTask | OrphanTour) -> None:
+def test_a_message_is_read_as_it_was_written(message: OrphanScan | OrphanTask | OrphanTour | TagTour) -> None:
     assert parse_message(to_body(message), "m") == message

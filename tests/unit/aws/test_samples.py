@@ -43,6 +43,8 @@ OWN = {
     "sqs_execute_maintain": "maintain",
     "sqs_sweep": "sweep",
     "sqs_sweep_continued": "sweep",
+    "sqs_tag_tour": "tag_tour",
+    "sqs_tag_tour_continued": "tag_tour",
     "sqs_spark_scan": "spark",
     "sqs_spark_scan_execute": "spark",
     "sqs_spark_plan": "spark",
@@ -59,6 +61,7 @@ KEYS = {
     "execute": {"table", "branch", "plan_id", "grace_ms", "confirm"},
     "maintain": {"table", "branch"},
     "sweep": {"cursor"},
+    "tag_tour": {"cursor"},
     "spark": {"table", "branch", "scan_id", "arguments", "execute", "plan_id", "confirm"},
     "spark_poll": set(),
     "orphan_scan": {"table", "branch", "scan_id", "arguments", "execute", "by_hand", "turn"},
@@ -158,6 +161,13 @@ def test_the_schedule_of_scans_sends_what_arrives() -> None:
     (record,) = sample("sqs_orphan_tour")["Records"]
     stated = json.loads(render().of_type("AWS::Scheduler::Schedule")["OrphanTrigger"]["Target"]["Input"])
     assert body_of(record) == sample("schedule_orphan_tour") == stated
+
+
+def test_the_schedule_of_tags_sends_what_arrives() -> None:
+    """The tour's message is the schedule's body, in the template as well."""
+    (record,) = sample("sqs_tag_tour")["Records"]
+    stated = json.loads(render().of_type("AWS::Scheduler::Schedule")["TagTrigger"]["Target"]["Input"])
+    assert body_of(record) == sample("schedule_tag_tour") == stated
 
 
 @pytest.mark.parametrize("name", ON_FUNCTIONS)
