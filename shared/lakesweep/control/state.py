@@ -5,12 +5,18 @@ engine expired, rolled back or altered the table, a pass is skipped or made in v
 """
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.errors import FormatError, ObjectNotFoundError
+from lakesweep.format.snapshot import Snapshot
 
-STATE_FORMAT_VERSION = 1
+STATE_FORMAT_VERSION = 2
+NEVER_MS = 1 << 62
+"""A time that does not come."""
+BATCH_IDENTIFIER = (1 << 63) - 1
+"""The commit identifier of batch jobs."""
+BATCH_COMMITS, ALL_COMMITS = 1, 2
 _NAME = "state.json"
 
 
@@ -28,9 +34,30 @@ class BranchState:
     retain_max: int
     limit: int
     checked_ms: int
-    """When the pass was made."""
+    """When the pass was made; 0: none is known, and only what it says of tags counts."""
+    tags_due_ms: int = NEVER_MS
+    """When the clock next makes a tag due, or lets one go."""
+    tag_watermark: int = NEVER_MS
+    """A commit with this watermark, or a later one, makes a tag due."""
+    tag_commits: int = 0
+    """`BATCH_COMMITS`: one of a batch job makes a tag due; `ALL_COMMITS`: each one does."""
+    tag_rules: int = 0
+    """A number of the rules by which tags are made, 0 without any. The three after it hold while it is the same."""
+    tag_next_snapshot: int = 0
+    """The first snapshot that has not been asked whether it makes a tag."""
+    tag_next_ms: int = NEVER_MS
+    """The begin of the period whose tag comes next, in milliseconds since 1970 began on the clocks of its zone."""
+    tag_walked: int = 0
+    """A number of the ETag of the snapshot before `tag_next_snapshot`."""
 
     def wants_nothing(self, latest_id: int, now_ms: int) -> bool:
+        """Tell whether neither tags nor retention ask for a pass now that `latest_id` is the newest snapshot.
+
+        What a commit with a watermark, or of a batch job, asks for only its document tells (`is_tag_due`).
+        """
+        return now_ms < self.tags_due_ms and self.retains_all(latest_id, now_ms)
+
+    def retains_all(self, latest_id: int, now_ms: int) -> bool:
         """Tell whether retention has nothing to do now that `latest_id` is the newest snapshot.
 
         The same arithmetic as the planner's; consumers could only hold back more.
@@ -39,6 +66,20 @@ class BranchState:
         if hard_end_id <= self.first_id:
             return True
         return latest_id - self.retain_max + 1 <= self.first_id and now_ms <= self.first_old_from_ms
+
+    @property
+    def asks_commits(self) -> bool:
+        """Tell whether it takes the document of a commit to know what it makes due."""
+        return self.tag_watermark < NEVER_MS or self.tag_commits > 0
+
+    def is_tag_due(self, commit: Snapshot) -> bool:
+        """Tell whether a commit that came after this pass makes a tag due, whatever the time."""
+        by_watermark = commit.watermark is not None and commit.watermark >= self.tag_watermark
+        by_batch = self.tag_commits == BATCH_COMMITS and commit.commit_identifier == BATCH_IDENTIFIER
+        return by_watermark or by_batch or self.tag_commits == ALL_COMMITS
+
+
+_NO_TAGS = {field.name: field.default for field in dataclasses.fields(BranchState) if isinstance(field.default, int)}
 
 
 def always_due(latest_id: int, checked_ms: int) -> BranchState:
@@ -53,6 +94,16 @@ def always_due(latest_id: int, checked_ms: int) -> BranchState:
         limit=1 << 62,
         checked_ms=checked_ms,
     )
+
+
+def without_tags(state: BranchState) -> BranchState:
+    """Return a state that says nothing of tags."""
+    return replace(state, **_NO_TAGS)
+
+
+def tags_alone(state: BranchState) -> BranchState:
+    """Return a state that says nothing but what this one says of tags."""
+    return replace(always_due(0, 0), **{name: getattr(state, name) for name in _NO_TAGS})
 
 
 def read_states(area: ControlArea) -> dict[str, BranchState]:

@@ -16,9 +16,10 @@ from lakesweep.model.roots import TableListing
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import Ruling, watched_ruling, why_observed
-from lakesweep.operations.maintain import OPERATION, MaintainArguments, nothing, one_pass, worst
+from lakesweep.operations.maintain import OPERATION, MaintainArguments, nothing, one_pass
 from lakesweep.operations.run import refused
 from lakesweep.operations.shortcut import answered_branches
+from lakesweep.operations.steps import worst
 from lakesweep.table.discover import discover
 
 

@@ -1,13 +1,62 @@
-"""`auto_tags`: make the tags that a table's options ask for."""
+"""`auto_tags`: make the tags that a table's options ask for.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+The table's commits are walked from where the last pass stopped, as the engine's writers walk them, and each may make
+one tag. Where no commit comes, the clock makes the tag of a period that is over, on the newest snapshot: an engine's
+writer would commit an empty one then. A name that is there is left as it is, so that two passes at once make each tag
+once.
 
-from lakesweep.model.plan import Plan
+Where the last pass stopped is kept in its state. The tags that are there tell it as well, so losing the state costs
+reads; they are also held against it, since other engines make tags, too.
+
+Source: Paimon `TagAutoCreation`, `TagBatchCreation`.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from lakesweep.control.state import ALL_COMMITS, BATCH_COMMITS, NEVER_MS, BranchState
+from lakesweep.errors import RefusedError
+from lakesweep.format.zone import local_time
+from lakesweep.model.plan import Plan, Put
+from lakesweep.model.roots import Root, RootRef
+from lakesweep.model.tag_rules import AutoTagRules
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import Draft
+from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.operations.fleet import Ruling
+from lakesweep.operations.shortcut import known_state
+from lakesweep.operations.tag_documents import put_success, put_tag
+from lakesweep.operations.tag_options import auto_tag_rules, check_callbacks, declared_zone, writes_success_file
+from lakesweep.operations.tag_source import read_tags
+from lakesweep.plan.auto_tags import (
+    Commit,
+    DueTag,
+    Pointer,
+    backfilled,
+    batch_tag,
+    due_by_clock,
+    due_tags,
+    next_due_ms,
+    next_watermark,
+    period_of,
+    pointer_of,
+)
 
 OPERATION = "auto_tags"
+_CHUNK = 256
+"""How many snapshot documents are read at a time."""
+_UNKNOWN = 0
+"""The snapshot id of a tag that cannot be read; no snapshot has it."""
+_WHY = {
+    "process-time": "the first snapshot that was committed after the end of its period",
+    "watermark": "the first snapshot whose watermark is past the end of its period",
+    "clock": "its period is over, and no snapshot was committed since",
+    "batch": "a batch job committed the newest snapshot",
+    "backfill": "its period was missed, and this is the last snapshot of before its end",
+}
+_EPOCH = datetime(1970, 1, 1)
+_MS = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +70,229 @@ class AutoTagArguments:
     options: Mapping[str, str] = field(default_factory=dict)
     """Table options for this call."""
 
+    def to_json(self) -> dict[str, object]:
+        """Return the arguments that were given."""
+        given = {"backfill": self.backfill or None, "time_zone": self.time_zone, "options": dict(self.options) or None}
+        return {key: value for key, value in given.items() if value is not None}
 
-def plan_auto_tags(table: Table, arguments: AutoTagArguments, draft: Draft | None = None) -> Plan:
-    """Plan the tags that are due."""
-    raise NotImplementedError
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """What is to be made, and where the next pass goes on."""
+
+    tags: tuple[DueTag, ...]
+    facts: Mapping[str, int]
+    """For the state; see `TagNote`."""
+    warnings: tuple[str, ...] = ()
+
+
+def plan_auto_tags(
+    table: Table, arguments: AutoTagArguments, draft: Draft | None = None, ruling: Ruling | None = None
+) -> Plan:
+    """Plan the tags that are due. A plan without actions means that none is.
+
+    Args:
+        table: One branch of a table.
+        arguments: What the caller asked for.
+        draft: The table as it was just listed, when it was.
+        ruling: What the fleet policy says about the table: it may declare a zone.
+
+    Raises:
+        RefusedError: Options that do not parse, a zone that nobody declares, tags that only the engine can make, or a
+            snapshot or tag that cannot be read.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+    """
+    draft = begin(table, OPERATION) if draft is None else replace(draft, operation=OPERATION)
+    options = {**draft.schema.options, **arguments.options}
+    try:
+        declared = declared_zone(draft.table, arguments.time_zone, ruling)
+        rules = auto_tag_rules(options, declared)
+        if rules is not None:
+            check_callbacks(draft.table, options)
+    except RefusedError as error:
+        raise _named(draft, error) from error
+    if rules is None or not draft.own.snapshots:
+        return draft.plan((), _frame(draft, arguments))
+    found = _Walk(draft, rules).due(arguments.backfill)
+    actions = [put for due in found.tags for put in _puts(draft, rules, options, declared, due)]
+    return draft.plan(actions, _frame(draft, arguments), warnings=found.warnings, next_pass=found.facts)
+
+
+def _named(draft: Draft, error: RefusedError) -> RefusedError:
+    sentence = str(error)
+    if draft.table.ref.location in sentence:
+        return error
+    return RefusedError(f"table {draft.table.ref}: {sentence}", code=error.code)
+
+
+def _frame(draft: Draft, arguments: AutoTagArguments) -> Frame:
+    snapshots = draft.own.snapshots
+    return Frame(
+        arguments=arguments.to_json(),
+        policy={},
+        snapshots={
+            "earliest": snapshots[0].id if snapshots else None,
+            "latest": snapshots[-1].id if snapshots else None,
+            "expired": [],
+        },
+    )
+
+
+class _Walk:
+    """The commits of a branch, held against its rules."""
+
+    def __init__(self, draft: Draft, rules: AutoTagRules) -> None:
+        self._draft = draft
+        self._rules = rules
+        self._snapshots = draft.own.snapshots
+        self._warnings: list[str] = []
+
+    def due(self, backfill: bool) -> _Due:
+        """Return the tags that are due."""
+        return self._of_batch() if self._rules.mode == "batch" else self._of_periods(backfill)
+
+    def _of_batch(self) -> _Due:
+        """Tag the newest snapshot when a batch job made it, once: a tag that was removed since does not come back."""
+        facts = {"tag_commits": BATCH_COMMITS, **self._stopped(Pointer(self._snapshots[-1].id + 1, None))}
+        known = self._kept_pointer()
+        if known is not None and known.next_snapshot > self._snapshots[-1].id:
+            return _Due((), facts)
+        newest = self._commits([self._snapshots[-1]])[0]
+        due = batch_tag(self._rules, newest, {})
+        if due is not None:
+            there = self._read([ref for ref in self._draft.own.tags if ref.name == due.name])
+            is_damaged = there.get(due.name) == _UNKNOWN
+            due = None if is_damaged else batch_tag(self._rules, newest, there)
+        return _Due((due,) if due else (), facts, tuple(self._warnings))
+
+    def _of_periods(self, backfill: bool) -> _Due:
+        rules, newest = self._rules, self._snapshots[-1]
+        tags = self._read([ref for ref in self._draft.own.tags if period_of(rules, ref.name) is not None])
+        pointer = _later(pointer_of(rules, tags.items(), self._snapshots[0].id), self._kept_pointer())
+        made, pointer = due_tags(rules, pointer, self._walk(pointer.next_snapshot), tags)
+        tags |= {tag.name: tag.snapshot_id for tag in made}
+        due_ms = next_due_ms(rules, pointer)
+        by_clock = None
+        if rules.mode == "process-time" and due_ms is not None and due_ms <= self._draft.now_ms:
+            by_clock = due_by_clock(rules, pointer, self._commits([newest])[0], tags, self._draft.now_ms)
+        if by_clock is not None:
+            made = (*made, by_clock)
+            tags[by_clock.name] = by_clock.snapshot_id
+            pointer = _later(pointer, pointer_of(rules, [(by_clock.name, by_clock.snapshot_id)], None))
+            due_ms = next_due_ms(rules, pointer)
+        if backfill:
+            late, sentences = backfilled(rules, tags, self._commits(self._snapshots))
+            made, self._warnings = (*made, *late), [*self._warnings, *sentences]
+        facts = self._stopped(pointer)
+        if rules.mode == "watermark":
+            watermark = next_watermark(rules, pointer)
+            facts["tag_watermark"] = NEVER_MS if watermark is None else watermark
+        elif due_ms is None or pointer.next_tag is None or self._only_commits(due_ms, tags):
+            facts["tag_commits"] = ALL_COMMITS
+        else:
+            facts["tags_due_ms"] = due_ms
+        return _Due(made, facts, tuple(self._warnings))
+
+    def _only_commits(self, due_ms: int, tags: Mapping[str, int]) -> bool:
+        """Tell whether a tag is due and the newest snapshot has one already, so that only another can have it."""
+        return due_ms <= self._draft.now_ms and self._snapshots[-1].id in tags.values()
+
+    def _walk(self, start_id: int) -> Iterator[Commit]:
+        """Yield the commits from an id on, without a gap; where it is gone, from the oldest one on."""
+        first_id = self._snapshots[0].id
+        next_id = max(start_id, first_id)
+        going: list[RootRef] = []
+        for ref in self._snapshots:
+            if ref.id == next_id:
+                going.append(ref)
+                next_id += 1
+            elif ref.id > next_id:
+                break
+        for start in range(0, len(going), _CHUNK):
+            yield from self._commits(going[start : start + _CHUNK])
+
+    def _commits(self, refs: Sequence[RootRef]) -> list[Commit]:
+        return [_commit(root) for root in self._draft.own_documents(refs)]
+
+    def _read(self, refs: Sequence[RootRef]) -> dict[str, int]:
+        """Return name -> snapshot id of tags. One that cannot be read has its name, and no snapshot that is known."""
+        tags = read_tags(self._draft.table.store, refs)
+        self._warnings += (f"{ref} cannot be read, so it stays as it is: {why}" for ref, why in tags.unreadable)
+        return {root.ref.name: root.snapshot.id for root in tags.whole} | {
+            ref.name: _UNKNOWN for ref, _ in tags.unreadable
+        }
+
+    def _kept_pointer(self) -> Pointer | None:
+        """Return where the last pass stopped, `None` where that does not hold any more: other rules, or a rollback."""
+        state = known_state(self._draft.table)
+        if state is None or state.tag_rules != _number(_words(self._rules)):
+            return None
+        before = state.tag_next_snapshot - 1
+        etag = next((ref.etag for ref in self._snapshots if ref.id == before), None)
+        if _number(etag) != state.tag_walked if etag is not None else before >= self._snapshots[0].id:
+            return None
+        return Pointer(state.tag_next_snapshot, _period_begin(state))
+
+    def _stopped(self, pointer: Pointer) -> dict[str, int]:
+        """Return where this pass stopped, for the state."""
+        before = pointer.next_snapshot - 1
+        etag = next((ref.etag for ref in self._snapshots if ref.id == before), None)
+        return {
+            "tag_rules": _number(_words(self._rules)),
+            "tag_next_snapshot": pointer.next_snapshot,
+            "tag_next_ms": NEVER_MS if pointer.next_tag is None else (pointer.next_tag - _EPOCH) // _MS,
+            "tag_walked": 0 if etag is None else _number(etag),
+        }
+
+
+def _puts(
+    draft: Draft, rules: AutoTagRules, options: Mapping[str, str], declared: tzinfo | None, due: DueTag
+) -> Iterable[Put]:
+    """Return what writes a tag: its document, and the file that says that it is there."""
+    (source,) = draft.own_documents([ref for ref in draft.own.snapshots if ref.id == due.snapshot_id])
+    there = next((ref for ref in draft.own.tags if ref.name == due.name), None)
+    yield put_tag(
+        draft.own.name,
+        due.name,
+        source.body,
+        source.ref.path,
+        created=local_time(draft.now_ms, declared or UTC),
+        time_retained_ms=rules.time_retained_ms,
+        reason=f"snapshot {due.snapshot_id}: {_WHY[due.reason]}",
+        etag=None if there is None else there.etag,
+    )
+    if writes_success_file(options):
+        yield put_success(draft.table.store, draft.own.name, due.name, draft.now_ms)
+
+
+def _commit(root: Root) -> Commit:
+    snapshot = root.snapshot
+    return Commit(
+        id=snapshot.id,
+        time_ms=snapshot.time_ms,
+        watermark=snapshot.watermark,
+        identifier=snapshot.commit_identifier,
+        kind=snapshot.commit_kind,
+    )
+
+
+def _later(one: Pointer, other: Pointer | None) -> Pointer:
+    """Return the one of two that is further on in time; of the same period, the one that has walked further."""
+    if other is None:
+        return one
+    return max(one, other, key=lambda pointer: (pointer.next_tag or datetime(1, 1, 1), pointer.next_snapshot))
+
+
+def _period_begin(state: BranchState) -> datetime | None:
+    return None if state.tag_next_ms == NEVER_MS else _EPOCH + state.tag_next_ms * _MS
+
+
+def _words(rules: AutoTagRules) -> str:
+    """Return the rules that decide which tags are made, as one text. How long they stay is another matter."""
+    return repr(replace(rules, max_count=None, time_retained_ms=None))
+
+
+def _number(text: str | None) -> int:
+    """Return a number above 0 that tells texts apart."""
+    return int.from_bytes(hashlib.sha256((text or "").encode()).digest()[:7]) + 1

@@ -1,7 +1,7 @@
 """`expire_changelogs`: drop long-lived changelogs that the retention no longer wants, and the files only they held."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import RefusedError
 from lakesweep.model.plan import Action, Delete, Plan, Put
@@ -50,8 +50,13 @@ class ExpireChangelogsArguments:
         return {**self.limits.to_json(), **({"delete_all": True} if self.delete_all else {})}
 
 
-def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments) -> Plan:
+def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, draft: Draft | None = None) -> Plan:
     """Plan the expiry of one branch's long-lived changelogs. A plan without actions means: nothing to do.
+
+    Args:
+        table: One branch of a table.
+        arguments: What the caller asked for.
+        draft: The table as it was just listed, when it was.
 
     Raises:
         RefusedError: Not such a table, rules that mean nothing, or a root that cannot be read.
@@ -60,7 +65,7 @@ def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments) -
 
     Source: Paimon `ExpireChangelogImpl`.
     """
-    draft = begin(table, OPERATION)
+    draft = begin(table, OPERATION) if draft is None else replace(draft, operation=OPERATION)
     policy = _policy(draft, arguments)
     snapshots, changelogs = draft.own.snapshots, draft.own.changelogs
     if not snapshots or not changelogs:

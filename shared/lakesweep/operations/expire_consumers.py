@@ -6,7 +6,7 @@ for ever, unless the table says how long (`consumer.expiration-time`).
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.format.options import parse_duration_ms
@@ -51,7 +51,9 @@ class ConsumerArguments:
         return {key: value for key, value in given.items() if value is not None}
 
 
-def plan_expire_consumers(table: Table, arguments: ConsumerArguments, limits: ExpireArguments) -> Plan:
+def plan_expire_consumers(
+    table: Table, arguments: ConsumerArguments, limits: ExpireArguments, draft: Draft | None = None
+) -> Plan:
     """Plan the removal of consumers that nobody moved for longer than the table allows.
 
     Nobody watches this, so it follows stated retention only.
@@ -60,13 +62,14 @@ def plan_expire_consumers(table: Table, arguments: ConsumerArguments, limits: Ex
         table: One branch of a table.
         arguments: Options of the call.
         limits: What the pass asks for, which says where retention is stated.
+        draft: The table as it was just listed, when it was.
 
     Raises:
         RefusedError: The table states no retention, or the option does not parse.
 
     Source: Paimon `ConsumerManager#expire`.
     """
-    draft = begin(table, EXPIRE)
+    draft = begin(table, EXPIRE) if draft is None else replace(draft, operation=EXPIRE)
     options = {**draft.schema.options, **arguments.options}
     try:
         check_stated(options, limits)

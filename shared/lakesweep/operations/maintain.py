@@ -1,36 +1,38 @@
 """`maintain`: the pass that follows a commit.
 
-It applies the table's own options and nothing else, in the engine's order: consumers, snapshots, changelogs. A step
-that refuses does not keep the next from running, except that nothing runs where no retention is stated. All branches
-of a table are maintained one after the other (`operations/all_branches.py`).
+It applies the table's own options and nothing else: tags that are due, tags that are over, and in the engine's order
+consumers, snapshots, changelogs. A step that refuses does not keep the next from running, with two exceptions: where no
+retention is stated, nothing is removed by it, and where a tag that is due could not be made, no snapshot goes, since it
+may be the one. All branches of a table are maintained one after the other (`operations/all_branches.py`).
+
+The pass lists the table once, for all steps until one of them changes it.
 
 In a dry run each step is planned on the table as the steps before it would leave it, so it shows what the pass would do
 as a whole. Such a plan is not stored: its turn comes when the others are done.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.errors import RefusedError
-from lakesweep.model.plan import Action, Delete, Plan
-from lakesweep.model.report import RunReport, Status
+from lakesweep.model.plan import Plan
+from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableListing
 from lakesweep.operations import expire_changelogs, expire_consumers, expire_snapshots
+from lakesweep.operations.auto_tags import AutoTagArguments
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import begin
+from lakesweep.operations.draft import Draft, begin
 from lakesweep.operations.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
 from lakesweep.operations.expire_consumers import EXPIRATION_TIME, ConsumerArguments, plan_expire_consumers
 from lakesweep.operations.expire_snapshots import plan_expire_snapshots
 from lakesweep.operations.fleet import Ruling, limited, may_delete, watched_ruling, why_observed
 from lakesweep.operations.retention_options import ExpireArguments, has_decoupled_changelog
-from lakesweep.operations.run import plan_and_execute, plan_only, refused, require_area
-from lakesweep.operations.shortcut import needs_nothing, remember
-from lakesweep.storage.planned import PlannedStore
+from lakesweep.operations.run import refused
+from lakesweep.operations.shortcut import TagNote, needs_nothing, remember
+from lakesweep.operations.steps import SharedListing, Step, carry_out, worst
+from lakesweep.operations.tag_steps import TAG_STEPS, TagSteps
 
 OPERATION = "maintain"
-
-Step = tuple[str, Callable[[Table], Plan]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +91,23 @@ def one_pass(
         execute: Otherwise nothing changes.
         listing: The table as it was just listed, when it was.
     """
-    after = table
     steps: tuple[RunReport, ...] = ()
+    after, walk = table, _Pass(table, arguments, ruling, listing)
     try:
-        asked = _steps(table, arguments, ruling, listing)
-        if execute and may_delete(ruling):
-            # Before the first step lists the table. The later ones list it anew.
-            lease: LeaseDocument | None = read_lease(require_area(table))
-            for name, planner in asked:
-                done = plan_and_execute(table, name, planner, lease=lease, max_actions=arguments.max_actions)
-                steps, lease = (*steps, done), None
-        else:
-            steps, after = _planned(table, asked)
+        steps, after = carry_out(
+            table,
+            walk.steps(),
+            walk.shared,
+            walk.take,
+            execute=execute and may_delete(ruling),
+            max_actions=arguments.max_actions,
+        )
     except RefusedError as error:
         steps = (refused(table, expire_snapshots.OPERATION, error),)
     if arguments.may_skip(execute=execute or arguments.is_due):
-        remember(table, steps, keeps_time=arguments.is_due or arguments.min_interval_ms > 0)
+        others = [step for step in steps if step.operation not in TAG_STEPS]
+        remember(table, others, walk.note(), keeps_time=arguments.is_due or arguments.min_interval_ms > 0)
+        walk.keep()
     return fold(table, steps), after
 
 
@@ -120,55 +123,66 @@ def nothing(table: Table) -> RunReport:
     )
 
 
-def _planned(table: Table, steps: Iterator[Step]) -> tuple[tuple[RunReport, ...], Table]:
-    reports = []
-    for name, planner in steps:
-        report = plan_only(table, name, planner)
-        reports.append(report)
-        if report.plan is not None and report.status == "planned":
-            table = replace(table, store=_after(table, report.plan.actions), area=None)
-    return tuple(reports), table
+class _Pass:
+    """The steps of one pass."""
 
+    def __init__(
+        self, table: Table, arguments: MaintainArguments, ruling: Ruling | None, listing: TableListing | None
+    ) -> None:
+        self._table = table
+        self._arguments = arguments
+        self._ruling = ruling
+        self._listing = listing
+        self.shared = SharedListing()
+        self._tags: TagSteps | None = None
 
-def _after(table: Table, actions: tuple[Action, ...]) -> PlannedStore:
-    going = frozenset(action.path for action in actions if isinstance(action, Delete))
-    written = {
-        action.path: action.body.encode("utf-8", "surrogateescape")
-        for action in actions
-        if not isinstance(action, Delete)
-    }
-    return PlannedStore(table.store, going, written)
+    def steps(self) -> Iterator[Step]:
+        """Yield the steps that the table's options ask for, within what a fleet policy allows.
 
+        Raises:
+            RefusedError: Before the first step: not a table, or an option whose value does not parse.
+        """
+        options = self._arguments.options
+        users = self._arguments.protect_commit_users
+        limits = limited(ExpireArguments(options=options, unattended=True, protect_commit_users=users), self._ruling)
+        draft = self.shared.draft = begin(self._table, OPERATION, self._listing)
+        stated = {**draft.schema.options, **options}
+        is_decoupled = has_decoupled_changelog(stated)
+        tags = self._tags = TagSteps(draft, AutoTagArguments(options=options), self._ruling)
+        yield from tags.steps()
+        if tags.is_stopped:
+            return
+        if EXPIRATION_TIME in stated:
+            by_age = ConsumerArguments(options=options)
+            yield expire_consumers.EXPIRE, lambda table, draft: plan_expire_consumers(table, by_age, limits, draft)
 
-def _steps(
-    table: Table, arguments: MaintainArguments, ruling: Ruling | None, listing: TableListing | None
-) -> Iterator[Step]:
-    """Yield the steps that the table's options ask for, within what a fleet policy allows.
+        def snapshots(table: Table, draft: Draft | None) -> Plan:
+            plan = plan_expire_snapshots(table, limits, draft)
+            tags.check_walked(plan)
+            return plan
 
-    Raises:
-        RefusedError: Before the first step: not a table, or an option whose value does not parse.
-    """
-    options = arguments.options
-    users = arguments.protect_commit_users
-    limits = limited(ExpireArguments(options=options, unattended=True, protect_commit_users=users), ruling)
-    drafts = [begin(table, OPERATION, listing)]
-    stated = {**drafts[0].schema.options, **options}
-    is_decoupled = has_decoupled_changelog(stated)
-    if EXPIRATION_TIME in stated:
-        drafts.clear()  # the step changes what it shows
-        yield (
-            expire_consumers.EXPIRE,
-            lambda target: plan_expire_consumers(target, ConsumerArguments(options=options), limits),
-        )
+        yield expire_snapshots.OPERATION, snapshots
+        if is_decoupled:
+            by_options = ExpireChangelogsArguments(limits=limits, by_options=True)
+            yield (
+                expire_changelogs.OPERATION,
+                lambda table, draft: plan_expire_changelogs(table, by_options, draft),
+            )
 
-    def snapshots(target: Table) -> Plan:
-        # What was listed serves the first attempt; one that finds the table changed lists it again.
-        return plan_expire_snapshots(target, limits, drafts.pop() if drafts else None)
+    def take(self, report: RunReport) -> RunReport:
+        """Take the report of a step, and return it as the pass shows it."""
+        if self._tags is not None and report.operation in TAG_STEPS:
+            return self._tags.take(report)
+        return report
 
-    yield expire_snapshots.OPERATION, snapshots
-    if is_decoupled:
-        by_options = ExpireChangelogsArguments(limits=limits, by_options=True)
-        yield expire_changelogs.OPERATION, lambda target: plan_expire_changelogs(target, by_options)
+    def note(self) -> TagNote | None:
+        """Return what the steps on tags say to the next pass."""
+        return None if self._tags is None else self._tags.note()
+
+    def keep(self) -> None:
+        """Keep what was read of tags for the first time, also where nothing else was there to be done."""
+        if self._tags is not None:
+            self._tags.keep()
 
 
 def fold(table: Table, steps: tuple[RunReport, ...]) -> RunReport:
@@ -187,10 +201,3 @@ def fold(table: Table, steps: tuple[RunReport, ...]) -> RunReport:
         requests=table.counter.snapshot(),
         steps=steps,
     )
-
-
-def worst(reports: Iterable[RunReport]) -> Status:
-    """Return the status that wants attention most."""
-    found = {report.status for report in reports}
-    order: tuple[Status, ...] = ("stale", "partial", "refused", "done", "planned")
-    return next((status for status in order if status in found), "nothing_to_do")

@@ -5,19 +5,32 @@ nothing; so the question is answered from the state of the last pass, the newest
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from lakesweep.control.state import BranchState, always_due, read_states, write_state
+from lakesweep.control.state import (
+    NEVER_MS,
+    BranchState,
+    always_due,
+    read_states,
+    tags_alone,
+    without_tags,
+    write_state,
+)
 from lakesweep.errors import FormatError, ObjectNotFoundError
+from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import BranchListing
 from lakesweep.model.table_ref import MAIN, branch_dir
 from lakesweep.operations.context import Table
 from lakesweep.table.discover import discover
-from lakesweep.table.documents import read_hint
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint
 
 MAX_PROBES = 4
 """So many commits beyond the newest known one are followed one by one; after more, a whole pass is due anyway."""
+TAGS_SEEN_EVERY_MS = 86_400_000
+"""How long a branch with tags may go without a look at them."""
+MAX_WALK = 50
+"""After so many snapshots that make no tag it is worth a write to remember that they do not."""
 
 
 def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) -> bool:
@@ -39,6 +52,12 @@ def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) 
 
 def last_pass(table: Table) -> BranchState | None:
     """Return what the last pass over a branch left for the next one, if anything."""
+    state = known_state(table)
+    return None if state is None or state.checked_ms == 0 else state
+
+
+def known_state(table: Table) -> BranchState | None:
+    """Return all that is kept of a branch, be it of its tags alone."""
     if table.area is None:
         return None
     try:
@@ -74,9 +93,20 @@ def answers(table: Table, state: BranchState, newest: int) -> bool:
     for _ in range(MAX_PROBES):
         if not _exists(table, f"{folder}snapshot/snapshot-{newest + 1}"):
             unaltered = not _exists(table, f"{folder}schema/schema-{state.schema_id + 1}")
-            return unaltered and state.wants_nothing(newest, now_ms)
+            return unaltered and state.wants_nothing(newest, now_ms) and not _makes_tag(table, state, newest)
         newest += 1
     return False
+
+
+def _makes_tag(table: Table, state: BranchState, newest: int) -> bool:
+    """Tell whether the newest commit makes a tag due by what its document says."""
+    if not state.asks_commits or newest == state.latest_id:
+        return False
+    path = f"{branch_dir(table.ref.branch)}snapshot/snapshot-{newest}"
+    try:
+        return state.is_tag_due(parse_snapshot(table.store.read(path, MAX_DOCUMENT_BYTES).data, path))
+    except (ObjectNotFoundError, FormatError):
+        return True  # a pass says what is wrong
 
 
 def answered_branches(table: Table, min_interval_ms: int) -> Mapping[str, bool]:
@@ -98,54 +128,102 @@ def answered_branches(table: Table, min_interval_ms: int) -> Mapping[str, bool]:
     if MAIN not in states:
         return {}
     listing = discover(table.store, ("snapshot", "branch", "schema"))
-    now_ms = table.store.now_ms()
     return {
-        own.name: own.name in states and _answers(states[own.name], own, min_interval_ms, now_ms)
+        own.name: own.name in states
+        and _answers(replace(table, ref=replace(table.ref, branch=own.name)), states[own.name], own, min_interval_ms)
         for own in listing.branches.values()
         if own.schemas or own.snapshots
     }
 
 
-def _answers(state: BranchState, own: BranchListing, min_interval_ms: int, now_ms: int) -> bool:
+def _answers(table: Table, state: BranchState, own: BranchListing, min_interval_ms: int) -> bool:
+    now_ms = table.store.now_ms()
+    if state.checked_ms == 0:
+        return False
     if 0 <= now_ms - state.checked_ms < min_interval_ms:
         return True
     if not own.snapshots or not own.schemas or own.schemas[-1].name != str(state.schema_id):
         return False
     newest = own.snapshots[-1].id
-    return newest >= state.latest_id and state.wants_nothing(newest, now_ms)
+    if newest < state.latest_id or not state.wants_nothing(newest, now_ms):
+        return False
+    return not _makes_tag(table, state, newest)
 
 
-def remember(table: Table, steps: Sequence[RunReport], *, keeps_time: bool = False) -> None:
+@dataclass(frozen=True, slots=True)
+class TagNote:
+    """What a pass says of the tags of a branch that has some, or makes some."""
+
+    seen_ms: int
+    """When it looked. Somebody else may make a tag that is due before these, so they are looked at once a day."""
+    facts: Mapping[str, int] = field(default_factory=dict)
+    """Numbers of `BranchState`, by name."""
+
+    def on(self, state: BranchState) -> BranchState:
+        """Return a state that says so."""
+        due_ms = min(self.facts.get("tags_due_ms", NEVER_MS), self.seen_ms + TAGS_SEEN_EVERY_MS)
+        return replace(without_tags(state), **{**self.facts, "tags_due_ms": due_ms})
+
+
+def remember(
+    table: Table, steps: Sequence[RunReport], note: TagNote | None = None, *, keeps_time: bool = False
+) -> None:
     """Keep what a pass found for the next one, where that could answer it.
 
     Args:
         table: One branch of a table, with its control location.
-        steps: Of the pass.
+        steps: Of the pass; those on tags are not among them.
+        note: What those on tags found, `None` where there were none.
         keeps_time: The time of each pass counts, also of one that only planned.
     """
     settled = {"done", "nothing_to_do", "planned"} if keeps_time else {"done", "nothing_to_do"}
-    if table.area is None or any(step.status not in settled for step in steps):
+    if table.area is None:
         return
-    state = _state_after(steps)
-    if state is None:
+    state = None if any(step.status not in settled for step in steps) else _state_after(steps)
+    # Where the next commit asks for a whole pass in any case, only tags are worth a word: they wait for no commit.
+    is_worth_it = state is not None and (keeps_time or state.retains_all(state.latest_id + 1, state.checked_ms))
+    if not is_worth_it and note is None:
         return
-    if not keeps_time and not state.wants_nothing(state.latest_id + 1, state.checked_ms):
-        return  # the next commit asks for a whole pass in any case
     try:
         states = read_states(table.area)
     except FormatError:
         states = {}
     known = states.get(table.ref.branch)
-    if known is None or keeps_time or replace(known, checked_ms=0) != replace(state, checked_ms=0):
+    state = state or known or always_due(0, 0)
+    if note is not None:
+        state = note.on(state)
+    if known is None or keeps_time or (_differs(known, state) if is_worth_it else _hides_tags(known, state, note)):
         write_state(table.area, {**states, table.ref.branch: state})
 
 
-def doubt(table: Table, branch: str) -> None:
+def _differs(known: BranchState, state: BranchState) -> bool:
+    """Tell whether two states say something else; the time alone is nothing, as long as it hides no tag."""
+    same = {"checked_ms": 0, "tags_due_ms": 0}
+    return replace(known, **same) != replace(state, **same) or _is_late(known, state)
+
+
+def _hides_tags(known: BranchState, state: BranchState, note: TagNote | None) -> bool:
+    """Tell whether what is kept of tags is out of date, or would make the next pass read much."""
+    return (
+        _is_late(known, state)
+        or (note is not None and known.tags_due_ms <= note.seen_ms)
+        or (known.tag_rules, known.tag_watermark, known.tag_commits, known.tag_next_ms)
+        != (state.tag_rules, state.tag_watermark, state.tag_commits, state.tag_next_ms)
+        or abs(state.tag_next_snapshot - known.tag_next_snapshot) >= MAX_WALK
+    )
+
+
+def _is_late(known: BranchState, state: BranchState) -> bool:
+    return known.tags_due_ms > state.tags_due_ms or known.tags_due_ms <= state.checked_ms
+
+
+def doubt(table: Table, branch: str, *, tags: bool = False) -> None:
     """Forget what the last pass said of a branch: the next one looks anew.
 
     Args:
         table: Any branch of the table, with its control location.
         branch: Which branch.
+        tags: Its tags change, so what is due of them is open as well. Which tag comes next stays known.
     """
     if table.area is None:
         return
@@ -153,16 +231,25 @@ def doubt(table: Table, branch: str) -> None:
         states = read_states(table.area)
     except FormatError:
         return  # says nothing of any branch
-    if branch in states:
-        write_state(table.area, {name: state for name, state in states.items() if name != branch})
+    known = states.get(branch)
+    if known is None and not tags:
+        return
+    left = tags_alone(known or always_due(0, 0))
+    if tags:
+        left = replace(left, tags_due_ms=0)
+    others = {name: state for name, state in states.items() if name != branch}
+    if left.tags_due_ms < NEVER_MS:
+        others[branch] = left
+    if others != states:
+        write_state(table.area, others)
 
 
 def wants_more(step: RunReport) -> bool:
     """Tell whether a step that was carried out left something that is due already, because a pass has its limit."""
-    if step.status != "done" or step.plan is None or not step.plan.header.next_pass:
+    if step.status != "done" or step.plan is None or "limit" not in step.plan.header.next_pass:
         return False
     state = BranchState(**step.plan.header.next_pass)
-    return not state.wants_nothing(state.latest_id, state.checked_ms)
+    return not state.retains_all(state.latest_id, state.checked_ms)
 
 
 def _state_after(steps: Sequence[RunReport]) -> BranchState | None:

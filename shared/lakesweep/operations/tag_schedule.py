@@ -1,12 +1,68 @@
-"""`trigger_tag_automatic_creation`: make the tags that are due and expire those that are over, without a commit."""
+"""`trigger_tag_automatic_creation`: make the tags that are due and expire those that are over, without a commit.
 
+These are the steps on tags of `maintain`. Of a fleet policy the zone and `pause` count, and its calendar rules where it
+lets a pass delete.
+
+Source: Paimon `TriggerTagAutomaticCreationProcedure`, `TagAutoManager#run`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lakesweep.errors import RefusedError
 from lakesweep.model.report import RunReport
+from lakesweep.operations import auto_tags
 from lakesweep.operations.auto_tags import AutoTagArguments
 from lakesweep.operations.context import Table
+from lakesweep.operations.draft import begin
+from lakesweep.operations.fleet import Ruling, may_delete, ruling_of
+from lakesweep.operations.run import refused
+from lakesweep.operations.steps import SharedListing, Step, carry_out, worst
+from lakesweep.operations.tag_steps import TagSteps
 
 OPERATION = "trigger_tag_automatic_creation"
 
 
 def trigger_tags(table: Table, arguments: AutoTagArguments, *, execute: bool) -> RunReport:
-    """Make due tags, then expire tags: two steps."""
-    raise NotImplementedError
+    """Make due tags, then expire tags: two steps.
+
+    Args:
+        table: One branch of a table.
+        arguments: What the caller asked for.
+        execute: Otherwise nothing changes.
+    """
+    shared = SharedListing()
+    taken: list[TagSteps] = []
+
+    def steps() -> Iterator[Step]:
+        shared.draft = begin(table, OPERATION)
+        taken.append(TagSteps(shared.draft, arguments, _without_observed(ruling_of(table)), by_hand=True))
+        yield from taken[0].steps()
+
+    def take(report: RunReport) -> RunReport:
+        return taken[0].take(report)
+
+    try:
+        reports, _ = carry_out(table, steps(), shared, take, execute=execute)
+    except RefusedError as error:
+        reports = (refused(table, auto_tags.OPERATION, error),)
+    if execute and taken:
+        taken[0].keep()
+    return RunReport(
+        operation=OPERATION,
+        table=table.ref.location,
+        branch=table.ref.branch,
+        status=worst(reports),
+        run_id=next((report.run_id for report in reports if report.run_id), None),
+        executed=any(report.executed for report in reports),
+        refusal=next((report.refusal for report in reports if report.refusal), None),
+        requests=table.counter.snapshot(),
+        steps=reports,
+    )
+
+
+def _without_observed(ruling: Ruling | None) -> Ruling | None:
+    """Return what a policy says to a call by hand: where it only lets a pass look, its rules delete nothing here."""
+    if ruling is None or ruling.rule is None or may_delete(ruling):
+        return ruling
+    return replace(ruling, rule=replace(ruling.rule, tags=()))

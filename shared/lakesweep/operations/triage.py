@@ -43,17 +43,22 @@ def triage(table: Table, committed_id: int, min_interval_ms: int) -> Triage:
     state = last_pass(table)
     if state is None:
         return _DUE
-    if committed_id == state.latest_id:
+    if committed_id == state.latest_id and not are_tags_due(table, state):
         return _HANDLED
     if committed_id < state.latest_id:
         newest = latest_hint(table)
-        if newest is not None and newest >= state.latest_id:
+        if newest is not None and newest >= state.latest_id and not are_tags_due(table, state):
             return _HANDLED  # a late event; otherwise a rollback has been here
         return _later(state, clock_ms(table), min_interval_ms) or _DUE
     later = _later(state, clock_ms(table), min_interval_ms)
     if later is not None:
         return later
     return _HANDLED if answers(table, state, committed_id) else _DUE
+
+
+def are_tags_due(table: Table, state: BranchState) -> bool:
+    """Tell whether the clock makes a tag of a branch due, or lets one go."""
+    return clock_ms(table) >= state.tags_due_ms
 
 
 def _later(state: BranchState, now_ms: int, min_interval_ms: int) -> Triage | None:
@@ -80,13 +85,16 @@ def lag_of(table: Table, state: BranchState | None) -> Lag | None:
     newest = latest_hint(table)
     if newest is None:
         return None
-    if state is None:
+    if state is None or state.checked_ms == 0:
         return Lag(newest, None)
     if answers(table, state, newest):
         return None
     now_ms = clock_ms(table)
     if newest == state.latest_id:
-        since_ms = max(state.first_old_from_ms, state.checked_ms)
+        # Of tags and retention, what is due longest.
+        since = [] if state.retains_all(newest, now_ms) else [state.first_old_from_ms]
+        since += [state.tags_due_ms] if now_ms >= state.tags_due_ms else []
+        since_ms = max(min(since, default=now_ms), state.checked_ms)
     else:
         time_ms = _commit_time_ms(table, state.latest_id + 1) or _commit_time_ms(table, newest) or state.checked_ms
         since_ms = max(time_ms, state.checked_ms)

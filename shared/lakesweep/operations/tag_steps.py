@@ -1,0 +1,164 @@
+"""The steps on tags: those of the pass after a commit, and of a call that asks for nothing else.
+
+First the tags that are due are made, then those that are over go. Both come before snapshots expire: a snapshot that is
+to have a tag must get it while it is there.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from lakesweep.errors import RefusedError, StalePlanError
+from lakesweep.model.plan import Plan, PlanHeader
+from lakesweep.model.report import RunReport
+from lakesweep.model.tag_rules import KeepRules
+from lakesweep.operations import auto_tags, expire_tags
+from lakesweep.operations.auto_tags import AutoTagArguments, plan_auto_tags
+from lakesweep.operations.context import Table
+from lakesweep.operations.draft import Draft
+from lakesweep.operations.expire_tags import ExpireTagsArguments, plan_expire_tags
+from lakesweep.operations.fleet import Ruling
+from lakesweep.operations.memory import keep
+from lakesweep.operations.shortcut import TagNote
+from lakesweep.operations.steps import Step
+from lakesweep.operations.tag_options import expires_by_time, has_auto_tags, is_write_only
+
+TAG_STEPS = frozenset({auto_tags.OPERATION, expire_tags.OPERATION})
+_BY_WRITERS = frozenset({"zone_not_declared", "needs_engine_callbacks"})
+"""Codes of tags that cannot be made here. Those of a table that is not `write-only` its writers make."""
+_SETTLED = frozenset({"done", "nothing_to_do"})
+
+
+@dataclass(slots=True)
+class TagSteps:
+    """The steps on the tags of one branch, and what became of them."""
+
+    draft: Draft
+    """The branch before the first step."""
+    arguments: AutoTagArguments
+    ruling: Ruling | None
+    by_hand: bool = False
+    """Somebody asked for these steps, and wants to hear what could not be done."""
+    options: Mapping[str, str] = field(init=False)
+    is_auto: bool = field(init=False)
+    reports: list[RunReport] = field(default_factory=list)
+    _unknown: frozenset[str] = field(init=False)
+    """Tags that earlier runs have not read."""
+
+    def __post_init__(self) -> None:
+        """Read the options.
+
+        Raises:
+            RefusedError: One that says which tags are made means nothing.
+        """
+        self.options = {**self.draft.schema.options, **self.arguments.options}
+        self.is_auto = has_auto_tags(self.options)
+        known = self.draft.table.memory.objects
+        self._unknown = frozenset(
+            ref.path for ref in self.draft.own.tags if ref.path not in known or known[ref.path].body.etag != ref.etag
+        )
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the steps that are needed; the report of each has to be taken before the next."""
+        if self.is_auto:
+            yield auto_tags.OPERATION, self._plan_auto
+        if (self.draft.own.tags or self._has_made) and self._may_expire():
+            yield expire_tags.OPERATION, self._plan_expiry
+
+    def take(self, report: RunReport) -> RunReport:
+        """Take the report of a step, and return it as the pass shows it."""
+        if report.operation == auto_tags.OPERATION and self._is_left_to_writers(report):
+            why = report.refusal.message if report.refusal else ""
+            sentence = f"{why}; no tag is made here, and it is left to the table's writers"
+            report = replace(report, status="nothing_to_do", refusal=None, warnings=(*report.warnings, sentence))
+        self.reports.append(report)
+        return report
+
+    @property
+    def is_stopped(self) -> bool:
+        """Tell whether tags that are due could not be made, so that the snapshots that they are for have to stay."""
+        return any(
+            report.operation == auto_tags.OPERATION
+            and (report.status not in (*_SETTLED, "planned") or report.refusal is not None)
+            for report in self.reports
+        )
+
+    def check_walked(self, plan: Plan) -> None:
+        """Make sure that no snapshot goes that was not there yet when tags were made: it may be to have one.
+
+        Raises:
+            StalePlanError: One does.
+        """
+        expired = plan.header.snapshots.get("expired")
+        walked_id = self.draft.own.snapshots[-1].id if self.draft.own.snapshots else 0
+        if self.is_auto and isinstance(expired, list) and any(found > walked_id for found in expired):
+            raise StalePlanError(
+                f"table {self.draft.table.ref}: snapshot {walked_id + 1} was committed after tags were made; expected "
+                "the next pass to ask it for a tag before it goes"
+            )
+
+    def keep(self) -> None:
+        """Keep what was read of tags for the first time, also where there was nothing to do."""
+        if any(path in self.draft.table.memory.objects for path in self._unknown):
+            keep(self.draft.table)
+
+    def note(self) -> TagNote | None:
+        """Return what the next pass may go by, `None` where there are no tags and none are made."""
+        if not self.is_auto and not self.draft.own.tags and not self._has_made:
+            return None
+        facts: dict[str, int] = {}
+        due = []
+        for report in self.reports:
+            header = report.plan.header if report.plan is not None else None
+            if header is not None and report.status in _SETTLED:
+                facts |= header.next_pass
+                due += [found for found in (facts.get("tags_due_ms"), _next_end_ms(header)) if found is not None]
+        return TagNote(self.draft.now_ms, {**facts, "tags_due_ms": min(due)} if due else facts)
+
+    @property
+    def _has_made(self) -> bool:
+        return any(
+            report.operation == auto_tags.OPERATION and report.status in ("done", "planned") for report in self.reports
+        )
+
+    def _may_expire(self) -> bool:
+        """Tell whether any rule could let a tag go. An option that means nothing the step itself refuses."""
+        try:
+            return bool(self._keep_rules or self._has_made or expires_by_time(self.options))
+        except RefusedError:
+            return True
+
+    @property
+    def _keep_rules(self) -> tuple[KeepRules, ...]:
+        return self.ruling.rule.tags if self.ruling is not None and self.ruling.rule is not None else ()
+
+    @property
+    def _time_zone(self) -> str | None:
+        stated = self.ruling.rule.time_zone if self.ruling is not None and self.ruling.rule is not None else None
+        return stated if self.arguments.time_zone is None else self.arguments.time_zone
+
+    def _plan_auto(self, table: Table, draft: Draft | None) -> Plan:
+        return plan_auto_tags(table, self.arguments, draft, self.ruling)
+
+    def _plan_expiry(self, table: Table, draft: Draft | None) -> Plan:
+        arguments = ExpireTagsArguments(
+            keep=self._keep_rules,
+            time_zone=self._time_zone,
+            options=self.arguments.options,
+            is_pass=True,
+            counts=self._has_made,
+        )
+        # What the policy says is among the arguments, and need not be read once more.
+        return plan_expire_tags(replace(table, policy=None), arguments, draft)
+
+    def _is_left_to_writers(self, report: RunReport) -> bool:
+        """Tell whether the tags that could not be made are made by the table's own writers."""
+        if self.by_hand or report.refusal is None or report.refusal.code not in _BY_WRITERS:
+            return False
+        return not is_write_only(self.options)
+
+
+def _next_end_ms(header: PlanHeader) -> int | None:
+    """Return when the next tag goes, as the plan of those that are over has found."""
+    found = header.findings.get("tags")
+    due_ms = found.get("next_due_ms") if isinstance(found, Mapping) else None
+    return due_ms if isinstance(due_ms, int) else None
