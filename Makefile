@@ -203,6 +203,10 @@ spark-long: install ## Run the Spark tests that `make test` leaves out: drivers 
 differential: install jars ## Compare with the Java engine on COUNT random tables
 	@$(if $(COUNT),LAKESWEEP_DIFFERENTIAL_COUNT=$(COUNT) )$(BIN)/python -m pytest tests/differential --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
+.PHONY: differential-tags
+differential-tags: install jars ## Compare tags with the Java engine on COUNT random histories (100)
+	@LAKESWEEP_TAG_HISTORIES=$(or $(COUNT),100) $(BIN)/python -m pytest tests/differential/test_tags.py tests/differential/test_tag_documents.py --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
 .PHONY: bad-bytes
 bad-bytes: install ## Flip every bit of the metadata of every test table, hours of work (PYTEST_ARGS="-k name")
 	@LAKESWEEP_BAD_BYTES=all $(BIN)/python -m pytest tests/bad_bytes --timeout=0 $(PYTEST_ARGS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,14 +57,31 @@ def expire(table: Path, call: Call, *, control: Path) -> Answer:
     return run(argv)
 
 
+def operate(table: Path, operation: str, arguments: Mapping[str, object], *, branch: str, control: Path) -> Answer:
+    """Plan and execute an operation by its name and its arguments, `options` among them."""
+    from lakesweep.cli.operation import run_named
+    from lakesweep.cli.options import Place
+
+    place = Place(table=str(table), branch=branch, as_json=True, control=str(control))
+    options = arguments.get("options")
+    pairs = [f"{key}={value}" for key, value in options.items()] if isinstance(options, Mapping) else None
+    given = {name: value for name, value in arguments.items() if name != "options"}
+    return _caught(lambda: run_named(place, operation, given, pairs, execute=True))
+
+
 def run(argv: Sequence[str]) -> Answer:
-    """Run one command line. Only the words of an answer are caught; an exception is the test's to report."""
+    """Run one command line."""
     from lakesweep.cli.main import main
 
+    return _caught(lambda: main(list(argv)))
+
+
+def _caught(call: Callable[[], int]) -> Answer:
+    """Catch the words of an answer, and only those; an exception is the test's to report."""
     printed, messages = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(messages):
         try:
-            code = main(list(argv))
+            code = call()
         except SystemExit as leave:
             code = leave.code if isinstance(leave.code, int) else int(leave.code is not None)
     text = printed.getvalue().strip()

@@ -120,6 +120,8 @@ def retime(location: Path, anchor_ms: int, *, seed: int, skew: bool) -> None:
     for path in (
         p for root in roots for kind in ("snapshot", "tag", "changelog") for p in root.glob(f"{kind}/{kind}-*")
     ):
+        if path.is_dir():
+            continue  # of success files
         document = json.loads(path.read_text())
         commit = document["deltaManifestList"]  # one commit, wherever it was copied to
         documents.setdefault(commit, []).append(path)

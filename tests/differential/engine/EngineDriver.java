@@ -53,6 +53,7 @@ import org.apache.paimon.manifest.BucketEntry;
 import org.apache.paimon.manifest.FileKind;
 import org.apache.paimon.manifest.FileSource;
 import org.apache.paimon.manifest.IndexManifestEntry;
+import org.apache.paimon.manifest.ManifestCommittable;
 import org.apache.paimon.manifest.ManifestEntry;
 import org.apache.paimon.manifest.ManifestFileMeta;
 import org.apache.paimon.operation.BaseAppendFileStoreWrite;
@@ -71,18 +72,21 @@ import org.apache.paimon.table.ExpireChangelogImpl;
 import org.apache.paimon.table.ExpireSnapshots;
 import org.apache.paimon.table.ExpireSnapshotsImpl;
 import org.apache.paimon.table.FileStoreTable;
+import org.apache.paimon.table.Table;
 import org.apache.paimon.table.sink.BatchTableCommit;
 import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.sink.CommitMessage;
 import org.apache.paimon.table.sink.CommitMessageImpl;
 import org.apache.paimon.table.sink.RowKeyExtractor;
+import org.apache.paimon.table.sink.TableCommitImpl;
 import org.apache.paimon.table.source.EndOfScanException;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.ScanMode;
 import org.apache.paimon.table.source.Split;
 import org.apache.paimon.table.source.StreamTableScan;
 import org.apache.paimon.tag.Tag;
+import org.apache.paimon.tag.TagBatchCreation;
 import org.apache.paimon.tag.TagTimeExpire;
 import org.apache.paimon.types.DataField;
 import org.apache.paimon.types.DataType;
@@ -117,6 +121,8 @@ public class EngineDriver {
         COMMANDS.put("drop_partitions", EngineDriver::dropPartitions);
         COMMANDS.put("statistics", EngineDriver::statistics);
         COMMANDS.put("tag", EngineDriver::tag);
+        COMMANDS.put("tag_json", EngineDriver::tagJson);
+        COMMANDS.put("tags", EngineDriver::tagsTable);
         COMMANDS.put("branch", EngineDriver::branch);
         COMMANDS.put("rollback", EngineDriver::rollback);
         COMMANDS.put("rollback_as_latest", EngineDriver::rollbackAsLatest);
@@ -134,6 +140,7 @@ public class EngineDriver {
         COMMANDS.put("snapshots", EngineDriver::snapshots);
         COMMANDS.put("files", EngineDriver::files);
         COMMANDS.put("memory", EngineDriver::memory);
+        COMMANDS.put("zone", EngineDriver::zone);
     }
 
     public static void main(String[] args) throws Exception {
@@ -284,7 +291,8 @@ public class EngineDriver {
     /**
      * commits, n rows each in each of `rounds` writers, seed, keys [lo, hi), parts [[value...]...], deletes (the share
      * of rows that are -D), compact, overwrite {partition}. Partition columns come from parts, numbers and keys from
-     * the key range, other text from the seed. Returns the latest snapshot's id after each commit.
+     * the key range, other text from the seed. With watermark, properties or identifier the commits are those of a
+     * streaming job, as which they overwrite nothing. Returns the latest snapshot's id after each commit.
      */
     static Object write(JsonNode c) throws Exception {
         int n = c.get("n").asInt(), rounds = integer(c, "rounds", 1);
@@ -327,8 +335,19 @@ public class EngineDriver {
                     messages.addAll(write.prepareCommit());
                 }
             }
-            try (BatchTableCommit commit = builder.newCommit()) {
-                commit.commit(messages);
+            if (c.hasNonNull("watermark") || c.has("properties") || c.hasNonNull("identifier")) {
+                long identifier = c.hasNonNull("identifier")
+                        ? c.get("identifier").asLong()
+                        : BatchWriteBuilder.COMMIT_IDENTIFIER;
+                Long watermark = c.hasNonNull("watermark") ? (Long) c.get("watermark").asLong() : null;
+                try (TableCommitImpl commit = table.newCommit(COMMIT_USER)) {
+                    commit.commit(new ManifestCommittable(
+                            identifier, watermark, messages, stringMap(c.get("properties"))));
+                }
+            } else {
+                try (BatchTableCommit commit = builder.newCommit()) {
+                    commit.commit(messages);
+                }
             }
             ids.add(table.snapshotManager().latestSnapshotId());
         }
@@ -449,24 +468,93 @@ public class EngineDriver {
 
     // ------------------------------------------------------------------------------------------------ roots
 
-    /** op create, delete, rename, replace or auto; name, to, snapshot, ttl_ms. Returns all tags. */
+    /**
+     * op create, delete, rename, replace, auto (as after a commit) or batch (as after that of a batch job); name, to,
+     * ttl (ISO-8601); of snapshot, timestamp_ms or watermark, as the procedures choose it. Returns all tags.
+     */
     static Object tag(JsonNode c) throws Exception {
         FileStoreTable table = table(c);
         String name = string(c, "name", null), op = string(c, "op", "create");
-        Duration ttl = c.hasNonNull("ttl_ms") ? Duration.ofMillis(c.get("ttl_ms").asLong()) : null;
-        Long snapshot = c.hasNonNull("snapshot") ? (Long) c.get("snapshot").asLong() : null;
+        Duration ttl = c.hasNonNull("ttl") ? Duration.parse(c.get("ttl").asText()) : null;
+        Long snapshot = source(table, c);
         switch (op) {
             case "create":
                 if (snapshot == null) table.createTag(name, ttl);
                 else table.createTag(name, snapshot, ttl);
                 break;
-            case "delete": table.deleteTag(name); break;
+            case "delete":
+                if (c.get("name").isArray()) table.deleteTags(String.join(",", stringList(c.get("name"))));
+                else table.deleteTag(name);
+                break;
             case "rename": table.renameTag(name, c.get("to").asText()); break;
             case "replace": table.replaceTag(name, snapshot, ttl); break;
             case "auto": table.copy(Collections.singletonMap("write-only", "false")).newTagAutoManager().run(); break;
+            case "batch": new TagBatchCreation(table).createTag(); break;
             default: throw new IllegalArgumentException(op);
         }
         return tags(table);
+    }
+
+    /**
+     * The snapshot to tag. The procedures that go by a time or a watermark are no part of the core; they take the
+     * earliest snapshot that reaches it, unless the first tag that does is earlier.
+     */
+    static Long source(FileStoreTable table, JsonNode c) throws Exception {
+        if (c.hasNonNull("snapshot")) return c.get("snapshot").asLong();
+        boolean byTime = c.hasNonNull("timestamp_ms");
+        if (!byTime && !c.hasNonNull("watermark")) return null;
+        long least = c.get(byTime ? "timestamp_ms" : "watermark").asLong();
+        SnapshotManager snapshots = table.snapshotManager();
+        Snapshot found = byTime ? snapshots.laterOrEqualTimeMills(least) : snapshots.laterOrEqualWatermark(least);
+        Long reached = found == null ? null : progress(found, byTime);
+        for (Snapshot tagged : table.tagManager().tags().keySet()) {
+            Long progress = progress(tagged, byTime);
+            if (progress == null || progress < least) continue;
+            if (reached == null || progress < reached) found = tagged;
+            break;
+        }
+        if (found == null) throw new IllegalArgumentException("no snapshot reaches " + least);
+        return found.id();
+    }
+
+    static Long progress(Snapshot snapshot, boolean byTime) {
+        return byTime ? (Long) snapshot.timeMillis() : snapshot.watermark();
+    }
+
+    /** snapshot, created (ISO-8601, without a zone), ttl: the document of a tag as the engine would write it. */
+    static Object tagJson(JsonNode c) throws Exception {
+        Snapshot snapshot = c.hasNonNull("body")
+                ? Snapshot.fromJson(c.get("body").asText())
+                : table(c).snapshotManager().snapshot(c.get("snapshot").asLong());
+        if (!c.hasNonNull("ttl")) return snapshot.toJson();
+        return Tag.fromSnapshotAndTagTtl(
+                        snapshot, Duration.parse(c.get("ttl").asText()), LocalDateTime.parse(c.get("created").asText()))
+                .toJson();
+    }
+
+    /** The rows of the system table of tags, as text. */
+    static Object tagsTable(JsonNode c) throws Exception {
+        Identifier main = identifier(c);
+        Table table = catalog.getTable(
+                new Identifier(main.getDatabaseName(), main.getTableName(), main.getBranchName(), "tags"));
+        RowType type = table.rowType();
+        List<Object> rows = new ArrayList<>();
+        ReadBuilder builder = table.newReadBuilder();
+        builder.newRead().createReader(builder.newScan().plan()).forEachRemaining(row -> {
+            Map<String, Object> columns = new LinkedHashMap<>();
+            for (int i = 0; i < type.getFieldCount(); i++) {
+                Object value = InternalRow.createFieldGetter(type.getTypeAt(i), i).getFieldOrNull(row);
+                columns.put(type.getFieldNames().get(i), value == null ? null : value.toString());
+            }
+            rows.add(columns);
+        });
+        return rows;
+    }
+
+    /** name: where the clocks of this JVM stand. */
+    static Object zone(JsonNode c) {
+        TimeZone.setDefault(TimeZone.getTimeZone(ZoneId.of(c.get("name").asText())));
+        return ZoneId.systemDefault().getId();
     }
 
     static Map<String, Object> tags(FileStoreTable table) {

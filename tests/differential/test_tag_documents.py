@@ -1,0 +1,226 @@
+"""Tags of every kind of snapshot: both write the same bytes, and each reads what the other wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.differential.engine import RETAIN_EVERYTHING, Engine
+from tests.differential.ours import Answer, operate
+from tests.differential.tag_steps import without_time
+
+pytestmark = pytest.mark.differential
+
+COLUMNS = [["id", "INT"], ["v", "STRING"]]
+LIVES = {
+    "P1D": 86_400 * 10**9,
+    "PT0.5S": 500 * 10**6,
+    "PT0.001S": 10**6,
+    "PT0.000001S": 10**3,
+    "PT0.0000001S": 10**2,
+    "PT0.000000001S": 1,
+    "PT1.000000001S": 10**9 + 1,
+    "PT10S": 10**10,
+    "P36500D": 36_500 * 86_400 * 10**9,
+    "PT123456789.987654321S": 123456789987654321,
+}
+"""As the engine spells a time to live -> nanoseconds."""
+MOMENTS = (
+    datetime(2024, 3, 1),
+    datetime(2024, 3, 1, 0, 0, 5),
+    datetime(2024, 3, 1, 0, 0, 0, 1),
+    datetime(2024, 12, 31, 23, 59, 59, 999_999),
+    datetime(2024, 2, 29, 10, 0, 0, 500_000),
+    datetime(2024, 2, 29, 10, 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A table whose newest snapshot has something special."""
+
+    name: str
+    options: Mapping[str, str]
+    primary_key: bool = False
+    write: Mapping[str, Any] | None = None
+    then: tuple[str, Mapping[str, Any]] | None = None
+    expects: str = "commitKind"
+    """A field of the document that makes it what it is."""
+
+
+KINDS = (
+    Kind("plain", {"bucket": "-1"}),
+    Kind("changelog", {"bucket": "1", "changelog-producer": "input"}, True, expects="changelogRecordCount"),
+    Kind("hash_index", {"bucket": "-1", "dynamic-bucket.target-row-num": "4"}, True, expects="indexManifest"),
+    Kind(
+        "vectors",
+        {"bucket": "-1", "deletion-vectors.enabled": "true"},
+        then=("dv_delete", {"n": 1}),
+        expects="indexManifest",
+    ),
+    Kind("statistics", {"bucket": "-1"}, then=("statistics", {}), expects="statistics"),
+    Kind("watermark", {"bucket": "-1"}, write={"watermark": 1689681600000}, expects="watermark"),
+    Kind("least_watermark", {"bucket": "-1"}, write={"watermark": -(2**63)}, expects="watermark"),
+    Kind(
+        "properties",
+        {"bucket": "-1"},
+        write={"properties": {"b": "", "a": '"quoted" \\ / \u2028 \x07 ü 日本 \U0001f600', "": "x"}},
+        expects="properties",
+    ),
+    Kind("row_tracking", {"bucket": "-1", "row-tracking.enabled": "true"}, expects="nextRowId"),
+    Kind("identifier", {"bucket": "-1"}, write={"identifier": 7}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A table of one kind."""
+
+    engine: Engine
+    name: str
+    control: Path
+
+    def __call__(self, command: str, **arguments: Any) -> Any:
+        """Send the engine a command about the table."""
+        return self.engine(command, table=self.name, **arguments)
+
+    @property
+    def location(self) -> Path:
+        """Say where the table lies."""
+        return self.engine.location(self.name)
+
+    @property
+    def newest(self) -> int:
+        """Return the id of the newest snapshot."""
+        return int(self("snapshots")["snapshots"][-1][0])
+
+    def ours(self, operation: str, **arguments: object) -> Answer:
+        """Let Lakesweep do something to it."""
+        answer = operate(self.location, operation, arguments, branch="main", control=self.control)
+        assert answer.exit_code == 0, f"{answer.messages} {answer.document}"
+        return answer
+
+    def document(self, tag: str) -> str:
+        """Return the text of a tag."""
+        return (self.location / "tag" / f"tag-{tag}").read_text(encoding="utf-8")
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+def written(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Written]:
+    kind: Kind = request.param
+    table = Written(engine, f"documents.{kind.name}", tmp_path / "control")
+    table(
+        "create",
+        columns=COLUMNS,
+        primary_keys=["id"] if kind.primary_key else [],
+        partition_keys=[],
+        options={**RETAIN_EVERYTHING, **kind.options},
+    )
+    table("write", n=6, seed=1, keys=[0, 20], **(kind.write or {}))
+    if kind.then is not None:
+        table(kind.then[0], **kind.then[1])
+    assert kind.expects in json.loads((table.location / "snapshot" / f"snapshot-{table.newest}").read_text())
+    yield table
+    table("drop")
+
+
+def test_the_same_bytes(written: Written) -> None:
+    """For every moment and every time to live, those too that no clock and no caller gives."""
+    from lakesweep.format.tag import tag_body
+
+    snapshot = written.location / "snapshot" / f"snapshot-{written.newest}"
+    body = snapshot.read_bytes()
+    assert tag_body(body, snapshot.name, None, None).decode() == written("tag_json", snapshot=written.newest)
+    for text, nanoseconds in LIVES.items():
+        for moment in MOMENTS:
+            expected = written("tag_json", snapshot=written.newest, created=moment.isoformat(), ttl=text)
+            assert tag_body(body, snapshot.name, moment, nanoseconds).decode() == expected
+
+
+@pytest.mark.parametrize(("ttl", "retained"), [(None, None), ("P1D", "1 d"), ("PT0.5S", "500 ms"), ("PT1H", "1 h")])
+def test_tags_read_both_ways(written: Written, ttl: str | None, retained: str | None) -> None:
+    """The same tag by both; each reads the other's, replaces it and deletes it."""
+    expected = written("scan")
+    written("tag", name="theirs", ttl=ttl)
+    written.ours("create_tag", tag="ours", time_retained=retained, time_zone="UTC")
+    assert without_time(written.document("ours")) == without_time(written.document("theirs"))
+    assert ("tagCreateTime" in written.document("ours")) == (ttl is not None)
+
+    tags = written("snapshots")["tags"]
+    assert tags["ours"]["ttl"] == tags["theirs"]["ttl"] == str(ttl or "null").replace("P1D", "PT24H")
+    assert tags["ours"]["snapshot"] == tags["theirs"]["snapshot"]
+    if ttl is not None:
+        made = [datetime.fromisoformat(tags[name]["created"][:26]) for name in ("theirs", "ours")]
+        assert 0 <= (made[1] - made[0]).total_seconds() < 60, "ours is made after theirs, in the same zone"
+    for name in ("ours", "theirs"):
+        assert written("scan", tag=name) == expected
+
+    written("write", n=2, seed=9, keys=[0, 20])
+    written("tag", op="replace", name="ours", ttl=ttl)
+    written.ours("replace_tag", tag="theirs", time_retained=retained, time_zone="UTC")
+    assert without_time(written.document("ours")) == without_time(written.document("theirs"))
+    assert written("scan", tag="theirs") == written("scan")
+
+    written.ours("rename_tag", tag="theirs", target_tag="renamed")
+    assert sorted(written("tag", op="rename", name="ours", to="ours 2")) == ["ours 2", "renamed"]
+    assert list(written("tag", op="delete", name="renamed")) == ["ours 2"]
+    written.ours("delete_tag", tag=["ours 2"])
+    assert written("snapshots")["tags"] == {}
+
+
+def test_the_listing_of_tags(written: Written) -> None:
+    """`lakesweep tags` shows what the engine's system table shows."""
+    from tests.differential.ours import run
+
+    written("tag", name="a")
+    written("tag", name="b", ttl="P1D")
+    written("tag", name="c 3", ttl="PT0.5S")
+    written.ours("create_tag", tag="d", time_retained="90 min", time_zone="UTC")
+    answer = run(["tags", str(written.location), "--json"])
+    assert answer.exit_code == 0, answer.messages
+    assert [_row(row) for row in answer.document["tags"]] == [_row(row) for row in written("tags")]
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the columns that both have, as text; times in milliseconds, without their zone."""
+    columns = ("tag_name", "snapshot_id", "schema_id", "commit_time", "record_count", "create_time", "time_retained")
+    texts = {name: None if row[name] is None else str(row[name]) for name in columns}
+    for name in ("commit_time", "create_time"):
+        if texts[name] is not None:
+            texts[name] = _milliseconds(str(texts[name]))
+    return texts
+
+
+def _milliseconds(text: str) -> str:
+    found = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d)(:\d\d)?(\.\d+)?Z?", text)
+    assert found is not None, text
+    return f"{found[1]}{found[2] or ':00'}{(found[3] or '.')[:4]:0<4}"
+
+
+def test_pypaimon_reads_tags(engine: Engine, tmp_path: Path) -> None:
+    """A third reader finds rows, and the time to live, in tags that were made here."""
+    from pypaimon import CatalogFactory
+
+    table = Written(engine, "documents.third", tmp_path / "control")
+    table("create", columns=COLUMNS, primary_keys=[], partition_keys=[], options={**RETAIN_EVERYTHING, "bucket": "-1"})
+    table("write", n=6, seed=1, keys=[0, 20])
+    table.ours("create_tag", tag="first", time_retained="1 d", time_zone="UTC")
+    table.ours("create_tag", tag="bare")
+    table("write", n=3, seed=2, keys=[0, 20])
+
+    catalog = CatalogFactory.create({"warehouse": str(engine.warehouse)})
+    for name in ("first", "bare"):
+        tagged = catalog.get_table("documents.third").copy({"scan.tag-name": name})
+        builder = tagged.new_read_builder()
+        assert builder.new_read().to_arrow(builder.new_scan().plan().splits()).num_rows == 6
+    manager = catalog.get_table("documents.third").tag_manager()
+    assert manager.get("first").tag_time_retained.total_seconds() == 86_400
+    assert manager.get("bare").tag_time_retained is None
+    table("drop")
