@@ -141,6 +141,7 @@ public class EngineDriver {
         COMMANDS.put("files", EngineDriver::files);
         COMMANDS.put("memory", EngineDriver::memory);
         COMMANDS.put("zone", EngineDriver::zone);
+        COMMANDS.put("clock", EngineDriver::clock);
     }
 
     public static void main(String[] args) throws Exception {
@@ -551,8 +552,17 @@ public class EngineDriver {
         return rows;
     }
 
-    /** name: where the clocks of this JVM stand. */
+    /** name, instants (epoch ms): what clocks there show. */
     static Object zone(JsonNode c) {
+        ZoneId zone = ZoneId.of(c.get("name").asText());
+        List<String> times = new ArrayList<>();
+        c.get("instants").forEach(x -> times.add(
+                LocalDateTime.ofInstant(Instant.ofEpochMilli(x.asLong()), zone).toString()));
+        return times;
+    }
+
+    /** name: where the clock of this JVM stands from now on. */
+    static Object clock(JsonNode c) {
         TimeZone.setDefault(TimeZone.getTimeZone(ZoneId.of(c.get("name").asText())));
         return ZoneId.systemDefault().getId();
     }
