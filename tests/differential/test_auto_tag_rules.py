@@ -1,7 +1,7 @@
 """The rules of automatic tags beside the engine: random commits, options and zones; and what clocks show where.
 
-A table of which only the documents matter: each case writes snapshots with times and watermarks of its own, and lets the
-engine walk them in a few runs. `LAKESWEEP_TAG_HISTORIES` times 30 cases.
+A table of which only the documents matter: each case writes snapshots with times and watermarks of its own, and lets
+the engine walk them in a few runs. `LAKESWEEP_TAG_HISTORIES` times 30 cases.
 """
 
 from __future__ import annotations
@@ -132,6 +132,9 @@ def test_the_same_tags_are_made(documents: Documents, seed: int) -> None:
     newest = 0
     story = [f"{options}"]
     for _ in range(random.randint(1, 5)):
+        if random.random() < 0.1:
+            options = draw_options(random)
+            story.append(f"{options}")
         for _ in range(random.randint(1, 4)):
             newest += 1
             minutes = random.choice([0, 1, 15, 29, 30, 31, 59, 60, 61, 119, 120, 180, 24 * 60, 50 * 60])
