@@ -54,7 +54,8 @@ def earliest_ms(local: datetime, zone: tzinfo) -> int:
     """
     before, after = (_instant_ms(local, zone, fold) for fold in (0, 1))
     if before <= after:
-        return before
+        # Rounded up to a millisecond, the last of an hour that is shown again is the first of its repetition.
+        return before if local_time(before, zone) >= local else after
     # In a gap Python counts `fold=0` with the offset before the jump, which is after it, and the other way round.
     low, high = after, before
     while low < high:
