@@ -450,7 +450,10 @@ def _report(table: Table, operation: str, status: Status, plan: Plan) -> RunRepo
 
 def _unconfirmed(plan: Plan) -> RefusedError:
     header = plan.header
-    if header.end_id is None:  # no snapshot goes: these are orphans
+    if any(delete.kind == "tag" for delete in plan.deletes):
+        data = sum(delete.phase == "data" for delete in plan.deletes)
+        what = f"takes {data} data files that only tags hold, more than the newest snapshot has"
+    elif header.end_id is None:  # no snapshot goes: these are orphans
         data = sum(count for kind, count in plan.delete_kinds.items() if kind in DATA_KINDS)
         what = f"takes {data} data files, more than half of the table"
     else:
