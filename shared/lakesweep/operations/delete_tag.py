@@ -3,8 +3,9 @@
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import begin
+from lakesweep.operations.tag_documents import tag_path
 from lakesweep.operations.tag_options import check_callbacks
-from lakesweep.operations.tag_removal import frame_of, plan_removal, read_tags, tag_path
+from lakesweep.operations.tag_removal import frame_of, plan_removal, read_tags
 
 OPERATION = "delete_tag"
 

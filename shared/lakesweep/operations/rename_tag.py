@@ -7,8 +7,9 @@ from lakesweep.errors import RefusedError
 from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import begin
+from lakesweep.operations.tag_documents import PHASE, TAG, tag_path
 from lakesweep.operations.tag_options import check_callbacks, check_tag_name
-from lakesweep.operations.tag_removal import find_tag, frame_of, tag_path
+from lakesweep.operations.tag_removal import find_tag, frame_of
 
 OPERATION = "rename_tag"
 
@@ -41,7 +42,7 @@ def plan_rename_tag(table: Table, name: str, target: str) -> Plan:
     root = draft.own_documents([old])[0]
     body = root.body.decode("utf-8", "surrogateescape")
     actions = (
-        Put("tags", "tag", tag_path(draft.own.name, target), body, f"the new name of tag {name}", if_absent=True),
-        Delete("tags", "tag", old.path, old.size_bytes, f"it is called {target} now", etag=old.etag, body=body),
+        Put(PHASE, TAG, tag_path(draft.own.name, target), body, f"the new name of tag {name}", if_absent=True),
+        Delete(PHASE, TAG, old.path, old.size_bytes, f"it is called {target} now", etag=old.etag, body=body),
     )
     return draft.plan(actions, frame_of(draft, {"tag": name, "target_tag": target}), warnings=warnings)

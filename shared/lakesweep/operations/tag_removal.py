@@ -18,9 +18,9 @@ from lakesweep.format.tag import Tag, parse_tag
 from lakesweep.model.allowed import may_delete
 from lakesweep.model.plan import Action, Delete
 from lakesweep.model.roots import Root, RootRef
-from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.draft import Draft, Frame
 from lakesweep.operations.memory import doubt, doubt_changelogs
+from lakesweep.operations.tag_documents import PHASE, SUCCESS, TAG, success_path
 from lakesweep.operations.tag_options import writes_success_file
 from lakesweep.plan.expire_snapshots import KeptFiles, plan_files
 from lakesweep.storage.reads import read_many
@@ -129,15 +129,14 @@ def plan_removal(draft: Draft, own: OwnTags, going: Mapping[str, str], options: 
 
 
 def _documents(draft: Draft, own: OwnTags, going: Mapping[str, str], options: Mapping[str, str]) -> Iterable[Delete]:
-    folder = f"{branch_dir(draft.own.name)}tag/tag-success-file/"
     with_success = writes_success_file(options)
     for name, why in sorted(going.items()):
         root = own.roots[name]
         body = root.body.decode("utf-8", "surrogateescape")
-        yield Delete("tags", "tag", root.ref.path, root.ref.size_bytes, why, etag=root.ref.etag, body=body)
-        success = f"{folder}{name}_SUCCESS"
-        if with_success and may_delete("tag_success", success):
-            yield Delete("tags", "tag_success", success, None, f"tag {name} goes")
+        yield Delete(PHASE, TAG, root.ref.path, root.ref.size_bytes, why, etag=root.ref.etag, body=body)
+        success = success_path(draft.own.name, name)
+        if with_success and may_delete(SUCCESS, success):
+            yield Delete(PHASE, SUCCESS, success, None, f"tag {name} goes")
 
 
 def _refuse_unreadable(draft: Draft, own: OwnTags) -> None:
@@ -228,11 +227,6 @@ def frame_of(draft: Draft, arguments: Mapping[str, object], policy: Mapping[str,
             "expired": [],
         },
     )
-
-
-def tag_path(branch: str, name: str) -> str:
-    """Return where the document of a tag lies."""
-    return f"{branch_dir(branch)}tag/tag-{name}"
 
 
 def find_tag(draft: Draft, name: str) -> RootRef | None:
