@@ -181,6 +181,8 @@ def problems(evidence: Evidence) -> Iterator[str]:
     """Say everything that is wrong, the worst first."""
     yield from _lost(evidence)
     yield from _read_differently(evidence)
+    if _throws_at_two(evidence):
+        return
     yield from _status(evidence)
     yield from _tags(evidence)
     yield from _files(evidence)
@@ -190,14 +192,25 @@ def problems(evidence: Evidence) -> Iterator[str]:
 def explained(evidence: Evidence) -> dict[str, str]:
     """Return each difference that a rule explains: path -> the rule's name."""
     found: dict[str, str] = {}
+    if _throws_at_two(evidence):
+        found[evidence.step.name] = "two-automatic"
     for path in evidence.ours.tags.keys() - evidence.engines.tags.keys():
         if evidence.step.name == "batch" and path in evidence.before.tags and not _is_batch_made(path):
             found[path] = "manual-tags"
+    for path, text in evidence.ours.tags.items():
+        again = evidence.engines.tags.get(path, text)
+        if evidence.step.name == "batch" and text == evidence.before.tags.get(path) and again != text:
+            if json.loads(text)["id"] == json.loads(again)["id"]:
+                found[path] = "batch-again"
     for path in evidence.ours.files.paths - evidence.engines.files.paths - evidence.ours.tags.keys():
         rule = _why_ours_keeps(path, evidence)
         if rule is not None:
             found[path] = rule
     return found
+
+
+def _throws_at_two(evidence: Evidence) -> bool:
+    return "more than 1 auto-created tags of the same snapshot" in (evidence.engines.refusal or "")
 
 
 def _is_batch_made(path: str) -> bool:
@@ -212,6 +225,8 @@ def _why_ours_keeps(path: str, evidence: Evidence) -> str | None:
     if owners:
         return "branch-root"
     name = PurePosixPath(path).name
+    if name == ".lakesweep.lock" and path.split("/")[-2] in ("tag", "tag-success-file"):
+        return "local-lock"
     if any(PurePosixPath(other).name == name for root in evidence.surviving for other in root.files):
         return "basename-live"
     return None
@@ -266,7 +281,7 @@ def _tags(evidence: Evidence) -> Iterator[str]:
         yield f"only ours has {path}: {_short(ours[path])}"
     for path in sorted(theirs.keys() - ours.keys()):
         yield f"only the engine has {path}: {_short(theirs[path])}"
-    for path in sorted(ours.keys() & theirs.keys()):
+    for path in sorted((ours.keys() & theirs.keys()) - known.keys()):
         if without_time(ours[path]) != without_time(theirs[path]):
             yield f"{path} differs:\n{ours[path]}\n{theirs[path]}"
         elif path in evidence.before.tags and evidence.before.tags[path] == theirs[path] != ours[path]:

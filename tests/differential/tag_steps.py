@@ -103,13 +103,17 @@ class State:
     snapshots: Sequence[int]
     tags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Name -> document."""
+    newest: Mapping[str, Any] = field(default_factory=dict)
+    """The document of the newest snapshot."""
 
 
 def state_of(location: Path, branch: str = "main") -> State:
     """Read the roots of a branch."""
     root = branch_root(location, branch)
     tags = {path.name[4:]: path for path in sorted((root / "tag").glob("tag-*")) if path.is_file()}
-    return State(snapshot_ids(root), {name: json.loads(path.read_text()) for name, path in tags.items()})
+    ids = snapshot_ids(root)
+    newest = json.loads((root / "snapshot" / f"snapshot-{ids[-1]}").read_text()) if ids else {}
+    return State(ids, {name: json.loads(path.read_text()) for name, path in tags.items()}, newest)
 
 
 def draw_kind(random: Random) -> Kind:
@@ -189,7 +193,8 @@ def draw_step(random: Random, kind: Kind, clock: Clock, location: Path) -> Step 
         return _auto(random, kind, state, branch)
     if draw < 0.96 or not kind.branches:
         return _expire_snapshots(random, state, branch)
-    source = {"tag": random.choice(sorted(state.tags))} if state.tags else {}
+    copyable = sorted(name for name, document in state.tags.items() if document["id"] in state.snapshots)
+    source = {"tag": random.choice(copyable)} if copyable else {}
     return Step("branch", {"op": "create", "name": f"b{clock.number()}", **source}, command="branch")
 
 
@@ -291,6 +296,8 @@ def _expire_tags(random: Random, branch: str) -> Step:
 def _auto(random: Random, kind: Kind, state: State, branch: str) -> Step | None:
     if not kind.auto or branch != "main":
         return None
+    if kind.mode == "batch" and state.newest["commitKind"] not in ("APPEND", "OVERWRITE"):
+        return None  # a batch job asks for the tag of its own commit
     theirs = {"op": "batch" if kind.mode == "batch" else "auto", "options": dict(kind.auto)}
     ours = {"options": dict(kind.auto), "time_zone": "UTC"}
     return Step(kind.mode, theirs, ours, "trigger_tag_automatic_creation")
