@@ -127,6 +127,7 @@ def due_tags(
         tags: Snapshot ids of all tags that exist, by name. A name that exists is left, and its period is done.
     """
     due: list[DueTag] = []
+    made: set[str] = set()
     next_snapshot, next_tag = pointer.next_snapshot, pointer.next_tag
     tagged = _tagged(rules, tags)
     for commit in commits:
@@ -138,12 +139,13 @@ def due_tags(
             continue
         begin = _period_before(rules, next_tag, time)
         name = tag_name(rules, begin)
-        others = tagged.get(commit.id)
-        if name not in tags and others is not None:
-            begin = max(others)
-        elif name not in tags:
+        if name not in tags and commit.id in tagged:
+            next_tag = max(tagged[commit.id] + rules.period, next_tag or _EARLIEST)
+            continue
+        if name not in tags and name not in made:
             due.append(DueTag(name, commit.id, rules.mode))
-        next_tag = max(begin + rules.period, next_tag or begin)
+            made.add(name)
+        next_tag = begin + rules.period
     return tuple(due), Pointer(next_snapshot, next_tag)
 
 
@@ -171,6 +173,18 @@ def due_by_clock(
     if name in tags or newest.id in _tagged(rules, tags):
         return None
     return DueTag(name, newest.id, "clock")
+
+
+def clock_due_ms(rules: AutoTagRules, pointer: Pointer, newest: Commit, tags: Mapping[str, int]) -> int | None:
+    """Return the first time at which the clock alone makes a tag due, `None` when only a commit can.
+
+    It takes what `due_by_clock` takes: a snapshot that has an automatic tag waits for no clock.
+    """
+    if rules.mode != "process-time" or pointer.next_tag is None or newest.id >= pointer.next_snapshot:
+        return None
+    if newest.id in _tagged(rules, tags):
+        return None
+    return _trigger_ms(rules, pointer, 0) + CLOCK_MARGIN_MS
 
 
 def next_due_ms(rules: AutoTagRules, pointer: Pointer) -> int | None:
@@ -293,12 +307,12 @@ def _is_automatic(rules: AutoTagRules, name: str) -> bool:
     )
 
 
-def _tagged(rules: AutoTagRules, tags: Mapping[str, int]) -> dict[int, list[datetime]]:
-    """Return the periods of the automatic tags of each snapshot."""
-    tagged: dict[int, list[datetime]] = {}
+def _tagged(rules: AutoTagRules, tags: Mapping[str, int]) -> dict[int, datetime]:
+    """Return the snapshots that have an automatic tag, each with the begin of its period, of several the last."""
+    tagged: dict[int, datetime] = {}
     for name, snapshot_id in tags.items():
         if (begin := period_of(rules, name)) is not None and _is_sane(begin):
-            tagged.setdefault(snapshot_id, []).append(begin)
+            tagged[snapshot_id] = max(begin, tagged.get(snapshot_id, begin))
     return tagged
 
 
