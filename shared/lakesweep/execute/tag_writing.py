@@ -10,11 +10,14 @@ the tag was copied from:
   withdrawn. (A look that found it in between has kept files for nothing, which are orphans then.)
 
 With a tag as the source it is the same, since deletion of tags takes documents first as well. For what is not the
-newest snapshot the intent in the lease is read, too: a run that is about to take it, or one that died over that, is
-told apart from no run at all.
+newest snapshot the intent in the lease is read, too, and a tag of what a run is about to take, or died over, is
+withdrawn although it would read: nobody has to keep files for it.
 
-A maker that dies between the two leaves a tag whose source was there a moment before; it is as good as its luck. The
-engine's own expiry takes files before documents, so of what that may be taking nothing can be promised here.
+The engine's own expiry takes files before documents, so of what that may be taking nothing can be promised. It never
+takes the newest snapshot, and lists tags when it begins. So a tag of the snapshot that is the newest after the tag was
+written is safe from it, too.
+
+A maker that dies between writing and looking leaves a tag whose source was there right before it was written.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,6 +40,7 @@ from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Plan, PlanHeader, Put
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import DeleteRequest, Store
+from lakesweep.table.discover import sort_listing
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
 PHASE = "tags"
@@ -123,7 +127,7 @@ class _Writing:
             # What stands there is a root until it is written over: better to find out before that nothing will come
             # of it. That the tag is the one that was meant, the condition of the write says.
             former = self._former(put)
-            self._check(put, snapshot_id, source)
+            self._check(put, snapshot_id, source, after=False)
         try:
             etag = self._store.put(put.path, _bytes(put), if_absent=put.if_absent, if_match=put.etag)
         except PreconditionFailedError as error:
@@ -197,8 +201,14 @@ class _Writing:
             code="forbidden_action",
         )
 
-    def _check(self, put: Put, snapshot_id: int, source: tuple[str, str]) -> None:
+    def _check(self, put: Put, snapshot_id: int, source: tuple[str, str], *, after: bool = True) -> None:
         """Make sure that the source is there, and that nobody is about to take it.
+
+        Args:
+            put: What writes the tag.
+            snapshot_id: Of the tag.
+            source: Path and ETag of what it is a copy of.
+            after: It is written.
 
         Raises:
             RefusedError: Either is not so.
@@ -206,19 +216,18 @@ class _Writing:
         """
         path, etag = source
         name = _name_of(put)
-        try:
-            found = self._store.read(path, max_bytes=MAX_DOCUMENT_BYTES).etag
-        except ObjectNotFoundError:
-            found = None
+        was_newest = self._header.snapshots.get("latest") == snapshot_id and "/tag/" not in f"/{path}"
+        found, is_newest = self._listed(path) if was_newest else (self._etag(path), False)
         if found != etag and path != put.path:
             what = "is gone" if found is None else "is another document than before"
             raise RefusedError(
                 f"table {self._header.table}: {path} {what}; expected it to stay while tag {name!r} was made of it",
                 code=VANISHED,
             )
-        is_newest = self._just_planned and snapshot_id == self._header.snapshots.get("latest")
-        if is_newest and not path.startswith(f"{branch_dir(self._header.branch)}tag/"):
-            return
+        if is_newest:
+            return  # nobody takes that
+        if was_newest and after and not self._header.policy.get("write_only"):
+            self._warnings.append(cannot_promise(self._header.table, name, f"snapshot {snapshot_id}"))
         intent = read_lease(self._area).intent
         if intent is not None and touches(intent, self._header.branch, snapshot_id):
             run_id = intent.runs[-1] if intent.runs else "(unknown)"
@@ -227,6 +236,20 @@ class _Writing:
                 f"{snapshot_id}; expected one that stays for tag {name!r}",
                 code=GOING,
             )
+
+    def _etag(self, path: str) -> str | None:
+        try:
+            return self._store.read(path, max_bytes=MAX_DOCUMENT_BYTES).etag
+        except ObjectNotFoundError:
+            return None
+
+    def _listed(self, path: str) -> tuple[str | None, bool]:
+        """Return the ETag of a snapshot's document, and whether it is the newest one still."""
+        branch = self._header.branch
+        listing = sort_listing(self._store.location, self._store.list(f"{branch_dir(branch)}snapshot/"))
+        snapshots = listing.branches[branch].snapshots if branch in listing.branches else ()
+        etags = {ref.path: ref.etag for ref in snapshots}
+        return etags.get(path), bool(snapshots) and snapshots[-1].path == path
 
     def _former(self, put: Put) -> bytes | None:
         try:
@@ -260,6 +283,15 @@ class _Writing:
             return  # somebody else has just written it
         except StorageError as error:
             self._warnings.append(f"tag {_name_of(put)!r} is made, and {put.path} could not be written: {error}")
+
+
+def cannot_promise(table: str, name: str, source: str) -> str:
+    """Return the sentence that says that the engine may be taking what a tag is made of."""
+    return (
+        f"table {table}: its writers expire snapshots themselves (it is not write-only) and delete files before "
+        f"documents, so it cannot be promised that tag {name!r} of {source} reads completely if one of them is "
+        "removing that at this moment"
+    )
 
 
 def touches(intent: Intent, branch: str, snapshot_id: int) -> bool:

@@ -6,14 +6,15 @@ the source is still there after that.
 Source: Paimon `TagManager#createTag`, `TagManager#replaceTag`, `AbstractFileStoreTable#createTag`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 
 from lakesweep.errors import ObjectNotFoundError, RefusedError, UsageError
+from lakesweep.execute.tag_writing import cannot_promise
 from lakesweep.format.zone import local_time
 from lakesweep.model.plan import Plan, Put
-from lakesweep.model.roots import BranchListing, Root, TableListing
+from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame
 from lakesweep.operations.fleet import ruling_of
@@ -96,11 +97,12 @@ def plan_create_tag(table: Table, arguments: TagArguments, *, looks_for_name: bo
     making = _Making(table, CREATE, arguments)
     name = arguments.name
     source = making.source()
-    if looks_for_name and _document(table, name) is not None:
-        if arguments.ignore_if_exists:
-            return making.plan(source, (), (f"tag {name!r} is there already, and stays as it is",))
-        raise exists(table, name)
-    making.check_auto_tag(source)
+    automatic = making.automatic_tags()
+    if any(ref.name == name for ref in automatic) or (looks_for_name and _document(table, name) is not None):
+        if not arguments.ignore_if_exists:
+            raise exists(table, name)
+        return making.plan(source, (), (f"tag {name!r} is there already, and stays as it is",))
+    making.check_automatic(source, automatic)
     retained_ms = arguments.time_retained_ms
     if retained_ms is None:
         retained_ms = default_time_retained_ms(making.options)
@@ -127,7 +129,7 @@ def plan_replace_tag(table: Table, arguments: TagArguments) -> Plan:
     if former is None:
         raise RefusedError(f"table {table.ref}: no tag {name!r} to replace; expected it there", code=NO_TAG)
     source = making.source()
-    making.check_auto_tag(source)
+    making.check_automatic(source, making.automatic_tags())
     put, warnings = making.put(source, arguments.time_retained_ms, former.etag)
     if put.body.encode("utf-8", "surrogateescape") == former.data:
         return making.plan(source, (), (f"tag {name!r} names snapshot {source.snapshot.id} already",))
@@ -178,17 +180,20 @@ class _Making:
             return of_watermark(table, own, arguments.watermark)
         return newest(table, own)
 
-    def check_auto_tag(self, source: Root) -> None:
-        """Refuse a second automatic tag on a snapshot, or what has the name of one.
+    def automatic_tags(self) -> tuple[RootRef, ...]:
+        """Return the automatic tags of the branch, if the new tag has the name of one; else they do not matter."""
+        rules = auto_tag_rules(self.options, self._zone or UTC)
+        if rules is None or rules.mode == "batch" or period_of(rules, self._arguments.name) is None:
+            return ()
+        return tuple(ref for ref in list_own(self._table, "tag").tags if period_of(rules, ref.name) is not None)
+
+    def check_automatic(self, source: Root, automatic: Sequence[RootRef]) -> None:
+        """Make sure that the snapshot has no automatic tag yet.
 
         Raises:
-            RefusedError: The snapshot has one, or a tag with such a name does not parse, so it might be on it.
+            RefusedError: It has one, or one does not parse, so it might be on it.
         """
         table, name = self._table, self._arguments.name
-        rules = auto_tag_rules(self.options, self._zone or UTC)
-        if rules is None or rules.mode == "batch" or period_of(rules, name) is None:
-            return
-        automatic = [ref for ref in list_own(table, "tag").tags if period_of(rules, ref.name) is not None]
         tags = read_tags(table.store, automatic)
         for ref, problem in tags.unreadable:
             raise RefusedError(
@@ -234,11 +239,7 @@ class _Making:
         """Say that the engine may be taking the snapshot: it takes files first, so nothing tells in time."""
         if is_write_only(self.options) or (self._own.snapshots and source.ref == self._own.snapshots[-1]):
             return ()
-        return (
-            f"table {self._table.ref}: its writers expire snapshots themselves (it is not write-only) and delete files "
-            f"before documents, so it cannot be promised that tag {self._arguments.name!r} of {source.ref} reads "
-            "completely if one of them is removing that at this moment",
-        )
+        return (cannot_promise(str(self._table.ref), self._arguments.name, str(source.ref)),)
 
     def plan(self, source: Root, actions: tuple[Put, ...], warnings: tuple[str, ...]) -> Plan:
         """Return the plan, which has seen its source and no other root."""
@@ -259,7 +260,7 @@ class _Making:
         )
         frame = Frame(
             arguments=self._arguments.to_json(),
-            policy={},
+            policy={"write_only": is_write_only(self.options)},
             snapshots={
                 "earliest": snapshots[0].id if snapshots else None,
                 "latest": snapshots[-1].id if snapshots else None,

@@ -1,0 +1,269 @@
+"""Making a tag while others take what it is made of: the tag reads completely, or it was not made and is not there.
+
+Two calls take turns, request by request. One makes a tag; the other is an expiry of ours, one as the engine does it
+(files first), or takes a tag away.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from lakesweep.errors import MaintenanceError, StorageError
+from lakesweep.model.report import RunReport
+from lakesweep.storage.store import Store, delete_all
+from tests.fault.test_attacks import Stage, simple
+from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
+from tests.support.interleaving import Turns
+from tests.support.maintenance import Maintainer
+from tests.support.reader import all_roots, read_root
+
+TAG = "tag/tag-now"
+Call = Callable[[Maintainer], RunReport]
+
+
+class _PausingSwitch(Switch):
+    """Waits for its turn before each call."""
+
+    def __init__(self, turns: Turns) -> None:
+        super().__init__()
+        self._turns = turns
+
+    def _run(self, name: str, call: Callable[[], object]) -> object:
+        self._turns.pause()
+        return super()._run(name, call)
+
+
+class Process:
+    """One call of the product that goes on when it is told to, and what it answered."""
+
+    def __init__(self, stage: Stage, call: Call) -> None:
+        self.report: RunReport | None = None
+        self.error: MaintenanceError | None = None
+
+        def run(turns: Turns) -> None:
+            switch = _PausingSwitch(turns)
+            maintainer = Maintainer(
+                FaultyStore(stage.store, switch, "table"),
+                control=FaultyStore(stage.control, switch, "control"),
+                sleep=stage.sleep,
+            )
+            try:
+                self.report = call(maintainer)
+            except MaintenanceError as error:
+                self.error = error
+
+        self.turns = Turns(run)
+
+    def go(self, requests: int | None = None) -> int:
+        """Make so many requests, or all that are left; return how many there were."""
+        return sum(1 for _ in islice(self.turns, requests))
+
+
+def create(**arguments: Any) -> Call:
+    return lambda maintainer: maintainer.run("create_tag", tag="now", **arguments)
+
+
+def expire(maintainer: Maintainer) -> RunReport:
+    return maintainer.expire()
+
+
+def staged() -> Stage:
+    """Four snapshots of one file each."""
+    stage = Stage()
+    simple(stage, 4)
+    return stage
+
+
+def engine_expires(store: Store) -> Iterator[None]:
+    """Expire all but the newest snapshot as the engine does: list tags once, then files, then documents."""
+    roots = all_roots(store)
+    ids = sorted(int(root.rpartition("-")[2]) for root in roots if root.startswith("snapshot/"))
+    going = [f"snapshot/snapshot-{snapshot_id}" for snapshot_id in ids[:-1]]
+    needed = {path for root in roots if root not in going for path in read_root(store, root).paths}
+    files = {path for root in going for path in read_root(store, root).paths} - needed - set(going)
+    yield
+    for path in (*sorted(files, key=lambda path: (path.startswith("manifest/"), path)), *going):
+        store.delete(delete_all([path]))
+        yield
+
+
+def became_of(stage: Stage, creation: Process, *, may_warn: bool = False) -> str:
+    """Return what became of the tag, which reads completely or is not there."""
+    report = creation.report
+    assert report is not None, creation.error
+    if report.status == "refused":
+        assert report.refusal is not None
+        assert TAG not in all_roots(stage.store) or report.refusal.code == "tag_exists"
+        return report.refusal.code
+    assert report.status == "done", report.refusal
+    if may_warn and any("cannot be promised" in warning for warning in report.all_warnings()):
+        return "not promised"
+    read_root(stage.store, TAG)
+    return "done"
+
+
+SOURCES: list[dict[str, object]] = [{}, {"snapshot": 2}]
+CREATION = 9
+"""A creation makes no more requests than this."""
+
+
+def interleavings(stage_of: Callable[[], Stage], first: Call, other: Call) -> Iterator[tuple[Stage, Process, Process]]:
+    """Let the other come so far and the first so far, for each pair; then the first ends, then the other."""
+    requests = 0
+    for others in range(1000):
+        for own in range(CREATION + 1):
+            stage = stage_of()
+            one, two = Process(stage, first), Process(stage, other)
+            one.go(own)
+            stage.table.commit("-F4", "+F5")
+            stage.now_ms += 3_600_000
+            requests = two.go(others)
+            one.go()
+            two.go()
+            yield stage, one, two
+        if requests < others:
+            return
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_expiry_of_ours_at_every_request(source: dict[str, object]) -> None:
+    """A commit comes in between, so that what was the newest snapshot when the creation began may go as well."""
+    seen: Counter[str] = Counter()
+    for stage, creation, expiry in interleavings(staged, create(**source), expire):
+        assert expiry.report is not None, expiry.error
+        seen[became_of(stage, creation)] += 1
+        for root in all_roots(stage.store):
+            read_root(stage.store, root)
+    assert seen["done"] and seen["snapshot_vanished"], seen
+    if source:
+        assert seen["snapshot_is_going"], seen
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_expiry_that_takes_files_first(source: dict[str, object]) -> None:
+    """Either the tag reads, or there is none, or the call says that it cannot promise."""
+    seen: Counter[str] = Counter()
+    for others in range(1000):
+        left = 0
+        for own in range(CREATION + 1):
+            stage = staged()
+            creation = Process(stage, create(**source))
+            creation.go(own)
+            stage.table.commit("-F4", "+F5")
+            engine = engine_expires(stage.store)
+            left = len(list(islice(engine, others)))
+            creation.go()
+            for _ in engine:
+                pass
+            seen[became_of(stage, creation, may_warn=True)] += 1
+        if left < others:
+            break
+    assert seen["done" if not source else "not promised"] and seen["snapshot_vanished"], seen
+
+
+def test_a_snapshot_that_stays_the_newest_is_safe_from_any_expiry() -> None:
+    """The engine that begins when the tag is there finds it; and nothing is said about promises."""
+    for own in range(CREATION + 1):
+        stage = staged()
+        creation = Process(stage, create())
+        creation.go(own)
+        engine = engine_expires(stage.store)
+        next(engine)
+        creation.go()
+        assert became_of(stage, creation) == "done"
+        assert creation.report is not None
+        assert not creation.report.all_warnings()
+        stage.table.commit("-F4", "+F5")
+        for expiry in (engine, engine_expires(stage.store)):
+            for _ in expiry:
+                pass
+        read_root(stage.store, TAG)
+
+
+def test_two_creators_of_one_name() -> None:
+    """One makes the tag, the other finds it; both want another snapshot."""
+    for own in range(CREATION + 1):
+        for others in range(CREATION + 1):
+            stage = staged()
+            one, two = Process(stage, create(snapshot=2)), Process(stage, create())
+            one.go(own)
+            two.go(others)
+            one.go()
+            two.go()
+            words = sorted((became_of(stage, one), became_of(stage, two)))
+            assert words == ["done", "tag_exists"], (own, others)
+            winner = one if one.report is not None and one.report.status == "done" else two
+            assert json.loads(stage.store.read(TAG).data)["id"] == (2 if winner is one else 4)
+
+
+def test_two_creators_of_the_same() -> None:
+    """Both want the same tag of the same snapshot: the bytes are the same, and still one of them is told."""
+    for own in range(CREATION + 1):
+        stage = staged()
+        one, two = Process(stage, create(snapshot=2)), Process(stage, create(snapshot=2))
+        one.go(own)
+        two.go()
+        one.go()
+        assert sorted((became_of(stage, one), became_of(stage, two))) == ["done", "tag_exists"]
+        read_root(stage.store, TAG)
+
+
+@pytest.mark.parametrize("mode", ["before", "after", "death", "death_after"])
+@pytest.mark.parametrize("arguments", [{}, {"snapshot": 2}, {"time_retained": "1 d"}])
+@pytest.mark.parametrize("operation", ["create_tag", "replace_tag"])
+def test_a_fault_at_every_request(mode: str, arguments: dict[str, Any], operation: str) -> None:
+    """What is left is a tag that reads completely, or what was there before; the same call again does the rest."""
+    for at in range(1, 20):
+        stage = staged()
+        if operation == "replace_tag":
+            stage.table.tag("now", 1)
+        before = stage.store.read(TAG).data if operation == "replace_tag" else None
+        stage.switch = Switch(at, mode)
+        try:
+            report = stage.maintainer().run(operation, tag="now", **arguments)
+        except (StorageError, ProcessDeathError) as error:
+            died = isinstance(error, ProcessDeathError)
+            report = None
+        else:
+            died = False
+        calls, stage.switch = stage.switch.calls, Switch()
+        if TAG in all_roots(stage.store):
+            read_root(stage.store, TAG)
+        else:
+            assert before is None
+        if not died and (report is None or report.status != "done") and not calls[-1].startswith("control put"):
+            assert (stage.store.read(TAG).data if TAG in all_roots(stage.store) else None) == before, calls
+        again = stage.maintainer().run(operation, tag="now", **arguments)
+        assert again.status in ("done", "nothing_to_do") or (
+            again.refusal is not None and again.refusal.code == "tag_exists"
+        )
+        read_root(stage.store, TAG)
+        if len(calls) < at:
+            assert report is not None
+            assert report.status == "done"
+            return
+    raise AssertionError("expected fewer requests")
+
+
+def test_a_stored_plan_that_is_carried_out_again() -> None:
+    """Whoever has died over it says so to nobody: the next one finds its tag, and ends the plan."""
+    for at in range(1, 20):
+        stage = staged()
+        plan = stage.maintainer().run("create_tag", execute=False, tag="now", snapshot=2).plan
+        assert plan is not None
+        stage.switch = Switch(at, "death")
+        with suppress(ProcessDeathError):
+            stage.maintainer().execute(plan.header.plan_id)
+        calls, stage.switch = stage.switch.calls, Switch()
+        report = stage.maintainer().execute(plan.header.plan_id)
+        assert report.status == ("nothing_to_do" if len(calls) < at else "done")
+        assert stage.maintainer().execute(plan.header.plan_id).status == "nothing_to_do"
+        read_root(stage.store, TAG)
+        if len(calls) < at:
+            return
+    raise AssertionError("expected fewer requests")
