@@ -110,13 +110,15 @@ def became_of(stage: Stage, creation: Process, *, may_warn: bool = False) -> str
 SOURCES: list[dict[str, object]] = [{}, {"snapshot": 2}]
 CREATION = 9
 """A creation makes no more requests than this."""
+SCHEMA = 2
+"""The first ones ask for no root, so it is all the same when they are made."""
 
 
 def interleavings(stage_of: Callable[[], Stage], first: Call, other: Call) -> Iterator[tuple[Stage, Process, Process]]:
     """Let the other come so far and the first so far, for each pair; then the first ends, then the other."""
     requests = 0
     for others in range(1000):
-        for own in range(CREATION + 1):
+        for own in range(SCHEMA, CREATION + 1):
             stage = stage_of()
             one, two = Process(stage, first), Process(stage, other)
             one.go(own)
@@ -150,7 +152,7 @@ def test_an_expiry_that_takes_files_first(source: dict[str, object]) -> None:
     seen: Counter[str] = Counter()
     for others in range(1000):
         left = 0
-        for own in range(CREATION + 1):
+        for own in range(SCHEMA, CREATION + 1):
             stage = staged()
             creation = Process(stage, create(**source))
             creation.go(own)
@@ -267,3 +269,56 @@ def test_a_stored_plan_that_is_carried_out_again() -> None:
         if len(calls) < at:
             return
     raise AssertionError("expected fewer requests")
+
+
+def with_a_tag_of_what_expired() -> Stage:
+    """Snapshot 2 has expired, and tag `old` holds it."""
+    stage = staged()
+    stage.table.tag("old", 2)
+    assert stage.maintainer().expire().status == "done"
+    stage.switch = Switch()
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("source", "operation"),
+    [({"from_tag": "old"}, "delete_tag"), ({"snapshot": 2}, "delete_tag"), ({"from_tag": "old"}, "rename_tag")],
+)
+def test_the_tag_that_it_is_made_of_goes(source: dict[str, object], operation: str) -> None:
+    """The files of the snapshot go with its last tag, so a new one comes in time, or not at all."""
+    arguments = {"target_tag": "new"} if operation == "rename_tag" else {}
+
+    def leave(maintainer: Maintainer) -> RunReport:
+        return maintainer.run(operation, tag="old", **arguments)
+
+    seen: Counter[str] = Counter()
+    for stage, creation, leaving in interleavings(with_a_tag_of_what_expired, create(**source), leave):
+        assert leaving.report is not None, leaving.error
+        assert leaving.report.status in ("done", "nothing_to_do", "stale"), leaving.report.refusal
+        seen[became_of(stage, creation)] += 1
+        for root in all_roots(stage.store):
+            read_root(stage.store, root)
+    assert seen["done"] and seen["snapshot_vanished"], seen
+
+
+def test_replacing_while_an_expiry_runs() -> None:
+    """A tag that is replaced reads at every moment: as what it was, or as what it is."""
+
+    def replaced() -> Stage:
+        stage = staged()
+        stage.table.tag("now", 1)
+        return stage
+
+    def replace(maintainer: Maintainer) -> RunReport:
+        return maintainer.run("replace_tag", tag="now", snapshot=2)
+
+    seen: Counter[str] = Counter()
+    for stage, replacing, expiry in interleavings(replaced, replace, expire):
+        assert expiry.report is not None, expiry.error
+        report = replacing.report
+        assert report is not None, replacing.error
+        seen[report.refusal.code if report.refusal else report.status] += 1
+        for root in all_roots(stage.store):
+            read_root(stage.store, root)
+        assert json.loads(stage.store.read(TAG).data)["id"] == (2 if report.status == "done" else 1)
+    assert seen["done"] and len(seen) > 1, seen

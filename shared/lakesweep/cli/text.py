@@ -33,6 +33,8 @@ _NO_EXPIRY = frozenset(
     }
 )
 """Operations that take no snapshot."""
+_WRITES_ONLY = frozenset({"create_tag", "replace_tag", "auto_tags"})
+"""Operations that take nothing at all."""
 
 
 def report_lines(document: Document) -> Iterator[str]:
@@ -125,7 +127,8 @@ def _outcome(document: Document) -> Iterator[str]:
         return
     counts = {"already gone": outcome["already_gone"], "kept by a look": outcome["kept_by_look"]}
     rest = "".join(f", {count} {what}" for what, count in counts.items() if count)
-    yield _field("deleted", f"{counted(outcome['deleted'], 'object')}, {human_bytes(outcome['bytes'])}{rest}")
+    if document["operation"] not in _WRITES_ONLY:
+        yield _field("deleted", f"{counted(outcome['deleted'], 'object')}, {human_bytes(outcome['bytes'])}{rest}")
     if "restored" in outcome:
         yield _field("restored", counted(outcome["restored"], "object"))
     for failed in outcome["failed"][:FIRST_ACTIONS]:

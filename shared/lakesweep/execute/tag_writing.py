@@ -66,7 +66,7 @@ class _Written:
 
 def write_tags(
     store: Store, area: ControlArea, plan: Plan, *, just_planned: bool, check_time: Callable[[str], None]
-) -> Executed:
+) -> tuple[Executed, tuple[Put, ...]]:
     """Carry out a plan that writes tags.
 
     Args:
@@ -77,15 +77,16 @@ def write_tags(
         check_time: Called before each tag; raises when the caller's time is over.
 
     Returns:
-        `done`; `partial`, where some tags were written and some could not be; or `nothing_to_do`, where all names were
-        taken, and may be. Warnings name what was there already.
+        How it ended, and what stands by it now: `done`; `partial`, where some tags were written and some could not be;
+        or `nothing_to_do`, where all names were taken, and may be. Warnings name what was there already.
 
     Raises:
         RefusedError: No tag was written: `tag_exists`, `snapshot_is_going`, `snapshot_vanished`.
         StalePlanError: A tag that was to be replaced is another one by now.
         StorageError: A request failed. Whether a tag was written, its sentence says.
     """
-    return _Writing(store, area, plan.header, just_planned).run(plan.actions, check_time)
+    puts = [action for action in plan.actions if isinstance(action, Put)]
+    return _Writing(store, area, plan.header, just_planned).run(puts, check_time)
 
 
 class _Writing:
@@ -96,27 +97,25 @@ class _Writing:
         self._just_planned = just_planned
         self._warnings: list[str] = []
 
-    def run(self, actions: Sequence[object], check_time: Callable[[str], None]) -> Executed:
-        puts = [action for action in actions if isinstance(action, Put)]
+    def run(self, puts: Sequence[Put], check_time: Callable[[str], None]) -> tuple[Executed, tuple[Put, ...]]:
         refusals: list[RefusedError] = []
-        made: set[str] = set()
+        made: list[Put] = []
         for put in puts:
             if put.kind == TAG:
                 check_time(f"plan {self._header.plan_id} of table {self._header.table}")
                 try:
                     if self._tag(put):
-                        made.add(_name_of(put))
+                        made.append(put)
                 except RefusedError as error:
                     refusals.append(error)
         if refusals and not made:
             raise refusals[0]
-        for put in puts:
-            if put.kind != TAG and _name_of(put) in made:
-                self._success_file(put)
+        names = frozenset(map(_name_of, made))
+        made += [put for put in puts if put.kind != TAG and _name_of(put) in names and self._success_file(put)]
         warnings = (*self._warnings, *(str(error) for error in refusals[1:]))
         if refusals:
-            return Executed("partial", Outcome(), str(refusals[0]), refusals[0].code, warnings)
-        return Executed("done" if made else "nothing_to_do", Outcome(), warnings=warnings)
+            return Executed("partial", Outcome(), str(refusals[0]), refusals[0].code, warnings), tuple(made)
+        return Executed("done" if made else "nothing_to_do", Outcome(), warnings=warnings), tuple(made)
 
     def _tag(self, put: Put) -> bool:
         """Write one tag; tell whether it stands now by this run."""
@@ -274,15 +273,16 @@ class _Writing:
             return f"tag {name!r} was written by somebody else since, and stays"
         return _stands(name, result.code)
 
-    def _success_file(self, put: Put) -> None:
-        """Write what says that a tag is there. Without it the tag is the same."""
-        body = _bytes(put)
+    def _success_file(self, put: Put) -> bool:
+        """Write what says that a tag is there, and tell whether it was. Without it the tag is the same."""
         try:
-            self._store.put(put.path, body, if_absent=put.if_absent, if_match=put.etag)
+            self._store.put(put.path, _bytes(put), if_absent=put.if_absent, if_match=put.etag)
         except PreconditionFailedError:
-            return  # somebody else has just written it
+            return False  # somebody else has just written it
         except StorageError as error:
             self._warnings.append(f"tag {_name_of(put)!r} is made, and {put.path} could not be written: {error}")
+            return False
+        return True
 
 
 def cannot_promise(table: str, name: str, source: str) -> str:

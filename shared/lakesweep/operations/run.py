@@ -17,7 +17,7 @@ from lakesweep.execute.part_actions import NOT_FILES_ALONE
 from lakesweep.execute.spine import Attempt, Environment, Executed, forget
 from lakesweep.execute.tag_writing import write_tags, writes_tags
 from lakesweep.model.facts import DATA_KINDS
-from lakesweep.model.plan import Plan
+from lakesweep.model.plan import Action, Plan
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.operations import local_engine
 from lakesweep.operations.context import Table
@@ -101,20 +101,30 @@ def plan_and_write(table: Table, operation: str, planner: Planner) -> RunReport:
 
 
 def _write(table: Table, plan: Plan, run_id: str, *, just_planned: bool) -> RunReport:
-    """Write the tags of a plan, and the report of the run."""
+    """Write the tags of a plan, and the report of the run: what it says to be written stands now."""
     area = require_area(table)
+    operation, plan_id = plan.header.operation, plan.header.plan_id
     started_ms = table.store.now_ms()
     try:
-        executed = write_tags(table.store, area, plan, just_planned=just_planned, check_time=table.check_time)
+        executed, made = write_tags(table.store, area, plan, just_planned=just_planned, check_time=table.check_time)
     except RefusedError as error:
-        return refused(table, plan.header.operation, error, plan)
+        return refused(table, operation, error, None if just_planned else plan)
+    plan = _of_actions(plan, made)
     if executed.status == "nothing_to_do":
-        return replace(_report(table, plan.header.operation, "nothing_to_do", plan), warnings=executed.warnings)
+        return replace(_report(table, operation, "nothing_to_do", plan), warnings=executed.warnings)
     report = _executed_report(table, plan, run_id, executed, executed.warnings)
     times_ms = (started_ms, table.store.now_ms())
     store_report(area, run_id, report.to_json(), report.all_warnings(), times_ms, ended=executed.status)
-    end_plan(area, plan.header.plan_id, PlanEnd(executed.status, run_id, (run_id,)))
+    end_plan(area, plan_id, PlanEnd(executed.status, run_id, (run_id,)))
     return replace(report, requests=table.counter.snapshot())
+
+
+def _of_actions(plan: Plan, actions: tuple[Action, ...]) -> Plan:
+    """Return a plan as if it had been made of some of its actions."""
+    if actions == plan.actions:
+        return plan
+    header = replace(plan.header, action_count=len(actions))
+    return Plan(header if actions else replace(header, findings={}, warnings=()), actions)
 
 
 def plan_and_execute(
