@@ -9,8 +9,9 @@ The order is that of deletion, reversed, and any executed prefix of it is harmle
    the restored ids and those that stayed.
 3. `EARLIEST`. Until then it names the lowest id of before, which is still there: a reader sees a shorter history, and
    a true one. Written first, it would name a document that does not exist.
+   Tags come back together: none of them needs another.
 4. Changelog documents that the plan wrote in place of snapshots go last, when those snapshots are back: a reader of
-   changes finds each id in one place or in both, and never in none.
+   changes finds each id in one place or in both, and never in none. So do new names that it gave to tags.
 
 Nothing needs to be stored for a run that dies on the way. What came back is seen by its marker being gone, so the same
 undo, asked for again, does the rest.
@@ -90,7 +91,10 @@ class _Restoring:
     def _carry_out(self) -> None:
         documents = [each for each in self._undo.restores if each.phase == DOCUMENT_PHASE]
         hints = [each for each in self._undo.restores if each.kind == "hint"]
-        files = [each for each in self._undo.restores if each.phase != DOCUMENT_PHASE and each.kind != "hint"]
+        hints += [each for each in self._undo.restores if each.kind == "tag_success"]
+        tags = [each for each in self._undo.restores if each.kind == "tag"]
+        heads = {each.path for each in (*documents, *hints, *tags)}
+        files = [each for each in self._undo.restores if each.path not in heads]
         for start in range(0, len(files), BATCH_KEYS):
             self._lease.check()
             self._restore(files[start : start + BATCH_KEYS])
@@ -102,6 +106,11 @@ class _Restoring:
             self._restore([document])
             if self._outcome.failed:
                 return  # one below it would leave a hole
+        for start in range(0, len(tags), BATCH_KEYS):
+            self._lease.check()
+            self._restore(tags[start : start + BATCH_KEYS])
+            if self._outcome.failed:
+                return  # the name that another one has now may be the only one left
         self._lease.check()
         if hints:
             self._restore(hints)

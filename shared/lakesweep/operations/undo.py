@@ -19,12 +19,13 @@ from lakesweep.control.lease import acquire, read_lease
 from lakesweep.control.ledger import fates, plan_of_run
 from lakesweep.control.plans import load_plan
 from lakesweep.control.reports import load_report, store_report
-from lakesweep.errors import FormatError, RefusedError, StorageError
-from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE
+from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
+from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE, ROOT_KINDS, TAG_PHASE
 from lakesweep.execute.spine import Environment, Executed
 from lakesweep.execute.undo import Undo, id_of, restore, settled_ground, undelete
 from lakesweep.format.changelog import parse_changelog
 from lakesweep.format.snapshot import parse_snapshot
+from lakesweep.format.tag import parse_tag
 from lakesweep.model.allowed import check_action, is_external
 from lakesweep.model.facts import base_name
 from lakesweep.model.plan import Action, Delete, Plan, Put, Restore
@@ -38,7 +39,7 @@ from lakesweep.operations.retention_options import changelog_producer
 from lakesweep.operations.run import refused, require_area
 from lakesweep.operations.table_environment import environment
 from lakesweep.storage.returning import ReturningStore
-from lakesweep.storage.store import UndeleteResult
+from lakesweep.storage.store import Body, UndeleteResult
 from lakesweep.table.completeness import first_missing
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint, read_roots, read_schema
@@ -46,6 +47,7 @@ from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import TableStores
 
 OPERATION = "undo"
+_DECIDES_NOTHING = ("hint", "tag_success")
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -153,7 +155,7 @@ def _restores(area: ControlArea, run_id: str, plan: Plan, runs: tuple[str, ...])
         fate = known.get(delete.path)
         if fate is None:
             continue
-        lost = fate.result == "already_gone" and delete.phase == DOCUMENT_PHASE
+        lost = fate.result == "already_gone" and delete.kind in ROOT_KINDS
         if fate.result == "unknown" or lost:
             raise _refusal(area, run_id, "unknown_result", f"nobody knows which request deleted {delete.path}")
         if fate.result != "deleted":
@@ -167,10 +169,10 @@ def _restores(area: ControlArea, run_id: str, plan: Plan, runs: tuple[str, ...])
 
 
 def _rank(delete: Delete) -> tuple[int, int]:
-    """Order what comes back: files, in the opposite order of the plan; documents, downwards; hints."""
+    """Order what comes back: files, in the opposite order of the plan; documents, downwards; what decides nothing."""
     if delete.phase == DOCUMENT_PHASE:
         return 1, -id_of(delete.path)
-    return (2 if delete.kind == "hint" else 0), 0
+    return (2 if delete.kind in _DECIDES_NOTHING else 1 if delete.kind == "tag" else 0), 0
 
 
 def plan_undo(env: Environment, record: RunRecord, still_ours: Callable[[], None] = lambda: None) -> Undo:
@@ -189,7 +191,7 @@ def plan_undo(env: Environment, record: RunRecord, still_ours: Callable[[], None
     returning = tuple(_returning(env, record, still_ours))
     still_ours()
     _check_complete(env, record, returning, own)
-    after = (*_earliest(env, record), *_written_changelogs(env, record, own))
+    after = (*_earliest(env, record), *_written_changelogs(env, record, own), *_new_names(env, record))
     for action in after:
         check_action(action)
     return Undo(record.plan, returning, after)
@@ -217,7 +219,13 @@ def _returning(env: Environment, record: RunRecord, still_ours: Callable[[], Non
                         code="id_reused",
                     )
                 yield each
-            elif code != "already_there" and each.kind != "hint":  # a hint decides nothing
+            elif each.kind == "tag" and (code == "marker_not_current" or etag not in (None, each.etag)):
+                raise RefusedError(
+                    f"table {env.area.table}: plan {record.plan.header.plan_id} cannot be undone: {each.path} is "
+                    "another tag now; expected none of that name",
+                    code="tag_exists",
+                )
+            elif code != "already_there" and each.kind not in _DECIDES_NOTHING:
                 raise RefusedError(
                     f"table {env.area.table}: {each.path} would not come back ({code}); expected delete marker "
                     f"{each.version_id} as its newest version, with an object below",
@@ -227,7 +235,7 @@ def _returning(env: Environment, record: RunRecord, still_ours: Callable[[], Non
 
 def _check_complete(env: Environment, record: RunRecord, returning: tuple[Restore, ...], own: BranchListing) -> None:
     """Refuse when a snapshot or changelog would come back without something that it needs."""
-    documents = [each for each in record.restores if each.phase == DOCUMENT_PHASE]
+    documents = [each for each in record.restores if each.kind in ROOT_KINDS]
     if not documents:
         return
     table, branch = env.stores.table, record.plan.header.branch
@@ -245,7 +253,7 @@ def _check_complete(env: Environment, record: RunRecord, returning: tuple[Restor
             TablePaths(schema),
             roots,
             lambda path: exists(path) if is_external(path) else path in keys,
-            lambda root: branch != MAIN or root.snapshot.id in tagged,
+            lambda root: branch != MAIN or root.ref.kind == "tag" or root.snapshot.id in tagged,
             changelogs_need_delta=changelog_producer(schema.options) == "none",
         )
     except FormatError as error:
@@ -281,6 +289,8 @@ def _tagged_ids(env: Environment, own: BranchListing) -> frozenset[int]:
 
 def _root(view: ReturningStore, branch: str, document: Restore) -> Root:
     body = view.read(document.path, MAX_DOCUMENT_BYTES)
+    if document.kind == "tag":
+        return _tag(branch, document, body)
     is_snapshot = document.kind == "snapshot"
     try:
         snapshot = (parse_snapshot if is_snapshot else parse_changelog)(body.data, document.path)
@@ -295,6 +305,12 @@ def _root(view: ReturningStore, branch: str, document: Restore) -> Root:
         len(body.data),
     )
     return Root(ref, snapshot, body.data)
+
+
+def _tag(branch: str, document: Restore, body: Body) -> Root:
+    name = document.path.removeprefix(f"{branch_dir(branch)}tag/tag-")
+    ref = RootRef(branch, "tag", name, document.path, body.etag, len(body.data))
+    return Root(ref, parse_tag(body.data, document.path).snapshot, body.data)
 
 
 def _earliest(env: Environment, record: RunRecord) -> Iterator[Put]:
@@ -344,6 +360,20 @@ def _written_changelogs(env: Environment, record: RunRecord, own: BranchListing)
     for ref in going:
         reason = f"snapshot {ref.id} is back"
         yield Delete("changelog_documents", "changelog_document", ref.path, ref.size_bytes, reason, etag=ref.etag)
+
+
+def _new_names(env: Environment, record: RunRecord) -> Iterator[Delete]:
+    """Yield the removal of the names that the plan gave to tags, as far as they are what it wrote."""
+    for action in record.plan.actions:
+        if not isinstance(action, Put) or action.phase != TAG_PHASE:
+            continue
+        try:
+            found = env.stores.table.read(action.path, MAX_DOCUMENT_BYTES)
+        except ObjectNotFoundError:
+            continue
+        if found.data == action.body.encode("utf-8", "surrogateescape"):
+            reason = "the tag has its old name again"
+            yield Delete(TAG_PHASE, action.kind, action.path, len(found.data), reason, etag=found.etag)
 
 
 def _environment(table: Table, area: ControlArea, record: RunRecord) -> Environment:

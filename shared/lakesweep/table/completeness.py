@@ -33,7 +33,7 @@ def first_missing(
     Args:
         store: Where metadata is read.
         paths: Of the roots' branch.
-        roots: Snapshots and changelogs.
+        roots: Snapshots, changelogs and tags.
         exists: Tells whether a path is there.
         may_lack_changelog: Tells of a snapshot whether its missing changelog list is no damage.
         changelogs_need_delta: The writer produces no changelog files, so a changelog document is read by its delta.
@@ -76,7 +76,7 @@ class _Search:
             if isinstance(content, Unreadable) and not (content.missing and self._may_lack(files, content)):
                 yield content.problem
         statistics = files.root.snapshot.statistics
-        if files.root.ref.kind == "snapshot" and statistics is not None:
+        if files.root.ref.kind != "changelog" and statistics is not None:
             yield from self._absent([self._paths.statistics(statistics)])
         for meta in (*files.manifests(), *_metas(files.changelog)):
             yield from self._absent(self._paths.manifest(extra) for extra in meta.extra_files)
@@ -116,7 +116,7 @@ class _Search:
 
     def _index(self, files: tuple[RootFiles, ...]) -> Iterator[str]:
         """Yield what is missing of index files, which changelogs do not need."""
-        roots = [each.root for each in files if each.root.ref.kind == "snapshot"]
+        roots = [each.root for each in files if each.root.ref.kind != "changelog"]
         named = {root.snapshot.index_manifest: root for root in roots if root.snapshot.index_manifest is not None}
         for name, content in self._reader.index_manifests(named).items():
             if isinstance(content, Unreadable):
