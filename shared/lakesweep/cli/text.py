@@ -37,17 +37,23 @@ _WRITES_ONLY = frozenset({"create_tag", "replace_tag", "auto_tags"})
 """Operations that take nothing at all."""
 
 
-def report_lines(document: Document) -> Iterator[str]:
-    """Render the report of an operation, as `RunReport.to_json` returns it; of several steps, each of them."""
+def report_lines(document: Document, *, is_step: bool = False) -> Iterator[str]:
+    """Render the report of an operation, as `RunReport.to_json` returns it; of several steps, each of them.
+
+    Args:
+        document: The report.
+        is_step: Of a pass, which says nothing of tags that stay.
+    """
     branch = "all branches" if document["branch"] is None else f"branch {document['branch']}"
     yield f"{document['operation']} of {document['table']}, {branch}: {_status(document)}"
     steps = document["steps"] or ()
     if len(steps) > 1 or document["branch"] is None:
         for step in steps:
-            yield from report_lines(step)
+            yield from report_lines(step, is_step=True)
         return
     yield from _roots(document)
     yield from _deletes(document)
+    yield from _tags(document, is_step=is_step)
     if document["operation"] == "undo" and document["created"]:
         counts = Counter(created["kind"].replace("_", " ") for created in document["created"])
         yield _field("restore", ", ".join(f"{count} {kind}" for kind, count in counts.items()))
@@ -109,6 +115,15 @@ def _deletes(document: Document) -> Iterator[str]:
             yield f"    {action['path']}: {action['reason']}"
         if len(chosen) > FIRST_ACTIONS:
             yield f"    and {len(chosen) - FIRST_ACTIONS} more"
+
+
+def _tags(document: Document, *, is_step: bool) -> Iterator[str]:
+    """Say of each tag why it goes or stays, where rules were asked."""
+    tags = document.get("findings", {}).get("tags", {})
+    for name, why in tags.get("going", {}).items():
+        yield _field("tag", f"{name} goes ({why.replace('_', ' ')})")
+    for name, reasons in () if is_step else tags.get("kept", {}).items():
+        yield _field("tag", f"{name} stays ({', '.join(reasons).replace('_', ' ')})")
 
 
 def _unsized(actions: Sequence[Document]) -> str:

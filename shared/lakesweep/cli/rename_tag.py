@@ -1,0 +1,26 @@
+"""`lakesweep rename-tag`."""
+
+from typing import Annotated
+
+import typer
+
+from lakesweep.cli.options import Execute, Place, at_place
+
+EXAMPLES = ("lakesweep rename-tag s3://lake/sales.db/orders before-load 2026-01-31-before-load --execute",)
+
+
+@at_place("branch", "policy", "control")
+def rename_tag(
+    place: Place,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the tag.")],
+    target: Annotated[str, typer.Argument(metavar="NEW", help="Its new name, which no tag has.")],
+    execute: Execute = False,
+) -> int:
+    """Give a tag another name.
+
+    The new one is written before the old one goes. Of a fleet policy only `pause` counts here. Prints the plan, and
+    changes nothing without --execute.
+    """
+    from lakesweep.cli.operation import run_named
+
+    return run_named(place, "rename_tag", {"tag": name, "target_tag": target}, None, execute=execute)

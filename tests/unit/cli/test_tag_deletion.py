@@ -1,0 +1,92 @@
+"""`delete-tag`, `rename-tag` and `expire-tags` as typed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lakesweep.cli.main import main
+from lakesweep.storage.local import LocalStore
+from tests.support.table_builder import TableBuilder
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[str]]:
+    monkeypatch.delenv("LAKESWEEP_POLICY", raising=False)
+    root = tmp_path / "lake" / "t"
+    root.mkdir(parents=True)
+    table = TableBuilder(LocalStore(str(root)))
+    table.commit("+A")
+    table.commit("-A", "+B")
+    for name, snapshot_id in (("2026-01-30", 1), ("2026-01-31", 1), ("mine", 2)):
+        table.tag(name, snapshot=snapshot_id)
+    return str(root), ["--control", str(tmp_path / "control")]
+
+
+def tags(root: str) -> list[str]:
+    return sorted(path.name for path in Path(root, "tag").iterdir())
+
+
+def test_delete_several(place: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    root, control = place
+    assert main(["delete-tag", root, "2026-01-30", "nope", "2026-01-31", *control]) == 0
+    printed = capsys.readouterr()
+    assert "there is no tag 'nope' to delete" in printed.err
+    assert "tag/tag-2026-01-30: deleted by hand" in printed.out
+    assert "to expire" not in printed.out
+    assert len(tags(root)) == 3
+    assert main(["delete-tag", root, "2026-01-30", "2026-01-31", "--execute", *control]) == 0
+    assert tags(root) == ["tag-mine"]
+
+
+def test_delete_needs_a_name(place: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["delete-tag", place[0]]) == 2
+    assert "NAME" in capsys.readouterr().err
+
+
+def test_rename(place: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    root, control = place
+    assert main(["rename-tag", root, "mine", "ours", "--execute", *control]) == 0
+    assert "tag-ours" in tags(root)
+    assert main(["rename-tag", root, "mine", "ours", "--execute", *control]) == 3
+    assert main(["rename-tag", root, "ours", "2026-01-31", "--execute", *control]) == 3
+    assert main(["rename-tag", root, "ours", "a/b", "--execute", *control]) == 2
+    assert "a slash" in capsys.readouterr().err
+    assert "tag-ours" in tags(root)
+
+
+def test_expire_shows_each_tag_with_its_reason(
+    place: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, control = place
+    assert main(["expire-tags", root, "--match", "20*", "--keep-last", "1", *control]) == 0
+    printed = capsys.readouterr()
+    assert "tag        2026-01-30 goes (keep rules)" in printed.out
+    assert "tag        2026-01-31 stays (keep last)" in printed.out
+    assert "tag        mine stays (no rule)" in printed.out
+    assert main(["expire-tags", root, "--match", "20*", "--keep-last", "1", "--execute", "--json", *control]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["findings"]["tags"]["kept"] == {"2026-01-31": ["keep_last"], "mine": ["no_rule"]}
+    assert tags(root) == ["tag-2026-01-31", "tag-mine"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--keep-last", "1"], "match"),
+        (["--match", "*"], "expected with it one of"),
+        (["--match", "*", "--keep-last", "0"], "--keep-last"),
+        (["--match", "*", "--keep-daily", "x"], "--keep-daily"),
+        (["--time-zone", "Mars"], "Mars"),
+        (["--older-than", "yesterday"], "--older-than"),
+        (["--option", "tag.num-retained=1"], "tag.num-retained"),
+        (["--match", "*", "--keep-within", "soon"], "--keep-within"),
+    ],
+)
+def test_bad_input(
+    place: tuple[str, list[str]], capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    root, control = place
+    assert main(["expire-tags", root, "--execute", *words, *control]) in (2, 3)
+    assert says in capsys.readouterr().err
+    assert len(tags(root)) == 3
