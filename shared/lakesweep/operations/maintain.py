@@ -169,7 +169,7 @@ class _Pass:
                 lambda table, draft: plan_expire_changelogs(table, by_options, draft),
             )
 
-    def take(self, report: RunReport) -> RunReport:
+    def take(self, report: RunReport) -> RunReport | None:
         """Take the report of a step, and return it as the pass shows it."""
         if self._tags is not None and report.operation in TAG_STEPS:
             return self._tags.take(report)

@@ -64,14 +64,15 @@ class TagSteps:
         if (self.draft.own.tags or self._has_made) and self._may_expire():
             yield expire_tags.OPERATION, self._plan_expiry
 
-    def take(self, report: RunReport) -> RunReport:
-        """Take the report of a step, and return it as the pass shows it."""
+    def take(self, report: RunReport) -> RunReport | None:
+        """Take the report of a step, and return it as it is shown: in a pass only when there is something to say."""
         if report.operation == auto_tags.OPERATION and self._is_left_to_writers(report):
             why = report.refusal.message if report.refusal else ""
             sentence = f"{why}; no tag is made here, and it is left to the table's writers"
             report = replace(report, status="nothing_to_do", refusal=None, warnings=(*report.warnings, sentence))
         self.reports.append(report)
-        return report
+        is_silent = report.status == "nothing_to_do" and not report.all_warnings()
+        return None if is_silent and not self.by_hand else report
 
     @property
     def is_stopped(self) -> bool:

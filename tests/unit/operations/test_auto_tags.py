@@ -1,0 +1,623 @@
+"""Automatic tags as the pass makes them: by commits, by the clock, by watermarks and by batch jobs.
+
+Which tag is due is a matter of `plan/auto_tags.py` and its tests; here it is whether a table gets it, once, in time,
+and before its snapshot goes.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.state import NEVER_MS, BranchState, read_states
+from lakesweep.format.tag import parse_tag
+from lakesweep.model.report import RunReport
+from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.requests import RequestCounter
+from tests.support.faulty_store import FaultyStore, Switch
+from tests.support.maintenance import Maintainer
+from tests.support.reader import assert_all_readable
+from tests.support.table_builder import TableBuilder
+
+KEEP = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "100", "snapshot.time-retained": "1000 d"}
+TEN = {"snapshot.num-retained.min": "10"}
+"""So many snapshots stay in any case, so that the state of a pass answers the next commits."""
+HOURLY = {**KEEP, "tag.automatic-creation": "process-time", "tag.creation-period": "hourly"}
+UTC_HOURLY = {**HOURLY, "sink.process-time-zone": "UTC"}
+BY_WATERMARK = {**HOURLY, "tag.automatic-creation": "watermark"}
+BATCHES = {**KEEP, "tag.automatic-creation": "batch", "sink.process-time-zone": "UTC"}
+DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
+BATCH = (1 << 63) - 1
+
+
+def ms(text: str) -> int:
+    """Return a time of 2023-07-18 (or of a day that is given) in UTC as epoch milliseconds."""
+    day, _, time = text.rpartition(" ")
+    return round(datetime.fromisoformat(f"{day or '2023-07-18'}T{time}").replace(tzinfo=UTC).timestamp() * 1000)
+
+
+class Scene:
+    """A table and a clock."""
+
+    def __init__(self, options: dict[str, str], now: str = "12:00") -> None:
+        self.now_ms = ms(now)
+        self.counter = RequestCounter()
+        self.store = MemoryStore("memory://bucket/t", self.counter, clock=lambda: self.now_ms)
+        self.control = MemoryStore("memory://control", self.counter, clock=lambda: self.now_ms)
+        self.table = TableBuilder(self.store, options=options)
+        self.commits = 0
+        self.switch = Switch()
+
+    def at(self, time: str) -> "Scene":
+        """Let it be this time."""
+        self.now_ms = ms(time)
+        return self
+
+    def commit(self, time: str | None = None, *, watermark: str | None = None, **details: object) -> int:
+        """Commit now, or at a time; each commit replaces the file of the one before."""
+        if time is not None:
+            self.now_ms = ms(time)
+        self.commits += 1
+        details.setdefault("kind", "OVERWRITE")
+        if watermark is not None:
+            details["document"] = {"watermark": ms(watermark)}
+        gone = [f"-F{self.commits - 1}"] if self.commits > 1 else []
+        found = self.table.commit(*gone, f"+F{self.commits}", time_ms=self.now_ms, **details)  # type: ignore[arg-type]
+        self.table.hint("LATEST", found)
+        return found
+
+    def run(self, *, execute: bool = True, **arguments: object) -> RunReport:
+        """Make the pass."""
+        self.switch = Switch()
+        maintainer = Maintainer(
+            FaultyStore(self.store, self.switch, "table"),
+            control=FaultyStore(self.control, self.switch, "control"),
+            counter=self.counter,
+        )
+        return maintain(maintainer.table, MaintainArguments(**arguments), execute=execute)  # type: ignore[arg-type]
+
+    def settle(self) -> RunReport:
+        """Make the pass, which has to end well."""
+        report = self.run()
+        assert report.status in ("done", "nothing_to_do"), report.refusal
+        assert_all_readable(self.table)
+        return report
+
+    def call(self, *, execute: bool = True, **arguments: object) -> RunReport:
+        """Ask for tags alone."""
+        maintainer = Maintainer(self.store, control=self.control, counter=self.counter)
+        return maintainer.run("trigger_tag_automatic_creation", execute=execute, **arguments)
+
+    def tags(self) -> dict[str, int]:
+        """Return the snapshot of each tag."""
+        found = {}
+        for entry in self.store.list("tag/"):
+            if not entry.key.startswith("tag/tag-success-file/"):
+                body = self.store.read(entry.key).data
+                found[entry.key.removeprefix("tag/tag-")] = parse_tag(body, entry.key).snapshot.id
+        return found
+
+    def snapshots(self) -> list[int]:
+        return sorted(int(e.key.rsplit("-", 1)[1]) for e in self.store.list("snapshot/") if "snapshot-" in e.key)
+
+    def state(self) -> BranchState:
+        return read_states(ControlArea(self.control, self.store.location))["main"]
+
+    def lose_state(self) -> None:
+        """Forget what passes left, and what they have read."""
+        for entry in list(self.control.list("")):
+            if entry.key.endswith(("state.json", "cache.bin")):
+                self.control.put(entry.key, b"")
+
+
+def names(scene: Scene) -> list[str]:
+    """Return the tags of the day without the day."""
+    return sorted(name.removeprefix("2023-07-18 ") for name in scene.tags())
+
+
+ROWS = {
+    "default": ({}, [("12:12", ["11"]), ("12:59", ["11"]), ("13:00", ["11", "12"])]),
+    "max": (
+        {"tag.num-retained-max": "3"},
+        [
+            ("12:12", ["11"]),
+            ("13:00", ["11", "12"]),
+            ("14:00", ["11", "12", "13"]),
+            ("15:00", ["12", "13", "14"]),
+        ],
+    ),
+    "delay": (
+        {"tag.creation-delay": "10 s"},
+        [("12:00:09", ["11"]), ("13:00:09", ["11"]), ("13:00:10", ["11", "12"])],
+    ),
+    "delay and gap": ({"tag.creation-delay": "10 s"}, [("12:00:09", ["11"]), ("14:00:05", ["11", "13"])]),
+    "completion": (
+        {"tag.automatic-completion": "true"},
+        [("16:12", ["15"]), ("18:05", ["15", "16"]), ("18:10", ["15", "16", "17"])],
+    ),
+    "no completion": ({}, [("12:12", ["11"]), ("14:00", ["11", "13"])]),
+    "two hours": (
+        {"tag.creation-period": "two-hours"},
+        [("12:00:01", ["10"]), ("13:00:01", ["10"]), ("14:00:09", ["10", "12"])],
+    ),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("mode", ["watermark", "process-time"])
+@pytest.mark.parametrize("forgets", [False, True], ids=["with_state", "without"])
+def test_rows_of_commits(row: str, mode: str, forgets: bool) -> None:
+    """Each commit gets its pass, with what the last one kept and without it."""
+    options, commits = ROWS[row]
+    scene = Scene({**UTC_HOURLY, "tag.automatic-creation": mode, **options})
+    for time, expected in commits:
+        if mode == "watermark":
+            scene.commit("20:00", watermark=time)
+        else:
+            scene.commit(time)
+        if forgets:
+            scene.lose_state()
+        scene.settle()
+        assert names(scene) == expected, time
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_rows_of_commits_that_one_pass_sees(row: str) -> None:
+    """The engine's writer, away for hours, would walk them as well. A limit of tags holds at the end."""
+    options, commits = ROWS[row]
+    scene = Scene({**BY_WATERMARK, **options})
+    for time, _ in commits:
+        scene.commit("20:00", watermark=time)
+    scene.settle()
+    assert names(scene) == commits[-1][1]
+
+
+def test_a_snapshot_without_a_watermark_makes_no_tag() -> None:
+    scene = Scene(BY_WATERMARK)
+    scene.commit("12:12")
+    scene.commit("12:13", document={"watermark": -(1 << 63)})
+    scene.settle()
+    assert scene.tags() == {}
+    assert scene.state().tag_watermark < NEVER_MS
+    scene.commit("12:14", watermark="12:00")
+    scene.settle()
+    assert names(scene) == ["11"]
+
+
+def test_tags_are_made_before_their_snapshots_go() -> None:
+    """Of twelve hours only the last snapshot stays, and each hour is readable."""
+    options = {"snapshot.num-retained.max": "1", "snapshot.time-retained": "1 ms"}
+    scene = Scene({**UTC_HOURLY, **options})
+    for hour in range(12):
+        scene.commit(f"{hour:02}:30")
+    report = scene.settle()
+    assert [step.operation for step in report.steps or ()] == ["auto_tags", "expire_snapshots"]
+    assert scene.snapshots() == [12]
+    assert len(scene.tags()) == 12
+    assert scene.tags()["2023-07-18 10"] == 12
+
+
+def test_a_dry_run_shows_the_whole_pass() -> None:
+    options = {
+        "snapshot.num-retained.max": "1",
+        "snapshot.time-retained": "1 ms",
+        "tag.num-retained-max": "2",
+    }
+    scene = Scene({**UTC_HOURLY, **options})
+    for hour in range(6):
+        scene.commit(f"{hour:02}:30")
+    before = {entry.key: entry.etag for entry in scene.store.list("")}
+    report = scene.run(execute=False)
+    assert report.status == "planned", report.refusal
+    steps = {step.operation: step.plan for step in report.steps or ()}
+    assert {entry.key: entry.etag for entry in scene.store.list("")} == before
+    made = [action.path for action in steps["auto_tags"].actions]  # type: ignore[union-attr]
+    assert len(made) == 6
+    gone = {delete.path for delete in steps["expire_tags"].deletes}  # type: ignore[union-attr]
+    assert gone == set(sorted(made)[:4])
+    planned = {delete.path for plan in steps.values() if plan for delete in plan.deletes}
+    scene.settle()
+    there = {entry.key for entry in scene.store.list("")}
+    assert there.isdisjoint(planned)
+    assert set(before) - there == planned - gone
+
+
+class TestClock:
+    """No commit comes."""
+
+    def test_the_clock_makes_one_tag(self) -> None:
+        """The hour ends, and five minutes later the newest snapshot gets its name; the next hours have none."""
+        scene = Scene(UTC_HOURLY)
+        scene.commit("12:12")
+        scene.settle()
+        scene.commit("12:40")
+        scene.settle()
+        assert scene.state().tags_due_ms == ms("13:00")
+        scene.at("13:04:59").settle()
+        assert names(scene) == ["11"]
+        scene.at("13:05").settle()
+        assert scene.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 2}
+        for time in ("14:05", "15:05", "23:00"):
+            scene.at(time).settle()
+        assert names(scene) == ["11", "12"]
+
+    def test_a_snapshot_that_is_tagged_gets_no_second_tag(self) -> None:
+        """So nothing is due until a commit comes, and nobody asks for a pass meanwhile."""
+        scene = Scene(UTC_HOURLY)
+        scene.commit("12:12")
+        scene.settle()
+        scene.at("14:10").settle()
+        assert names(scene) == ["11"]
+        assert scene.state().tags_due_ms == ms("14:10") + DAY_MS
+        assert not scene.at("15:10").run().steps, "the state answers"
+        scene.commit("15:20")
+        scene.settle()
+        assert names(scene) == ["11", "14"]
+
+    def test_a_late_commit_of_the_hour_is_the_one(self) -> None:
+        """The pass at 13:01 waits; the commit of 13:02 is the first after the end."""
+        scene = Scene(UTC_HOURLY)
+        scene.commit("12:12")
+        scene.commit("12:40")
+        scene.settle()
+        scene.at("13:01").settle()
+        scene.commit("13:02")
+        scene.settle()
+        assert scene.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 3}
+
+    def test_watermarks_go_by_no_clock(self) -> None:
+        scene = Scene(BY_WATERMARK)
+        scene.commit("12:12", watermark="12:12")
+        scene.commit("12:13", watermark="12:59")
+        scene.settle()
+        scene.at("19:00").settle()
+        assert names(scene) == ["11"]
+
+
+class TestZones:
+    """Names go by a zone that somebody stated."""
+
+    def test_the_policys_or_the_calls_zone(self) -> None:
+        scene = Scene(HOURLY)
+        scene.commit("12:12")
+        report = scene.call(time_zone="Asia/Kolkata")
+        assert report.status == "done", report.refusal
+        assert scene.tags() == {"2023-07-18 16": 1}
+
+    def test_the_tables_zone_is_stronger(self) -> None:
+        scene = Scene({**HOURLY, "sink.process-time-zone": "Asia/Shanghai"})
+        scene.commit("12:12")
+        scene.call(time_zone="Asia/Kolkata")
+        assert scene.tags() == {"2023-07-18 19": 1}
+
+    def test_no_zone_and_writers_that_make_tags(self) -> None:
+        """The pass says so, and goes on: the table's own writers make the tags."""
+        scene = Scene({**HOURLY, "snapshot.num-retained.max": "1", "snapshot.time-retained": "1 ms"})
+        scene.commit("12:12")
+        scene.commit("12:13")
+        report = scene.settle()
+        assert any("nobody says in which zone" in warning for warning in report.all_warnings())
+        assert scene.snapshots() == [2]
+        assert scene.tags() == {}
+
+    def test_no_zone_and_write_only(self) -> None:
+        """Nobody makes the tags, so no snapshot goes."""
+        options = {"snapshot.num-retained.max": "1", "snapshot.time-retained": "1 ms", "write-only": "true"}
+        scene = Scene({**HOURLY, **options})
+        scene.commit("12:12")
+        scene.commit("12:13")
+        report = scene.run()
+        assert report.status == "refused"
+        assert report.refusal is not None
+        assert report.refusal.code == "zone_not_declared"
+        assert scene.snapshots() == [1, 2]
+
+    @pytest.mark.parametrize("option", ["tag.callbacks", "metastore.tag-to-partition"])
+    def test_tags_that_only_the_engine_makes(self, option: str) -> None:
+        """Where writers leave them to others, no snapshot goes; else the pass goes on, and says so."""
+        options = {**UTC_HOURLY, "snapshot.num-retained.max": "1", "snapshot.time-retained": "1 ms", option: "dt"}
+        for write_only in (True, False):
+            scene = Scene({**options, "write-only": str(write_only).lower()})
+            scene.commit("12:12")
+            scene.commit("12:13")
+            report = scene.run()
+            assert scene.tags() == {}
+            assert scene.snapshots() == ([1, 2] if write_only else [2])
+            assert (report.status == "refused") is write_only
+            assert scene.call().refusal.code == "needs_engine_callbacks"  # type: ignore[union-attr]
+
+
+class TestDocuments:
+    """What is written."""
+
+    def test_time_to_live_and_success_file(self) -> None:
+        options = {"tag.default-time-retained": "1 h", "tag.create-success-file": "true"}
+        scene = Scene({**UTC_HOURLY, **options})
+        scene.commit("12:12")
+        assert scene.call(time_zone="Asia/Shanghai").status == "done"
+        tag = parse_tag(scene.store.read("tag/tag-2023-07-18 11").data, "t")
+        assert tag.create_time == datetime(2023, 7, 18, 20, 12)
+        assert tag.time_retained_ns == HOUR_MS * 1_000_000
+        assert scene.store.read("tag/tag-success-file/2023-07-18 11_SUCCESS").data
+        scene.lose_state()
+        scene.at("13:12:01")
+        assert scene.call(time_zone="Asia/Shanghai").status in ("done", "nothing_to_do")
+        assert "2023-07-18 11" not in scene.tags()
+
+    def test_a_name_that_is_there_is_left(self) -> None:
+        """Somebody made it by hand, of another snapshot; its period is done."""
+        scene = Scene(UTC_HOURLY)
+        scene.commit("12:12")
+        scene.commit("12:20")
+        scene.table.tag("2023-07-18 11", snapshot=2)
+        body = scene.store.read("tag/tag-2023-07-18 11").data
+        scene.settle()
+        assert scene.store.read("tag/tag-2023-07-18 11").data == body
+        assert scene.tags() == {"2023-07-18 11": 2}
+
+    def test_a_tag_that_cannot_be_read_stays_and_is_told(self) -> None:
+        scene = Scene(UTC_HOURLY)
+        scene.commit("12:12")
+        scene.settle()
+        scene.store.put("tag/tag-2023-07-18 11", b"{ no tag")
+        scene.commit("13:12")
+        report = scene.run()
+        assert any("2023-07-18 11 cannot be read" in warning for warning in report.all_warnings()), report
+        assert scene.store.read("tag/tag-2023-07-18 11").data == b"{ no tag"
+        assert scene.store.read("tag/tag-2023-07-18 12").data
+
+    def test_a_success_file_folder_is_no_tag(self) -> None:
+        scene = Scene({**UTC_HOURLY, "tag.create-success-file": "true", "tag.num-retained-max": "1"})
+        for time in ("12:12", "13:12", "14:12"):
+            scene.commit(time)
+            scene.settle()
+        assert names(scene) == ["13"]
+        files = [entry.key for entry in scene.store.list("tag/tag-success-file/")]
+        assert files == ["tag/tag-success-file/2023-07-18 13_SUCCESS"]
+
+
+class TestBatch:
+    """A batch job's commit is tagged when it is the newest."""
+
+    def test_a_day_has_one_tag_of_its_last_job(self) -> None:
+        scene = Scene(BATCHES)
+        scene.commit("12:12")
+        scene.settle()
+        assert scene.tags() == {"batch-write-2023-07-18": 1}
+        scene.commit("13:12")
+        scene.settle()
+        assert scene.tags() == {"batch-write-2023-07-18": 2}
+        scene.commit("2023-07-19 01:00")
+        scene.settle()
+        assert scene.tags() == {"batch-write-2023-07-18": 2, "batch-write-2023-07-19": 3}
+
+    @pytest.mark.parametrize(("kind", "identifier"), [("COMPACT", BATCH), ("APPEND", 7)])
+    def test_other_commits_make_none(self, kind: str, identifier: int) -> None:
+        scene = Scene(BATCHES)
+        scene.commit("12:12", identifier=identifier)
+        if kind == "COMPACT":
+            scene.commit("12:13", kind=kind)
+        scene.settle()
+        assert scene.tags() == {}
+
+    def test_a_tag_that_went_does_not_come_back(self) -> None:
+        """Its time was over; the snapshot is still the newest."""
+        scene = Scene({**BATCHES, "tag.default-time-retained": "1 h"})
+        scene.commit("12:12")
+        assert maintain_in(scene, "UTC").status == "done"
+        scene.at("13:13")
+        assert maintain_in(scene, "UTC").status == "done"
+        assert scene.tags() == {}
+        scene.at("2023-07-19 20:00")
+        maintain_in(scene, "UTC")
+        assert scene.tags() == {}
+
+    def test_a_commit_is_noticed(self) -> None:
+        """The state alone would say that nothing is to be done."""
+        scene = Scene({**BATCHES, **TEN, "tag.batch.customized-name": "last"})
+        scene.commit("12:12")
+        scene.settle()
+        scene.commit("12:13", identifier=3)
+        assert not scene.run().steps
+        scene.commit("12:14")
+        assert scene.settle().steps
+        assert scene.tags() == {"last": 3}
+
+    def test_by_hand_names_neither_count_nor_go(self) -> None:
+        scene = Scene({**BATCHES, "tag.num-retained-max": "1"})
+        scene.commit("12:12")
+        scene.table.tag("by-hand", snapshot=1)
+        scene.settle()
+        for day in (19, 20):
+            scene.commit(f"2023-07-{day} 12:12")
+            scene.settle()
+        assert scene.tags() == {"by-hand": 1, "batch-write-2023-07-20": 3}
+
+
+def maintain_in(scene: Scene, zone: str) -> RunReport:
+    """Make the steps on tags with a zone that the call declares."""
+    report = scene.call(time_zone=zone)
+    assert report.refusal is None, report.refusal
+    scene.run(is_due=True)
+    return report
+
+
+class TestPointer:
+    """Where the last pass stopped."""
+
+    def test_commits_are_read_once(self) -> None:
+        scene = Scene(UTC_HOURLY)
+        for minute in range(10, 20):
+            scene.commit(f"12:{minute}")
+        scene.settle()
+        scene.commit("13:10")
+        scene.settle()
+        read = [call for call in scene.switch.calls if call.startswith("table read snapshot/snapshot-")]
+        assert "table read snapshot/snapshot-5" not in read
+        assert names(scene) == ["11", "12"]
+
+    def test_a_rollback_invalidates_it(self) -> None:
+        """What is committed after a rollback is walked, though its ids were walked before."""
+        scene = Scene(UTC_HOURLY)
+        for minute in range(10, 20):
+            scene.commit(f"12:{minute}")
+        scene.settle()
+        assert scene.state().tag_next_snapshot == 11
+        scene.table.rollback(3)
+        scene.commits = 3
+        scene.now_ms = ms("13:10")
+        for number in range(4, 12):
+            scene.table.commit(f"+G{number}", time_ms=ms(f"13:{number + 10}"))
+            scene.table.hint("LATEST", number)
+        scene.at("13:30").settle()
+        assert scene.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 4}
+
+    def test_other_rules_invalidate_it(self) -> None:
+        scene = Scene(UTC_HOURLY)
+        scene.commit("12:12")
+        scene.settle()
+        scene.table.alter(options={"tag.creation-period": "daily"})
+        scene.commit("12:20")
+        scene.settle()
+        # As the engine does it: the daily parser takes the hourly name for one of its own.
+        for day in (19, 20):
+            scene.commit(f"2023-07-{day} 00:10")
+            scene.settle()
+        assert scene.tags() == {"2023-07-18 11": 1, "2023-07-19": 4}
+
+    def test_snapshots_that_expired_before_they_were_walked(self) -> None:
+        """Another engine expired them; the walk goes on at the oldest that is left."""
+        scene = Scene(UTC_HOURLY)
+        scene.commit("12:12")
+        scene.settle()
+        for minute in range(10, 20):
+            scene.commit(f"13:{minute}")
+        for number in range(1, 8):
+            scene.table.remove(f"snapshot/snapshot-{number}")
+        scene.settle()
+        assert scene.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 8}
+
+    def test_a_tag_of_another_engine_moves_it(self) -> None:
+        scene = Scene(UTC_HOURLY)
+        scene.commit("12:12")
+        scene.settle()
+        scene.commit("13:10")
+        scene.commit("13:20")
+        scene.table.tag("2023-07-18 12", snapshot=2)
+        scene.settle()
+        assert scene.tags() == {"2023-07-18 11": 1, "2023-07-18 12": 2}
+        scene.commit("14:10")
+        scene.settle()
+        assert scene.tags()["2023-07-18 13"] == 4
+
+    def test_a_tag_that_somebody_deleted_stays_away(self) -> None:
+        scene = Scene(UTC_HOURLY)
+        scene.commit("12:12")
+        scene.settle()
+        scene.table.remove("tag/tag-2023-07-18 11")
+        scene.commit("12:20")
+        scene.run(is_due=True)
+        assert scene.tags() == {}
+        scene.commit("13:20")
+        scene.settle()
+        assert names(scene) == ["12"]
+
+
+class TestBackfill:
+    """Only on request."""
+
+    def test_missed_periods(self) -> None:
+        scene = Scene(UTC_HOURLY)
+        for time in ("12:10", "12:50", "13:50", "13:55", "16:10"):
+            scene.commit(time)
+        scene.table.remove("snapshot/snapshot-1")
+        scene.table.tag("2023-07-18 09", snapshot=2)
+        scene.table.tag("2023-07-18 15", snapshot=5)
+        scene.settle()
+        assert names(scene) == ["09", "15"]
+        report = scene.call(backfill=True)
+        assert report.status == "done", report.refusal
+        assert scene.tags() == {
+            "2023-07-18 09": 2,
+            "2023-07-18 13": 4,
+            "2023-07-18 15": 5,
+        }
+        said = " ".join(report.all_warnings())
+        assert "no snapshot of before its end is left" in said
+        assert scene.call(backfill=True).status == "nothing_to_do"
+
+    def test_a_dry_run_makes_none(self) -> None:
+        scene = Scene(UTC_HOURLY)
+        scene.commit("12:10")
+        report = scene.call(execute=False)
+        assert report.status == "planned"
+        assert [step.operation for step in report.steps or ()] == ["auto_tags", "expire_tags"]
+        assert scene.tags() == {}
+
+
+class TestState:
+    """The next commit is answered from the state, unless it makes a tag due."""
+
+    def test_a_commit_that_makes_no_tag_costs_what_it_did(self) -> None:
+        scene = Scene({**UTC_HOURLY, **TEN})
+        scene.commit("12:10")
+        scene.settle()
+        for minute in (11, 12, 13):
+            scene.commit(f"12:{minute}")
+            before = scene.counter.snapshot()
+            assert not scene.run(committed_id=scene.commits).steps
+            after = scene.counter.snapshot()
+            assert after["get"] - before["get"] <= 3
+            assert (after["put"], after["list"]) == (before["put"], before["list"])
+        scene.commit("13:00")
+        assert scene.settle().steps
+        assert names(scene) == ["11", "12"]
+
+    def test_a_watermark_is_noticed_by_one_more_read(self) -> None:
+        scene = Scene({**BY_WATERMARK, **TEN})
+        scene.commit("12:10", watermark="12:10")
+        scene.settle()
+        scene.commit("19:10", watermark="12:59")
+        before = scene.counter.snapshot()
+        assert not scene.run(committed_id=2).steps
+        assert scene.counter.snapshot()["get"] - before["get"] <= 4
+        scene.commit("19:11", watermark="13:00")
+        assert scene.settle().steps
+        assert names(scene) == ["11", "12"]
+
+    def test_a_table_without_tags_has_nothing_of_them(self) -> None:
+        scene = Scene({**KEEP, **TEN})
+        scene.commit("12:10")
+        scene.settle()
+        state = scene.state()
+        assert (state.tags_due_ms, state.tag_rules) == (NEVER_MS, 0)
+
+    def test_a_branch_with_tags_is_seen_within_a_day(self) -> None:
+        """Another engine may make a tag whose time is short."""
+        scene = Scene({**KEEP, **TEN})
+        scene.commit("12:10")
+        scene.table.tag("kept", snapshot=1)
+        scene.settle()
+        assert scene.state().tags_due_ms == ms("12:10") + DAY_MS
+        scene.commit("12:20")
+        assert not scene.run().steps
+        scene.table.tag("short", snapshot=1, ttl=timedelta(minutes=1))
+        scene.at("2023-07-19 12:10").run(is_due=False)
+        assert scene.state().tags_due_ms <= ms("2023-07-20 12:10")
+
+    def test_the_time_of_a_tag_ends(self) -> None:
+        scene = Scene({**UTC_HOURLY, "tag.default-time-retained": "2 h"})
+        scene.commit("12:10")
+        scene.call(time_zone="UTC")
+        scene.run(is_due=True)
+        # Nobody declares a zone to the pass, so the tag lives 26 h longer, and the hour's end is earlier anyway.
+        assert scene.state().tags_due_ms <= ms("14:10") + 26 * HOUR_MS
+
+    def test_an_older_state_is_ignored(self) -> None:
+        scene = Scene({**UTC_HOURLY, **TEN})
+        scene.commit("12:10")
+        scene.settle()
+        (state,) = [entry.key for entry in scene.control.list("") if entry.key.endswith("state.json")]
+        scene.control.put(state, scene.control.read(state).data.replace(b'"format_version": 2', b'"format_version": 1'))
+        assert scene.run().steps
