@@ -29,6 +29,7 @@ from lakesweep.cli import (
     report,
     runs,
     show,
+    tag_schedule,
     tags,
     undo,
 )
@@ -50,6 +51,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (
     ("rename-tag", rename_tag.rename_tag, rename_tag.EXAMPLES),
     ("delete-tag", delete_tag.delete_tag, delete_tag.EXAMPLES),
     ("expire-tags", expire_tags.expire_tags, expire_tags.EXAMPLES),
+    ("tag-schedule", tag_schedule.tag_schedule, tag_schedule.EXAMPLES),
     ("remove-orphan-files", remove_orphan_files.remove_orphan_files, remove_orphan_files.EXAMPLES),
     ("plans", plans.plans, plans.EXAMPLES),
     ("execute", execute.execute, execute.EXAMPLES),
