@@ -5,6 +5,7 @@ scenario names all the alarms that go with it: no other one goes off, and all ar
 Hours are skipped, so the file takes a minute.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ KEPT = 2
 OPTIONS = {"snapshot.num-retained.min": str(KEPT), "snapshot.num-retained.max": str(KEPT)}
 """By number alone: nothing becomes due by time."""
 COMMITS = 4
+SWEEP, TAGS = "SweepTrigger", "TagTrigger"
+"""Schedules."""
 
 
 @dataclass
@@ -242,6 +245,19 @@ def a_folder_that_no_sweep_can_list(trouble: Trouble) -> None:
     assert len(trouble.purge("SweepDeadLetters")) >= 2
 
 
+@sets_off("RunsFailed", "TagDeadLetters")
+def a_folder_that_no_tour_for_tags_can_list(trouble: Trouble) -> None:
+    """As for sweeps."""
+    with trouble.denied("TagSchedule", "ListObjectsV2"):
+        for _ in range(4):
+            trouble.system.tick(TAGS)
+            trouble.pass_time(HOUR_S)
+    assert trouble.first_seen_s["RunsFailedAlarm"] <= 5 * MINUTE_S
+    assert 2.5 * HOUR_S <= trouble.first_seen_s["TagDeadLettersAlarm"] <= 2.5 * HOUR_S + 10 * MINUTE_S
+    trouble.pass_time(2 * HOUR_S)
+    assert len(trouble.purge("TagDeadLetters")) >= 2
+
+
 @sets_off("EventsDeadLetters")
 def a_queue_that_eventbridge_does_not_reach(trouble: Trouble) -> None:
     """The events are thrown away afterwards: the sweep finds their table."""
@@ -298,7 +314,7 @@ def a_scan_whose_tasks_fail_each_time(trouble: Trouble) -> None:
 # --- messages that nobody takes ---
 
 
-@sets_off("CommitsAge", "ExpireAge", "ExecuteAge", "SweepAge")
+@sets_off("CommitsAge", "ExpireAge", "ExecuteAge", "SweepAge", "TagAge")
 def mappings_that_are_off(trouble: Trouble) -> None:
     """Each queue has its own patience. When they are on again, everything is done that waited."""
     mappings = trouble.system.mappings
@@ -308,13 +324,14 @@ def mappings_that_are_off(trouble: Trouble) -> None:
     mappings["Expire"].pause()
     waiting = trouble.written(2)
     trouble.pass_time(MINUTE_S)
-    for name in ("OnSnapshotWritten", "Sweep"):
+    for name in ("OnSnapshotWritten", "Sweep", "TagSchedule"):
         mappings[name].pause()
     coming = trouble.written(3)
-    trouble.system.tick()
+    for schedule in (SWEEP, TAGS):
+        trouble.system.tick(schedule)
     trouble.pass_time(4.5 * HOUR_S)
     seen = {alarm.removesuffix("AgeAlarm"): round(at_s / HOUR_S) for alarm, at_s in trouble.first_seen_s.items()}
-    assert seen == {"Commits": 1, "Expire": 1, "Sweep": 2, "Execute": 4}
+    assert seen == {"Commits": 1, "Expire": 1, "Sweep": 2, "Tag": 2, "Execute": 4}
     for mapping in mappings.values():
         mapping.pause(False)
     trouble.pass_time(10 * MINUTE_S)
@@ -503,11 +520,36 @@ def commits_whose_events_are_lost(trouble: Trouble) -> None:
     trouble.pass_time(HOUR_S)
 
 
-@sets_off("SweepMissing")
-def a_day_without_a_sweep(trouble: Trouble) -> None:
+@sets_off("SweepMissing", "TagScheduleMissing")
+def a_day_without_tours(trouble: Trouble) -> None:
     trouble.pass_time(25 * HOUR_S, step_s=HOUR_S)
-    assert 23 * HOUR_S < trouble.first_seen_s["SweepMissingAlarm"] <= 25 * HOUR_S
+    for alarm in ("SweepMissingAlarm", "TagScheduleMissingAlarm"):
+        assert 23 * HOUR_S < trouble.first_seen_s[alarm] <= 25 * HOUR_S
+    trouble.system.tick(TAGS)
     trouble.sweep()
+
+
+@sets_off("RunsRefused", "TagLag")
+def tags_that_are_due_and_are_not_made(trouble: Trouble) -> None:
+    """Each tour asks for the pass, which is refused, and finds it more overdue than the one before."""
+    table = trouble.maintained()
+    root = table.root(newest(table))
+    whole = table.store.read(root).data
+    table.corrupt(root)
+    commit_at(table, trouble.system.clock.now())
+    area = ControlArea(trouble.system.control(), table.store.location)
+    state = json.loads(area.read("state.json").data)
+    state["branches"]["main"]["tags_due_ms"] = int(trouble.system.clock.now() * 1000)
+    area.put("state.json", json.dumps(state).encode())
+    for _ in range(12):
+        trouble.system.tick(TAGS)
+        trouble.pass_time(HOUR_S / 4)
+    assert 2 * HOUR_S <= trouble.first_seen_s["TagLagAlarm"] <= 2.5 * HOUR_S
+    table.store.put(root, whole)
+    trouble.system.tick(TAGS)
+    trouble.pass_time(MINUTE_S)
+    trouble.system.tick(TAGS)
+    trouble.pass_time(HOUR_S)
 
 
 def commit_at(table: TableBuilder, at_s: float) -> None:
@@ -530,21 +572,26 @@ def without_events(trouble: Trouble) -> TableBuilder:
     return table
 
 
+def make_tours(system: System) -> None:
+    """Let every table be asked for."""
+    for schedule in (SWEEP, TAGS):
+        system.tick(schedule)
+    system.settle()
+
+
 @pytest.fixture(scope="module")
 def system() -> Iterator[System]:
-    """A deployment that has had its first sweep: until then nobody knows the lag, and one alarm says so."""
+    """A deployment that has had its first tours: until then nobody knows the lag, and two alarms say so."""
     with System(build_here()) as deployed:
-        assert alarms_on(deployed) == {"SweepMissingAlarm"}
-        deployed.tick()
-        deployed.settle()
+        assert alarms_on(deployed) == {"SweepMissingAlarm", "TagScheduleMissingAlarm"}
+        make_tours(deployed)
         assert alarms_on(deployed) == set()
         yield deployed
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.act.__name__)
 def test_what_goes_wrong_sets_off_its_alarms_and_no_other(system: System, scenario: Scenario) -> None:
-    system.tick()
-    system.settle()
+    make_tours(system)
     trouble = Trouble(system, scenario.act.__name__)
     assert trouble.on() == set()
     scenario.act(trouble)
