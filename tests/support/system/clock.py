@@ -9,9 +9,10 @@ from email.utils import format_datetime
 class Clock:
     """Seconds since the epoch, from now on `speed` times as fast."""
 
-    def __init__(self, speed: float = 1.0) -> None:
+    def __init__(self, speed: float = 1.0, began_s: float | None = None) -> None:
+        """Begin now, or at another time."""
         self.speed = speed
-        self._began_s = time.time()
+        self._began_s = time.time() if began_s is None else began_s
         self._zero = time.monotonic()
         self._skipped_s = 0.0
         self._lock = threading.Lock()
@@ -32,6 +33,11 @@ class Clock:
         left_s = at_s - self.now()
         with self._lock:
             self._skipped_s += max(0.0, left_s)
+
+    def jump(self, seconds: float) -> None:
+        """Show another time from now on, an earlier one where `seconds` are below 0: somebody set the clock."""
+        with self._lock:
+            self._skipped_s += seconds
 
     def datetime(self) -> datetime:
         """Return the time as a date in UTC, without its zone."""

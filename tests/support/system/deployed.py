@@ -63,6 +63,7 @@ class System:
         *,
         mode: str = "delete",
         speed: float = 1.0,
+        began_s: float | None = None,
         latency_s: float = 0.0,
         seed: int = 0,
         parameters: Mapping[str, str] | None = None,
@@ -74,6 +75,7 @@ class System:
             build: What the functions are started from.
             mode: `observe` or `delete`.
             speed: How many times as fast as the machine's the system's time passes.
+            began_s: When it begins, in seconds since the epoch; else now.
             latency_s: Added to each request to S3, in real time.
             seed: Of everything here that is left to chance.
             parameters: Of the template, over those that name the buckets.
@@ -89,7 +91,7 @@ class System:
         self.stack: Stack = render({**named, **(parameters or {})})
         self.bucket: str = self.stack.parameters["TableBuckets"][0]
         self.control_bucket: str = self.stack.parameters["ControlBucket"]
-        self.clock = Clock(speed)
+        self.clock = Clock(speed, began_s)
         self.chance = random.Random(seed)
         self.metrics = Metrics()
         self.invocations: list[Invocation] = []

@@ -55,6 +55,8 @@ class Maintainers:
         self._clock, self._bucket, self._control_bucket = clock, bucket, control_bucket
         self._leases: dict[str, Held] = {}
         """By the name of the table's folder in the control location."""
+        self._tags: dict[str, str] = {}
+        """Tag -> who wrote it last."""
         self._believed: dict[str, dict[str, int]] = {}
         """Folder -> caller -> until when it may think that it holds the lease."""
         self._lock = threading.Lock()
@@ -109,11 +111,22 @@ class Maintainers:
             return
         location = f"s3://{self._bucket}/{'/'.join(parts[:_TABLE_PARTS])}"
         location = next((its for prefix, its in self.outside.items() if key.startswith(f"{prefix}/")), location)
+        if self._writes_tag(request, key):
+            return
         held = self._leases.get(table_key(location))
         if held is None or held.caller != request.caller:
             self.problems.append(f"{what}: the lease is {held}")
         elif held.expires_ms <= now_ms:
             self.problems.append(f"{what}: the lease was over for {now_ms - held.expires_ms} ms: {held}")
+
+    def _writes_tag(self, request: Request, key: str) -> bool:
+        """Tell whether a change makes a tag or withdraws one, which needs no lease: it takes nothing from anybody."""
+        if "/tag/tag-" not in key:
+            return False
+        if request.operation == "PutObject":
+            self._tags[key] = request.caller
+            return True
+        return request.operation == "DeleteObject" and self._tags.get(key) == request.caller
 
 
 def _keys(request: Request) -> Iterator[str]:
