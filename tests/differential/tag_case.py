@@ -199,9 +199,9 @@ def explained(evidence: Evidence) -> dict[str, str]:
             found[path] = "manual-tags"
     for path, text in evidence.ours.tags.items():
         again = evidence.engines.tags.get(path, text)
-        if evidence.step.name == "batch" and text == evidence.before.tags.get(path) and again != text:
-            if json.loads(text)["id"] == json.loads(again)["id"]:
-                found[path] = "batch-again"
+        was_there = evidence.step.name == "batch" and evidence.before.tags.get(path) == text
+        if was_there and again != text and json.loads(text)["id"] == json.loads(again)["id"]:
+            found[path] = "batch-again"
     for path in evidence.ours.files.paths - evidence.engines.files.paths - evidence.ours.tags.keys():
         rule = _why_ours_keeps(path, evidence)
         if rule is not None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.differential.engine import RETAIN_EVERYTHING, Engine
-from tests.differential.ours import Answer, operate
+from tests.differential.ours import Answer, operate, run
 from tests.differential.tag_steps import without_time
 
 pytestmark = pytest.mark.differential
@@ -144,7 +143,7 @@ def test_the_same_bytes(written: Written) -> None:
             assert tag_body(body, snapshot.name, moment, nanoseconds).decode() == expected
 
 
-@pytest.mark.parametrize(("ttl", "retained"), [(None, None), ("P1D", "1 d"), ("PT0.5S", "500 ms"), ("PT1H", "1 h")])
+@pytest.mark.parametrize(("ttl", "retained"), [(None, None), ("PT0.5S", "500 ms")])
 def test_tags_read_both_ways(written: Written, ttl: str | None, retained: str | None) -> None:
     """The same tag by both; each reads the other's, replaces it and deletes it."""
     expected = written("scan")
@@ -154,7 +153,7 @@ def test_tags_read_both_ways(written: Written, ttl: str | None, retained: str | 
     assert ("tagCreateTime" in written.document("ours")) == (ttl is not None)
 
     tags = written("snapshots")["tags"]
-    assert tags["ours"]["ttl"] == tags["theirs"]["ttl"] == str(ttl or "null").replace("P1D", "PT24H")
+    assert tags["ours"]["ttl"] == tags["theirs"]["ttl"] == str(ttl or "null")
     assert tags["ours"]["snapshot"] == tags["theirs"]["snapshot"]
     if ttl is not None:
         made = [datetime.fromisoformat(tags[name]["created"][:26]) for name in ("theirs", "ours")]
@@ -175,42 +174,65 @@ def test_tags_read_both_ways(written: Written, ttl: str | None, retained: str | 
     assert written("snapshots")["tags"] == {}
 
 
-def test_the_listing_of_tags(written: Written) -> None:
+def test_the_listing_of_tags(engine: Engine, tmp_path: Path) -> None:
     """`lakesweep tags` shows what the engine's system table shows."""
-    from tests.differential.ours import run
-
-    written("tag", name="a")
-    written("tag", name="b", ttl="P1D")
-    written("tag", name="c 3", ttl="PT0.5S")
-    written.ours("create_tag", tag="d", time_retained="90 min", time_zone="UTC")
-    answer = run(["tags", str(written.location), "--json"])
+    table = plain(engine, "listing", tmp_path)
+    table("tag", name="a")
+    table("tag", name="c 3", ttl="PT0.5S")
+    table.ours("create_tag", tag="d", time_retained="90 min", time_zone="UTC")
+    for number, text in enumerate((*LIVES, "PT0S", "PT-1S", "PT-0.5S", "PT1H1S", "PT59M59.9S")):
+        created = MOMENTS[number % len(MOMENTS)].isoformat()
+        document = table("tag_json", snapshot=1, created=created, ttl=text)
+        (table.location / "tag" / f"tag-n{number}").write_text(document)
+    answer = run(["tags", str(table.location), "--json", "--time-zone", "UTC"])
     assert answer.exit_code == 0, answer.messages
-    assert [_row(row) for row in answer.document["tags"]] == [_row(row) for row in written("tags")]
+    shown = [
+        (
+            row["name"],
+            str(row["snapshot_id"]),
+            str(row["schema_id"]),
+            datetime.fromtimestamp(row["commit_time_ms"] / 1000, UTC).replace(tzinfo=None),
+            str(row["record_count"]),
+            None if row["created"] is None else datetime.fromisoformat(row["created"]),
+            row["time_retained"],
+        )
+        for row in answer.document["tags"]
+    ]
+    assert shown == [
+        (
+            row["tag_name"],
+            row["snapshot_id"],
+            row["schema_id"],
+            datetime.fromisoformat(row["commit_time"]),
+            row["record_count"],
+            None if row["create_time"] is None else _rounded_up(row["create_time"]),
+            row["time_retained"],
+        )
+        for row in table("tags")
+    ]
+    table("drop")
 
 
-def _row(row: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the columns that both have, as text; times in milliseconds, without their zone."""
-    columns = ("tag_name", "snapshot_id", "schema_id", "commit_time", "record_count", "create_time", "time_retained")
-    texts = {name: None if row[name] is None else str(row[name]) for name in columns}
-    for name in ("commit_time", "create_time"):
-        if texts[name] is not None:
-            texts[name] = _milliseconds(str(texts[name]))
-    return texts
+def _rounded_up(text: str) -> datetime:
+    """Read a time of nanoseconds; what is below a microsecond counts as one, so that no tag ends too early."""
+    whole, _, fraction = text.partition(".")
+    micros = -(-int(f"{fraction:0<9}") // 1000)
+    return datetime.fromisoformat(whole) + timedelta(microseconds=micros)
 
 
-def _milliseconds(text: str) -> str:
-    found = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d)(:\d\d)?(\.\d+)?Z?", text)
-    assert found is not None, text
-    return f"{found[1]}{found[2] or ':00'}{(found[3] or '.')[:4]:0<4}"
+def plain(engine: Engine, name: str, tmp_path: Path) -> Written:
+    """Make a table of one commit with nothing special."""
+    table = Written(engine, f"documents.{name}", tmp_path / "control")
+    table("create", columns=COLUMNS, primary_keys=[], partition_keys=[], options={**RETAIN_EVERYTHING, "bucket": "-1"})
+    table("write", n=6, seed=1, keys=[0, 20])
+    return table
 
 
 def test_pypaimon_reads_tags(engine: Engine, tmp_path: Path) -> None:
     """A third reader finds rows, and the time to live, in tags that were made here."""
     from pypaimon import CatalogFactory
 
-    table = Written(engine, "documents.third", tmp_path / "control")
-    table("create", columns=COLUMNS, primary_keys=[], partition_keys=[], options={**RETAIN_EVERYTHING, "bucket": "-1"})
-    table("write", n=6, seed=1, keys=[0, 20])
+    table = plain(engine, "third", tmp_path)
     table.ours("create_tag", tag="first", time_retained="1 d", time_zone="UTC")
     table.ours("create_tag", tag="bare")
     table("write", n=3, seed=2, keys=[0, 20])

@@ -489,8 +489,11 @@ public class EngineDriver {
                 break;
             case "rename": table.renameTag(name, c.get("to").asText()); break;
             case "replace": table.replaceTag(name, snapshot, ttl); break;
-            case "auto": table.copy(Collections.singletonMap("write-only", "false")).newTagAutoManager().run(); break;
-            case "batch": new TagBatchCreation(table).createTag(); break;
+            case "auto":
+            case "batch":
+                table.copy(Collections.singletonMap("write-only", "false")).newTagAutoManager().run();
+                if (op.equals("batch")) new TagBatchCreation(table).createTag();
+                break;
             default: throw new IllegalArgumentException(op);
         }
         return tags(table);
