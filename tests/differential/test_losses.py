@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.differential.engine import RETAIN_EVERYTHING, Engine, EngineError
-from tests.differential.ours import run
+from tests.differential.ours import operate, run
 
 pytestmark = pytest.mark.differential
 
@@ -115,6 +115,13 @@ class Stage:
             argv += ["--" + name.replace("_", "-"), str(value)]
         answer = run(argv)
         assert answer.exit_code == 0, f"{answer.messages} {answer.document}"
+
+    def delete_tag_ours(self, name: str) -> None:
+        """Let Lakesweep delete a tag."""
+        answer = operate(
+            self.location, "delete_tag", {"tag": [name]}, branch="main", control=self.work / "control" / self.name
+        )
+        assert answer.exit_code == 0 and answer.document["executed"], f"{answer.messages} {answer.document}"
 
     def lose(self, *, branch: str = "main", read: Callable[[Stage], Reads] | None = None, **arguments: int) -> Losses:
         """Expire copy A with the engine and copy B with Lakesweep, and read everything."""
@@ -290,8 +297,7 @@ def test_tag_of_a_rollback_as_latest_deleted_after_expiry(stage: Stage) -> None:
 
     def ours(copy: Stage) -> None:
         copy.expire_ours(retain_max=4, retain_min=4)
-        (copy.location / "tag" / "tag-rb").unlink()
-        copy.expire_ours(retain_max=3, retain_min=3)
+        copy.delete_tag_ours("rb")
 
     losses = stage.act(engines, ours)
     check(losses, "A rollback as latest, and its tag is deleted after the tagged snapshot has expired", 2)
@@ -364,9 +370,22 @@ def test_tag_deleted_while_its_changes_are_kept(stage: Stage) -> None:
         copy("tag", op="delete", name="t")
 
     def ours(copy: Stage) -> None:
-        (copy.location / "tag" / "tag-t").unlink()
-        copy.add("b")
-        copy.expire_ours(retain_max=1, retain_min=1)
+        copy.delete_tag_ours("t")
 
     losses = stage.act(engines, ours, read=lambda copy: copy.read_changes(3))
     check(losses, "Changelogs outlive snapshots, and a tag is deleted whose snapshot is a changelog by now", 1)
+
+
+def test_tag_deleted_that_a_branch_began_with(stage: Stage) -> None:
+    """The engine's deletion of a tag asks the neighbours on main, and no branch."""
+    stage.create()
+    stage.add("a")
+    stage.add("b")
+    stage("tag", name="t")
+    stage("branch", name="b", tag="t")
+    stage.add("c", branch="b")
+    stage.replace("a")
+    stage.replace("b")
+    stage.expire(retain_max=1, retain_min=1)
+    losses = stage.act(lambda copy: copy("tag", op="delete", name="t"), lambda copy: copy.delete_tag_ours("t"))
+    check(losses, "A branch was made from a tag, its snapshot expired on main, then the tag is deleted", 3)
