@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from fnmatch import fnmatchcase
-from functools import partial
 
 from lakesweep.format.zone import earliest_ms, latest_ms, local_time
 from lakesweep.model.tag_rules import KeepRules, TagFacts
@@ -67,6 +66,7 @@ def judge_tags(
         period_of: The period that a name says by the table's own rules.
     """
     lives = {tag.name: _Life(tag, zone, now_ms) for tag in tags}
+    surplus = frozenset(beyond)
     calendar = _Calendar(tags, keep, now_ms, calendar_zone, period_of)
     going: dict[str, str] = {}
     kept: dict[str, tuple[str, ...]] = {}
@@ -83,7 +83,7 @@ def judge_tags(
             kept[tag.name] = ("rollback",)
         elif by_time and life.is_over:
             going[tag.name] = "time_to_live"
-        elif tag.name in beyond:
+        elif tag.name in surplus:
             going[tag.name] = "count"
         elif is_alive:
             kept[tag.name] = ("time_to_live",)
@@ -194,7 +194,7 @@ class _Calendar:
     def _time(self, tag: TagFacts, pattern: str) -> datetime:
         """Return the local time for which a tag stands: the period that its name says, else that of its commit."""
         fixed = pattern[: min((pattern.index(sign) for sign in "*?[" if sign in pattern), default=0)]
-        for name in (tag.name, tag.name.removeprefix(BATCH_PREFIX), tag.name.removeprefix(fixed)):
+        for name in dict.fromkeys((tag.name, tag.name.removeprefix(BATCH_PREFIX), tag.name.removeprefix(fixed))):
             period = named_period(name, self.period_of)
             if period is not None:
                 return period
@@ -203,9 +203,10 @@ class _Calendar:
 
 def named_period(name: str, period_of: _PeriodOf | None = None) -> datetime | None:
     """Return the begin of the day, hour or minute that a name says in any way in which automatic tags are named."""
-    ways: list[_PeriodOf] = [] if period_of is None else [period_of]
-    ways += [partial(parsed_name, shape=shape) for shape in SHAPES]
-    return next((period for way in ways if (period := way(name)) is not None), None)
+    own = None if period_of is None else period_of(name)
+    if own is not None:
+        return own
+    return next((period for shape in SHAPES if (period := parsed_name(name, shape)) is not None), None)
 
 
 def _day(time: datetime) -> tuple[int, ...]:
