@@ -278,7 +278,7 @@ class _Rule:
         return tuple(patterns)
 
     def _pattern(self, key: str, value: object) -> str:
-        if not isinstance(value, str) or not value.strip() or "/" in value:
+        if not isinstance(value, str) or not value.strip() or "/" in value or not value.isprintable():
             self._refuse(key, "a pattern of tag names such as 20* or daily-*", value)
         return value
 

@@ -22,6 +22,9 @@ ROLLBACK_PREFIX = "rollback-to-as-latest-"
 WITHOUT_ZONE = timedelta(hours=26)
 """Between the first and the last clock on earth: so much longer a tag lives when nobody says whose clock made it."""
 
+NEVER_MS = 253_402_300_800_000
+"""The year 10000. What is due then, by a time that a damaged document may hold, is never due."""
+
 _FIRST, _LAST = datetime(1, 1, 1), datetime(9999, 12, 31)
 _PeriodOf = Callable[[str], datetime | None]
 
@@ -186,7 +189,8 @@ class _Calendar:
         end_ms = max(tag.commit_ms, earliest_ms(time, self.zone)) + within_ms
         if self.now_ms <= end_ms:
             self._keep(tag, "keep_within")
-            self.due_ms.append(end_ms + 1)
+            if end_ms < NEVER_MS:
+                self.due_ms.append(end_ms + 1)
 
     def _keep(self, tag: TagFacts, reason: str) -> None:
         self.kept[tag.name] = tuple(dict.fromkeys((*self.kept.get(tag.name, ()), reason)))

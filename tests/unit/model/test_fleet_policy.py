@@ -213,6 +213,8 @@ BAD_TAGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"tags": [{"pattern": " ", "keep_last": 1}]}, "tags[0].pattern: expected a pattern"),
     ({"tags": [{"pattern": ["*"], "keep_last": 1}]}, "tags[0].pattern: expected a pattern"),
     ({"tags": [{"pattern": "a/*", "keep_last": 1}]}, "tags[0].pattern: expected a pattern"),
+    ({"tags": [{"pattern": "a\n*", "keep_last": 1}]}, "tags[0].pattern: expected a pattern"),
+    ({"tags": [{"pattern": "\ud800*", "keep_last": 1}]}, "tags[0].pattern: expected a pattern"),
     ({"tags": [{"pattern": "*"}]}, "tags[0]: expected one of keep_last, keep_daily"),
     ({"tags": [{"pattern": "*", "keep": 1}]}, "found rules[0].tags[0].keep"),
     ({"tags": [{"pattern": "*", "keep_hourly": 1}]}, "found rules[0].tags[0].keep_hourly"),

@@ -403,6 +403,13 @@ def test_names_without_a_period() -> None:
     assert named_period("2024-01-31") == datetime(2024, 1, 31)
 
 
+def test_what_is_due_after_all_calendars_is_never_due() -> None:
+    """So that no state has to hold it."""
+    facts = [replace(tag("a"), commit_ms=(1 << 63) - 1), tag("b")]
+    assert judge(facts, KeepRules("*", within_ms=(1 << 63) - 1)).next_due_ms is None
+    assert judge(facts, KeepRules("*", within_ms=30 * DAY_MS)).next_due_ms == ms("2024-07-01") + 1
+
+
 def test_damaged_times_end_nothing() -> None:
     facts = [replace(tag("a"), commit_ms=(1 << 63) - 1), replace(tag("b"), commit_ms=-(1 << 63)), tag("0001-01-01")]
     found = judge(facts, KeepRules("*", last=1, within_ms=DAY_MS, daily=1, weekly=1, monthly=1, yearly=1))
