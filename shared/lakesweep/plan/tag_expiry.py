@@ -233,6 +233,6 @@ def _notes(zone: tzinfo | None, living: Sequence[TagFacts]) -> tuple[str, ...]:
     if zone is not None or not living:
         return ()
     return (
-        f"no time zone is declared, so the {len(living)} tags with a time to live live 26 h longer than they say: "
-        "the clock of whoever made them may have been in any zone",
+        "no time zone is declared, so tags stay 26 h longer than their time to live says "
+        f"({len(living)} of them have one): the clock of whoever made them may have been in any zone",
     )

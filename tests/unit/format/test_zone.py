@@ -214,3 +214,4 @@ def test_the_ends_of_the_calendar() -> None:
     for local in (datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999)):
         for where in (UTC, timezone(timedelta(hours=18)), timezone(-timedelta(hours=18))):
             assert earliest_ms(local, where) == latest_ms(local, where)
+            assert (earliest_ms(local, where) > 0) == (local.year == 9999)
