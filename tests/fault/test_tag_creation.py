@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
+from random import Random
 from typing import Any
 
 import pytest
 
-from lakesweep.errors import MaintenanceError, StorageError
+from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
+from lakesweep.errors import LeaseHeldError, LeaseLostError, MaintenanceError, StorageError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.store import Store, delete_all
 from tests.fault.test_attacks import Stage, simple
@@ -322,3 +324,61 @@ def test_replacing_while_an_expiry_runs() -> None:
             read_root(stage.store, root)
         assert json.loads(stage.store.read(TAG).data)["id"] == (2 if report.status == "done" else 1)
     assert seen["done"] and len(seen) > 1, seen
+
+
+def test_a_run_that_died_over_the_last_tags_of_a_snapshot() -> None:
+    """Two tags hold snapshot 2, and a run that removes both dies: nobody makes a third of the one that is left."""
+    codes: Counter[str] = Counter()
+    for at in range(1, 100):
+        stage = staged()
+        stage.table.tag("old", 2)
+        stage.table.tag("other", 2)
+        assert stage.maintainer().expire().status == "done"
+        stage.switch = Switch(at, "death")
+        try:
+            stage.maintainer().run("delete_tag", tag=["old", "other"])
+        except ProcessDeathError:
+            pass
+        else:
+            break
+        stage.switch = Switch()
+        report = stage.maintainer().run("create_tag", tag="now", from_tag="other")
+        codes[report.refusal.code if report.refusal else report.status] += 1
+        stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        stage.maintainer().maintain()
+        for root in all_roots(stage.store):
+            read_root(stage.store, root)
+        assert (TAG in all_roots(stage.store)) == (report.status == "done")
+    assert codes["snapshot_is_going"] and codes["no_such_tag"] and codes["done"], codes
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_several_at_once(seed: int) -> None:
+    """Makers of tags, an expiry and whoever takes a tag away, in any order."""
+    random = Random(seed)
+    stage = with_a_tag_of_what_expired() if random.random() < 0.5 else staged()
+    if TAG not in all_roots(stage.store) and random.random() < 0.3:
+        stage.table.tag("now", 4)
+    there = [ref.rpartition("tag-")[2] for ref in all_roots(stage.store) if ref.startswith("tag/")]
+    calls: list[Call] = [create(**random.choice(SOURCES))]
+    calls.append(lambda maintainer: maintainer.run("create_tag", tag="second", snapshot=random.choice((2, 3, 4))))
+    for name in there:
+        calls.append(lambda maintainer, name=name: maintainer.run("create_tag", tag="third", from_tag=name))
+        calls.append(lambda maintainer, name=name: maintainer.run("delete_tag", tag=name))
+        calls.append(lambda maintainer, name=name: maintainer.run("rename_tag", tag=name, target_tag="fourth"))
+        calls.append(lambda maintainer, name=name: maintainer.run("replace_tag", tag=name))
+    calls = random.sample(calls, min(3, len(calls)))
+    processes = [Process(stage, call) for call in (expire, *calls)]
+    going = list(processes)
+    while going:
+        if random.random() < 0.05:
+            stage.table.commit(f"+G{random.randrange(1 << 60)}")
+            stage.now_ms += 3_600_000
+        process = random.choice(going)
+        wanted = random.choice((1, 1, 2, 5, 20))
+        if process.go(wanted) < wanted:
+            going.remove(process)
+    for process in processes:
+        assert process.report is not None or isinstance(process.error, LeaseHeldError | LeaseLostError), process.error
+    for root in all_roots(stage.store):
+        read_root(stage.store, root)
