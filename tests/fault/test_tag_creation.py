@@ -382,3 +382,15 @@ def test_several_at_once(seed: int) -> None:
         assert process.report is not None or isinstance(process.error, LeaseHeldError | LeaseLostError), process.error
     for root in all_roots(stage.store):
         read_root(stage.store, root)
+
+
+def test_a_write_that_fails_over_another_tag() -> None:
+    """What is there is somebody else's, so the call fails and leaves it."""
+    stage = staged()
+    stage.table.tag("now", 1)
+    before = stage.store.read(TAG)
+    stage.switch = Switch(5, "before")
+    with pytest.raises(StorageError, match="broken on purpose"):
+        stage.maintainer().run("create_tag", tag="now")
+    assert stage.switch.calls[4:] == [f"table put {TAG}", f"table read {TAG}"]
+    assert stage.store.read(TAG) == before
