@@ -124,8 +124,15 @@ class Writer:
         return hot[deleted_before:] + added
 
     def _snapshot(self, snapshot_id: int, base: Sequence[Manifest], delta: Manifest, *, is_tagged: bool) -> None:
+        text = self._snapshot_text(snapshot_id, base, [delta])
+        if snapshot_id > (DAYS - DAYS_WITH_SNAPSHOTS) * COMMITS_A_DAY:
+            self._document("snapshot", f"snapshot-{snapshot_id}", text)
+        if is_tagged:
+            self._document("tag", f"tag-day-{snapshot_id // COMMITS_A_DAY:02}", text)
+
+    def _snapshot_text(self, snapshot_id: int, base: Sequence[Manifest], delta: Sequence[Manifest]) -> str:
         base_name, base_size = self._list(base)
-        delta_name, delta_size = self._list([delta])
+        delta_name, delta_size = self._list(delta)
         document = {
             "version": 3,
             "id": snapshot_id,
@@ -141,11 +148,7 @@ class Writer:
             "totalRecordCount": self._live * 1000,
             "deltaRecordCount": 0,
         }
-        text = json.dumps(document, indent=2)
-        if snapshot_id > (DAYS - DAYS_WITH_SNAPSHOTS) * COMMITS_A_DAY:
-            self._document("snapshot", f"snapshot-{snapshot_id}", text)
-        if is_tagged:
-            self._document("tag", f"tag-day-{snapshot_id // COMMITS_A_DAY:02}", text)
+        return json.dumps(document, indent=2)
 
     def _schema(self) -> None:
         names = ["dt", *(f"c{number:02}" for number in range(1, COLUMNS))]

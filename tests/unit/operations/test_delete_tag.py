@@ -1,6 +1,8 @@
 """Deleting tags: what goes, what stays, and what is said. Rows F5 to F16 are named after the table of histories."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ from lakesweep.errors import UsageError
 from lakesweep.model.plan import Delete
 from lakesweep.model.report import RunReport
 from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.store import Body, DeleteRequest, DeleteResult
+from lakesweep.table.freed import FreedFiles, find_freed_tags
 from tests.support.maintenance import Maintainer
 from tests.support.reader import all_roots, assert_all_readable
 from tests.support.table_builder import TableBuilder
@@ -522,3 +526,100 @@ def test_the_intent_names_the_snapshots_whose_files_go(scene: Scene, monkeypatch
     scene.table.tag("there", snapshot=5)
     scene.delete("there")
     assert {intent.snapshot_ids for intent in seen} == {()}, "no file goes"
+
+
+def test_each_object_is_read_once_and_files_go_a_thousand_at_a_time() -> None:
+    reads: list[str] = []
+    deletes: list[int] = []
+
+    class Counting(MemoryStore):
+        def read(self, key: str, max_bytes: int | None = None) -> Body:
+            reads.append(key)
+            return super().read(key, max_bytes)
+
+        def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+            deletes.append(len(requests))
+            return super().delete(requests)
+
+    store = Counting("memory://bucket/t")
+    table = TableBuilder(store)
+    table.commit(*(f"+cold{number}" for number in range(50)))
+    for day in range(1, 13):
+        table.commit(*(f"+d{day}-{n}" for n in range(90)), *(f"-d{day - 1}-{n}" for n in range(90) if day > 1))
+        table.tag(f"day-{day}")
+    table.commit(*(f"-d12-{n}" for n in range(90)))
+    assert Maintainer(store).expire().status == "done"
+    reads.clear()
+    maintainer = Maintainer(store)  # which remembers nothing
+    planned = maintainer.run("delete_tag", tag=[f"day-{day}" for day in range(1, 13)], execute=False)
+    assert max(Counter(reads).values()) == 1
+    manifests = {path for path in reads if path.startswith("manifest/")}
+    assert manifests <= {path for root in table.roots() if table.exists(root) for path in table.referenced(root)}
+    assert planned.plan is not None
+    files = [action for action in planned.plan.deletes if action.kind != "tag"]
+    assert sum(action.kind == "data" for action in files) == 12 * 90
+    reads.clear()
+    deletes.clear()
+    plan_id = planned.plan.header.plan_id
+    assert maintainer.execute(plan_id, confirm=plan_id).status == "done"
+    assert deletes[0] == 12, "the tags"
+    assert deletes[1:] == [1000, len(files) - 1000]
+    assert not [path for path in reads if path.startswith("manifest/")]
+    assert table.present() == {f"cold{number}" for number in range(50)}
+    assert_all_readable(table)
+
+
+def test_what_the_nearest_relative_has_is_not_even_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tag of a large table: memory grows with what it alone holds."""
+    proposed: list[int] = []
+
+    def noted(*arguments: Any) -> FreedFiles:
+        found = find_freed_tags(*arguments)
+        proposed.append(sum(freed.kind == "data" for freed in found.files))
+        return found
+
+    monkeypatch.setattr("lakesweep.operations.tag_removal.find_freed_tags", noted)
+    scene = Scene()
+    scene.table.commit(*(f"+cold{number}" for number in range(200)))
+    scene.table.commit("+A", "-cold7")
+    scene.table.tag("t")
+    scene.table.commit("-A", "-cold3", "+B")
+    scene.expire()
+    scene.delete("t")
+    assert proposed == [2], "A and cold3"
+    assert "A" not in scene.table.present()
+    assert "cold3" not in scene.table.present()
+
+
+def test_files_by_the_rule_are_those_of_a_plain_difference() -> None:
+    """What goes is what the tag has, and no root that stays; whichever relative is the nearest, and however merged."""
+    for seed in range(40):
+        random = Random(seed)
+        scene = Scene()
+        table = scene.table
+        live: set[str] = set()
+        for number in range(1, 12):
+            gone = {name for name in sorted(live) if random.random() < 0.3}
+            live = (live - gone) | {f"f{number}a", f"f{number}b"}
+            table.commit(
+                *(f"-{name}" for name in sorted(gone)),
+                f"+f{number}a",
+                f"+f{number}b",
+                merge_base=random.random() < 0.3,
+            )
+            if random.random() < 0.6:
+                table.tag(f"t{number}")
+        scene.expire()
+        tags = [root.removeprefix("tag/tag-") for root in scene.tags()]
+        going = [name for name in tags if random.random() < 0.5 and name != "t11"]
+        if not going:
+            continue
+        before = table.present()
+        needed: set[str] = set()
+        for root in table.roots():
+            if root.removeprefix("tag/tag-") not in going:
+                needed |= {file.symbol for file in table.model(root).live}
+        held = {file.symbol for name in going for file in table.model(f"tag/tag-{name}").live}
+        scene.maintainer().run("delete_tag", tag=going)
+        assert table.present() == before - (held - needed), seed
+        assert_all_readable(table)
