@@ -5,16 +5,19 @@ One clause, and a time where there is one.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from fnmatch import fnmatchcase
 
 from lakesweep.errors import FormatError, RefusedError, StorageError
 from lakesweep.format.names import consumer_id_of
-from lakesweep.format.options import parse_bool
 from lakesweep.format.tag import Tag, parse_tag
+from lakesweep.format.zone import latest_ms
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, TableListing
 from lakesweep.model.table_ref import MAIN, branch_dir
+from lakesweep.model.tag_rules import KeepRules
 from lakesweep.operations.context import Table
+from lakesweep.operations.fleet import ruling_of
 from lakesweep.operations.retention_options import (
     ExpireArguments,
     changelog_retention,
@@ -22,8 +25,10 @@ from lakesweep.operations.retention_options import (
     is_stated,
     snapshot_retention,
 )
+from lakesweep.operations.tag_options import declared_zone, expires_by_time
 from lakesweep.operations.times import say_time
 from lakesweep.plan.due import Due, changelogs_due, snapshots_due
+from lakesweep.plan.tag_expiry import ROLLBACK_PREFIX, WITHOUT_ZONE
 from lakesweep.storage.reads import read_many
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_consumers, read_schema
 
@@ -71,6 +76,8 @@ class Lifetimes:
         self._roots = roots
         self._now_ms = now_ms
         self._branches: dict[str, _Branch] = {}
+        self._of_tags: tuple[tzinfo | None, tuple[KeepRules, ...]] | None = None
+        """The zone of times of creation, and calendar rules; `None`: not asked for yet."""
         self.warnings: list[str] = []
 
     def of_snapshots(self, branch: str) -> Mapping[int, Until]:
@@ -102,8 +109,24 @@ class Lifetimes:
             if isinstance(body, StorageError):
                 raise body
             tag = parse_tag(body.data, ref.path)
-            found[ref.path] = _or_branch(_of_tag(tag, self._rules(ref.branch).expires_tags, self._now_ms), ref.branch)
+            until = self._of_tag(ref.name, tag, expires=self._rules(ref.branch).expires_tags)
+            found[ref.path] = _or_branch(until, ref.branch)
         return found
+
+    def _of_tag(self, name: str, tag: Tag, *, expires: bool) -> Until:
+        if self._of_tags is None:
+            ruling = ruling_of(self._table)
+            keep = ruling.rule.tags if ruling is not None and ruling.rule is not None else ()
+            self._of_tags = declared_zone(self._table, None, ruling), keep
+        zone, keep = self._of_tags
+        if name.startswith(ROLLBACK_PREFIX):
+            return Until("until the tag is deleted by hand, since it is of a rollback")
+        until = _of_time_to_live(tag, zone, self._now_ms) if expires else _NO_EXPIRY
+        if any(fnmatchcase(name, rules.pattern) for rules in keep):
+            if tag.time_retained_ns is None or tag.create_time is None or not expires:
+                return Until("until no calendar rule of the fleet policy keeps the tag")
+            return Until(f"{until.says}, or as long as a calendar rule of the fleet policy keeps it", until.at_ms)
+        return until
 
     def _rules(self, branch: str) -> _Branch:
         if branch not in self._branches:
@@ -124,8 +147,7 @@ class Lifetimes:
             binds_snapshots = not consumers_bind_changelogs_only(options)
             retention = snapshot_retention(options, ExpireArguments(), self._now_ms, self._table.clock_ms())
             of_changelogs = changelog_retention(options)
-            key = "tag.time-expire-enabled"
-            expires_tags = key not in options or parse_bool(options[key], key)
+            expires_tags = expires_by_time(options)
         except (RefusedError, FormatError) as error:
             unknown = Until(f"for a time that nobody knows: {error}")
             return _Branch(
@@ -198,19 +220,27 @@ class Lifetimes:
         return Until(says, due.after_ms, is_held=is_held)
 
 
-def _of_tag(tag: Tag, expires_tags: bool, now_ms: int) -> Until:
+_NO_EXPIRY = Until("until the tag is deleted by hand, since tag.time-expire-enabled is false")
+
+
+def _of_time_to_live(tag: Tag, zone: tzinfo | None, now_ms: int) -> Until:
     if tag.time_retained_ns is None or tag.create_time is None:
         return Until("until the tag is deleted, which has no time to live")
-    if not expires_tags:
-        return Until("until the tag is deleted by hand, since tag.time-expire-enabled is false")
     try:
-        end = tag.create_time.replace(tzinfo=UTC) + timedelta(microseconds=tag.time_retained_ns // 1000)
+        end = tag.create_time + timedelta(microseconds=-(-tag.time_retained_ns // 1000))
+        if zone is None:
+            end += WITHOUT_ZONE
     except OverflowError:
         return Until("until the tag is deleted, whose time to live ends beyond every calendar")
-    end_ms = int(end.timestamp() * 1000)
-    is_over = now_ms > end_ms
-    says = f"until {say_time(end_ms)} by the clock of the tag's maker, which states no zone"
-    return Until(says + (": that has passed if it is UTC" if is_over else ""), end_ms)
+    end_ms = _instant_ms(end, zone)
+    if now_ms > end_ms:
+        return Until("until the next expiry of tags, since its time to live is over", end_ms, is_due=True)
+    of_zone = "26 h later than in UTC, since no time zone is declared" if zone is None else f"in {zone}"
+    return Until(f"until {say_time(end_ms)}, when its time to live is over ({of_zone})", end_ms)
+
+
+def _instant_ms(local: datetime, zone: tzinfo | None) -> int:
+    return latest_ms(local, UTC if zone is None else zone)
 
 
 def _or_branch(until: Until, branch: str) -> Until:
