@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,7 @@ class LiveTable:
         self.commits = 0
         self._uploaded: dict[str, str] = {}
 
-    def commit(self) -> None:
+    def commit(self, time_ms: int | None = None) -> None:
         self.commits += 1
         number = self.commits
         gone = [f"-F{number - 1}x{index}" for index in range(20)] if number > 1 else []
@@ -140,6 +141,7 @@ class LiveTable:
             partition={name: (PARTITIONS[index],) for index, name in enumerate(new)},
             kind="OVERWRITE",
             merge_base=number % 30 == 0,
+            time_ms=time_ms,
         )
 
     def upload(self) -> None:
@@ -149,9 +151,12 @@ class LiveTable:
                 self._uploaded[entry.key] = entry.etag
                 seed_moto(self.bucket, [f"db.db/t/{entry.key}"], self.memory.read(entry.key).data)
 
-    def maintain(self) -> tuple[RunReport, dict[str, int], list[str]]:
+    def maintain(
+        self, *, is_due: bool = False, at_ms: int | None = None
+    ) -> tuple[RunReport, dict[str, int], list[str]]:
         """Run the pass after the newest commit, as an event starts it, and return what it asked for."""
-        counter, switch, now_ms = RequestCounter(), Switch(), int(time.time() * 1000)
+        counter, switch = RequestCounter(), Switch()
+        now_ms = int(time.time() * 1000) if at_ms is None else at_ms
         settings = moto_settings()
 
         class Frozen(FaultyStore):
@@ -169,7 +174,7 @@ class LiveTable:
             open_store=lambda location: open_store(location, counter=counter, settings=settings),
             counter=counter,
         )
-        report = maintain(table, MaintainArguments(committed_id=self.commits), execute=True)
+        report = maintain(table, MaintainArguments(committed_id=self.commits, is_due=is_due), execute=True)
         return report, counter.snapshot(), switch.calls
 
     def check(self, tags: int) -> None:
@@ -229,3 +234,42 @@ def test_a_commit_of_the_steady_state() -> None:
         assert totals[-1] <= 25, (live.commits, requests, calls)
     print(f"requests by commit: {totals}")
     live.check(tags=1000)
+
+
+AUTOMATIC = {
+    "tag.automatic-creation": "process-time",
+    "tag.creation-period": "hourly",
+    "tag.default-time-retained": "3650 d",
+    "tag.num-retained-max": "2000",
+    "sink.process-time-zone": "UTC",
+}
+
+
+LONG = timedelta(days=3650)
+
+
+@pytest.mark.parametrize("options", [{}, AUTOMATIC], ids=["by_hand", "automatic"])
+def test_tags_that_are_what_they_were(options: Mapping[str, str]) -> None:
+    """1 000 tags with a time to live: a pass that finds nothing lists them once, and reads them the first time only."""
+    live = LiveTable({**KEEP_50, **options})
+    hour = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    now_ms = round(hour.timestamp() * 1000) + 60_000
+    for number in range(20):
+        live.commit(now_ms - number)
+    for number in range(1000):
+        live.table.tag(f"{hour - timedelta(hours=1001 - number):%Y-%m-%d %H}", 1 + number // 53, ttl=LONG)
+    live.upload()
+    made, _, calls = live.maintain(is_due=True, at_ms=now_ms)
+    assert made.status == ("done" if options else "nothing_to_do"), made.refusal
+    assert len([call for call in calls if call.startswith("table read tag/tag-")]) == 1000 + bool(options)
+    for is_due in (True, True, False):
+        now_ms += 1000
+        live.commit(now_ms)
+        live.upload()
+        report, requests, calls = live.maintain(is_due=is_due, at_ms=now_ms)
+        assert report.status == "nothing_to_do", report.refusal
+        print(f"requests: {sum(requests.values())} {requests}")
+        assert not [call for call in calls if call.startswith("table read tag/")], calls
+        assert calls.count("table list tag/") == calls.count("table list snapshot/") == is_due
+        assert sum(requests.values()) <= (14 if is_due else 4), calls
+    live.check(tags=1000 + bool(options))
