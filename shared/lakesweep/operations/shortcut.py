@@ -99,8 +99,11 @@ def answers(table: Table, state: BranchState, newest: int) -> bool:
 
 
 def _makes_tag(table: Table, state: BranchState, newest: int) -> bool:
-    """Tell whether the newest commit makes a tag due by what its document says."""
-    if not state.asks_commits or newest == state.latest_id:
+    """Tell whether the newest commit makes a tag due by what its document says.
+
+    A pass lists a table anew when a step has changed it, so it may have seen a commit after it made tags.
+    """
+    if not state.asks_commits or newest < state.tag_next_snapshot:
         return False
     path = f"{branch_dir(table.ref.branch)}snapshot/snapshot-{newest}"
     try:

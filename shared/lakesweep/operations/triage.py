@@ -43,7 +43,8 @@ def triage(table: Table, committed_id: int, min_interval_ms: int) -> Triage:
     state = last_pass(table)
     if state is None:
         return _DUE
-    if committed_id == state.latest_id and not are_tags_due(table, state):
+    has_asked = not state.asks_commits or committed_id < state.tag_next_snapshot
+    if committed_id == state.latest_id and has_asked and not are_tags_due(table, state):
         return _HANDLED
     if committed_id < state.latest_id:
         newest = latest_hint(table)
