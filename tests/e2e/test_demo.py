@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +65,23 @@ def test_the_demo_proves_itself(tmp_path: Path) -> None:
     assert removed["count"] == sum(removed["by_kind"].values()) == sum(removed["by_reason"].values())
     assert kept["count"] == sum(kept["by_kind"].values()) == sum(kept["by_reason"].values())
     assert kept["by_reason"]["tagged"] > 0
-    assert kept["by_kind"]["tag"] == 1
+    assert kept["by_kind"]["tag"] == 1 + len(found["scheduled_tags"])
     assert found["bytes"] == {"before": removed["bytes"] + kept["bytes"], "after": kept["bytes"]}
     assert found["bytes"]["after"] < found["bytes"]["before"] / 2
     assert all(found["requests"][kind] > 0 for kind in ("get", "list", "put", "delete"))
 
-    versions = ["the table", *(f"snapshot {i}" for i in reversed(found["snapshots"])), f"tag {found['tag']['name']}"]
+    tags = [found["tag"], *found["scheduled_tags"]]
+    versions = [
+        "the table",
+        *(f"snapshot {i}" for i in reversed(found["snapshots"])),
+        *(f"tag {t['name']}" for t in tags),
+    ]
     assert [reading["version"] for reading in found["read"]] == versions
     assert all(reading["equal"] and reading["rows"] > 0 for reading in found["read"])
     assert found["tag"]["snapshot"] < found["snapshots"][0]
+    yesterday = found["scheduled_tags"][0]
+    assert yesterday["snapshot"] == 1, "made on schedule, and read again though its snapshot has expired"
+    assert date.fromisoformat(yesterday["name"]) < datetime.now(UTC).date()
 
 
 DAMAGE = f"""
@@ -160,6 +169,12 @@ class TestProof:
             told.orders.expected = expected
         assert problems[0].startswith("the table holds")
         assert problems[1].startswith(f"snapshot {MIN_COMMITS} holds")
+
+    def test_a_scheduled_tag_that_was_not_made(self, told: Told) -> None:
+        """The first pass makes the tag of yesterday."""
+        reports = tuple(replace(report, steps=()) for report in told.story.reports)
+        problems = told.problems(story=replace(told.story, reports=reports))
+        assert any("no tag was made of snapshot 1" in problem for problem in problems)
 
     def test_a_tag_that_lost_a_file(self, told: Told) -> None:
         """A tag is read by itself, since the newest snapshot says nothing about it."""

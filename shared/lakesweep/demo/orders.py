@@ -19,8 +19,12 @@ OPTIONS = {
     "snapshot.num-retained.min": str(RETAIN_MIN),
     "snapshot.num-retained.max": str(RETAIN_MAX),
     "snapshot.time-retained": "1 ms",
+    "tag.automatic-creation": "process-time",
+    "tag.creation-period": "daily",
+    "sink.process-time-zone": "UTC",
 }
-"""The table states its retention; whoever maintains it needs no other instruction."""
+"""The table states its retention, and that each day is to have a tag; whoever maintains it needs no other
+instruction."""
 REGIONS = ("north", "south")
 OVERWRITE_EVERY = 3
 """Every so many commits one partition is replaced, so that data files die and not only metadata."""

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lakesweep.demo.orders import RETAIN_MAX, RETAIN_MIN, Orders, Row, Version
-from lakesweep.demo.story import TAG, Story
+from lakesweep.demo.story import TAG, TAG_FOLDER, Story
 
 _SNAPSHOT = re.compile(r"snapshot/snapshot-([0-9]+)")
-_DOCUMENTS = frozenset({"schema/schema-0", f"tag/tag-{TAG}", "snapshot/LATEST", "snapshot/EARLIEST"})
+_DOCUMENTS = frozenset({"schema/schema-0", "snapshot/LATEST", "snapshot/EARLIEST"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Proof:
     snapshots: tuple[int, ...]
     readings: tuple[Reading, ...]
     kept_because: Mapping[str, str]
-    """Key -> `retained` (a snapshot), `document` (tag, schema, hint), `live` (a snapshot needs it), `tagged` (only the
-    tag does), `unknown`."""
+    """Key -> `retained` (a snapshot), `document` (tag, schema, hint), `live` (a snapshot needs it), `tagged` (only
+    tags do), `unknown`."""
     problems: tuple[str, ...]
     """Sentences. None means that everything is as it should be."""
 
@@ -69,9 +69,13 @@ def prove(orders: Orders, story: Story, left: Mapping[str, int]) -> Proof:
     for snapshot_id in reversed(ids):
         expected = orders.expected[snapshot_id - 1]
         live |= read(f"snapshot {snapshot_id}", expected, lambda wanted=snapshot_id: orders.read_snapshot(wanted))  # type: ignore[misc]
-    tagged = read(f"tag {TAG}", orders.expected[story.tagged_id - 1], lambda: orders.read_tag(TAG))
+    tags = {TAG: story.tagged_id, **story.scheduled()}
+    tagged: set[str] = set()
+    for name, snapshot_id in tags.items():
+        tagged |= read(f"tag {name}", orders.expected[snapshot_id - 1], lambda wanted=name: orders.read_tag(wanted))  # type: ignore[misc]
 
-    kept_because = {key: _why(key, live, tagged) for key in left}
+    documents = _DOCUMENTS | {TAG_FOLDER + name for name in tags}
+    kept_because = {key: _why(key, live, tagged, documents) for key in left}
     problems += _retention_problems(ids, story)
     problems += _deletion_problems(story, left)
     if all(reading.equal for reading in readings):  # else what is needed is not known
@@ -79,14 +83,14 @@ def prove(orders: Orders, story: Story, left: Mapping[str, int]) -> Proof:
     return Proof(ids, tuple(readings), kept_because, tuple(problems))
 
 
-def _why(key: str, live: set[str], tagged: frozenset[str]) -> str:
+def _why(key: str, live: set[str], tagged: set[str], documents: frozenset[str]) -> str:
     if key in live:
         return "live"
     if key in tagged:
         return "tagged"
     if _SNAPSHOT.fullmatch(key):
         return "retained"
-    return "document" if key in _DOCUMENTS else "unknown"
+    return "document" if key in documents else "unknown"
 
 
 def _retention_problems(ids: tuple[int, ...], story: Story) -> Iterator[str]:
@@ -94,6 +98,8 @@ def _retention_problems(ids: tuple[int, ...], story: Story) -> Iterator[str]:
         yield f"snapshots {list(ids)} are left; expected the newest {RETAIN_MIN} to {RETAIN_MAX} of {story.commits}"
     if story.tagged_id in ids:
         yield f"snapshot {story.tagged_id}, which is tagged, is left; expected it to be gone and its tag to stay"
+    if 1 not in story.scheduled().values():
+        yield "no tag was made of snapshot 1; expected that of yesterday, as the table's options ask"
     if len(story.hints) != story.commits or {hint.snapshot_id for hint in story.hints} != set(
         range(1, story.commits + 1)
     ):

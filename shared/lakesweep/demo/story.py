@@ -4,7 +4,8 @@ What happens here to one table is what the deployed workers do to all of them: a
 table become one run, and `maintain` applies the table's own options.
 """
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -12,7 +13,7 @@ from lakesweep.aws.events import CommitHint
 from lakesweep.control.area import ControlArea
 from lakesweep.demo.local_aws import LocalAws
 from lakesweep.demo.orders import Orders
-from lakesweep.model.plan import Delete
+from lakesweep.model.plan import Delete, Put
 from lakesweep.model.report import RunReport
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
@@ -21,6 +22,8 @@ from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 
 TAG = "first-quarter"
+"""Made by hand."""
+TAG_FOLDER = "tag/tag-"
 
 Maintain = Callable[[CommitHint], RunReport]
 
@@ -44,6 +47,22 @@ class Story:
         """Return every deletion that a run planned and carried out."""
         steps = [step for report in self.reports for step in report.steps or () if step.executed]
         return tuple(delete for step in steps if step.plan for delete in step.plan.deletes)
+
+    def scheduled(self) -> Mapping[str, int]:
+        """Return the snapshot of each tag that maintenance made, since the table's options ask for one a day.
+
+        The first pass makes that of the day before: it holds what was there when that day had ended. A demo during
+        which a day ends has one more.
+        """
+        return {
+            put.path.removeprefix(TAG_FOLDER): json.loads(put.body)["id"] for put in self._puts() if put.kind == "tag"
+        }
+
+    def _puts(self) -> Iterator[Put]:
+        steps = [step for report in self.reports for step in report.steps or () if step.executed]
+        for action in (action for step in steps if step.plan for action in step.plan.actions):
+            if isinstance(action, Put):
+                yield action
 
 
 def tell(aws: LocalAws, orders: Orders, commits: int, progress: Callable[[int], None]) -> Story:

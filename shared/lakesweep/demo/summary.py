@@ -14,9 +14,9 @@ _PARTICULARS = (
 )
 _KEPT_TEXT = {
     "live": "a snapshot that stays needs it",
-    "tagged": f"only tag {TAG} needs it",
+    "tagged": "only a tag needs it",
     "retained": "a snapshot within the table's retention",
-    "document": "the tag, the schema, a hint",
+    "document": "a tag, the schema, a hint",
     "unknown": "for no known reason",
 }
 _KINDS = (
@@ -43,6 +43,7 @@ def document(location: str, story: Story, proof: Proof, left: Mapping[str, int],
         "runs": _counted(report.status for report in story.reports),
         "snapshots": list(proof.snapshots),
         "tag": {"name": TAG, "snapshot": story.tagged_id},
+        "scheduled_tags": [{"name": name, "snapshot": number} for name, number in story.scheduled().items()],
         "removed": {
             "count": len(deletes),
             "bytes": sum(story.written.get(delete.path, 0) for delete in deletes),
@@ -99,6 +100,10 @@ def lines(location: str, story: Story, proof: Proof, left: Mapping[str, int], se
     for reading in proof.readings:
         yield f"  {reading.version:20}{reading.rows:>8,} rows, {'as written' if reading.equal else 'NOT as written'}"
     yield ""
+    readable = {reading.version for reading in proof.readings if reading.equal}
+    for name, snapshot_id in story.scheduled().items():
+        if snapshot_id not in proof.snapshots and f"tag {name}" in readable:
+            yield f"Tag {name} was made on time, of snapshot {snapshot_id}, which has expired; the tag still reads"
     if proof.problems:
         yield "This is wrong:"
         yield from (f"  {problem}" for problem in proof.problems)
