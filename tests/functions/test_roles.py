@@ -151,7 +151,7 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
     for key in (key for key in deployed.control_keys() if key.endswith("state.json")):
         state = json.loads(deployed.control().read(key).data)
         for branch in state["branches"].values():
-            branch["tags_due_ms"] = 0
+            branch["tags_due_ms"] = 1
         deployed.control().put(key, json.dumps(state).encode())
     yield run("tag_schedule", tags)
     assert deployed.waiting("expire")

@@ -14,6 +14,8 @@ from tests.support.s3_server import moto_client
 TOUR: dict[str, object] = {"format_version": 1, "kind": "tag_tour", "cursor": None, "hop": 0}
 NEVER = (1 << 63) - 1
 MINUTE_MS = 60_000
+LATE_MS = 5 * MINUTE_MS
+"""So long after the time at which tags are due passes are asked for."""
 
 
 class Lake(Deployment):
@@ -68,17 +70,17 @@ def lake(**words: Any) -> Lake:
 
 
 def test_only_what_is_due_is_asked_for() -> None:
-    """At the millisecond; each branch by itself."""
+    """Each branch by itself, and when a commit has had its time to come."""
     deployed = lake()
     assert deployed.asked() == []
     assert deployed.metrics["TablesAskedForTags"] == 2
-    deployed.due("sales.db/due", -5 * MINUTE_MS, "rt")
-    deployed.due("sales.db/later", MINUTE_MS)
+    deployed.due("sales.db/due", -7 * MINUTE_MS, "rt")
+    deployed.due("sales.db/later", -4 * MINUTE_MS)
     assert deployed.asked() == [("sales.db/due", "rt")]
     assert deployed.metrics["TablesWithTagsDue"] == 1
-    assert deployed.metrics["MaxTagLagSeconds"] == pytest.approx(300, abs=5)
-    deployed.due("sales.db/due", -MINUTE_MS)
-    deployed.due("sales.db/later", 0)
+    assert deployed.metrics["MaxTagLagSeconds"] == pytest.approx(420, abs=5)
+    deployed.due("sales.db/due", -LATE_MS)
+    deployed.due("sales.db/later", -LATE_MS)
     expected = [("sales.db/due", "main"), ("sales.db/due", "rt"), ("sales.db/later", "main")]
     assert sorted(deployed.asked()) == expected
 
@@ -91,7 +93,7 @@ def test_a_table_costs_one_read() -> None:
     """Its state, and nothing of the table; a table without one as well, and a due one unless it has other branches."""
     deployed = lake()
     deployed.table("sales.db/new", commits=1)
-    deployed.due("sales.db/later", -1)
+    deployed.due("sales.db/later", -LATE_MS)
     with recorded() as calls:
         assert deployed.asked() == [("sales.db/later", "main")]
     reads = reads_of(calls)
@@ -105,8 +107,8 @@ def test_a_table_costs_one_read() -> None:
 def test_a_branch_that_was_dropped_is_not_asked_for() -> None:
     """Its state is still there, and a pass over it would be refused each time."""
     deployed = lake()
-    deployed.due("sales.db/due", -1)
-    deployed.due("sales.db/due", -1, "rt")
+    deployed.due("sales.db/due", -LATE_MS)
+    deployed.due("sales.db/due", -LATE_MS, "rt")
     store = deployed.store("sales.db/due")
     for entry in list(store.list("branch/")):
         moto_client().delete_object(Bucket=deployed.bucket, Key=f"{PREFIX}/sales.db/due/{entry.key}")
@@ -116,14 +118,24 @@ def test_a_branch_that_was_dropped_is_not_asked_for() -> None:
 def test_where_passes_only_plan_one_is_enough() -> None:
     """It says what is due; asked for again and again it would say the same."""
     for deployed in (lake(mode="observe"), observed_by_policy()):
-        deployed.due("sales.db/due", -MINUTE_MS, checked_ms=0)
+        deployed.due("sales.db/due", -2 * LATE_MS, checked_ms=0)
         assert deployed.asked() == [("sales.db/due", "main")]
         assert deployed.metrics["MaxTagLagSeconds"] == 0, "nobody is to do anything about it"
-        deployed.due("sales.db/due", -MINUTE_MS, checked_ms=deployed.control().now_ms())
+        deployed.due("sales.db/due", -2 * LATE_MS, checked_ms=deployed.control().now_ms())
         assert deployed.asked() == []
     deployed = lake()
-    deployed.due("sales.db/due", -MINUTE_MS, checked_ms=deployed.control().now_ms())
+    deployed.due("sales.db/due", -2 * LATE_MS, checked_ms=deployed.control().now_ms())
     assert deployed.asked() == [("sales.db/due", "main")], "a pass has been there and left it due: it failed"
+
+
+def test_tags_that_somebody_changed_by_hand() -> None:
+    """When something of them is due, nobody knows by then; that alarms nobody."""
+    deployed = lake()
+    document = deployed._document("sales.db/due")
+    document["branches"]["main"] |= {"tags_due_ms": 0, "checked_ms": 0}
+    deployed.control().put(deployed._key("sales.db/due"), json.dumps(document).encode())
+    assert deployed.asked() == [("sales.db/due", "main")]
+    assert deployed.metrics["MaxTagLagSeconds"] == 0
 
 
 def with_policy(deployed: Lake, **rule: object) -> Lake:
@@ -142,7 +154,7 @@ def observed_by_policy() -> Lake:
 
 def test_paused_tables_are_left_alone() -> None:
     deployed = lake()
-    deployed.due("sales.db/due", -1)
+    deployed.due("sales.db/due", -LATE_MS)
     with_policy(deployed, pause=True)
     with recorded() as calls:
         assert deployed.asked() == []
@@ -153,7 +165,7 @@ def test_paused_tables_are_left_alone() -> None:
 def test_a_state_that_means_nothing(body: bytes) -> None:
     """The next pass writes it anew, and the sweep asks for that."""
     deployed = lake()
-    deployed.due("sales.db/later", -1)
+    deployed.due("sales.db/later", -LATE_MS)
     deployed.control().put(deployed._key("sales.db/due"), body)
     assert deployed.asked() == [("sales.db/later", "main")]
     assert "RunsFailed" not in deployed.metrics
@@ -166,7 +178,7 @@ def test_a_tour_goes_on() -> None:
     for name in names:
         deployed.store(name).put("snapshot/LATEST", b"1")
     for name in ("sales.db/due", "sales.db/later"):
-        deployed.due(name, -1)
+        deployed.due(name, -LATE_MS)
     asked, message, parts = [], TOUR, 0
     while True:
         parts += 1
@@ -193,7 +205,7 @@ def test_one_table_that_breaks_the_code(monkeypatch: pytest.MonkeyPatch) -> None
     """An error that nobody foresaw is told of, and does not hold back the tables after it."""
     deployed = lake()
     for name in ("sales.db/due", "sales.db/later"):
-        deployed.due(name, -1)
+        deployed.due(name, -LATE_MS)
     found = module.states_of
 
     def states_of(table: Any) -> Any:

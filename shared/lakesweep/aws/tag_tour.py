@@ -14,6 +14,7 @@ from lakesweep.control.state import BranchState
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.context import Table
 from lakesweep.operations.shortcut import clock_ms
+from lakesweep.plan.auto_tags import CLOCK_MARGIN_MS
 
 COUNTS = Counts(tables="TablesAskedForTags", due="TablesWithTagsDue", max_lag="MaxTagLagSeconds")
 
@@ -37,12 +38,14 @@ def _tags_due(table: Table, changes: bool) -> Iterator[Due]:
         there = branch_folders(table.store) | {MAIN}  # a pass over a branch that was dropped would be refused each time
         due = {branch: state for branch, state in due.items() if branch.partition("/")[0] in there}
     for branch, state in sorted(due.items()):
-        yield branch, now_ms - state.tags_due_ms
+        # Without a time somebody has changed tags by hand since the last pass.
+        yield branch, now_ms - state.tags_due_ms if state.tags_due_ms else None
 
 
 def _is_due(state: BranchState, now_ms: int, changes: bool) -> bool:
     """Tell whether a pass is to be asked for.
 
-    Where passes only plan, what is due stays due, and one pass that says so is enough.
+    Not before the time in which the pass would still leave a tag to a commit. Where passes only plan, what is due stays
+    due, and one pass that says so is enough.
     """
-    return state.tags_due_ms <= now_ms and (changes or state.checked_ms < state.tags_due_ms)
+    return state.tags_due_ms + CLOCK_MARGIN_MS <= now_ms and (changes or state.checked_ms < state.tags_due_ms)

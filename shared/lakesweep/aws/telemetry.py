@@ -14,7 +14,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from lakesweep.model.outcome import Outcome
-from lakesweep.model.plan import Delete
+from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.report import RunReport
 from lakesweep.operations import auto_tags, create_tag, expire_tags
 from lakesweep.operations.fleet import OBSERVED
@@ -111,21 +111,27 @@ def status_metric(report: RunReport) -> str:
 
 
 def _totals_of(report: RunReport) -> dict[str, int]:
-    """Return what a run did, all of its steps taken together. Tags are counted when their whole plan is done."""
+    """Return what a run did, all of its steps taken together.
+
+    What a run that made tags speaks of are those that it made, all of them or some. One that removes tags goes on where
+    it stopped, and tells of them when all are gone.
+    """
     outcome = sum((step.outcome for step in report.leaves() if step.outcome is not None), Outcome())
-    done = [step for step in report.leaves() if step.executed and step.status == "done" and step.plan is not None]
-    tags = [
-        (step.operation, isinstance(action, Delete))
-        for step in done
-        for action in (step.plan.actions if step.plan is not None else ())
-        if action.kind == "tag"
-    ]
+    ran = [(step, step.plan) for step in report.leaves() if step.executed and step.plan is not None]
     return {
         "ObjectsDeleted": outcome.deleted,
         "BytesFreed": outcome.deleted_bytes,
-        "TagsCreated": sum(not is_delete and operation in _CREATING for operation, is_delete in tags),
-        "TagsExpired": sum(is_delete and operation == expire_tags.OPERATION for operation, is_delete in tags),
+        "TagsCreated": sum(_tags(plan, Put) for step, plan in ran if step.operation in _CREATING),
+        "TagsExpired": sum(
+            _tags(plan, Delete)
+            for step, plan in ran
+            if step.operation == expire_tags.OPERATION and step.status == "done"
+        ),
     }
+
+
+def _tags(plan: Plan, action: type[Put] | type[Delete]) -> int:
+    return sum(isinstance(each, action) and each.kind == "tag" for each in plan.actions)
 
 
 _CREATING = frozenset({create_tag.CREATE, create_tag.REPLACE, auto_tags.OPERATION})

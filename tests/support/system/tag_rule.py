@@ -95,15 +95,21 @@ class History:
         for first_s, last_s in product((began_s, ended_s), repeat=2):
             if first_s <= last_s:
                 for found in (self, self.by_clock(first_s)):
-                    after = found.walk(commits).by_clock(last_s)
-                    yield after.counted(self)
-                    yield after  # the pass that made a tag did not come as far as to count them: the next tag's does
+                    walked = found.walk(commits)
+                    for after in (walked.by_clock(last_s), *(() if walked._asked(last_s) else (walked,))):
+                        yield after.counted(self)
+                        yield after  # the pass that made a tag did not come as far as to count: the next tag's does
 
     def over(self, began_s: float, ended_s: float) -> tuple[set[str], set[str]]:
         """Return the tags whose time is over for sure when passes come in a span of time, and those where it may be."""
-        sure = {name for name, (_, last_s) in self.made.items() if self.rule.is_over(last_s, began_s)}
+        grace_s = GRACE.total_seconds()
+        sure = {name for name, (_, last_s) in self.made.items() if self.rule.is_over(last_s, began_s - grace_s)}
         may = {name for name, (first_s, _) in self.made.items() if self.rule.is_over(first_s, ended_s)}
         return sure & self.tags.keys(), may & self.tags.keys()
+
+    def _asked(self, now_s: float) -> bool:
+        """Tell whether the schedule asks for a pass, which is some minutes after one may have something to do."""
+        return self._triggers(self.rule.local(now_s - GRACE.total_seconds()) - self.rule.delay)
 
     def _triggers(self, local: datetime) -> bool:
         return self.next_begin is None or local >= self.next_begin + self.rule.period
