@@ -213,6 +213,14 @@ def _throws_at_two(evidence: Evidence) -> bool:
     return "more than 1 auto-created tags of the same snapshot" in (evidence.engines.refusal or "")
 
 
+def _moved_on(evidence: Evidence) -> Iterator[Root]:
+    """Yield the tags as they were that have another snapshot now."""
+    for root in evidence.roots:
+        now = evidence.ours.tags.get(root.path)
+        if root.kind == "tag" and now is not None and json.loads(now)["id"] != root.facts["snapshot_id"]:
+            yield root
+
+
 def _is_batch_made(path: str) -> bool:
     name = PurePosixPath(path).name.removeprefix("tag-")
     return name.startswith("batch-write-") or name == "nightly"
@@ -224,6 +232,8 @@ def _why_ours_keeps(path: str, evidence: Evidence) -> str | None:
         return "retained-root"
     if owners:
         return "branch-root"
+    if evidence.step.name == "batch" and any(path in root.files for root in _moved_on(evidence)):
+        return "batch-replaced"
     name = PurePosixPath(path).name
     if name == ".lakesweep.lock" and path.split("/")[-2] in ("tag", "tag-success-file"):
         return "local-lock"
