@@ -349,7 +349,12 @@ def age_tags(location: Path, branch: str, random: Random) -> None:
             continue
         life = timedelta(seconds=float(document["tagTimeRetained"]))
         begin = now - life + timedelta(milliseconds=random.choice([-1, 1]) * TICK_MS // 2)
-        path.write_text(_CREATED.sub(rf"\g<1>{created_text(begin)}", text))
+        path.write_text(with_time(text, begin))
+
+
+def with_time(text: str, moment: datetime) -> str:
+    """Return the document of a tag as if it had been made at another time."""
+    return _CREATED.sub(rf"\g<1>{created_text(moment)}", text)
 
 
 def created_text(moment: datetime) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.differential.engine import RETAIN_EVERYTHING, Engine
 from tests.differential.ours import Answer, operate, run
-from tests.differential.tag_steps import without_time
+from tests.differential.tag_steps import with_time, without_time
 
 pytestmark = pytest.mark.differential
 
@@ -211,6 +211,50 @@ def test_the_listing_of_tags(engine: Engine, tmp_path: Path) -> None:
         for row in table("tags")
     ]
     table("drop")
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/New_York", "Asia/Kolkata", "Pacific/Pago_Pago"])
+def test_clocks_of_makers(engine: Engine, tmp_path: Path, zone: str) -> None:
+    """A tag says no zone. Read in that of its maker it ends when it should; without any it ends later, never before."""
+    table = plain(engine, f"clock_{zone.rpartition('/')[2]}", tmp_path)
+    engine("clock", name=zone)
+    try:
+        table("tag", name="theirs", ttl="PT1H")
+        table.ours("create_tag", tag="ours", time_retained="1 h", time_zone=zone)
+        made = [created_of(table.document(name)) for name in ("theirs", "ours")]
+        assert abs(made[1] - made[0]) < timedelta(minutes=1)
+        for name, age in (("theirs", timedelta(minutes=59)), ("ours", timedelta(minutes=61))):
+            age_tag(table, name, age)
+        table.ours("expire_tags")  # nobody says in which zone
+        assert sorted(table("snapshots")["tags"]) == ["ours", "theirs"]
+
+        theirs = (table.location / "tag" / "tag-theirs").read_bytes()
+        ours = (table.location / "tag" / "tag-ours").read_bytes()
+        assert table("expire_tags") == ["ours"]
+        (table.location / "tag" / "tag-ours").write_bytes(ours)
+        table.ours("expire_tags", time_zone=zone)
+        assert list(table("snapshots")["tags"]) == ["theirs"]
+        assert (table.location / "tag" / "tag-theirs").read_bytes() == theirs
+
+        age_tag(table, "theirs", timedelta(hours=1 + 26 + 14))  # by any clock on earth
+        table.ours("expire_tags")
+        assert table("snapshots")["tags"] == {}
+    finally:
+        engine("clock", name="UTC")
+    table("drop")
+
+
+def created_of(document: str) -> datetime:
+    """Read when a tag was made."""
+    year, month, day, hour, minute, *rest = json.loads(document)["tagCreateTime"]
+    second, nanos = [*rest, 0, 0][:2]
+    return datetime(year, month, day, hour, minute, second, nanos // 1000)
+
+
+def age_tag(table: Written, name: str, age: timedelta) -> None:
+    """Let a tag have been made earlier."""
+    text = table.document(name)
+    (table.location / "tag" / f"tag-{name}").write_text(with_time(text, created_of(text) - age))
 
 
 def _rounded_up(text: str) -> datetime:
