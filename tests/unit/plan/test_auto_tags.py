@@ -328,6 +328,17 @@ def test_clocks_of_before_1970() -> None:
     assert names(due_tags(rule, Pointer(1, None), [commit(1, "2020-01-01", 0)], {})[0]) == ["1969-12-31 15"]
 
 
+@pytest.mark.parametrize(
+    ("period_us", "begin_us"),
+    [(1_000, 4_000), (3_000, 0), (1_500, 3_500), (7_000, -2_000)],
+)
+def test_periods_of_milliseconds(period_us: int, begin_us: int) -> None:
+    """As Java counts: in whole milliseconds of the period, and back by all of it. Names hold minutes only."""
+    rule = rules(period=timedelta(microseconds=period_us), custom=True)
+    _, pointer = due_tags(rule, Pointer(1, None), commits("12:00:00.005"), {})
+    assert pointer.next_tag == datetime(2023, 7, 18, 12) + timedelta(microseconds=begin_us + period_us)
+
+
 @pytest.mark.parametrize("at", [-(1 << 63) + 1, (1 << 63) - 1, -(10**16), 10**16, 253_402_300_799_999])
 def test_times_of_no_calendar_make_no_tag(at: int) -> None:
     """A damaged time does not stop the walk, and names no tag."""
@@ -524,6 +535,7 @@ def batch(kind: str = "APPEND", identifier: int = BATCH_IDENTIFIER, at: str = "2
 
 
 def test_a_batch_gets_a_tag_named_by_its_day() -> None:
+    assert BATCH_IDENTIFIER == 9_223_372_036_854_775_807
     assert batch_tag(rules("batch"), batch(), {}) == DueTag("batch-write-2023-07-18", 5, "batch")
     assert batch_tag(rules("batch", "Asia/Shanghai"), batch("OVERWRITE"), {}) == DueTag(
         "batch-write-2023-07-19", 5, "batch"
