@@ -572,6 +572,13 @@ def test_missed_periods_get_the_newest_snapshot_of_before_their_end() -> None:
     assert sentences == ("no tag '2023-07-18 14': snapshot 4, the newest before its end, has an automatic tag already",)
 
 
+def test_a_period_with_a_tag_is_not_filled() -> None:
+    """On whichever snapshot its tag is."""
+    tags = {"2023-07-18 11": 1, "2023-07-18 12": 1, "2023-07-18 13": 9, "2023-07-18 15": 4}
+    due, sentences = backfilled(HOURLY, tags, commits("11:30", "12:10", "13:20", "15:40"))
+    assert (due, sentences) == ((DueTag("2023-07-18 14", 3, "backfill"),), ())
+
+
 def test_what_expired_cannot_be_filled() -> None:
     tags = {"2023-07-18 05": 2, "2023-07-18 16": 9}
     due, sentences = backfilled(HOURLY, tags, commits("14:00", "14:59:59.999", "15:00", first=6))
