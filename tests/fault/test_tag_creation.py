@@ -6,7 +6,7 @@ Two calls take turns, request by request. One makes a tag; the other is an expir
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from random import Random
@@ -116,11 +116,19 @@ SCHEMA = 2
 """The first ones ask for no root, so it is all the same when they are made."""
 
 
-def interleavings(stage_of: Callable[[], Stage], first: Call, other: Call) -> Iterator[tuple[Stage, Process, Process]]:
+def cuts(others: int, whole: bool) -> Sequence[int]:
+    """Return how far a creation comes before the other acts: each place it can be at, or two of them by lot."""
+    places = range(SCHEMA, CREATION + 1)
+    return places if whole else Random(others).sample(places, 2)
+
+
+def interleavings(
+    stage_of: Callable[[], Stage], first: Call, other: Call, whole: bool
+) -> Iterator[tuple[Stage, Process, Process]]:
     """Let the other come so far and the first so far, for each pair; then the first ends, then the other."""
     requests = 0
     for others in range(1000):
-        for own in range(SCHEMA, CREATION + 1):
+        for own in cuts(others, whole):
             stage = stage_of()
             one, two = Process(stage, first), Process(stage, other)
             one.go(own)
@@ -134,11 +142,12 @@ def interleavings(stage_of: Callable[[], Stage], first: Call, other: Call) -> It
             return
 
 
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("source", SOURCES)
-def test_an_expiry_of_ours_at_every_request(source: dict[str, object]) -> None:
+def test_an_expiry_of_ours_at_every_request(source: dict[str, object], whole: bool) -> None:
     """A commit comes in between, so that what was the newest snapshot when the creation began may go as well."""
     seen: Counter[str] = Counter()
-    for stage, creation, expiry in interleavings(staged, create(**source), expire):
+    for stage, creation, expiry in interleavings(staged, create(**source), expire, whole):
         assert expiry.report is not None, expiry.error
         seen[became_of(stage, creation)] += 1
         for root in all_roots(stage.store):
@@ -154,7 +163,7 @@ def test_an_expiry_that_takes_files_first(source: dict[str, object]) -> None:
     seen: Counter[str] = Counter()
     for others in range(1000):
         left = 0
-        for own in range(SCHEMA, CREATION + 1):
+        for own in cuts(others, whole=True):
             stage = staged()
             creation = Process(stage, create(**source))
             creation.go(own)
@@ -282,11 +291,12 @@ def with_a_tag_of_what_expired() -> Stage:
     return stage
 
 
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("source", "operation"),
     [({"from_tag": "old"}, "delete_tag"), ({"snapshot": 2}, "delete_tag"), ({"from_tag": "old"}, "rename_tag")],
 )
-def test_the_tag_that_it_is_made_of_goes(source: dict[str, object], operation: str) -> None:
+def test_the_tag_that_it_is_made_of_goes(source: dict[str, object], operation: str, whole: bool) -> None:
     """The files of the snapshot go with its last tag, so a new one comes in time, or not at all."""
     arguments = {"target_tag": "new"} if operation == "rename_tag" else {}
 
@@ -294,7 +304,7 @@ def test_the_tag_that_it_is_made_of_goes(source: dict[str, object], operation: s
         return maintainer.run(operation, tag="old", **arguments)
 
     seen: Counter[str] = Counter()
-    for stage, creation, leaving in interleavings(with_a_tag_of_what_expired, create(**source), leave):
+    for stage, creation, leaving in interleavings(with_a_tag_of_what_expired, create(**source), leave, whole):
         assert leaving.report is not None, leaving.error
         assert leaving.report.status in ("done", "nothing_to_do", "stale"), leaving.report.refusal
         seen[became_of(stage, creation)] += 1
@@ -303,7 +313,8 @@ def test_the_tag_that_it_is_made_of_goes(source: dict[str, object], operation: s
     assert seen["done"] and seen["snapshot_vanished"], seen
 
 
-def test_replacing_while_an_expiry_runs() -> None:
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_replacing_while_an_expiry_runs(whole: bool) -> None:
     """A tag that is replaced reads at every moment: as what it was, or as what it is."""
 
     def replaced() -> Stage:
@@ -315,7 +326,7 @@ def test_replacing_while_an_expiry_runs() -> None:
         return maintainer.run("replace_tag", tag="now", snapshot=2)
 
     seen: Counter[str] = Counter()
-    for stage, replacing, expiry in interleavings(replaced, replace, expire):
+    for stage, replacing, expiry in interleavings(replaced, replace, expire, whole):
         assert expiry.report is not None, expiry.error
         report = replacing.report
         assert report is not None, replacing.error
@@ -352,7 +363,7 @@ def test_a_run_that_died_over_the_last_tags_of_a_snapshot() -> None:
     assert codes["snapshot_is_going"] and codes["no_such_tag"] and codes["done"], codes
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(60))
 def test_several_at_once(seed: int) -> None:
     """Makers of tags, an expiry and whoever takes a tag away, in any order."""
     random = Random(seed)

@@ -136,10 +136,7 @@ class _Writing:
         written = _Written(put, etag, former)
         try:
             self._check(put, snapshot_id, source)
-        except RefusedError as error:
-            raise type(error)(f"{error}; {self._withdraw(written)}", code=error.code) from error
-        except StorageError as error:
-            # It cannot be said that its files stay.
+        except MaintenanceError as error:  # its files go, or it cannot be said that they stay
             raise type(error)(f"{error}; {self._withdraw(written)}", code=error.code) from error
         return True
 
@@ -185,18 +182,18 @@ class _Writing:
         ) from error
 
     def _source(self, put: Put, snapshot_id: int) -> tuple[str, str]:
-        """Return path and ETag of what a tag is a copy of."""
+        """Return path and ETag of what a tag is a copy of, which is of the same branch."""
         seen = self._header.roots_seen
         prefix = branch_dir(self._header.branch)
         path = f"{prefix}snapshot/snapshot-{snapshot_id}"
-        if path in seen:
-            return path, seen[path]
         tags = [path for path in seen if path.startswith(f"{prefix}tag/")]
-        if len(tags) == 1:
-            return tags[0], seen[tags[0]]
+        if path not in seen and len(tags) == 1:
+            (path,) = tags
+        if path in seen and put.path.startswith(f"{prefix}tag/"):
+            return path, seen[path]
         raise RefusedError(
             f"plan {self._header.plan_id} writes {put.path} of snapshot {snapshot_id}, which it has not seen; expected "
-            "the snapshot among the roots that it has",
+            "the snapshot of the plan's branch among the roots that it has",
             code="forbidden_action",
         )
 

@@ -2,12 +2,18 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lakesweep.errors import UsageError
+from lakesweep.control.intent import Intent
+from lakesweep.control.lease import acquire, read_lease
+from lakesweep.control.plans import store_plan
+from lakesweep.errors import FormatError, UsageError
+from lakesweep.model.plan import Plan, Put, content_hash
 from lakesweep.model.report import RunReport
+from lakesweep.operations.registry import run_operation
 from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer
 from tests.support.reader import read_root
@@ -469,3 +475,170 @@ def test_damaged_tags_elsewhere_do_not_matter() -> None:
     place.expire(1)
     assert place.run(snapshot=1).status == "done"
     assert code_of(place.run(tag="other", from_tag="bad")) == "unreadable_root"
+
+
+# Others, and the plan.
+
+
+def test_it_does_not_wait_for_a_maintainer() -> None:
+    """The lease is held, and a plan is begun that takes other snapshots."""
+    place = Place()
+    area = place.maintainer.table.area
+    assert area is not None
+    acquire(area, "other", Intent("p", "main", end_id=3, runs=("other",), created_ms=START_MS))
+    lease = read_lease(area)
+    assert place.run().status == "done"
+    assert place.run(tag="three", snapshot=3).status == "done"
+    assert code_of(place.run(tag="two", snapshot=2)) == "snapshot_is_going"
+    assert [entry.key for entry in place.store.list("tag/")] == ["tag/tag-now", "tag/tag-three"]
+    assert read_lease(area) == lease
+
+
+@pytest.mark.parametrize(
+    ("intent", "is_going"),
+    [
+        (None, False),
+        (Intent("p", "main", end_id=2, runs=(), created_ms=0), False),
+        (Intent("p", "main", end_id=3, runs=("r",), created_ms=0), True),
+        (Intent("p", "b", end_id=3, runs=("r",), created_ms=0), False),
+        (Intent("p", "main", end_id=None, runs=("r",), created_ms=0), False),
+        (Intent("p", "main", end_id=None, runs=("r",), created_ms=0, snapshot_ids=(1, 3)), False),
+        (Intent("p", "main", end_id=None, runs=("r",), created_ms=0, snapshot_ids=(2,)), True),
+    ],
+)
+def test_what_an_intent_says(intent: Intent | None, is_going: bool) -> None:
+    """It is about one branch: snapshots below an id, or those that only tags hold."""
+    place = Place()
+    area = place.maintainer.table.area
+    assert area is not None
+    acquire(area, "other", intent)
+    report = place.run(snapshot=2)
+    assert (report.status == "refused") == is_going
+    if is_going:
+        assert code_of(report) == "snapshot_is_going"
+        assert report.refusal is not None
+        assert report.refusal.message.endswith("; the tag is withdrawn")
+    replaced = place.run("replace_tag", snapshot=2) if not is_going else None
+    assert replaced is None or replaced.status == "nothing_to_do"
+
+
+def test_a_lease_that_does_not_parse_is_no_free_one() -> None:
+    """Nobody knows what is about to go, so the tag is withdrawn."""
+    place = Place()
+    area = place.maintainer.table.area
+    assert area is not None
+    area.put("lease.json", b"{")
+    with pytest.raises(FormatError, match="lease"):
+        place.run(snapshot=2)
+    assert not list(place.store.list("tag/"))
+    assert place.run().status == "done"
+
+
+def test_without_a_control_location() -> None:
+    """A plan is made all the same; carried out it needs the place where maintainers meet."""
+    place = Place()
+    table = replace(place.maintainer.table, area=None)
+    assert run_operation(table, "create_tag", {"tag": "now"}, execute=False).status == "planned"
+    with pytest.raises(UsageError) as raised:
+        run_operation(table, "create_tag", {"tag": "now"}, execute=True)
+    assert raised.value.code == "control_missing"
+    assert not list(place.store.list("tag/"))
+
+
+@pytest.mark.parametrize("operation", ["create_tag", "replace_tag"])
+def test_a_stored_plan_is_carried_out_once_and_for_a_time(operation: str) -> None:
+    place = Place()
+    if operation == "replace_tag":
+        place.table.tag("now", 1)
+    plans = [place.run(operation, execute=False).plan for _ in range(2)]
+    first, second = (plan.header.plan_id for plan in plans if plan is not None)
+    report = place.maintainer.execute(first, run_id="20270115T080000Z-00000000")
+    assert (report.status, report.run_id) == ("done", "20270115T080000Z-00000000")
+    assert place.maintainer.execute(first).status == "nothing_to_do"
+    again = place.maintainer.execute(second)
+    if operation == "create_tag":  # the same bytes: what an earlier run of the plan would have left
+        assert again.status == "done"
+    else:
+        assert again.status == "done", again.refusal
+
+
+def test_a_stored_plan_of_a_tag_that_changed() -> None:
+    place = Place()
+    place.table.tag("now", 1)
+    plan = place.run("replace_tag", execute=False).plan
+    assert plan is not None
+    place.table.tag("now", 3)
+    report = place.maintainer.execute(plan.header.plan_id)
+    assert (report.status, report.refusal is not None and report.refusal.code) == ("stale", "stale")
+    assert place.tag()["id"] == 3
+
+
+def test_a_stored_plan_whose_snapshot_went_or_came_back_as_another() -> None:
+    for change in ("gone", "other"):
+        place = Place()
+        plan = place.run(execute=False, snapshot=5).plan
+        assert plan is not None
+        place.table.rollback(4)
+        if change == "other":
+            place.table.commit("+G")
+        report = place.maintainer.execute(plan.header.plan_id)
+        assert code_of(report) == "snapshot_vanished"
+        assert not list(place.store.list("tag/"))
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("tag/tag-now", "{"),
+        ("tag/tag-now", None),
+        ("tag/tag-a/b", None),
+        ("tag/tag-success-file", None),
+        ("snapshot/snapshot-9", None),
+        ("branch/branch-b/tag/tag-now", None),
+    ],
+)
+def test_a_stored_plan_that_nobody_here_made(path: str, body: str | None) -> None:
+    """It writes a tag that parses, of a root that the plan has seen, where tags lie; or nothing."""
+    place = Place()
+    plan = place.run(execute=False).plan
+    area = place.maintainer.table.area
+    assert plan is not None
+    assert area is not None
+    (put,) = plan.actions
+    assert isinstance(put, Put)
+    actions = (replace(put, path=path, body=put.body if body is None else body),)
+    header = replace(
+        plan.header,
+        plan_id="crafted",
+        roots_seen={} if (path, body) == ("tag/tag-now", None) else plan.header.roots_seen,
+        content_hash=content_hash(actions),
+    )
+    store_plan(area, Plan(header, actions))
+    before = [entry.key for entry in place.store.list("")]
+    try:
+        report = place.maintainer.execute("crafted")
+    except FormatError:
+        pass
+    else:
+        assert report.status == "refused", path
+    assert [entry.key for entry in place.store.list("")] == before
+
+
+def test_the_zone_of_the_fleet_policy() -> None:
+    """For the time of creation; that of the call comes first. A table that is paused gets no tag."""
+    place = Place()
+    policies = MemoryStore("memory://policies")
+    table = replace(place.maintainer.table, policy="memory://policies/fleet.json", open_store=lambda location: policies)
+
+    def run(rule: dict[str, Any], **arguments: Any) -> RunReport:
+        policies.put(
+            "fleet.json", json.dumps({"version": 1, "rules": [{"tables": "memory://bucket/t", **rule}]}).encode()
+        )
+        given = {"tag": "now", "time_retained": "1 d", **arguments}
+        return run_operation(table, "create_tag", given, execute=True)
+
+    assert run({"mode": "observe", "time_zone": "Asia/Kolkata"}).status == "done"
+    assert place.tag()["tagCreateTime"] == [2027, 1, 15, 13, 30]
+    assert run({"mode": "observe", "time_zone": "Asia/Kolkata"}, tag="b", time_zone="UTC").status == "done"
+    assert place.tag("b")["tagCreateTime"] == [2027, 1, 15, 8, 0]
+    assert code_of(run({"mode": "delete", "pause": True}, tag="c")) == "paused"
