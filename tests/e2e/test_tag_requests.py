@@ -1,5 +1,7 @@
 """How many requests making a tag takes, counted on a real S3 protocol. Counts are exact, so they are asserted."""
 
+from dataclasses import replace
+
 import pytest
 
 from lakesweep.control.area import ControlArea
@@ -10,6 +12,8 @@ from lakesweep.operations.registry import run_operation
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.store import DeleteRequest, Store
+from lakesweep.storage.wrapping import WrappingStore
 from tests.support.reader import read_all
 from tests.support.s3_server import fresh_bucket, moto_settings, seed_moto
 from tests.support.table_builder import TableBuilder
@@ -49,7 +53,6 @@ def create(table: Table, **arguments: object) -> RunReport:
     ("arguments", "requests"),
     [
         ({}, {"get": 2, "list": 3, "put": 2}),
-        ({"time_retained": "1 d", "time_zone": "Asia/Kolkata"}, {"get": 2, "list": 3, "put": 2}),
         ({"snapshot": 6}, {"get": 2, "list": 3, "put": 2}),
         ({"snapshot": 3}, {"get": 4, "list": 2, "put": 2}),
     ],
@@ -69,6 +72,17 @@ def test_a_tag_of_a_snapshot(arguments: dict[str, object], requests: dict[str, i
     assert "tag/tag-now" in read_all(table.store)
 
 
+def test_a_tag_with_a_time_to_live() -> None:
+    """The state of the last pass is read, and written where it knows of nothing that is due before the tag is over."""
+    table = table_on_s3()
+    assert create(table, time_retained="2 d").status == "done"
+    first = {kind: count for kind, count in table.counter.snapshot().items() if count}
+    assert first == {"get": 3, "list": 3, "put": 3}
+    assert create(table, tag="second", time_retained="3 d").status == "done"
+    both = table.counter.snapshot()
+    assert sum(both.values()) - sum(first.values()) == OLDER_REQUESTS
+
+
 def test_a_tag_of_what_only_a_tag_holds() -> None:
     """Tags are listed and read for it."""
     table = table_on_s3()
@@ -82,3 +96,34 @@ def test_a_name_that_is_taken() -> None:
     table = table_on_s3()
     assert create(table, tag="first").refusal.code == "tag_exists"  # type: ignore[union-attr]
     assert {kind: count for kind, count in table.counter.snapshot().items() if count} == {"get": 3, "list": 2, "put": 1}
+
+
+class _Expiring(WrappingStore):
+    """Loses snapshots right after a tag is put."""
+
+    def __init__(self, store: Store, going: str) -> None:
+        super().__init__(store)
+        self._going = going
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        etag = super().put(key, data, if_absent=if_absent, if_match=if_match)
+        super().delete([DeleteRequest(self._going)])
+        return etag
+
+
+@pytest.mark.parametrize(
+    ("arguments", "going"), [({}, "snapshot/snapshot-6"), ({"snapshot": 3}, "snapshot/snapshot-3")]
+)
+@pytest.mark.parametrize("operation", ["create_tag", "replace_tag"])
+def test_a_tag_that_is_withdrawn(arguments: dict[str, object], going: str, operation: str) -> None:
+    """By its ETag; a tag that was replaced is what it was before."""
+    table = table_on_s3()
+    if operation == "replace_tag":
+        assert create(table, snapshot=2).status == "done"
+    before = {entry.key: entry.etag for entry in table.store.list("tag/")}
+    losing = replace(table, store=_Expiring(table.store, going))
+    report = run_operation(losing, operation, {"tag": "now", **arguments}, execute=True)
+    assert report.refusal is not None
+    assert report.refusal.code == "snapshot_vanished"
+    assert report.refusal.message.endswith(("; the tag is withdrawn", "; tag 'now' is what it was before"))
+    assert {entry.key: entry.etag for entry in table.store.list("tag/")} == before

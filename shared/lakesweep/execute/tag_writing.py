@@ -98,16 +98,21 @@ class _Writing:
         self._warnings: list[str] = []
 
     def run(self, puts: Sequence[Put], check_time: Callable[[str], None]) -> tuple[Executed, tuple[Put, ...]]:
-        refusals: list[RefusedError] = []
+        refusals: list[MaintenanceError] = []
         made: list[Put] = []
         for put in puts:
             if put.kind == TAG:
-                check_time(f"plan {self._header.plan_id} of table {self._header.table}")
                 try:
+                    check_time(f"plan {self._header.plan_id} of table {self._header.table}")
                     if self._tag(put):
                         made.append(put)
                 except RefusedError as error:
                     refusals.append(error)
+                except MaintenanceError as error:
+                    if not made:
+                        raise
+                    refusals.append(error)
+                    break
         if refusals and not made:
             raise refusals[0]
         names = frozenset(map(_name_of, made))

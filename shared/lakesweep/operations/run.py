@@ -26,6 +26,7 @@ from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.memory import keep
 from lakesweep.operations.shortcut import doubt
 from lakesweep.operations.table_environment import environment
+from lakesweep.operations.tag_ends import note_ends
 
 SHOWN_ACTIONS = 100_000
 """A plan that other processes wrote is shown whole up to so many actions; of more, only their numbers."""
@@ -112,6 +113,8 @@ def _write(table: Table, plan: Plan, run_id: str, *, just_planned: bool) -> RunR
     plan = _of_actions(plan, made)
     if executed.status == "nothing_to_do":
         return replace(_report(table, operation, "nothing_to_do", plan), warnings=executed.warnings)
+    if not plan.header.next_pass:  # a pass that makes tags says itself when the next one is due
+        note_ends(table, made)
     report = _executed_report(table, plan, run_id, executed, executed.warnings)
     times_ms = (started_ms, table.store.now_ms())
     store_report(area, run_id, report.to_json(), report.all_warnings(), times_ms, ended=executed.status)

@@ -10,6 +10,7 @@ import pytest
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import acquire, read_lease
 from lakesweep.control.plans import store_plan
+from lakesweep.control.state import always_due, read_states, write_state
 from lakesweep.errors import FormatError, UsageError
 from lakesweep.model.plan import Plan, Put, content_hash
 from lakesweep.model.report import RunReport
@@ -642,3 +643,21 @@ def test_the_zone_of_the_fleet_policy() -> None:
     assert run({"mode": "observe", "time_zone": "Asia/Kolkata"}, tag="b", time_zone="UTC").status == "done"
     assert place.tag("b")["tagCreateTime"] == [2027, 1, 15, 8, 0]
     assert code_of(run({"mode": "delete", "pause": True}, tag="c")) == "paused"
+
+
+def test_when_it_ends_is_noted_for_passes_without_commits() -> None:
+    """A pass that comes before, or a tag that stays for good, needs no note; what else is noted stays."""
+    place = Place()
+    area = place.maintainer.table.area
+    assert area is not None
+    assert place.run(tag="for-good").status == "done"
+    assert read_states(area) == {}
+    assert place.run(tag="week", time_retained="7 d").status == "done"
+    assert read_states(area)["main"].tags_due_ms == START_MS + 7 * 86_400_000
+    write_state(area, {**read_states(area), "b": always_due(3, 4)})
+    assert place.run(tag="day", time_retained="1 d").status == "done"
+    assert place.run("replace_tag", tag="day", time_retained="2 d").status == "done"
+    assert read_states(area)["main"].tags_due_ms == START_MS + 86_400_000
+    assert read_states(area)["b"] == always_due(3, 4)
+    area.put("state.json", b"{")
+    assert place.run(tag="hour", time_retained="1 h").status == "done"

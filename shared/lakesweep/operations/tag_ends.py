@@ -1,0 +1,43 @@
+"""Have a pass come when a tag that was made by hand is over.
+
+The state of the last pass says when the clock next makes or ends a tag, and whoever asks for passes where none commits
+goes by that alone. It cannot know of a tag that was made since.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+from lakesweep.control.state import always_due, read_states, write_state
+from lakesweep.errors import MaintenanceError
+from lakesweep.format.tag import parse_tag
+from lakesweep.model.plan import Put
+from lakesweep.operations.context import Table
+from lakesweep.operations.tag_documents import TAG
+
+_MS_NS = 1_000_000
+
+
+def note_ends(table: Table, made: Iterable[Put]) -> None:
+    """Note when the first of some tags is over, unless a pass comes before. Without a time to live none is.
+
+    Where that cannot be noted the tag goes with the first pass that lists tags, as one that another engine makes.
+
+    Args:
+        table: The branch of the tags, with its control location.
+        made: What wrote them just now.
+    """
+    spans = [
+        tag.time_retained_ns // _MS_NS
+        for put in made
+        if put.kind == TAG
+        and (tag := parse_tag(put.body.encode("utf-8", "surrogateescape"), put.path)).time_retained_ns is not None
+    ]
+    if not spans or table.area is None:
+        return
+    ends_ms = table.store.now_ms() + min(spans)
+    with suppress(MaintenanceError):
+        states = read_states(table.area)
+        known = states.get(table.ref.branch) or always_due(0, 0)
+        if ends_ms < known.tags_due_ms:
+            write_state(table.area, {**states, table.ref.branch: replace(known, tags_due_ms=ends_ms)})
