@@ -169,10 +169,10 @@ class _Pass:
                 lambda table, draft: plan_expire_changelogs(table, by_options, draft),
             )
 
-    def take(self, report: RunReport) -> RunReport | None:
+    def take(self, name: str, report: RunReport) -> RunReport | None:
         """Take the report of a step, and return it as the pass shows it."""
-        if self._tags is not None and report.operation in TAG_STEPS:
-            return self._tags.take(report)
+        if self._tags is not None and name in TAG_STEPS:
+            return self._tags.take(name, report)
         return report
 
     def note(self) -> TagNote | None:

@@ -15,7 +15,7 @@ from lakesweep.storage.planned import PlannedStore
 DraftPlanner = Callable[[Table, Draft | None], Plan]
 """Plans by a table that was just listed; without one it lists it."""
 Step = tuple[str, DraftPlanner]
-Take = Callable[[RunReport], RunReport | None]
+Take = Callable[[str, RunReport], RunReport | None]
 
 
 class SharedListing:
@@ -65,8 +65,9 @@ def carry_out(
         table: One branch of a table.
         steps: The first one lists the table when it is asked for.
         shared: Where it puts the listing.
-        take: Takes the report of each step before the next is asked for, and returns it as it is to be shown, `None`
-            where it says nothing.
+        take: Takes the name and the report of each step before the next is asked for, and returns the report as it is
+            to be shown, `None` where it says nothing. A step that had nothing to do after it had finished what a dead
+            run left has the report of that.
         execute: Otherwise nothing changes, and each step is planned on the table as those before it would leave it.
         max_actions: A plan of more is stored and not carried out.
 
@@ -87,7 +88,7 @@ def carry_out(
             if lease.intent is not None:
                 shared.draft = None  # what was begun has been finished, and the lease is another one
         shared.take(report)
-        if (shown := take(report)) is not None:
+        if (shown := take(name, report)) is not None:
             reports.append(shown)
     return tuple(reports), table
 

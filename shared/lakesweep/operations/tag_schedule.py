@@ -39,8 +39,8 @@ def trigger_tags(table: Table, arguments: AutoTagArguments, *, execute: bool) ->
         taken.append(TagSteps(shared.draft, arguments, _without_observed(ruling_of(table)), by_hand=True))
         yield from taken[0].steps()
 
-    def take(report: RunReport) -> RunReport | None:
-        return taken[0].take(report)
+    def take(name: str, report: RunReport) -> RunReport | None:
+        return taken[0].take(name, report)
 
     try:
         reports, _ = carry_out(table, steps(), shared, take, execute=execute)

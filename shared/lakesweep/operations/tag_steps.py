@@ -40,7 +40,10 @@ class TagSteps:
     """Somebody asked for these steps, and wants to hear what could not be done."""
     options: Mapping[str, str] = field(init=False)
     is_auto: bool = field(init=False)
-    reports: list[RunReport] = field(default_factory=list)
+    reports: dict[str, RunReport] = field(default_factory=dict)
+    """By the name of the step."""
+    _is_left: bool = False
+    """Tags that are due are left to the table's writers."""
     _unknown: frozenset[str] = field(init=False)
     """Tags that earlier runs have not read."""
 
@@ -64,24 +67,24 @@ class TagSteps:
         if (self.draft.own.tags or self._has_made) and self._may_expire():
             yield expire_tags.OPERATION, self._plan_expiry
 
-    def take(self, report: RunReport) -> RunReport | None:
+    def take(self, name: str, report: RunReport) -> RunReport | None:
         """Take the report of a step, and return it as it is shown: in a pass only when there is something to say."""
-        if report.operation == auto_tags.OPERATION and self._is_left_to_writers(report):
+        if name == auto_tags.OPERATION and self._is_left_to_writers(report):
             why = report.refusal.message if report.refusal else ""
             sentence = f"{why}; no tag is made here, and it is left to the table's writers"
             report = replace(report, status="nothing_to_do", refusal=None, warnings=(*report.warnings, sentence))
-        self.reports.append(report)
+            self._is_left = True
+        self.reports[name] = report
         is_silent = report.status == "nothing_to_do" and not report.all_warnings()
         return None if is_silent and not self.by_hand else report
 
     @property
     def is_stopped(self) -> bool:
         """Tell whether tags that are due could not be made, so that the snapshots that they are for have to stay."""
-        return any(
-            report.operation == auto_tags.OPERATION
-            and (report.status not in (*_SETTLED, "planned") or report.refusal is not None)
-            for report in self.reports
-        )
+        report = self.reports.get(auto_tags.OPERATION)
+        if report is None:
+            return False
+        return report.status not in (*_SETTLED, "planned") or report.refusal is not None
 
     def check_walked(self, plan: Plan) -> None:
         """Make sure that no snapshot goes that was not there yet when tags were made: it may be to have one.
@@ -108,18 +111,25 @@ class TagSteps:
             return None
         facts: dict[str, int] = {}
         due = []
-        for report in self.reports:
+        for name, report in self.reports.items():
             header = report.plan.header if report.plan is not None else None
-            if header is not None and report.status in _SETTLED:
+            if header is not None and header.operation == name and report.status in _SETTLED:
                 facts |= header.next_pass
-                due += [found for found in (facts.get("tags_due_ms"), _next_end_ms(header)) if found is not None]
+                due += [found for found in (header.next_pass.get("tags_due_ms"), _next_end_ms(header)) if found]
+            elif self._is_open(name, report):
+                due.append(0)  # what the step would have found, the next pass has to
         return TagNote(self.draft.now_ms, {**facts, "tags_due_ms": min(due)} if due else facts)
+
+    def _is_open(self, name: str, report: RunReport) -> bool:
+        """Tell whether a step that found nothing out has to be asked again as soon as may be."""
+        if name == auto_tags.OPERATION:
+            return not self._is_left
+        return report.status != "refused"
 
     @property
     def _has_made(self) -> bool:
-        return any(
-            report.operation == auto_tags.OPERATION and report.status in ("done", "planned") for report in self.reports
-        )
+        report = self.reports.get(auto_tags.OPERATION)
+        return report is not None and report.operation == auto_tags.OPERATION and report.status in ("done", "planned")
 
     def _may_expire(self) -> bool:
         """Tell whether any rule could let a tag go. An option that means nothing the step itself refuses."""

@@ -15,7 +15,8 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.maintain import MaintainArguments, maintain
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
-from tests.support.faulty_store import FaultyStore, Switch
+from tests.fault.test_attacks import _DyingSwitch
+from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.reader import assert_all_readable
 from tests.support.table_builder import TableBuilder
@@ -613,6 +614,25 @@ class TestState:
         scene.run(is_due=True)
         # Nobody declares a zone to the pass, so the tag lives 26 h longer, and the hour's end is earlier anyway.
         assert scene.state().tags_due_ms <= ms("14:10") + 26 * HOUR_MS
+
+    def test_a_pass_that_finished_what_a_dead_run_left(self) -> None:
+        """Its first step has the report of that run, and says nothing of tags; so they are asked for again."""
+        scene = Scene({**UTC_HOURLY, **TEN, "tag.num-retained-max": "1"})
+        scene.commit("12:10")
+        scene.settle()
+        scene.commit("13:00")
+        dying = _DyingSwitch(lambda call: call.startswith("table delete"))
+        maintainer = Maintainer(
+            FaultyStore(scene.store, dying, "table"), control=FaultyStore(scene.control, dying, "control")
+        )
+        with pytest.raises(ProcessDeathError):
+            maintain(maintainer.table, MaintainArguments(), execute=True)
+        assert names(scene) == ["11", "12"]
+        scene.at("13:20").run(is_due=True)
+        assert names(scene) == ["12"]
+        scene.commit("14:00")
+        assert scene.settle().steps
+        assert names(scene) == ["13"]
 
     def test_an_older_state_is_ignored(self) -> None:
         scene = Scene({**UTC_HOURLY, **TEN})
