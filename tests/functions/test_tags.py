@@ -212,6 +212,25 @@ def test_a_commit_makes_its_tags_and_removes_those_whose_time_is_over() -> None:
     read_all(deployed.store())
 
 
+def test_a_commit_that_comes_while_tags_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps after see it, and say so in the state. Its event must not be taken for one that was handled."""
+    deployed = Lake(extra=AT_ONCE)
+    table = days(deployed, 4, {**UTC_DAILY, "tag.num-retained-max": "2"})
+    put = S3Store.put
+
+    def writing(store: S3Store, key: str, *args: Any, **words: Any) -> str:
+        etag = put(store, key, *args, **words)
+        if key == "tag/tag-1970-01-04":
+            commit(table, 5)
+        return etag
+
+    with monkeypatch.context() as patched:
+        patched.setattr(S3Store, "put", writing)
+        deployed.run(deployed.commit_event(4))
+    deployed.run(deployed.commit_event(5))
+    assert deployed.tags() == {"1970-01-04": 4, "1970-01-05": 5}
+
+
 def test_a_tour_has_a_tag_made_that_no_commit_makes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two commits today, and none tomorrow; five minutes are left for one."""
     deployed = Lake(extra=AT_ONCE)
