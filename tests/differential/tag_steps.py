@@ -21,7 +21,20 @@ from tests.differential.engine import RETAIN_EVERYTHING
 from tests.differential.writing import TICK_MS, branch_root, retime, snapshot_ids
 
 ZONES = ("UTC", "Asia/Kolkata", "America/New_York", "Australia/Lord_Howe", "Asia/Shanghai", "America/Los_Angeles")
-NAMES = ("t{}", "daily-2026-01-{:02}", "renamed {}", "ü{}", "{}", "batch-write-2024-01-{:02}", "2024-02-{:02}", "x.{}")
+NAMES = (
+    "t{}",
+    "daily-2026-01-{:02}",
+    "renamed {}",
+    "ü{}",
+    "{}",
+    "batch-write-2024-01-{:02}",
+    "2024-02-{:02}",
+    "x.{}",
+    "2024-02-{:02} 05",
+    "202402{:02}",
+    "202402{:02}0530",
+    "20240230{:02}",
+)
 _FIRST_WATERMARKS = (
     1689681600000,  # 2023-07-18T12:00:00Z
     1710050400000,  # 2024-03-10T06:00:00Z: an hour before New York's clocks go forward
@@ -65,6 +78,8 @@ class Kind:
     options: Mapping[str, str]
     auto: Mapping[str, str]
     """Options of the tags that are made by themselves; empty: none are."""
+    stated: bool
+    """The table's own options say so, and writers leave it to others; else each call says it."""
     branches: bool
 
     @property
@@ -79,7 +94,7 @@ class Kind:
             "columns": [["p", "STRING"], ["id", "INT"], ["v", "STRING"]],
             "primary_keys": ["p", "id"] if self.primary_key else [],
             "partition_keys": ["p"],
-            "options": {**RETAIN_EVERYTHING, **self.options},
+            "options": {**RETAIN_EVERYTHING, **self.options, **(self.auto if self.stated else {})},
         }
 
 
@@ -133,11 +148,15 @@ def draw_kind(random: Random) -> Kind:
         options["deletion-vectors.enabled"] = "true"
     if random.random() < 0.3:
         options["tag.create-success-file"] = "true"
+    auto, stated = _draw_auto(random), random.random() < 0.5
+    if stated:
+        options["write-only"] = "true"
     return Kind(
         primary_key=primary_key,
         partitions=("a", "b", "c")[: random.randint(1, 3)],
         options=options,
-        auto=_draw_auto(random),
+        auto=auto,
+        stated=stated,
         branches=random.random() < 0.35,
     )
 
@@ -191,7 +210,9 @@ def draw_step(random: Random, kind: Kind, clock: Clock, location: Path) -> Step 
         return _expire_tags(random, branch)
     if draw < 0.89:
         return _auto(random, kind, state, branch)
-    if draw < 0.96 or not kind.branches:
+    if draw < 0.91:
+        return _rollback(random, state, branch)
+    if draw < 0.97 or not kind.branches:
         return _expire_snapshots(random, state, branch)
     copyable = sorted(name for name, document in state.tags.items() if document["id"] in state.snapshots)
     source = {"tag": random.choice(copyable)} if copyable else {}
@@ -298,8 +319,9 @@ def _auto(random: Random, kind: Kind, state: State, branch: str) -> Step | None:
         return None
     if kind.mode == "batch" and state.newest["commitKind"] not in ("APPEND", "OVERWRITE"):
         return None  # a batch job asks for the tag of its own commit
-    theirs = {"op": "batch" if kind.mode == "batch" else "auto", "options": dict(kind.auto)}
-    ours = {"options": dict(kind.auto), "time_zone": "UTC"}
+    options = {} if kind.stated else {"options": dict(kind.auto)}
+    theirs = {"op": "batch" if kind.mode == "batch" else "auto", **options}
+    ours = {**options, "time_zone": "UTC"}
     return Step(kind.mode, theirs, ours, "trigger_tag_automatic_creation")
 
 
@@ -311,6 +333,14 @@ def _expire_snapshots(random: Random, state: State, branch: str) -> Step:
     return _tag(
         "expire", branch, theirs, "expire_snapshots", {**words, "older_than": now_ms}, command="expire", zoned=False
     )
+
+
+def _rollback(random: Random, state: State, branch: str) -> Step:
+    """Go back to a snapshot, or to a tag; the engine does that."""
+    target: dict[str, Any] = {"snapshot": random.choice(state.snapshots)}
+    if state.tags and random.random() < 0.5:
+        target = {"tag": random.choice(sorted(state.tags))}
+    return Step("rollback", target if branch == "main" else {**target, "branch": branch}, command="rollback")
 
 
 def _tag(

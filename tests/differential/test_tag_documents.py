@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -255,6 +256,24 @@ def age_tag(table: Written, name: str, age: timedelta) -> None:
     """Let a tag have been made earlier."""
     text = table.document(name)
     (table.location / "tag" / f"tag-{name}").write_text(with_time(text, created_of(text) - age))
+
+
+def test_success_files(engine: Engine, tmp_path: Path) -> None:
+    """They lie at the same place with the same fields, begin anew with each tag, and go with it."""
+    options = {**RETAIN_EVERYTHING, "bucket": "-1", "tag.create-success-file": "true"}
+    table = Written(engine, "documents.success", tmp_path / "control")
+    table("create", columns=COLUMNS, primary_keys=[], partition_keys=[], options=options)
+    table("write", n=6, seed=1, keys=[0, 20])
+    table("tag", name="theirs")
+    table.ours("create_tag", tag="ours")
+    folder = table.location / "tag" / "tag-success-file"
+    texts = [(folder / f"{name}_SUCCESS").read_text() for name in ("theirs", "ours")]
+    assert re.sub(r"\d+", "0", texts[0]) == re.sub(r"\d+", "0", texts[1])
+    assert 0 <= json.loads(texts[1])["creationTime"] - json.loads(texts[0])["creationTime"] < 60_000
+    table("tag", op="delete", name="ours")
+    table.ours("delete_tag", tag=["theirs"])
+    assert list(folder.iterdir()) == []
+    table("drop")
 
 
 def _rounded_up(text: str) -> datetime:
