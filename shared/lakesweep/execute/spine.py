@@ -413,6 +413,13 @@ class _Execution:
         """
         store, key = self._env.stores.resolve(action.path)
         body = action.body.encode("utf-8", "surrogateescape")
+        old = min(self._roots, default=None) if action.phase == TAG_PHASE else None
+        if old is not None and old not in self._looker.listed:
+            # Either an earlier run has moved the tag, or others took it, and maybe its files: it must not return.
+            with suppress(ObjectNotFoundError):
+                if store.read(key).data == body:
+                    return
+            raise self._moved_from_nothing(old)
         try:
             etag = store.put(key, body, if_absent=action.if_absent, if_match=action.etag)
         except PreconditionFailedError as error:
@@ -423,6 +430,13 @@ class _Execution:
                 f"table {self._plan.header.table}: {action.path} is another document than when the plan was made"
             ) from error
         self._progress.written[action.path] = etag
+
+    def _moved_from_nothing(self, old: str, what: str = "") -> StalePlanError:
+        return StalePlanError(
+            f"table {self._plan.header.table}: {old} was deleted by another maintainer since the plan was made{what}; "
+            "expected it there",
+            code="overtaken",
+        )
 
     def _is_past(self, action: Put) -> bool:
         """Tell whether the snapshot that was to become a changelog is gone already.
@@ -446,7 +460,12 @@ class _Execution:
             progress.removed.update(path for path in gone if found[path].code == "deleted")
             progress.others_were_here = progress.others_were_here or not progress.removed.issuperset(gone)
             self._looker.forget(gone)
+        written = [path for path in self._progress.written if path not in self._changelogs]
         for path, result in found.items():
+            if step == TAG_PHASE and result.code == "already_gone" and written:
+                # Whoever took it may have looked for other tags before this one was there.
+                what = f", while {written[0]} was written, which stays and may not read completely"
+                raise self._moved_from_nothing(path, what)
             if result.code == "precondition_failed":
                 raise StalePlanError(
                     f"table {self._plan.header.table}: {path} is another document than when the plan was made"

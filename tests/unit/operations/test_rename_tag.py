@@ -1,13 +1,17 @@
 """Renaming tags."""
 
 import json
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from lakesweep.errors import UsageError
+from lakesweep.control.area import ControlArea
+from lakesweep.control.lease import read_lease
+from lakesweep.errors import ObjectNotFoundError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.memory import MemoryStore
-from lakesweep.storage.store import DeleteRequest
+from lakesweep.storage.store import DeleteRequest, DeleteResult
+from tests.support.faulty_store import ProcessDeathError
 from tests.support.maintenance import Maintainer
 from tests.support.table_builder import TableBuilder
 
@@ -174,3 +178,75 @@ def test_a_callback_is_refused(store: Told, table: TableBuilder) -> None:
     report = rename(store, "t", "u", "refused")
     assert report.refusal is not None
     assert report.refusal.code == "needs_engine_callbacks"
+
+
+class Acting(MemoryStore):
+    """Lets somebody else act before the first request of a kind."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self.before: dict[str, Callable[[], object]] = {}
+
+    def _tell(self, name: str) -> None:
+        act = self.before.pop(name, None)
+        if act is not None:
+            act()
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        self._tell(f"put {key}")
+        return super().put(key, data, if_absent=if_absent, if_match=if_match)
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        self._tell("delete")
+        return super().delete(requests)
+
+
+def test_a_tag_that_others_delete_meanwhile_is_no_success() -> None:
+    """They may have looked for other tags before the new name was there, and take the files."""
+    store = Acting("memory://bucket/db.db/t")
+    table = TableBuilder(store)
+    table.commit("+A")
+    table.tag("t", snapshot=1)
+    store.before["delete"] = lambda: store.delete([DeleteRequest("tag/tag-t")])
+    report = rename(store, "t", "u", "stale")
+    assert report.refusal is not None and report.refusal.code == "overtaken"
+    assert "tag/tag-u was written, which stays and may not read completely" in report.refusal.message
+    assert store.read("tag/tag-u")
+
+
+def test_a_run_that_died_before_the_new_name_is_not_finished_once_the_old_one_is_gone() -> None:
+    store, control = Acting("memory://bucket/db.db/t"), MemoryStore("memory://control")
+    table = TableBuilder(store)
+    table.commit("+A")
+    table.commit("-A", "+B")
+    table.tag("t", snapshot=1)
+
+    def die() -> None:
+        raise ProcessDeathError
+
+    store.before["put tag/tag-u"] = die
+    with pytest.raises(ProcessDeathError):
+        Maintainer(store, control=control).run("rename_tag", tag="t", target_tag="u")
+    store.delete([DeleteRequest("tag/tag-t")])
+    assert Maintainer(store, control=control).run("delete_tag", tag="none").status in ("stale", "nothing_to_do")
+    with pytest.raises(ObjectNotFoundError):
+        store.read("tag/tag-u")
+
+
+def test_a_run_that_died_after_the_old_name_went_is_finished() -> None:
+    store, control = Acting("memory://bucket/db.db/t"), MemoryStore("memory://control")
+    table = TableBuilder(store)
+    table.commit("+A")
+    table.commit("-A", "+B")
+    table.tag("t", snapshot=1)
+
+    def die() -> None:
+        store.delete([DeleteRequest("tag/tag-t")])
+        raise ProcessDeathError
+
+    store.before["delete"] = die
+    with pytest.raises(ProcessDeathError):
+        Maintainer(store, control=control).run("rename_tag", tag="t", target_tag="u")
+    Maintainer(store, control=control).run("delete_tag", tag="none")
+    assert store.read("tag/tag-u")
+    assert read_lease(ControlArea(control, store.location)).intent is None
