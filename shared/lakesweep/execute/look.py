@@ -76,8 +76,11 @@ class Looker:
         if not new:
             return NO_REFERENCES
         may_vanish = self.header.end_id is None  # it says nothing about which snapshots stay
-        references = references_of(self.store, self.known, new, pending, self.header.branch, self.clear, may_vanish)
-        self.account(new)
+        gone: set[str] = set()
+        references = references_of(
+            self.store, self.known, new, pending, self.header.branch, self.clear, may_vanish, gone
+        )
+        self.account(ref for ref in new if ref.path not in gone)
         return references
 
     def appeared(self) -> tuple[TableListing, list[RootRef]]:
@@ -184,6 +187,7 @@ def references_of(
     branch: str,
     clear: frozenset[str] = frozenset(),
     may_vanish: bool = False,
+    gone: set[str] | None = None,
 ) -> References:
     """Return what the roots `refs` need of `pending`.
 
@@ -197,6 +201,7 @@ def references_of(
         branch: The maintained branch.
         clear: Manifests that name nothing of `pending`.
         may_vanish: Snapshots of that branch may go meanwhile, as those of others may.
+        gone: Takes the paths of roots that vanished: nobody knows what they would need if they came back.
 
     Raises:
         StalePlanError: A snapshot of the maintained branch vanished.
@@ -205,6 +210,8 @@ def references_of(
     for ref in documents.vanished:
         if ref.kind == "snapshot" and ref.branch == branch and not may_vanish:
             raise StalePlanError(f"table {store.location}: {ref.path} vanished while it was read; expected it to stay")
+    if gone is not None:
+        gone.update(ref.path for ref in documents.vanished)
     freed = [_as_freed(delete) for delete in pending if delete.kind in get_args(FileKind)]
     reader = MetadataReader(known, clear)
     # Manifests and lists that go may be those of changelogs, whether or not a changelog file goes as well.

@@ -1,7 +1,7 @@
 """What an operation knows of a table before it has chosen anything, and how that becomes a plan."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakesweep import __version__
 from lakesweep.control.plans import PLAN_LIFETIME_MS
@@ -54,6 +54,9 @@ class Draft:
     now_ms: int
     is_own_listing: bool = True
     """The listing was made for this draft, right before `now_ms`."""
+    vanished: set[str] = field(default_factory=set, compare=False)
+    """Paths of roots that were listed and could not be read any more. Nobody asked what they need, so one that comes
+    back, be it the same, is a new one to whoever carries the plan out."""
 
     def plan(
         self,
@@ -88,7 +91,7 @@ class Draft:
             code_version=__version__,
             arguments=dict(frame.arguments),
             policy=dict(frame.policy),
-            roots_seen={**self.listing.etags(), **self._latest()},
+            roots_seen=self._roots_seen(),
             end_id=end_id,
             snapshots=dict(frame.snapshots),
             kept=dict(kept or {}),
@@ -105,6 +108,10 @@ class Draft:
             by_kind=dict(sorted(apart.by_kind.items())) if apart else {},
         )
         return Plan(header, tuple(actions))
+
+    def _roots_seen(self) -> dict[str, str]:
+        etags = {**self.listing.etags(), **self._latest()}
+        return {path: etag for path, etag in etags.items() if path not in self.vanished}
 
     def _latest(self) -> dict[str, str]:
         """Return path -> ETag of the branch's LATEST, so that a run knows whether somebody has written it since."""
@@ -138,7 +145,9 @@ class Draft:
     def other_documents(self, known: Iterable[str]) -> Documents:
         """Read every root of every branch that is not known by path yet."""
         known = frozenset(known)
-        return read_roots(self.table.store, [ref for ref in self.listing.roots() if ref.path not in known])
+        documents = read_roots(self.table.store, [ref for ref in self.listing.roots() if ref.path not in known])
+        self.vanished.update(ref.path for ref in documents.vanished)
+        return documents
 
     def external_roots(self, freed: Sequence[Freed]) -> tuple[str, ...]:
         """Return the external roots of every schema of every branch, when any file is external at all."""
