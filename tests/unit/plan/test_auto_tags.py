@@ -315,6 +315,8 @@ def test_a_snapshot_that_has_an_automatic_tag_gets_no_second_one() -> None:
     """The engine's commit fails there. It happens when the pointer is older than a tag."""
     due, pointer = due_tags(HOURLY, Pointer(1, datetime(2023, 7, 18, 9)), commits("12:12"), {"2023-07-18 10": 1})
     assert (due, pointer) == ((), Pointer(2, datetime(2023, 7, 18, 11)))
+    two = {"2023-07-18 10": 1, "2023-07-18 09": 1}
+    assert due_tags(HOURLY, Pointer(1, datetime(2023, 7, 18, 9)), commits("12:12"), two) == (due, pointer)
     due, pointer = due_tags(HOURLY, Pointer(1, datetime(2023, 7, 18, 9)), commits("12:12"), {"2023-07-18 02": 1})
     assert (due, pointer) == ((), Pointer(2, datetime(2023, 7, 18, 9))), "the pointer never goes back"
 

@@ -84,6 +84,13 @@ def test_a_time_to_live_is_over_strictly_after_it(now: str, goes: bool) -> None:
     assert found.next_due_ms == (None if goes else ms("2024-06-15T10:00:00.501"))
 
 
+def test_the_first_end_is_what_is_due() -> None:
+    others = [replace(HALF, name=str(days), time_retained_ns=days * DAY_MS * 1_000_000) for days in (3, 1, 2)]
+    found = judge([*others, tag("a", "2024-06-14")], KeepRules("a", within_ms=DAY_MS * 2), now="2024-06-15T11:00")
+    assert found.next_due_ms == ms("2024-06-16T00:00:00.001")
+    assert judge(others, now="2024-06-15T11:00").next_due_ms == ms("2024-06-16T10:00:00.001")
+
+
 def test_nanoseconds_are_rounded_up() -> None:
     """A tag never goes early."""
     odd = replace(HALF, time_retained_ns=500_000_001)
