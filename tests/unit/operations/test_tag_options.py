@@ -225,6 +225,7 @@ def test_flags_that_mean_nothing(read: object, option: str) -> None:
 
 def test_the_default_time_to_live() -> None:
     assert default_time_retained_ms({}) is None
+    assert default_time_retained_ms({"tag.default-time-retained": "1 ms"}) == 1
     assert default_time_retained_ms({"tag.default-time-retained": "500 ms"}) == 500
     assert default_time_retained_ms({"tag.default-time-retained": "366000 d"}) == MAX_TIME_RETAINED_MS
 

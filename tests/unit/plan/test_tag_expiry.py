@@ -397,6 +397,11 @@ def test_the_period_that_a_name_says(name: str, pattern: str, day: str | None) -
     assert newer == (day is None or name == pattern)
 
 
+def test_the_fixed_beginning_of_a_pattern_ends_at_its_first_sign() -> None:
+    facts = [tag("daily-2024-01-31", "2024-06-01"), tag("daily-2z", "2024-03-01")]
+    assert left(judge(facts, KeepRules("daily-[0-9]*", last=1))) == {"daily-2z"}
+
+
 def test_the_tables_own_names_count() -> None:
     """Daily names end at the first blank, by the table's rules alone."""
     rules = AutoTagRules("process-time", UTC)
