@@ -175,18 +175,6 @@ def due_by_clock(
     return DueTag(name, newest.id, "clock")
 
 
-def clock_due_ms(rules: AutoTagRules, pointer: Pointer, newest: Commit, tags: Mapping[str, int]) -> int | None:
-    """Return the first time at which the clock alone makes a tag due, `None` when only a commit can.
-
-    It takes what `due_by_clock` takes: a snapshot that has an automatic tag waits for no clock.
-    """
-    if rules.mode != "process-time" or pointer.next_tag is None or newest.id >= pointer.next_snapshot:
-        return None
-    if newest.id in _tagged(rules, tags):
-        return None
-    return _trigger_ms(rules, pointer, 0) + CLOCK_MARGIN_MS
-
-
 def next_due_ms(rules: AutoTagRules, pointer: Pointer) -> int | None:
     """Return the first time at which a commit, or the clock, can make the next tag due; `None`: no time alone does."""
     return _trigger_ms(rules, pointer, 0) if rules.mode == "process-time" else None

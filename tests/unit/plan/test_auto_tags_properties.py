@@ -15,7 +15,6 @@ from lakesweep.plan.auto_tags import (
     Pointer,
     backfilled,
     beyond_count,
-    clock_due_ms,
     due_by_clock,
     due_tags,
     next_due_ms,
@@ -188,17 +187,16 @@ def test_a_pointer_never_hides_a_due_tag(rules: AutoTagRules, walked: list[Commi
 
 @given(rules_of(), walks(), st.integers(0, 10**9))
 def test_the_clock_is_a_commit_that_nobody_made(rules: AutoTagRules, walked: list[Commit], later_ms: int) -> None:
-    """It names what an empty commit five minutes ago would have, and `clock_due_ms` says from when on."""
+    """It names what an empty commit five minutes ago would have, and never before the next tag is due."""
     due, pointer = due_tags(rules, Pointer(1, None), walked, {})
     tags = {tag.name: tag.snapshot_id for tag in due}
-    newest = walked[-1]
-    from_ms = clock_due_ms(rules, pointer, newest, tags)
-    now_ms = newest.time_ms + later_ms if from_ms is None else from_ms + later_ms
-    clock = due_by_clock(rules, pointer, newest, tags, now_ms)
-    if from_ms is None:
-        assert clock is None
+    newest, from_ms = walked[-1], next_due_ms(rules, pointer)
+    if from_ms is None or pointer.next_tag is None or newest.id in tags.values():
+        assert due_by_clock(rules, pointer, newest, tags, newest.time_ms + later_ms) is None
         return
+    from_ms += CLOCK_MARGIN_MS
     assert due_by_clock(rules, pointer, newest, tags, from_ms - 1) is None
-    forced = Commit(newest.id + 1, now_ms - CLOCK_MARGIN_MS, None, 1, "APPEND")
+    clock = due_by_clock(rules, pointer, newest, tags, from_ms + later_ms)
+    forced = Commit(newest.id + 1, from_ms + later_ms - CLOCK_MARGIN_MS, None, 1, "APPEND")
     made, _ = due_tags(rules, pointer, [forced], tags)
     assert [tag.name for tag in made] == ([] if clock is None else [clock.name])
