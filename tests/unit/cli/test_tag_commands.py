@@ -1,11 +1,14 @@
 """`create-tag`, `replace-tag` and `tags` as people call them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from lakesweep.operations.expire_tags import UNREADABLE, UNREADABLE_ROOT
 from tests.unit.cli.command_line import call, contents, write_table
+from tests.unit.cli.test_documentation import section
 
 OLD = "cannot be promised"
 
@@ -171,3 +174,11 @@ def test_no_tags(table: Path) -> None:
     assert (missing.exit_code, missing.document["error"]["code"]) == (3, "no_such_tag")
     assert call("tags", table, "--time-zone", "Mars").exit_code in (2, 3)
     assert call("tags", table / "nowhere").exit_code == 3
+
+
+def test_reasons_of_tags_are_documented() -> None:
+    """Each word that a verdict on tags may give has a row."""
+    said = set(re.findall(r"`([a-z_]+)`", section("Tags")))
+    known = {"keep_last", "keep_within", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly", "keep_tags"}
+    assert known | {"time_to_live", "rollback", "no_rule", "older_than", "count", "keep_rules"} <= said
+    assert {UNREADABLE, UNREADABLE_ROOT, "no_snapshot"} <= said
