@@ -263,11 +263,14 @@ def test_a_fault_at_every_request(mode: str, arguments: dict[str, Any], operatio
     raise AssertionError("expected fewer requests")
 
 
-def test_a_stored_plan_that_is_carried_out_again() -> None:
+@pytest.mark.parametrize("operation", ["create_tag", "replace_tag"])
+def test_a_stored_plan_that_is_carried_out_again(operation: str) -> None:
     """Whoever has died over it says so to nobody: the next one finds its tag, and ends the plan."""
     for at in range(1, 20):
         stage = staged()
-        plan = stage.maintainer().run("create_tag", execute=False, tag="now", snapshot=2).plan
+        if operation == "replace_tag":
+            stage.table.tag("now", 1)
+        plan = stage.maintainer().run(operation, execute=False, tag="now", snapshot=2, time_retained="1 d").plan
         assert plan is not None
         stage.switch = Switch(at, "death")
         with suppress(ProcessDeathError):
@@ -276,7 +279,7 @@ def test_a_stored_plan_that_is_carried_out_again() -> None:
         report = stage.maintainer().execute(plan.header.plan_id)
         assert report.status == ("nothing_to_do" if len(calls) < at else "done")
         assert stage.maintainer().execute(plan.header.plan_id).status == "nothing_to_do"
-        read_root(stage.store, TAG)
+        assert read_root(stage.store, TAG).document["id"] == 2
         if len(calls) < at:
             return
     raise AssertionError("expected fewer requests")

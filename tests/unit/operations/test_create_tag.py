@@ -11,11 +11,14 @@ from lakesweep.control.intent import Intent
 from lakesweep.control.lease import acquire, read_lease
 from lakesweep.control.plans import store_plan
 from lakesweep.control.state import always_due, read_states, write_state
-from lakesweep.errors import FormatError, UsageError
+from lakesweep.errors import FormatError, OutOfTimeError, UsageError
 from lakesweep.model.plan import Plan, Put, content_hash
 from lakesweep.model.report import RunReport
 from lakesweep.operations.registry import run_operation
+from lakesweep.operations.tag_schedule import OPERATION as AUTOMATIC
 from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.store import DeleteRequest
+from lakesweep.storage.wrapping import WrappingStore
 from tests.support.maintenance import Maintainer
 from tests.support.reader import read_root
 from tests.support.table_builder import TableBuilder
@@ -661,3 +664,97 @@ def test_when_it_ends_is_noted_for_passes_without_commits() -> None:
     assert read_states(area)["b"] == always_due(3, 4)
     area.put("state.json", b"{")
     assert place.run(tag="hour", time_retained="1 h").status == "done"
+
+
+# Several tags of one plan, as a pass makes them.
+
+HOUR_MS = 3_600_000
+
+
+def hourly(**options: str) -> Place:
+    """Five snapshots whose watermarks are an hour apart: each but the first ends an hour."""
+    place = Place(count=0, **{"tag.automatic-creation": "watermark", "tag.creation-period": "hourly", **options})
+    for number in range(5):
+        place.table.commit(f"+F{number}", document={"watermark": START_MS + number * HOUR_MS})
+    return place
+
+
+def step(place: Place, **table: Any) -> RunReport:
+    """Run the step that makes automatic tags."""
+    report = run_operation(replace(place.maintainer.table, **table), AUTOMATIC, {}, execute=True)
+    assert report.steps
+    return next(found for found in report.steps if found.operation == "auto_tags")
+
+
+def test_time_that_runs_out_between_two_tags() -> None:
+    """Those that were made stand, and are all that the report speaks of; the next pass makes the others."""
+    place = hourly()
+    asked: list[str] = []
+
+    def check_time(what: str) -> None:
+        asked.append(what)
+        if len(asked) > 2:
+            raise OutOfTimeError(f"no time is left for {what}")
+
+    report = step(place, check_time=check_time)
+    assert (report.status, report.refusal is not None and report.refusal.code) == ("partial", "out_of_time")
+    made = [created["path"] for created in report.to_json()["created"]]  # type: ignore[attr-defined]
+    assert made == [entry.key for entry in place.store.list("tag/")]
+    assert len(made) == 2
+    again = step(place)
+    assert again.status == "done"
+    assert len(list(place.store.list("tag/"))) == 5
+    assert step(place).status == "nothing_to_do"
+
+
+def test_no_time_for_the_first_tag() -> None:
+    place = hourly()
+
+    def check_time(what: str) -> None:
+        raise OutOfTimeError(f"no time is left for {what}")
+
+    with pytest.raises(OutOfTimeError):
+        step(place, check_time=check_time)
+    assert not list(place.store.list("tag/"))
+
+
+class _Losing(WrappingStore):
+    """Loses one snapshot when the first tag is put, as another maintainer would."""
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        etag = super().put(key, data, if_absent=if_absent, if_match=if_match)
+        super().delete([DeleteRequest("snapshot/snapshot-2")])
+        return etag
+
+
+def test_one_of_several_snapshots_goes() -> None:
+    """The tags of the others are made; that one is said to be missing."""
+    place = hourly()
+    report = step(place, store=_Losing(place.store))
+    assert (report.status, report.refusal is not None and report.refusal.code) == ("partial", "snapshot_vanished")
+    ids = sorted(json.loads(place.store.read(entry.key).data)["id"] for entry in place.store.list("tag/"))
+    assert ids == [1, 3, 4, 5]
+
+
+class _Naming(WrappingStore):
+    """Makes a tag of the same name right before, as another pass would."""
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        if if_absent and key.startswith("tag/"):
+            super().put(key, b"{}")
+        return super().put(key, data, if_absent=if_absent, if_match=if_match)
+
+
+def test_names_that_others_took_are_left() -> None:
+    place = hourly()
+    report = step(place, store=_Naming(place.store))
+    assert (report.status, report.refusal, report.to_json()["created"]) == ("nothing_to_do", None, [])
+    assert sum("stays as it is" in warning for warning in report.all_warnings()) == 5
+
+
+def test_success_files_of_several_tags() -> None:
+    place = hourly(**{"tag.create-success-file": "true"})
+    report = step(place)
+    kinds = [created["kind"] for created in report.to_json()["created"]]  # type: ignore[attr-defined]
+    assert (kinds.count("tag"), kinds.count("tag_success")) == (5, 5)
+    assert len(list(place.store.list("tag/tag-success-file/"))) == 5
