@@ -274,6 +274,10 @@ bench-spark: install jars ## Measure the scan for orphan files on Spark beside t
 bench-fan-out: install ## Measure the scan for orphan files by functions, beside that of one process (needs versitygw)
 	@$(BIN)/python -m benchmarks.fan_out $(ARGS)
 
+.PHONY: bench-tags
+bench-tags: install ## Measure the deletion of a hundred tags that alone hold 100 000 files
+	@$(BIN)/python -m benchmarks.tags $(ARGS)
+
 .PHONY: clean
 clean: ## Remove everything that these commands made
 	rm -rf .venv build dist .aws-sam .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

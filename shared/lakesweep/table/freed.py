@@ -116,7 +116,8 @@ def find_freed_tags(
     """
     collector = _Collector(reader, paths)
     states = [state for files in going if (state := collector.state_of(files, staying)) is not None]
-    found = list(collector.live_files(states))
+    asked_again = frozenset(meta.file_name for files in staying for meta in files.manifests())
+    found = list(collector.live_files(states, asked_again))
     whole = [files for files, _ in found]
     return collector.collect(
         *(freed for _, freed in found),
@@ -237,14 +238,23 @@ class _Collector:
             tuple(meta for meta in metas if meta.file_name not in own),
         )
 
-    def live_files(self, states: Sequence[_TagState]) -> Iterator[tuple[RootFiles, tuple[Freed, ...]]]:
+    def live_files(
+        self, states: Sequence[_TagState], asked_again: frozenset[str]
+    ) -> Iterator[tuple[RootFiles, tuple[Freed, ...]]]:
         """Yield each tag of which every manifest can be read, with its live files but for those of its relative.
 
         A file from a manifest that both have is the relative's as well, unless one of the relative's own manifests
         deletes it.
+
+        Args:
+            states: The tags.
+            asked_again: Manifests of roots that stay, which are asked afterwards what they need.
         """
         alone = [m for state in states for m in state.files.manifests() if m.file_name not in state.common]
-        scanned = dict(self._reader.scan_manifests(alone, tuple, again=True))
+        ours = [meta for meta in alone if meta.file_name not in asked_again]
+        shared = [meta for meta in alone if meta.file_name in asked_again]
+        scanned = dict(self._reader.scan_manifests(ours, tuple))
+        scanned |= self._reader.scan_manifests(shared, tuple, again=True)
         asked = {entry.identity for content in scanned.values() for entry in _entries(content)}
         later = [meta for state in states for meta in state.later if meta.file_name not in scanned]
         for _, content in self._reader.scan_manifests(later, _deleted_identities, again=True):
