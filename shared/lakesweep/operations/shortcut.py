@@ -220,13 +220,12 @@ def _is_late(known: BranchState, state: BranchState) -> bool:
     return known.tags_due_ms > state.tags_due_ms or known.tags_due_ms <= state.checked_ms
 
 
-def doubt(table: Table, branch: str, *, tags: bool = False) -> None:
-    """Forget what the last pass said of a branch: the next one looks anew.
+def doubt(table: Table, branch: str) -> None:
+    """Forget what the last pass said of a branch, but for its tags: the next one looks anew.
 
     Args:
         table: Any branch of the table, with its control location.
         branch: Which branch.
-        tags: Its tags change, so what is due of them is open as well. Which tag comes next stays known.
     """
     if table.area is None:
         return
@@ -234,17 +233,14 @@ def doubt(table: Table, branch: str, *, tags: bool = False) -> None:
         states = read_states(table.area)
     except FormatError:
         return  # says nothing of any branch
-    known = states.get(branch)
-    if known is None and not tags:
+    if branch not in states:
         return
-    left = tags_alone(known or always_due(0, 0))
-    if tags:
-        left = replace(left, tags_due_ms=0)
-    others = {name: state for name, state in states.items() if name != branch}
+    left = tags_alone(states[branch])
+    after = {name: state for name, state in states.items() if name != branch}
     if left.tags_due_ms < NEVER_MS:
-        others[branch] = left
-    if others != states:
-        write_state(table.area, others)
+        after[branch] = left
+    if after != states:
+        write_state(table.area, after)
 
 
 def wants_more(step: RunReport) -> bool:

@@ -42,6 +42,8 @@ class TagSteps:
     is_auto: bool = field(init=False)
     reports: dict[str, RunReport] = field(default_factory=dict)
     """By the name of the step."""
+    _due: int = 0
+    """How many tags were due."""
     _is_left: bool = False
     """Tags that are due are left to the table's writers."""
     _unknown: frozenset[str] = field(init=False)
@@ -113,18 +115,22 @@ class TagSteps:
         due = []
         for name, report in self.reports.items():
             header = report.plan.header if report.plan is not None else None
-            if header is not None and header.operation == name and report.status in _SETTLED:
+            if self._is_open(name, report):
+                due.append(0)
+            elif header is not None and report.status in _SETTLED:
                 facts |= header.next_pass
                 due += [found for found in (header.next_pass.get("tags_due_ms"), _next_end_ms(header)) if found]
-            elif self._is_open(name, report):
-                due.append(0)  # what the step would have found, the next pass has to
         return TagNote(self.draft.now_ms, {**facts, "tags_due_ms": min(due)} if due else facts)
 
     def _is_open(self, name: str, report: RunReport) -> bool:
-        """Tell whether a step that found nothing out has to be asked again as soon as may be."""
-        if name == auto_tags.OPERATION:
-            return not self._is_left
-        return report.status != "refused"
+        """Tell whether a step has to be asked again as soon as may be, since it says nothing, or nothing sure."""
+        is_auto = name == auto_tags.OPERATION
+        if report.status == "refused" or (is_auto and self._is_left):
+            return is_auto and not self._is_left
+        if report.plan is None or report.plan.header.operation != name or report.status not in _SETTLED:
+            return True
+        # A tag that somebody else is making may be withdrawn again; then the next pass makes it.
+        return is_auto and _tags_of(report.plan) < self._due
 
     @property
     def _has_made(self) -> bool:
@@ -148,7 +154,9 @@ class TagSteps:
         return stated if self.arguments.time_zone is None else self.arguments.time_zone
 
     def _plan_auto(self, table: Table, draft: Draft | None) -> Plan:
-        return plan_auto_tags(table, self.arguments, draft, self.ruling)
+        plan = plan_auto_tags(table, self.arguments, draft, self.ruling)
+        self._due = _tags_of(plan)
+        return plan
 
     def _plan_expiry(self, table: Table, draft: Draft | None) -> Plan:
         arguments = ExpireTagsArguments(
@@ -166,6 +174,10 @@ class TagSteps:
         if self.by_hand or report.refusal is None or report.refusal.code not in _BY_WRITERS:
             return False
         return not is_write_only(self.options)
+
+
+def _tags_of(plan: Plan) -> int:
+    return sum(action.kind == "tag" for action in plan.actions)
 
 
 def _next_end_ms(header: PlanHeader) -> int | None:

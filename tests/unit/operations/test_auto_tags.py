@@ -634,6 +634,41 @@ class TestState:
         assert scene.settle().steps
         assert names(scene) == ["13"]
 
+    def test_a_tag_by_hand_whose_time_ends(self) -> None:
+        """No pass has seen a tag there, so none would come for it."""
+        scene = Scene({**KEEP, **TEN})
+        scene.commit("12:10")
+        scene.settle()
+        assert scene.state().tags_due_ms == NEVER_MS
+        maintainer = Maintainer(scene.store, control=scene.control)
+        assert maintainer.run("create_tag", tag="for-good").status == "done"
+        assert scene.state().tags_due_ms == NEVER_MS
+        assert maintainer.run("create_tag", tag="short", time_retained="1 h", time_zone="UTC").status == "done"
+        assert scene.state().tags_due_ms == ms("13:10")
+        scene.at("13:11").settle()
+        assert scene.state().tags_due_ms > scene.now_ms
+
+    def test_a_tag_that_another_pass_is_making(self) -> None:
+        """That one may take it back, so this one does not count on it."""
+        scene = Scene({**UTC_HOURLY, **TEN})
+        scene.commit("12:10")
+        other = Maintainer(scene.store, control=scene.control)
+
+        class Late(FaultyStore):
+            def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+                if key.startswith("tag/tag-") and if_absent:
+                    assert other.run("trigger_tag_automatic_creation", time_zone="Asia/Tokyo").status == "done"
+                return super().put(key, data, if_absent=if_absent, if_match=if_match)
+
+        late = Maintainer(Late(scene.store, Switch(), "table"), control=scene.control)
+        report = maintain(late.table, MaintainArguments(), execute=True)
+        assert report.status == "nothing_to_do", report.refusal
+        assert any("is there already" in warning for warning in report.all_warnings())
+        assert (scene.state().tags_due_ms, scene.state().tag_rules) == (0, 0)
+        scene.table.remove("tag/tag-2023-07-18 11")
+        scene.settle()
+        assert names(scene) == ["11"]
+
     def test_an_older_state_is_ignored(self) -> None:
         scene = Scene({**UTC_HOURLY, **TEN})
         scene.commit("12:10")
