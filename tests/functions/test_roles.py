@@ -37,6 +37,16 @@ DECOUPLED = {
     "changelog.time-retained": "2 h",
     "consumer.expiration-time": "1 d",
 }
+TAGGED = {
+    "snapshot.num-retained.min": "1",
+    "snapshot.num-retained.max": "2",
+    "snapshot.time-retained": "1 h",
+    "tag.automatic-creation": "process-time",
+    "tag.creation-period": "daily",
+    "tag.create-success-file": "true",
+    "tag.num-retained-max": "2",
+    "sink.process-time-zone": "UTC",
+}
 PLANNERS = ("on_snapshot_written", "sweep", "tag_schedule", "orphan_scan", "orphan_worker", "on_demand", "spark_jobs")
 EXECUTORS = ("expire", "execute_batch")
 
@@ -186,7 +196,41 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
     yield run("spark_jobs", {"format_version": 1, "kind": "spark_poll", "hop": 0})
     yield run("spark_jobs", {**scan, "scan_id": "other", "plan_id": "p"})
     assert "p" in [message.get("plan_id") for message in deployed.waiting("execute")]
+    yield from tagged(deployed, run, demand)
     yield from scanned(deployed, run, demand)
+
+
+def tagged(
+    deployed: Stacked,
+    run: Callable[..., tuple[str, list[Call]]],
+    demand: Callable[..., tuple[str, list[Call]]],
+) -> Iterator[tuple[str, list[Call]]]:
+    """Have tags made and removed by passes and by hand, of main and of a branch."""
+    name = "sales.db/tagged"
+    table = deployed.table(name, commits=0, options=TAGGED)
+    for number in range(1, 6):
+        table.commit(f"+F{number}", *([f"-F{number - 1}"] if number > 1 else []), time_ms=number * 86_400_000)
+        table.hint("LATEST", number)
+    table.tag("cut", snapshot=5)
+    table.branch("rt", from_tag="cut")
+    location = deployed.location(name)
+    for branch in ("main", "rt"):
+        hint = {"format_version": 1, "kind": "hint", "table": location, "branch": branch, "snapshot_id": None, "hop": 0}
+        yield run("expire", hint)
+    keys = [entry.key for entry in deployed.store(name).list("")]
+    for start in ("", "branch/branch-rt/"):
+        assert [key for key in keys if key.startswith(f"{start}tag/tag-19")], keys
+        assert [key for key in keys if key.startswith(f"{start}tag/tag-success-file/")], keys
+    for operation, arguments in (
+        ("create_tag", {"tag": "new"}),
+        ("replace_tag", {"tag": "new", "snapshot": 4}),
+        ("rename_tag", {"tag": "new", "target_tag": "kept"}),
+        ("delete_tag", {"tag": "kept"}),
+        ("trigger_tag_automatic_creation", {}),
+    ):
+        yield demand(operation=operation, table=location, arguments=arguments, execute=True)
+        (message,) = deployed.waiting("execute")
+        yield run("execute_batch", message)
 
 
 def scanned(

@@ -98,7 +98,9 @@ class History:
                     walked = found.walk(commits)
                     for after in (walked.by_clock(last_s), *(() if walked._asked(last_s) else (walked,))):
                         yield after.counted(self)
-                        yield after  # the pass that made a tag did not come as far as to count: the next tag's does
+                        # The pass that made a tag may not come as far as to count them. That of the next tag does.
+                        if self.rule.most is None or len(after.tags) <= self.rule.most + 1:
+                            yield after
 
     def over(self, began_s: float, ended_s: float) -> tuple[set[str], set[str]]:
         """Return the tags whose time is over for sure when passes come in a span of time, and those where it may be."""
