@@ -15,6 +15,7 @@ from tests.support.summaries import (
     schedules_played,
     system_measured,
     tables_compared,
+    tags_compared,
 )
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -81,5 +82,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     calls_broken(terminalreporter)
     system_measured(terminalreporter)
     tables_compared(terminalreporter)
+    tags_compared(terminalreporter)
     orphans_compared(terminalreporter)
     schedules_played(terminalreporter)

@@ -38,6 +38,10 @@ RULES: Mapping[str, str] = {
     "branch-root": "only ours keeps the file: a root of another branch names it",
     "basename-live": "only ours keeps the file: a root that stays names one of the same name in another folder",
     "manual-tags": "only ours keeps the tag: it was not made by a batch job, and the limit is about those that are",
+    "batch-again": "the newest snapshot has the tag of its batch job already; the engine makes it anew, ours leaves it",
+    "batch-replaced": "only ours keeps the file: a batch job's tag moved on from a snapshot that is gone",
+    "two-automatic": "the engine throws where several automatic tags name one snapshot; ours leaves them as they are",
+    "local-lock": "only ours has the lock file by which a store without conditional requests replaces a document",
 }
 """Differences that are allowed."""
 
@@ -197,6 +201,8 @@ def explained(evidence: Evidence) -> dict[str, str]:
     for path in evidence.ours.tags.keys() - evidence.engines.tags.keys():
         if evidence.step.name == "batch" and path in evidence.before.tags and not _is_batch_made(path):
             found[path] = "manual-tags"
+    for path in [path for path, rule in found.items() if rule == "manual-tags"]:
+        found[path.replace("tag/tag-", "tag/tag-success-file/", 1) + "_SUCCESS"] = "manual-tags"
     for path, text in evidence.ours.tags.items():
         again = evidence.engines.tags.get(path, text)
         was_there = evidence.step.name == "batch" and evidence.before.tags.get(path) == text

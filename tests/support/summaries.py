@@ -83,6 +83,25 @@ def orphans_compared(reporter: pytest.TerminalReporter) -> None:
         reporter.write_line(f"  {count} differences by {rule}: {RULES[rule]}")
 
 
+def tags_compared(reporter: pytest.TerminalReporter) -> None:
+    """Say what was done to tags by both, and what differed."""
+    verdicts = [value for _, value in recorded(reporter, "tags", "passed", "failed")]
+    if not verdicts:
+        return
+    from tests.differential.tag_case import RULES
+
+    facts = sum((Counter(verdict["facts"]) for verdict in verdicts), Counter[str]())
+    explained = sum((Counter(verdict["explained"]) for verdict in verdicts), Counter[str]())
+    reporter.section("differential: tags")
+    reporter.write_line(
+        f"{len(verdicts)} histories from seed {min(verdict['seed'] for verdict in verdicts)} on: "
+        f"{facts['judged']} steps judged, {facts['tags made']} tags made, "
+        f"{facts['tags gone']} gone with {facts['data files gone']} data files, {facts['roots read']} roots read"
+    )
+    for rule, count in sorted(explained.items()):
+        reporter.write_line(f"  {count} differences by {rule}: {RULES[rule]}")
+
+
 def schedules_played(reporter: pytest.TerminalReporter) -> None:
     """Say what happened in the schedules: a green run in which nothing happens would prove nothing."""
     played = [Counter(value) for _, value in recorded(reporter, "schedules", "passed")]

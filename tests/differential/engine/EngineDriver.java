@@ -480,7 +480,10 @@ public class EngineDriver {
         Long snapshot = source(table, c);
         switch (op) {
             case "create":
-                if (snapshot == null) table.createTag(name, ttl);
+                // without a time to live the table's default; its procedures say null, by which it has none
+                if (ttl == null && snapshot == null) table.createTag(name);
+                else if (ttl == null) table.createTag(name, snapshot);
+                else if (snapshot == null) table.createTag(name, ttl);
                 else table.createTag(name, snapshot, ttl);
                 break;
             case "delete":
