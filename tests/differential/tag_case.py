@@ -23,6 +23,7 @@ from tests.differential.tag_steps import (
     age_tags,
     date_commits,
     draw_kind,
+    draw_prologue,
     draw_step,
     without_time,
 )
@@ -112,7 +113,12 @@ def run_tag_history(engine: Engine, work: Path, seed: int, maintainer: TagMainta
     table, copy = f"d.{name}{seed}", f"d.{name}{seed}e"
     location, control = engine.location(table), work / "control" / f"{name}{seed}"
     engine("create", table=table, **kind.create)
-    while len(verdict.steps) < STEPS and not verdict.problems:
+    for step in draw_prologue(random, kind, clock) if random.random() < 0.4 else ():
+        verdict.steps.append(step)
+        verdict.facts[step.name] += 1
+        engine(step.command, table=table, **step.arguments)
+    begun = len(verdict.steps)
+    while len(verdict.steps) < begun + STEPS and not verdict.problems:
         step = draw_step(random, kind, clock, location)
         goes_on_with_ours = random.random() < 0.5
         if step is None:

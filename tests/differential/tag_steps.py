@@ -191,6 +191,20 @@ def _draw_auto(random: Random) -> Mapping[str, str]:
     return options
 
 
+def draw_prologue(random: Random, kind: Kind, clock: Clock) -> list[Step]:
+    """Draw a table of old tags: nearly every commit has one, and nearly every snapshot is gone."""
+    steps = []
+    for number in range(1, random.randint(6, 11)):
+        steps.append(_commit(random, kind, clock, "main", begins=number < 3))
+        for _ in range(random.choice([0, 1, 1, 1, 2])):
+            ttl = {"ttl": random.choice(["P1D", "PT1H"])} if random.random() < 0.5 else {}
+            name = f"old {number} {clock.number()}"
+            steps.append(Step("tag", {"op": "create", "name": name, **ttl}))
+    keep = random.randint(1, 2)
+    words = {"retain_max": keep, "retain_min": keep, "time_retain_s": 0}
+    return [*steps, Step("expire", words, command="expire")]
+
+
 def draw_step(random: Random, kind: Kind, clock: Clock, location: Path) -> Step | None:
     """Draw what happens next; `None` when there is nothing that it could happen to."""
     branch = random.choice(_branches(location)) if random.random() < 0.25 else "main"
