@@ -207,8 +207,13 @@ def explained(evidence: Evidence) -> dict[str, str]:
     for path in evidence.ours.tags.keys() - evidence.engines.tags.keys():
         if evidence.step.name == "batch" and path in evidence.before.tags and not _is_batch_made(path):
             found[path] = "manual-tags"
+    for path in evidence.engines.tags.keys() - evidence.ours.tags.keys():
+        before = evidence.before.tags.get(path)
+        again = json.loads(evidence.engines.tags[path])["id"]
+        if evidence.step.name == "batch" and before is not None and json.loads(before)["id"] == again:
+            found[path] = found[_success_file(path)] = "batch-again"  # its time was over, and the engine makes it anew
     for path in [path for path, rule in found.items() if rule == "manual-tags"]:
-        found[path.replace("tag/tag-", "tag/tag-success-file/", 1) + "_SUCCESS"] = "manual-tags"
+        found[_success_file(path)] = "manual-tags"
     for path, text in evidence.ours.tags.items():
         again = evidence.engines.tags.get(path, text)
         was_there = evidence.step.name == "batch" and evidence.before.tags.get(path) == text
@@ -219,6 +224,10 @@ def explained(evidence: Evidence) -> dict[str, str]:
         if rule is not None:
             found[path] = rule
     return found
+
+
+def _success_file(path: str) -> str:
+    return path.replace("tag/tag-", "tag/tag-success-file/", 1) + "_SUCCESS"
 
 
 def _throws_at_two(evidence: Evidence) -> bool:
@@ -301,7 +310,7 @@ def _tags(evidence: Evidence) -> Iterator[str]:
     ours, theirs = evidence.ours.tags, evidence.engines.tags
     for path in sorted(ours.keys() - theirs.keys() - known.keys()):
         yield f"only ours has {path}: {_short(ours[path])}"
-    for path in sorted(theirs.keys() - ours.keys()):
+    for path in sorted(theirs.keys() - ours.keys() - known.keys()):
         yield f"only the engine has {path}: {_short(theirs[path])}"
     for path in sorted((ours.keys() & theirs.keys()) - known.keys()):
         if without_time(ours[path]) != without_time(theirs[path]):
@@ -322,7 +331,7 @@ def _files(evidence: Evidence) -> Iterator[str]:
     documents = evidence.ours.tags.keys() | evidence.engines.tags.keys()
     for path in sorted(ours - theirs - known.keys() - documents):
         yield f"only ours keeps it, and nothing that survives needs it: {path}"
-    for path in sorted(theirs - ours - documents):
+    for path in sorted(theirs - ours - documents - known.keys()):
         yield f"only the engine keeps it: {path}"
 
 
