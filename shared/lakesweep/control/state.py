@@ -17,6 +17,8 @@ NEVER_MS = 1 << 62
 BATCH_IDENTIFIER = (1 << 63) - 1
 """The commit identifier of batch jobs."""
 BATCH_COMMITS, ALL_COMMITS = 1, 2
+AHEAD_MS = 3_600_000
+"""A pass that was made later than now by more than this went by a clock that was wrong; so do the times it left."""
 _NAME = "state.json"
 
 
@@ -55,7 +57,11 @@ class BranchState:
 
         What a commit with a watermark, or of a batch job, asks for only its document tells (`is_tag_due`).
         """
-        return now_ms < self.tags_due_ms and self.retains_all(latest_id, now_ms)
+        return not self.is_ahead(now_ms) and now_ms < self.tags_due_ms and self.retains_all(latest_id, now_ms)
+
+    def is_ahead(self, now_ms: int) -> bool:
+        """Tell whether the pass went by a clock that was wrong."""
+        return self.checked_ms - now_ms > AHEAD_MS
 
     def retains_all(self, latest_id: int, now_ms: int) -> bool:
         """Tell whether retention has nothing to do now that `latest_id` is the newest snapshot.

@@ -217,7 +217,8 @@ def _hides_tags(known: BranchState, state: BranchState, note: TagNote | None) ->
 
 
 def _is_late(known: BranchState, state: BranchState) -> bool:
-    return known.tags_due_ms > state.tags_due_ms or known.tags_due_ms <= state.checked_ms
+    is_late = known.tags_due_ms > state.tags_due_ms or known.tags_due_ms <= state.checked_ms
+    return is_late or known.is_ahead(state.checked_ms)
 
 
 def doubt(table: Table, branch: str) -> None:
