@@ -408,3 +408,12 @@ def test_a_write_that_fails_over_another_tag() -> None:
         stage.maintainer().run("create_tag", tag="now")
     assert stage.switch.calls[4:] == [f"table put {TAG}", f"table read {TAG}"]
     assert stage.store.read(TAG) == before
+
+
+def test_a_report_that_cannot_be_written() -> None:
+    """The tag stands, and the sentence says so."""
+    stage = staged()
+    stage.switch = Switch(7, "before")
+    with pytest.raises(StorageError, match=r"tag/tag-now is written and stays; the report of run .* could not be"):
+        stage.maintainer().run("create_tag", tag="now")
+    read_root(stage.store, TAG)

@@ -12,7 +12,7 @@ from lakesweep.control.intent import Intent
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import load_header, load_plan, store_plan
 from lakesweep.control.reports import store_report
-from lakesweep.errors import FormatError, LeaseLostError, RefusedError, StalePlanError, UsageError
+from lakesweep.errors import FormatError, LeaseLostError, RefusedError, StalePlanError, StorageError, UsageError
 from lakesweep.execute.part_actions import NOT_FILES_ALONE
 from lakesweep.execute.spine import Attempt, Environment, Executed, forget
 from lakesweep.execute.tag_writing import write_tags, writes_tags
@@ -117,8 +117,15 @@ def _write(table: Table, plan: Plan, run_id: str, *, just_planned: bool) -> RunR
         note_ends(table, made)
     report = _executed_report(table, plan, run_id, executed, executed.warnings)
     times_ms = (started_ms, table.store.now_ms())
-    store_report(area, run_id, report.to_json(), report.all_warnings(), times_ms, ended=executed.status)
-    end_plan(area, plan_id, PlanEnd(executed.status, run_id, (run_id,)))
+    try:
+        store_report(area, run_id, report.to_json(), report.all_warnings(), times_ms, ended=executed.status)
+        end_plan(area, plan_id, PlanEnd(executed.status, run_id, (run_id,)))
+    except StorageError as error:
+        written = ", ".join(put.path for put in made)
+        raise type(error)(
+            f"table {table.ref}: {written} is written and stays; the report of run {run_id} could not be: {error}",
+            code=error.code,
+        ) from error
     return replace(report, requests=table.counter.snapshot())
 
 
