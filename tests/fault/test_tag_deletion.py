@@ -284,3 +284,30 @@ def test_somebody_acts_at_any_call(operation: str, act: str) -> None:
         with suppress(MaintenanceError):
             world.maintainer().expire()
         assert_all_readable(world.table)
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["one run", "finished by another"])
+def test_a_tag_that_comes_back_with_the_same_bytes_is_a_new_one(*, dies: bool) -> None:
+    """Somebody writes the document again that was just deleted, before the look that comes before the first file."""
+    probe, switch = World(), Switch()
+    delete_some(probe.maintainer(switch))
+    first_delete = next(n for n, call in enumerate(switch.calls, 1) if call.startswith("table delete"))
+    look = next(
+        n for n, call in enumerate(switch.calls, 1) if n > first_delete and call == "table list tag/"
+    )  # the second deletion is the first of files
+    world = World()
+    body = world.store.read("tag/tag-t2").data
+
+    def come_back(calls: list[str]) -> None:
+        world.store.put("tag/tag-t2", body, if_absent=True)
+
+    if dies:
+        with suppress(ProcessDeathError):
+            delete_some(world.maintainer(Switch(look, "death")))
+        come_back([])
+        world.wait()
+        world.maintainer().run("delete_tag", tag="nothing")
+    else:
+        delete_some(world.maintainer(Acting(look, come_back)))
+        assert world.body("tag/tag-t2") == body
+    assert_all_readable(world.table)
