@@ -15,6 +15,7 @@ from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
+from tests.fault.test_attacks import ContentStore
 from tests.fault.test_every_call import MODES
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
@@ -25,9 +26,9 @@ from tests.support.table_builder import TableBuilder
 class World:
     """A table with tags of snapshots that are gone; one tag is of a snapshot that is there."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[MemoryStore] = MemoryStore) -> None:
         self.now_ms = 1_800_000_000_000
-        self.store = MemoryStore("memory://bucket/t", clock=lambda: self.now_ms)
+        self.store = kind("memory://bucket/t", clock=lambda: self.now_ms)
         self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
         self.table = table = TableBuilder(
             self.store, partition_keys=("dt",), options={"tag.create-success-file": "true"}
@@ -289,13 +290,13 @@ def test_somebody_acts_at_any_call(operation: str, act: str) -> None:
 @pytest.mark.parametrize("dies", [False, True], ids=["one run", "finished by another"])
 def test_a_tag_that_comes_back_with_the_same_bytes_is_a_new_one(*, dies: bool) -> None:
     """Somebody writes the document again that was just deleted, before the look that comes before the first file."""
-    probe, switch = World(), Switch()
+    probe, switch = World(ContentStore), Switch()
     delete_some(probe.maintainer(switch))
     first_delete = next(n for n, call in enumerate(switch.calls, 1) if call.startswith("table delete"))
     look = next(
         n for n, call in enumerate(switch.calls, 1) if n > first_delete and call == "table list tag/"
     )  # the second deletion is the first of files
-    world = World()
+    world = World(ContentStore)  # as on S3, where the bytes decide
     body = world.store.read("tag/tag-t2").data
 
     def come_back(calls: list[str]) -> None:
