@@ -119,7 +119,8 @@ NORMAL, CALLS = _normal()
 
 @pytest.mark.parametrize("mode", MODES)
 def test_any_call_may_break(mode: str) -> None:
-    for at in range(1, CALLS + 1):
+    """Each call breaks in two of the ways."""
+    for at in range(1 + MODES.index(mode) % 2, CALLS + 1, 2):
         stage = staged()
         stage.switch = Switch(at, mode)
         try:

@@ -587,6 +587,26 @@ class TestState:
         assert scene.settle().steps
         assert names(scene) == ["11", "12"]
 
+    def test_a_watermark_of_any_branch_is_noticed(self) -> None:
+        """A pass over all branches asks the newest snapshot of each."""
+        scene = Scene({**BY_WATERMARK, **TEN})
+        scene.commit("12:10", watermark="12:10")
+        scene.table.tag("begin", snapshot=1)
+        branch = scene.table.branch("b", from_tag="begin")
+        maintainer = Maintainer(scene.store, control=scene.control, counter=scene.counter)
+        assert maintainer.run("maintain", all_branches=True).status == "done"
+        assert sorted(e.key for e in scene.store.list("branch/branch-b/tag/")) == [
+            "branch/branch-b/tag/tag-2023-07-18 11",
+            "branch/branch-b/tag/tag-begin",
+        ]
+        answered = maintainer.run("maintain", all_branches=True)
+        assert [step.steps for step in answered.steps or ()] == [(), ()]
+        scene.now_ms = ms("13:30")
+        branch.commit("+G2", time_ms=scene.now_ms, document={"watermark": ms("13:00")})
+        report = maintainer.run("maintain", all_branches=True)
+        assert [bool(step.steps) for step in report.steps or ()] == [False, True]
+        assert scene.store.read("branch/branch-b/tag/tag-2023-07-18 12").data
+
     def test_a_table_without_tags_has_nothing_of_them(self) -> None:
         scene = Scene({**KEEP, **TEN})
         scene.commit("12:10")
