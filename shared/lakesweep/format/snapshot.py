@@ -100,9 +100,10 @@ def _supported_version(document: dict[str, object], path: str) -> int | None:
             f"{path}: expected a snapshot of version {LATEST_VERSION} or less, found version {version}",
             code="unsupported_version",
         )
-    if version is not None and version < 1:
-        raise FormatError(f"{path}: expected a positive snapshot version, found {version}")
-    return version
+    if version is not None and version < 0:
+        raise FormatError(f"{path}: expected a snapshot version that is not negative, found {version}")
+    # Java writes 0 into the tag of a snapshot that has none.
+    return version or None
 
 
 def _non_negative(document: dict[str, object], field: str, path: str) -> int:

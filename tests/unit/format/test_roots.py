@@ -93,6 +93,11 @@ def test_known_versions(version: int) -> None:
     assert parse_snapshot(body(version=version), "p").version == version
 
 
+def test_version_0_is_none() -> None:
+    """Java writes it when it copies a snapshot without a version to a tag."""
+    assert parse_snapshot(body(version=0), "p").version is None
+
+
 @pytest.mark.parametrize("version", [4, 2**40])
 def test_a_later_version_is_refused(version: int) -> None:
     with pytest.raises(UnsupportedFormatError, match="p: expected a snapshot of version 3 or less") as raised:
@@ -103,7 +108,7 @@ def test_a_later_version_is_refused(version: int) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"version": 0},
+        {"version": -1},
         {"version": "3"},
         {"id": -1},
         {"id": 1.0},
