@@ -7,6 +7,7 @@ The history then goes on with one of the two, drawn by lot, so each has to live 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +43,8 @@ RULES: Mapping[str, str] = {
     "batch-again": "the newest snapshot has the tag of its batch job already; the engine makes it anew, ours leaves it",
     "batch-replaced": "only ours keeps the file: a batch job's tag moved on from a snapshot that is gone",
     "two-automatic": "the engine throws where several automatic tags name one snapshot; ours leaves them as they are",
+    "out-of-order": "somebody moved an automatic tag to a later snapshot: the engine goes on from there, ours from the "
+    "latest period",
     "local-lock": "only ours has the lock file by which a store without conditional requests replaces a document",
 }
 """Differences that are allowed."""
@@ -191,7 +194,7 @@ def problems(evidence: Evidence) -> Iterator[str]:
     """Say everything that is wrong, the worst first."""
     yield from _lost(evidence)
     yield from _read_differently(evidence)
-    if _throws_at_two(evidence):
+    if _throws_at_two(evidence) or _is_out_of_order(evidence):
         return
     yield from _status(evidence)
     yield from _tags(evidence)
@@ -204,6 +207,8 @@ def explained(evidence: Evidence) -> dict[str, str]:
     found: dict[str, str] = {}
     if _throws_at_two(evidence):
         found[evidence.step.name] = "two-automatic"
+    elif _is_out_of_order(evidence):
+        found[evidence.step.name] = "out-of-order"
     for path in evidence.ours.tags.keys() - evidence.engines.tags.keys():
         if evidence.step.name == "batch" and path in evidence.before.tags and not _is_batch_made(path):
             found[path] = "manual-tags"
@@ -240,6 +245,21 @@ def _moved_on(evidence: Evidence) -> Iterator[Root]:
         now = evidence.ours.tags.get(root.path)
         if root.kind == "tag" and now is not None and json.loads(now)["id"] != root.facts["snapshot_id"]:
             yield root
+
+
+def _is_out_of_order(evidence: Evidence) -> bool:
+    """Tell whether both made other automatic tags, and the periods of those from before do not follow the snapshots."""
+    same = evidence.ours.tags.keys() == evidence.engines.tags.keys()
+    if same or evidence.step.name not in ("watermark", "process-time"):
+        return False
+    before = evidence.before.tags.items()
+    names = {PurePosixPath(path).name[4:]: text for path, text in before if path.startswith("tag/")}
+    periods = [
+        (json.loads(text)["id"], re.sub("[- ]", "", name))
+        for name, text in names.items()
+        if re.fullmatch(r"\d{4}-?\d\d-?\d\d( ?\d\d(\d\d)?)?", name)
+    ]
+    return [period for _, period in sorted(periods)] != sorted(period for _, period in periods)
 
 
 def _is_batch_made(path: str) -> bool:
