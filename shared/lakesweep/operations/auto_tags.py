@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakesweep.control.state import ALL_COMMITS, BATCH_COMMITS, NEVER_MS, BranchState
 from lakesweep.errors import RefusedError
+from lakesweep.execute.tag_writing import cannot_promise
 from lakesweep.format.zone import local_time
 from lakesweep.model.plan import Plan, Put
 from lakesweep.model.roots import Root, RootRef
@@ -27,7 +28,13 @@ from lakesweep.operations.draft import Draft, Frame, begin
 from lakesweep.operations.fleet import Ruling
 from lakesweep.operations.shortcut import known_state
 from lakesweep.operations.tag_documents import put_success, put_tag
-from lakesweep.operations.tag_options import auto_tag_rules, check_callbacks, declared_zone, writes_success_file
+from lakesweep.operations.tag_options import (
+    auto_tag_rules,
+    check_callbacks,
+    declared_zone,
+    is_write_only,
+    writes_success_file,
+)
 from lakesweep.operations.tag_source import read_tags
 from lakesweep.plan.auto_tags import (
     Commit,
@@ -116,7 +123,14 @@ def plan_auto_tags(
         return draft.plan((), _frame(draft, arguments))
     found = _Walk(draft, rules).due(arguments.backfill)
     actions = [put for due in found.tags for put in _puts(draft, rules, options, declared, due)]
-    return draft.plan(actions, _frame(draft, arguments), warnings=found.warnings, next_pass=found.facts)
+    by_writers = not is_write_only(options)
+    warnings = [
+        cannot_promise(table.ref.location, due.name, f"snapshot {due.snapshot_id}")
+        for due in found.tags
+        if by_writers and due.snapshot_id != draft.own.snapshots[-1].id
+    ]
+    frame = replace(_frame(draft, arguments), policy={"write_only": not by_writers})
+    return draft.plan(actions, frame, warnings=(*found.warnings, *warnings), next_pass=found.facts)
 
 
 def _named(draft: Draft, error: RefusedError) -> RefusedError:
