@@ -120,7 +120,7 @@ class TagCall:
         if not is_ruled:
             raise UsageError(
                 f"match {self.pattern!r}: expected with it one of keep_last, keep_within, keep_daily, keep_weekly, "
-                "keep_monthly, keep_yearly, since without any every such tag would go",
+                "keep_monthly, keep_yearly or keep_tag, since without any every such tag would go",
                 code="bad_argument",
             )
         return (rules,)
@@ -151,7 +151,7 @@ def tag_call(given: Mapping[str, object]) -> TagCall:
         backfill=flag_of(given.get("backfill", False), "backfill"),
         pattern=words_of(given, "match"),
         keep_last=_keep(given, "keep_last"),
-        keep_within_ms=_span_ms(given, "keep_within"),
+        keep_within_ms=_keep_span_ms(given, "keep_within"),
         keep_daily=_keep(given, "keep_daily"),
         keep_weekly=_keep(given, "keep_weekly"),
         keep_monthly=_keep(given, "keep_monthly"),
@@ -170,6 +170,19 @@ def _names(value: object) -> tuple[str, ...]:
 
 def _span_ms(given: Mapping[str, object], name: str) -> int | None:
     return parse_span_ms(text_of(given[name], name), name) if name in given else None
+
+
+def _keep_span_ms(given: Mapping[str, object], name: str) -> int | None:
+    """Read how long something stays. As in the fleet policy: 30 without a unit would be 30 ms, and all would go."""
+    span_ms = _span_ms(given, name)
+    if span_ms is None:
+        return None
+    text = text_of(given[name], name)
+    if text.strip().isdigit():
+        raise UsageError(f"{name}: expected a duration with its unit such as 30 d, found {text!r}", code="bad_argument")
+    if span_ms < 1:
+        raise UsageError(f"{name}: expected a duration of at least 1 ms, found {text!r}", code="bad_argument")
+    return span_ms
 
 
 def _keep(given: Mapping[str, object], name: str) -> int | None:

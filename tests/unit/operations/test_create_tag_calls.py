@@ -84,10 +84,14 @@ def test_every_operation_on_tags_is_known() -> None:
     [
         ({"keep_daily": 3}, "match: expected the pattern"),
         ({"match": "", "keep_daily": 3}, "match: expected the pattern"),
-        ({"match": "20*"}, "expected with it one of keep_last"),
+        ({"match": "20*"}, "expected with it one of keep_last, keep_within, keep_daily"),
+        ({"match": "20*"}, "keep_yearly or keep_tag, since"),
         ({"match": "20*", "keep_daily": 0}, "keep_daily: expected a whole number, at least 1, found 0"),
         ({"match": "20*", "keep_yearly": "-1"}, "keep_yearly: expected a whole number, at least 1"),
         ({"match": "20*", "keep_within": "x"}, "keep_within: expected a duration"),
+        ({"match": "20*", "keep_within": "30"}, "keep_within: expected a duration with its unit such as 30 d, found"),
+        ({"match": "20*", "keep_within": 30}, "keep_within: expected a duration with its unit such as 30 d, found"),
+        ({"match": "20*", "keep_within": "0 d"}, "keep_within: expected a duration of at least 1 ms, found '0 d'"),
         ({"match": "20*", "keep_tag": [1]}, "keep_tag: expected a text or an array of texts"),
     ],
 )
