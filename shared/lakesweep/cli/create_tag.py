@@ -59,8 +59,8 @@ def create_tag(
         typer.Option(
             "--time-retained",
             metavar="DURATION",
-            help="How long the tag is to live, such as '30 d'. Else the table's tag.default-time-retained, else for "
-            "good.",
+            help="How long the tag is to live, such as '30 d'; a bare number is in milliseconds. Else the table's "
+            "tag.default-time-retained, else for good.",
         ),
     ] = None,
     time_zone: TimeZone = None,
@@ -104,7 +104,12 @@ def replace_tag(
     watermark: Watermark = None,
     time_retained: Annotated[
         str | None,
-        typer.Option("--time-retained", metavar="DURATION", help="How long the tag is to live; without this for good."),
+        typer.Option(
+            "--time-retained",
+            metavar="DURATION",
+            help="How long the tag is to live, such as '30 d'; a bare number is in milliseconds. Without this, for "
+            "good.",
+        ),
     ] = None,
     time_zone: TimeZone = None,
     execute: Execute = False,

@@ -84,4 +84,14 @@ def expire_tags(
         },
         option,
         execute=execute,
+        always_typed=(
+            "match",
+            "keep_last",
+            "keep_within",
+            "keep_daily",
+            "keep_weekly",
+            "keep_monthly",
+            "keep_yearly",
+            "keep_tag",
+        ),
     )

@@ -34,6 +34,7 @@ def run_named(
     execute: bool,
     may_be_database: bool = False,
     of_one_table: Sequence[str] = (),
+    always_typed: Sequence[str] = (),
 ) -> int:
     """Run the operation `name` and return the exit code.
 
@@ -45,8 +46,10 @@ def run_named(
         execute: Otherwise nothing in the table changes.
         may_be_database: The place may also be a folder of tables.
         of_one_table: Those arguments of the call that say something of one table, and nothing of a database.
+        always_typed: Those arguments that can come from nowhere else, so that a sentence means them also when they are
+            missing.
     """
-    given = [argument for argument, value in arguments.items() if value is not None]
+    given = [argument for argument, value in arguments.items() if value is not None or argument in always_typed]
 
     def run(table: Table) -> RunReport:
         try:

@@ -34,7 +34,8 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    from lakesweep.cli.text import counted, human_bytes, human_duration
+    from lakesweep.cli.text import counted, human_bytes
+    from lakesweep.operations.times import say_span
 
     keys = document["primary_keys"]
     yield "table", document["table"]
@@ -45,13 +46,13 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in document["options"].items():
         yield "option", f"{key} = {value}"
     stated = "stated by the schema" if document["retention_stated"] else "defaults"
-    yield "retention", f"{_retention(document['retention'], 'snapshot', human_duration)} ({stated})"
+    yield "retention", f"{_retention(document['retention'], 'snapshot', say_span)} ({stated})"
     if document["changelog_retention"] is not None:
-        yield "retention", _retention(document["changelog_retention"], "changelog", human_duration)
+        yield "retention", _retention(document["changelog_retention"], "changelog", say_span)
     yield "snapshots", _range(document["snapshots"])
     yield "changelogs", _range(document["changelogs"])
     for tag in document["tags"]:
-        yield "tag", _tag(tag, human_duration)
+        yield "tag", _tag(tag, say_span)
     for consumer in document["consumers"]:
         yield "consumer", f"{consumer['id']}: needs snapshot {consumer['next_snapshot']} and later"
     for pin in document["pins"]:

@@ -51,4 +51,5 @@ def tag_schedule(
         {"backfill": backfill or None, "time_zone": time_zone},
         option,
         execute=execute,
+        always_typed=("time_zone",),
     )

@@ -24,11 +24,17 @@ def tags(
 ) -> int:
     """List the tags of a branch, with what each is of and until when it lives."""
     from lakesweep.cli.answer import answer_document
+    from lakesweep.cli.operation import as_typed
+    from lakesweep.errors import MaintenanceError
     from lakesweep.operations.context import Table
     from lakesweep.operations.tag_table import list_tags
 
     def read(opened: Table) -> Mapping[str, object]:
-        return list_tags(opened, tuple(name or ()), time_zone).to_json()
+        try:
+            return list_tags(opened, tuple(name or ()), time_zone).to_json()
+        except MaintenanceError as error:
+            error.args = (as_typed(str(error), ["time_zone"] if time_zone is not None else []),)
+            raise
 
     return answer_document(place, read, _lines)
 

@@ -200,11 +200,3 @@ def human_time(epoch_ms: int | None) -> str:
         return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
         return f"{epoch_ms} ms"
-
-
-def human_duration(span_ms: int) -> str:
-    """Return a duration in the largest unit that divides it, as Paimon writes durations."""
-    for unit, length_ms in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
-        if span_ms and span_ms % length_ms == 0:
-            return f"{span_ms // length_ms} {unit}"
-    return f"{span_ms} ms"

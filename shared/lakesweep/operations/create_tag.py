@@ -39,7 +39,7 @@ from lakesweep.operations.tag_source import (
     of_watermark,
     read_tags,
 )
-from lakesweep.operations.times import say_time
+from lakesweep.operations.times import say_span, say_time
 from lakesweep.plan.auto_tags import period_of
 from lakesweep.storage.store import Body
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_schema
@@ -223,6 +223,7 @@ class _Making:
                     "UTC, since no time zone is declared (time_zone of the call or of the fleet policy); programs "
                     "that read it as local time let it live by that much longer or shorter",
                 )
+        life = "" if time_retained_ms is None else f", for {say_span(time_retained_ms)}"
         put = put_tag(
             self._table.ref.branch,
             self._arguments.name,
@@ -230,7 +231,7 @@ class _Making:
             source.ref.path,
             created=created,
             time_retained_ms=time_retained_ms,
-            reason=f"snapshot {source.snapshot.id}, committed {say_time(source.snapshot.time_ms)}",
+            reason=f"snapshot {source.snapshot.id}, committed {say_time(source.snapshot.time_ms)}{life}",
             etag=etag,
         )
         return put, warnings

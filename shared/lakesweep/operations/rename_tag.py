@@ -6,6 +6,7 @@ The new document is written before the old one goes, so that one of the two hold
 from lakesweep.errors import RefusedError
 from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.operations.context import Table
+from lakesweep.operations.create_tag import exists
 from lakesweep.operations.draft import begin
 from lakesweep.operations.tag_documents import PHASE, TAG, tag_path
 from lakesweep.operations.tag_options import check_callbacks, check_tag_name
@@ -30,15 +31,13 @@ def plan_rename_tag(table: Table, name: str, target: str) -> Plan:
     Source: Paimon `TagManager#renameTag`.
     """
     draft = begin(table, OPERATION)
-    warnings = check_tag_name(target)
+    warnings = check_tag_name(target, "target_tag")
     check_callbacks(table, draft.schema.options)
     old = find_tag(draft, name)
     if old is None:
         raise RefusedError(f"table {table.ref}: there is no tag {name!r} to rename", code="no_such_tag")
     if find_tag(draft, target) is not None:
-        raise RefusedError(
-            f"table {table.ref}: expected no tag called {target!r} before tag {name!r} is, found one", code="tag_exists"
-        )
+        raise exists(table, target)
     root = draft.own_documents([old])[0]
     body = root.body.decode("utf-8", "surrogateescape")
     actions = (

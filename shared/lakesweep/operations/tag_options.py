@@ -145,15 +145,21 @@ def check_callbacks(table: Table, options: Mapping[str, str]) -> None:
             )
 
 
-def check_tag_name(name: str) -> tuple[str, ...]:
+def check_tag_name(name: str, argument: str = "tag") -> tuple[str, ...]:
     """Refuse a name that could be read as something else, and return sentences about one that is unwise.
+
+    Args:
+        name: As the tag is to be called.
+        argument: What the caller calls it.
 
     Raises:
         UsageError: With code `bad_tag_name`.
     """
     if problem := _problem(name):
         raise UsageError(
-            f"tag {shorten(ascii(name))}: expected a name without {problem}" if name.strip() else _BLANK,
+            f"tag {shorten(ascii(name))}: expected a name without {problem}"
+            if name.strip()
+            else f"{argument}: expected a name, found none",
             code="bad_tag_name",
         )
     if name.isascii() and name.isdigit():
@@ -193,9 +199,6 @@ def declared_zone(table: Table, time_zone: str | None, ruling: Ruling | None) ->
         raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
 
 
-_BLANK = "tag: expected a name, found none"
-
-
 def _problem(name: str) -> str | None:
     """Return what a name should be without, `None` for one that is fine."""
     if not name.strip():
@@ -207,7 +210,7 @@ def _problem(name: str) -> str | None:
     if name in (".", ".."):
         return "a meaning for file systems"
     if name.startswith("success-file"):
-        return "success-file at its begin: success files lie there"
+        return "success-file at its beginning: success files lie there"
     if len(name.encode("utf-8")) > MAX_NAME_BYTES:
         return f"more than {MAX_NAME_BYTES} bytes"
     return None
@@ -241,7 +244,8 @@ def _delay(options: Mapping[str, str], period: timedelta) -> timedelta:
     text = options.get(_DELAY, "0 ms")
     nanos = parse_duration_ns(text, _DELAY)
     if nanos >= period // timedelta(microseconds=1) * 1000:
-        raise bad_option(_DELAY, f"a duration shorter than the period, which is {period}", text)
+        stated = options.get(_CUSTOM_PERIOD, options.get(_PERIOD, "daily"))
+        raise bad_option(_DELAY, f"a duration shorter than the period, which is {stated}", text)
     return timedelta(microseconds=-(-nanos // 1000))
 
 

@@ -39,6 +39,14 @@ def parse_span_ms(text: str, name: str) -> int:
         ) from error
 
 
+def say_span(span_ms: int) -> str:
+    """Return a duration in the largest unit that divides it, as Paimon writes durations."""
+    for unit, length_ms in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if span_ms and span_ms % length_ms == 0:
+            return f"{span_ms // length_ms} {unit}"
+    return f"{span_ms} ms"
+
+
 def say_time(epoch_ms: int) -> str:
     """Return a time as ISO-8601 in UTC; the bare number where no calendar has it."""
     try:

@@ -232,7 +232,8 @@ def _year(time: datetime) -> tuple[int, ...]:
 def _notes(zone: tzinfo | None, living: Sequence[TagFacts]) -> tuple[str, ...]:
     if zone is not None or not living:
         return ()
+    which = "1 of them has" if len(living) == 1 else f"{len(living)} of them have"
     return (
-        "no time zone is declared, so tags stay 26 h longer than their time to live says "
-        f"({len(living)} of them have one): the clock of whoever made them may have been in any zone",
+        f"no time zone is declared, so tags stay 26 h longer than their time to live says ({which} one): the clock of "
+        "whoever made them may have been in any zone",
     )

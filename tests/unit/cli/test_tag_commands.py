@@ -52,6 +52,7 @@ def test_carried_out_at_once(table: Path) -> None:
     assert not any(line.startswith("deleted") for line in lines)
     assert [OLD in sentence for sentence in answer.sentences] == [True]
     run_id = lines[-1].split()[1]
+    assert lines[2] == "tag        month: snapshot 2, committed 1970-01-01T00:10:00.000+00:00, for 30 d"
     document = call("report", table, run_id, "--json").document
     assert document["report"]["created"] == [{"kind": "tag", "path": "tag/tag-month"}]
     assert call("plans", table, "--json").document["plans"] == []
@@ -75,7 +76,7 @@ def test_a_name_that_is_taken(table: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "exit_code", "sentence"),
     [
-        ([""], 2, "NAME"),
+        ([""], 2, "NAME: expected a name, found none"),
         ([" "], 2, "expected a name"),
         (["a/b"], 2, "slash"),
         (["a\nb"], 2, "control"),
@@ -122,6 +123,18 @@ def test_replace(table: Path) -> None:
     answer = call("replace-tag", table, "now", "--execute")
     assert answer.exit_code == 0, answer.messages
     assert json.loads((table / "tag" / "tag-now").read_text())["id"] == 6
+
+
+def test_a_time_to_live_without_a_unit_is_seen(table: Path) -> None:
+    """A bare number means milliseconds, as in every other duration; the plan says so before anything is made."""
+    printed = call("create-tag", table, "short", "--time-retained", 30, "--time-zone", "UTC").printed
+    assert "tag        short: snapshot 6, committed 1970-01-01T00:50:00.000+00:00, for 30 ms\n" in printed
+
+
+def test_tags_in_a_zone_that_nobody_knows(table: Path) -> None:
+    answer = call("tags", table, "--time-zone", "Mars", "--json")
+    assert answer.exit_code == 3
+    assert "--time-zone: expected a time zone" in answer.document["error"]["message"]
 
 
 def test_tags(table: Path) -> None:

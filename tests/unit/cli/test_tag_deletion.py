@@ -90,3 +90,31 @@ def test_bad_input(
     assert main(["expire-tags", root, "--execute", *words, *control]) in (2, 3)
     assert says in capsys.readouterr().err
     assert len(tags(root)) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "sentence"),
+    [
+        (["rename-tag", "mine", ""], 2, "NEW: expected a name, found none"),
+        (["rename-tag", "mine", "mine"], 3, "tag 'mine' is there already; expected another name"),
+        (["rename-tag", "mine", "2026-01-31"], 3, "tag '2026-01-31' is there already; expected another name"),
+        (["expire-tags", "--keep-daily", "3"], 2, "--match: expected the pattern of the tags that the rules are about"),
+        (["expire-tags", "--match", "*"], 2, "--match '*': expected with it one of --keep-last, --keep-within, "),
+        (["expire-tags", "--match", "*", "--keep-within", "30"], 2, "--keep-within: expected a duration with its unit"),
+        (["expire-tags", "--match", "*", "--keep-within", "0 d"], 2, "--keep-within: expected a duration of at least"),
+        (
+            ["tag-schedule", "--option", "tag.automatic-creation=process-time"],
+            3,
+            "expected sink.process-time-zone in the table's options, or --time-zone in the call or",
+        ),
+    ],
+)
+def test_sentences_about_what_was_typed(
+    place: tuple[str, list[str]], capsys: pytest.CaptureFixture[str], words: list[str], exit_code: int, sentence: str
+) -> None:
+    """They name arguments as they are typed, also those that are missing; and nothing goes."""
+    root, control = place
+    before = tags(root)
+    assert main([words[0], root, *words[1:], "--execute", *control]) == exit_code
+    assert sentence in capsys.readouterr().err
+    assert tags(root) == before

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from lakesweep.cli.output import printable
-from lakesweep.cli.text import counted, human_bytes, human_duration, human_time
+from lakesweep.cli.text import counted, human_bytes, human_time
+from lakesweep.operations.times import say_span
 from tests.unit.cli.command_line import call, write_table
 
 
@@ -32,7 +33,7 @@ def test_bytes(size: int, text: str) -> None:
 )
 def test_durations(span_ms: int, text: str) -> None:
     """As Paimon writes them, so that they can be copied into an option."""
-    assert human_duration(span_ms) == text
+    assert say_span(span_ms) == text
 
 
 def test_times() -> None:

@@ -242,6 +242,14 @@ def test_bad_times_to_live(ms: int) -> None:
     assert caught.value.code == "bad_time_retained"
 
 
+def test_a_delay_that_is_too_long_for_the_period() -> None:
+    """The sentence says the period as the table does."""
+    options = {"tag.automatic-creation": "process-time", "tag.creation-delay": "2 d", "sink.process-time-zone": "UTC"}
+    for stated, period in (({}, "daily"), ({"tag.creation-period-duration": "15 min"}, "15 min")):
+        with pytest.raises(RefusedError, match=f"shorter than the period, which is {period}, found '2 d'"):
+            auto_tag_rules({**options, **stated}, None)
+
+
 # --- callbacks --------------------------------------------------------------------------------------------------------
 
 
