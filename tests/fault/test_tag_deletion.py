@@ -201,7 +201,7 @@ class Act:
         """As this project makes one."""
         report = self.world.maintainer().run("create_tag", tag="ours", from_tag="t2")
         if report.status == "done":
-            assert read_root(self.world.store, "tag/tag-ours")
+            assert read_root(self.world.store, "tag/tag-ours").paths
             self.world.table.tag("ours", snapshot=2)
         else:
             assert self.world.body("tag/tag-ours") is None

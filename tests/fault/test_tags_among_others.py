@@ -7,6 +7,7 @@ with such a tag (another tag, a branch, a rollback to it) has to find it whole, 
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.fault.test_races_of_every_kind import Act, Interleaved, Stage
 from tests.support.maintenance import Maintainer
 from tests.support.reader import all_roots, assert_all_readable
 
-OPERATIONS: dict[str, dict[str, object]] = {
+OPERATIONS: dict[str, dict[str, Any]] = {
     "delete_tag": {"tag": ["old", "mid", "near"]},
     "rename_tag": {"tag": "mid", "target_tag": "else"},
     "expire_tags": {"match": "[mno][ile][da]*", "keep_last": "1"},
@@ -105,7 +106,7 @@ def replaced(stage: Stage) -> Iterator[None]:
         yield
 
 
-ACTS = [
+ACTS: list[Act] = [
     *(act for act in races.ACTS if "consumer" not in act.__name__ and act is not races.tag_replaced),
     replaced,
     copied_in_steps,

@@ -515,7 +515,12 @@ def test_each_action_says_why(scene: Scene) -> None:
 def test_the_intent_names_the_snapshots_whose_files_go(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Intent] = []
     original = Intent.to_json
-    monkeypatch.setattr(Intent, "to_json", lambda self: (seen.append(self), original(self))[1])
+
+    def noted(intent: Intent) -> dict[str, object]:
+        seen.append(intent)
+        return original(intent)
+
+    monkeypatch.setattr(Intent, "to_json", noted)
     _f5(scene.table)
     scene.table.tag("there", snapshot=5)
     scene.expire()

@@ -307,7 +307,7 @@ def test_unchanged_tags_are_read_once() -> None:
     scene.tagged(a=_ttl(hours=1), b={}, c={})
     reads: list[str] = []
     read = scene.store.read
-    scene.store.read = lambda key, max_bytes=None: (reads.append(key), read(key, max_bytes))[1]  # type: ignore[method-assign]
+    scene.store.read = lambda key, max_bytes=None: (reads.append(key), read(key, max_bytes))[1]  # type: ignore[method-assign, func-returns-value]
     table = Maintainer(scene.store).table
     plan_expire_tags(table, ExpireTagsArguments(is_pass=True))
     assert sum(key.startswith("tag/") for key in reads) == 3

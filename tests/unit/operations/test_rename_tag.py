@@ -28,7 +28,7 @@ class Told(MemoryStore):
         self.changes.append(f"put {key}{' if absent' if if_absent else ''}")
         return etag
 
-    def delete(self, requests):  # type: ignore[no-untyped-def]
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
         self.changes += [f"delete {request.key}{' if match' if request.etag else ''}" for request in requests]
         return super().delete(requests)
 
@@ -95,7 +95,7 @@ def test_a_name_that_no_tag_should_have(store: Told, table: TableBuilder, name: 
 
 def test_a_number_is_a_warning(store: Told, table: TableBuilder) -> None:
     assert any("hides" in warning for warning in rename(store, "t", "2").all_warnings())
-    assert store.read("tag/tag-2")
+    assert store.read("tag/tag-2").data
 
 
 def test_a_tag_that_cannot_be_read_keeps_its_name(store: Told, table: TableBuilder) -> None:
@@ -139,7 +139,7 @@ def test_a_stored_plan_meets_a_name_that_was_taken_since(store: Told, table: Tab
     report = maintainer.execute(planned.plan.header.plan_id)
     assert report.status == "stale"
     assert store.read("tag/tag-u").data == other
-    assert store.read("tag/tag-t")
+    assert store.read("tag/tag-t").data
 
 
 def test_a_stored_plan_meets_a_tag_that_was_replaced_since(store: Told, table: TableBuilder) -> None:
@@ -170,7 +170,7 @@ def test_on_a_branch(store: Told, table: TableBuilder) -> None:
     report = Maintainer(store, "b").run("rename_tag", tag="t", target_tag="u")
     assert report.status == "done"
     assert store.read("branch/branch-b/tag/tag-u").data == body
-    assert store.read("tag/tag-t")
+    assert store.read("tag/tag-t").data
 
 
 def test_a_callback_is_refused(store: Told, table: TableBuilder) -> None:
@@ -211,7 +211,7 @@ def test_a_tag_that_others_delete_meanwhile_is_no_success() -> None:
     report = rename(store, "t", "u", "stale")
     assert report.refusal is not None and report.refusal.code == "overtaken"
     assert "tag/tag-u was written, which stays and may not read completely" in report.refusal.message
-    assert store.read("tag/tag-u")
+    assert store.read("tag/tag-u").data
 
 
 def test_a_run_that_died_before_the_new_name_is_not_finished_once_the_old_one_is_gone() -> None:
@@ -248,5 +248,5 @@ def test_a_run_that_died_after_the_old_name_went_is_finished() -> None:
     with pytest.raises(ProcessDeathError):
         Maintainer(store, control=control).run("rename_tag", tag="t", target_tag="u")
     Maintainer(store, control=control).run("delete_tag", tag="none")
-    assert store.read("tag/tag-u")
+    assert store.read("tag/tag-u").data
     assert read_lease(ControlArea(control, store.location)).intent is None

@@ -6,6 +6,7 @@ no data file is left that the newest snapshot has not, unless rollbacks or branc
 
 import contextlib
 from dataclasses import dataclass
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,7 +43,7 @@ class Scene:
         self.table.commit("+A0", "+B0", index={"i0": {"A0": (1,)}}, statistics="s0")
         self.rolls_back = False
 
-    def run(self, operation: str, branch: str = "main", **arguments: object) -> None:
+    def run(self, operation: str, branch: str = "main", **arguments: Any) -> None:
         maintainer = Maintainer(self.store, branch, control=self.control, sleep=self._sleep)
         report = maintainer.expire(1, 1) if operation == "expire" else maintainer.run(operation, **arguments)
         assert report.status in ("done", "nothing_to_do"), report

@@ -1,6 +1,7 @@
 """Runs that deleted, expired or renamed tags are undone: files, then tags; or nothing changes."""
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ class World:
             FaultyStore(self.store, switch, "table"), control=FaultyStore(self.control, switch, "control")
         )
 
-    def run(self, operation: str, **arguments: object) -> str:
+    def run(self, operation: str, **arguments: Any) -> str:
         report = self.maintainer().run(operation, **arguments)
         assert report.status == "done", report
         assert report.run_id is not None
@@ -53,7 +54,7 @@ class World:
         return {entry.key: self.store.read(entry.key).data for entry in self.store.list("")}
 
 
-RUNS: dict[str, dict[str, object]] = {
+RUNS: dict[str, dict[str, Any]] = {
     "delete_tag": {"tag": ["t1", "there", "t2"]},
     "rename_tag": {"tag": "t1", "target_tag": "u1"},
     "expire_tags": {"match": "t*", "keep_last": "1"},
