@@ -187,9 +187,8 @@ def test_clocks(engine: Engine) -> None:
 )
 def test_no_zones(engine: Engine, name: str) -> None:
     """What the engine takes for no zone is none here, either."""
-    from lakesweep.format.zone import parse_zone
-
     from lakesweep.errors import FormatError
+    from lakesweep.format.zone import parse_zone
 
     with pytest.raises(EngineError):
         engine("zone", name=name, instants=[])
