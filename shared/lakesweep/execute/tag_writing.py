@@ -98,7 +98,7 @@ class _Writing:
         self._warnings: list[str] = []
 
     def run(self, puts: Sequence[Put], check_time: Callable[[str], None]) -> tuple[Executed, tuple[Put, ...]]:
-        refusals: list[MaintenanceError] = []
+        refusal: MaintenanceError | None = None
         made: list[Put] = []
         for put in puts:
             if put.kind == TAG:
@@ -106,20 +106,19 @@ class _Writing:
                     check_time(f"plan {self._header.plan_id} of table {self._header.table}")
                     if self._tag(put):
                         made.append(put)
-                except RefusedError as error:
-                    refusals.append(error)
                 except MaintenanceError as error:
-                    if not made:
+                    if not made and not isinstance(error, RefusedError):
                         raise
-                    refusals.append(error)
+                    # A later period's tag would be where the next pass goes on, and this one would never be made.
+                    refusal = error
                     break
-        if refusals and not made:
-            raise refusals[0]
+        if refusal is not None and not made:
+            raise refusal
         names = frozenset(map(_name_of, made))
         made += [put for put in puts if put.kind != TAG and _name_of(put) in names and self._success_file(put)]
-        warnings = (*self._warnings, *(str(error) for error in refusals[1:]))
-        if refusals:
-            return Executed("partial", Outcome(), str(refusals[0]), refusals[0].code, warnings), tuple(made)
+        warnings = tuple(self._warnings)
+        if refusal is not None:
+            return Executed("partial", Outcome(), str(refusal), refusal.code, warnings), tuple(made)
         return Executed("done" if made else "nothing_to_do", Outcome(), warnings=warnings), tuple(made)
 
     def _tag(self, put: Put) -> bool:
