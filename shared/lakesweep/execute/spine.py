@@ -413,13 +413,13 @@ class _Execution:
         """
         store, key = self._env.stores.resolve(action.path)
         body = action.body.encode("utf-8", "surrogateescape")
-        old = min(self._roots, default=None) if action.phase == TAG_PHASE else None
-        if old is not None and old not in self._looker.listed:
+        old = next(iter(removed_roots(self._plan.actions)), None) if action.phase == TAG_PHASE else None
+        if old is not None and not self._is_there(old):
             # Either an earlier run has moved the tag, or others took it, and maybe its files: it must not return.
             with suppress(ObjectNotFoundError):
                 if store.read(key).data == body:
                     return
-            raise self._moved_from_nothing(old)
+            raise self._moved_from_nothing(old.path)
         try:
             etag = store.put(key, body, if_absent=action.if_absent, if_match=action.etag)
         except PreconditionFailedError as error:
@@ -431,10 +431,14 @@ class _Execution:
             ) from error
         self._progress.written[action.path] = etag
 
+    def _is_there(self, document: Delete) -> bool:
+        """Tell whether a document was there, and the one that is meant, at the last look."""
+        return document.path in self._looker.listed and self._looker.seen.get(document.path) == document.etag
+
     def _moved_from_nothing(self, old: str, what: str = "") -> StalePlanError:
         return StalePlanError(
-            f"table {self._plan.header.table}: {old} was deleted by another maintainer since the plan was made{what}; "
-            "expected it there",
+            f"table {self._plan.header.table}: {old} was deleted or replaced by another maintainer since the plan was "
+            f"made{what}; expected it there",
             code="overtaken",
         )
 
