@@ -220,8 +220,8 @@ class _Making:
                 warnings = (
                     *warnings,
                     f"table {self._table.ref}: the time at which tag {self._arguments.name!r} was made is written in "
-                    "UTC, since no time zone is declared (time_zone of the call or of the fleet policy); programs "
-                    "that read it as local time let it live by that much longer or shorter",
+                    "UTC, since neither the call nor the fleet policy declares a time zone; programs that read it as "
+                    "local time let it live by that much longer or shorter",
                 )
         life = "" if time_retained_ms is None else f", for {say_span(time_retained_ms)}"
         put = put_tag(
