@@ -78,10 +78,13 @@ def read_tags(draft: Draft) -> OwnTags:
         if isinstance(body, ObjectNotFoundError):
             raise StalePlanError(f"table {store.location}: {ref.path} vanished while the plan was made")
         if isinstance(body, StorageError):
-            raise body
+            if body.code != "too_large":
+                raise body
+            unreadable[ref.name] = str(body)
+            continue
         try:
             tags[ref.name] = parse_tag(body.data, ref.path)
-        except FormatError as error:
+        except (FormatError, RefusedError) as error:  # or of a later version
             unreadable[ref.name] = str(error)
             continue
         roots[ref.name] = Root(ref, tags[ref.name].snapshot, body.data)
