@@ -262,7 +262,7 @@ def _write_stored(table: Table, area: ControlArea, plan: Plan, run_id: str | Non
     end = plan_end(area, plan_id)
     if end is not None and end.status == "done":
         return _report(table, plan.header.operation, "nothing_to_do", plan)
-    if end is None and table.store.now_ms() >= plan.header.expires_ms:
+    if table.store.now_ms() >= plan.header.expires_ms:  # nothing is half done, so this goes for the rest of one as well
         raise RefusedError(f"plan {plan_id} is past its expiry; expected a new plan", code="plan_expired")
     return _write(table, plan, run_id or plan_id, just_planned=False)
 
