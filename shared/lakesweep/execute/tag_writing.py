@@ -264,7 +264,11 @@ class _Writing:
         try:
             if written.former is not None:
                 self._store.put(path, written.former, if_match=written.etag)
-                return f"tag {name!r} is what it was before"
+                # While it was written over nobody counted what it alone holds.
+                return (
+                    f"tag {name!r} is what it was before; make sure that it reads, since whoever removed snapshots or "
+                    "tags meanwhile may have taken files of it"
+                )
             result = self._store.delete([DeleteRequest(path, written.etag)])[0]
         except MaintenanceError as error:
             return _stands(name, str(error))
