@@ -195,6 +195,9 @@ def remember(
     state = state or known or always_due(0, 0)
     if note is not None:
         state = note.on(state)
+    elif known is not None and known.tags_due_ms > state.checked_ms:
+        # Somebody may have made a tag since this pass listed none.
+        state = replace(state, tags_due_ms=min(state.tags_due_ms, known.tags_due_ms))
     if known is None or keeps_time or (_differs(known, state) if is_worth_it else _hides_tags(known, state, note)):
         write_state(table.area, {**states, table.ref.branch: state})
 
