@@ -26,8 +26,8 @@ def expire_tags(
         typer.Option(
             "--older-than",
             metavar="TIME",
-            help="Tags that were made before go, whatever they are called, with a time to live or without, unless a "
-            "--keep option keeps them: ISO-8601 with a zone, or epoch milliseconds.",
+            help="Tags that were made before go, whatever they are called, with a time to live or without: ISO-8601 "
+            "with a zone, or epoch milliseconds. Not together with --match.",
         ),
     ] = None,
     match: Annotated[

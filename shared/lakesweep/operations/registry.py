@@ -325,9 +325,14 @@ def _delete_tag(table: Table, call: Call, execute: bool) -> RunReport:
 
 
 def _expire_tags(table: Table, call: Call, execute: bool) -> RunReport:
+    keep = call.tags.keep_rules()
+    if keep and call.older_than_ms is not None:
+        raise UsageError(
+            "older_than is about all tags, and match about some; expected one of the two", code="bad_argument"
+        )
     arguments = expire_tags.ExpireTagsArguments(
         older_than_ms=call.older_than_ms,
-        keep=call.tags.keep_rules(),
+        keep=keep,
         time_zone=call.tags.time_zone,
         options=call.options or {},
     )

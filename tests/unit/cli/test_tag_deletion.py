@@ -118,3 +118,14 @@ def test_sentences_about_what_was_typed(
     assert main([words[0], root, *words[1:], "--execute", *control]) == exit_code
     assert sentence in capsys.readouterr().err
     assert tags(root) == before
+
+
+def test_expire_by_age_and_by_name_at_once(place: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    """It would take tags that the pattern leaves out."""
+    root, control = place
+    words = ["--match", "20*", "--keep-last", "1", "--older-than", "2026-02-01T00:00:00Z", "--execute"]
+    assert main(["expire-tags", root, *words, *control]) == 2
+    assert capsys.readouterr().err.strip() == (
+        "lakesweep: --older-than is about all tags, and --match about some; expected one of the two"
+    )
+    assert len(tags(root)) == 3
