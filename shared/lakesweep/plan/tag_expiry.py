@@ -80,10 +80,10 @@ def judge_tags(
         is_alive = life.end is not None and not life.is_over
         if reasons:
             kept[tag.name] = (*reasons, *(("time_to_live",) if is_alive else ()))
-        elif older_than_ms is not None and life.created_ms < older_than_ms:
-            going[tag.name] = "older_than"
         elif is_spared:
             kept[tag.name] = ("rollback",)
+        elif older_than_ms is not None and life.created_ms < older_than_ms:
+            going[tag.name] = "older_than"
         elif by_time and life.is_over:
             going[tag.name] = "time_to_live"
         elif tag.name in surplus:

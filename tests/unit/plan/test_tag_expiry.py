@@ -195,13 +195,13 @@ def test_absurd_times_to_live(ttl_ns: int) -> None:
 
 
 def test_tags_of_rollbacks_stay() -> None:
-    """By no time to live, count or calendar; only somebody who names a date removes them."""
+    """By no time to live, count, calendar or age; only somebody who names them removes them."""
     name = "rollback-to-as-latest-3"
     facts = [tag(name, created="2001-01-01T00:00", ttl_ms=1), tag("rollback", "2024-06-02")]
     found = judge(facts, KeepRules("*", last=1), beyond=[name])
     assert (found.going, found.kept) == ({}, {name: ("rollback",), "rollback": ("keep_last",)})
     assert found.next_due_ms is None
-    assert judge(facts, older_than="2024-01-01").going == {name: "older_than"}
+    assert judge(facts, older_than="2025-01-01").going == {"rollback": "older_than"}
 
 
 # --- older_than -------------------------------------------------------------------------------------------------------
