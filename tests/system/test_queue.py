@@ -671,6 +671,7 @@ def test_the_queues_of_the_template(clock: ManualClock) -> None:
         "ExpireQueue": queues["ExpireDeadLetters"],
         "ExecuteQueue": queues["ExecuteDeadLetters"],
         "SweepQueue": queues["SweepDeadLetters"],
+        "TagQueue": queues["TagDeadLetters"],
         "ScanQueue": queues["ScanDeadLetters"],
         "OrphanQueue": queues["OrphanDeadLetters"],
     }
