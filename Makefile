@@ -85,7 +85,7 @@ test: install ## Run every test that this machine can run (PYTEST_ARGS="-k name"
 
 .PHONY: faults
 faults: install ## Break every storage call of a run in every way, and kill it there; prints what was broken
-	@$(BIN)/python -m pytest tests/fault tests/bad_bytes --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	@LAKESWEEP_FAULTS_EVERY=$${LAKESWEEP_FAULTS_EVERY:-1} $(BIN)/python -m pytest tests/fault tests/bad_bytes --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 # --- deployment: docs/deploy.md ---------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from lakesweep.errors import MaintenanceError, ObjectNotFoundError
 from lakesweep.storage.store import DeleteRequest
 from tests.fault import test_races_of_every_kind as races
 from tests.fault.test_races_of_every_kind import Act, Interleaved, Stage
+from tests.support.every import EVERY
 from tests.support.maintenance import Maintainer
 from tests.support.reader import all_roots, assert_all_readable
 
@@ -147,7 +148,7 @@ def _safe(steps: Iterator[None]) -> Iterator[None]:
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
 def test_whatever_others_do_every_root_reads(act: Act, operation: str, setting: str) -> None:
     _, requests = play(operation, setting, None, 0, 0)
-    stride = 2 if setting == "plain" else 7
+    stride = EVERY * (1 if setting == "plain" else 5)
     for at in range(1 + ACTS.index(act) % stride, requests + 1, stride):
         pace = (0, 1, 3)[at % 3]
         where = f"{act.__name__} before request {at} of {requests}, pace {pace}"

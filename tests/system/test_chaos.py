@@ -583,7 +583,7 @@ def test_observe_mode_deletes_nothing_at_all(small: Build) -> None:
 # --- all of it ---
 
 
-@pytest.mark.parametrize("seed", [1, 3, 8])
+@pytest.mark.parametrize("seed", [1, 8])
 def test_everything_at_once(seed: int, small: Build) -> None:
     run = run_chaos(small, seed)
     assert not run.problems, str(run)
