@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from random import Random
+from typing import Any
 
 from tests.differential.engine import Engine, EngineError
 from tests.differential.files import Listing, listing, remove, restore, save
@@ -45,6 +46,8 @@ RULES: Mapping[str, str] = {
     "two-automatic": "the engine throws where several automatic tags name one snapshot; ours leaves them as they are",
     "out-of-order": "somebody moved an automatic tag to a later snapshot: the engine goes on from there, ours from the "
     "latest period",
+    "equal-values": "several snapshots have the watermark, or the time, that was asked for: the engine takes one that "
+    "its search meets, ours the first",
     "local-lock": "only ours has the lock file by which a store without conditional requests replaces a document",
 }
 """Differences that are allowed."""
@@ -224,6 +227,9 @@ def explained(evidence: Evidence) -> dict[str, str]:
         was_there = evidence.step.name == "batch" and evidence.before.tags.get(path) == text
         if was_there and again != text and json.loads(text)["id"] == json.loads(again)["id"]:
             found[path] = "batch-again"
+    for path in evidence.ours.tags.keys() & evidence.engines.tags.keys():
+        if _took_the_first(evidence, json.loads(evidence.ours.tags[path]), json.loads(evidence.engines.tags[path])):
+            found[path] = "equal-values"
     for path in evidence.ours.files.paths - evidence.engines.files.paths - evidence.ours.tags.keys():
         rule = _why_ours_keeps(path, evidence)
         if rule is not None:
@@ -260,6 +266,14 @@ def _is_out_of_order(evidence: Evidence) -> bool:
         if re.fullmatch(r"\d{4}-?\d\d-?\d\d( ?\d\d(\d\d)?)?", name)
     ]
     return [period for _, period in sorted(periods)] != sorted(period for _, period in periods)
+
+
+def _took_the_first(evidence: Evidence, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    """Tell whether a tag was asked for by a value that both snapshots have, and ours is the earlier one."""
+    asked = {"watermark": "watermark", "timestamp": "timeMillis"}
+    return ours["id"] < theirs["id"] and any(
+        name in evidence.step.arguments and ours.get(field) == theirs.get(field) for name, field in asked.items()
+    )
 
 
 def _is_batch_made(path: str) -> bool:
