@@ -10,12 +10,13 @@ from itertools import pairwise
 
 from lakesweep.errors import RefusedError
 from lakesweep.model.facts import DATA_KINDS
-from lakesweep.model.plan import Action, Plan
+from lakesweep.model.plan import Plan
 from lakesweep.model.policy import SnapshotRetention
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame, begin
 from lakesweep.operations.memory import doubt, doubt_changelogs
+from lakesweep.operations.newest import is_large, refuse_damaged_head
 from lakesweep.operations.retention_options import (
     ExpireArguments,
     changelog_producer,
@@ -37,8 +38,6 @@ from lakesweep.table.root_files import RootFiles, read_root_files
 from lakesweep.table.stores import TableStores
 
 OPERATION = "expire_snapshots"
-CONFIRM_ABOVE_FILES = 1000
-"""A call that overrides the table's options and takes more files than this, and more than it leaves, is confirmed."""
 _CHUNKS = (2, 16, 10_000)
 """How many snapshot documents are read at a time while the first young one is sought."""
 
@@ -243,7 +242,7 @@ def _plan_range(
     end_id = end.root.snapshot.id
     freed = find_freed(reader, draft.paths(), [files[root.ref.path] for root in expiring], end, lifecycle)
     references = find_references(reader, [files[root.ref.path] for root in staying], freed.files, own.name)
-    _refuse_damaged_head(draft, latest, references.unreadable_roots, list(references.problems()))
+    refuse_damaged_head(draft, latest, references.unreadable_roots, references.problems(), "older ones go")
     if not any(file.kind in DATA_KINDS for file in freed.files):
         _refuse_damaged_manifests(draft, reader, latest, files[expiring[0].ref.path])
 
@@ -270,7 +269,7 @@ def _plan_range(
         kept={**chosen.kept, **planned.kept.count},
         kept_bytes=planned.kept.size_bytes,
         warnings=(*warnings, *freed.warnings, *references.problems(), *vanished),
-        needs_confirmation=arguments.overrides_table and _is_large(planned.actions, latest),
+        needs_confirmation=arguments.overrides_table and is_large(planned.actions, latest),
         waits_for_consumers=not consumers_bind_changelogs_only({**draft.schema.options, **arguments.options}),
         settled=hint == chosen.latest_id,
         next_pass=_next_pass(
@@ -314,19 +313,6 @@ def _next_pass(
     }
 
 
-def _refuse_damaged_head(draft: Draft, latest: RootFiles, unreadable: frozenset[str], problems: list[str]) -> None:
-    """Refuse when the newest snapshot itself cannot be read: the older ones may be all that is left to go back to."""
-    problem = next((content.problem for content in latest.unreadable_lists), None)
-    if problem is None and latest.root.ref.path in unreadable:
-        problem = next(sentence for sentence in problems if sentence.startswith(f"{latest.root.ref} "))
-    if problem is not None:
-        raise RefusedError(
-            f"table {draft.table.ref}: the newest snapshot {latest.root.snapshot.id} cannot be read ({problem}); "
-            "expected a readable one before older ones go",
-            code="unreadable_root",
-        )
-
-
 def _refuse_damaged_manifests(draft: Draft, reader: MetadataReader, latest: RootFiles, oldest: RootFiles) -> None:
     """Refuse when a manifest cannot be read that the newest snapshot has and the oldest one that goes has not.
 
@@ -348,9 +334,3 @@ def _why_expired(snapshot_id: int, limits: RangeBounds, policy: SnapshotRetentio
         return f"snapshot {snapshot_id} is beyond the newest {policy.retain_max}"
     cutoff = say_time(now_ms - policy.time_retained_ms)
     return f"the successor of snapshot {snapshot_id} was committed before {cutoff}"
-
-
-def _is_large(actions: Sequence[Action], latest: RootFiles) -> bool:
-    data = sum(1 for action in actions if action.phase == "data")
-    live = sum(meta.added_count - meta.deleted_count for meta in latest.manifests())
-    return data > CONFIRM_ABOVE_FILES and data > live

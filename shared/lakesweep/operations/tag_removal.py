@@ -20,6 +20,7 @@ from lakesweep.model.plan import Action, Delete
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.operations.draft import Draft, Frame
 from lakesweep.operations.memory import doubt, doubt_changelogs
+from lakesweep.operations.newest import is_large, refuse_damaged_head
 from lakesweep.operations.tag_documents import PHASE, SUCCESS, TAG, success_path
 from lakesweep.operations.tag_options import writes_success_file
 from lakesweep.plan.expire_snapshots import KeptFiles, plan_files
@@ -28,11 +29,8 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 from lakesweep.table.freed import find_freed_tags
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.references import find_references
-from lakesweep.table.root_files import RootFiles, read_root_files
+from lakesweep.table.root_files import read_root_files
 from lakesweep.table.stores import TableStores
-
-CONFIRM_ABOVE_FILES = 1000
-"""A call by hand that takes more data files than this, and more than the newest snapshot has, is confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +185,7 @@ def _with_files(
     freed = find_freed_tags(reader, draft.paths(), [files[root.ref.path] for root in chosen], staying)
     references = find_references(reader, staying, freed.files, own.name)
     latest = files[latest_path]
-    _refuse_damaged_head(draft, latest, references.unreadable_roots, list(references.problems()))
+    refuse_damaged_head(draft, latest, references.unreadable_roots, references.problems(), "tags go that hold files")
     stores = TableStores(store, draft.external_roots(freed.files))
     deletes, kept = plan_files(freed.files, references, lambda path: stores.root_of(path) is not None)
     vanished = tuple(f"{ref} vanished while the plan was made" for ref in others.vanished)
@@ -195,27 +193,8 @@ def _with_files(
         (*documents, *deletes),
         kept,
         (*warnings, *freed.warnings, *references.problems(), *vanished),
-        _is_large(deletes, latest),
+        is_large(deletes, latest),
     )
-
-
-def _refuse_damaged_head(draft: Draft, latest: RootFiles, unreadable: frozenset[str], problems: list[str]) -> None:
-    """Refuse when the newest snapshot cannot be read: a tag may be all that is left to go back to."""
-    problem = next((content.problem for content in latest.unreadable_lists), None)
-    if problem is None and latest.root.ref.path in unreadable:
-        problem = next(sentence for sentence in problems if sentence.startswith(f"{latest.root.ref} "))
-    if problem is not None:
-        raise RefusedError(
-            f"table {draft.table.ref}: the newest snapshot {latest.root.snapshot.id} cannot be read ({problem}); "
-            "expected a readable one before tags go that hold files",
-            code="unreadable_root",
-        )
-
-
-def _is_large(deletes: Sequence[Delete], latest: RootFiles) -> bool:
-    data = sum(delete.phase == "data" for delete in deletes)
-    live = sum(meta.added_count - meta.deleted_count for meta in latest.manifests())
-    return data > CONFIRM_ABOVE_FILES and data > live
 
 
 def frame_of(draft: Draft, arguments: Mapping[str, object], policy: Mapping[str, object] | None = None) -> Frame:

@@ -15,13 +15,11 @@ from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import ruling_of
 from lakesweep.operations.tag_options import declared_zone
 from lakesweep.operations.tag_source import NO_TAG, list_own
+from lakesweep.plan.tag_expiry import WITHOUT_ZONE
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Body
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_schema
 
-UNDECLARED_MS = 26 * 3_600_000
-"""No zone is so far from UTC, with a clock that is changed, that a tag made there would be kept for less than its time
-to live."""
 _SECOND_NS = 1_000_000_000
 
 
@@ -105,7 +103,7 @@ def list_tags(table: Table, names: tuple[str, ...] = (), time_zone: str | None =
     if zone is None and any(row.ends_ms is not None for row in found):
         warnings.append(
             f"table {table.ref}: no time zone is declared for times of creation, so tags with a time to live are kept "
-            f"for {UNDECLARED_MS // 3_600_000} h longer"
+            f"for {WITHOUT_ZONE // timedelta(hours=1)} h longer"
         )
     return TagTable(table.ref.location, table.ref.branch, None if zone is None else str(zone), found, tuple(warnings))
 
@@ -131,7 +129,7 @@ def ends_ms(tag: Tag, zone: tzinfo | None) -> int | None:
         return None
     try:
         end: datetime = tag.create_time + timedelta(microseconds=-(-tag.time_retained_ns // 1000))
-        return earliest_ms(end, zone or UTC) + (UNDECLARED_MS if zone is None else 0)
+        return earliest_ms(end, zone or UTC) + (WITHOUT_ZONE // timedelta(milliseconds=1) if zone is None else 0)
     except OverflowError:
         return None
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.operations import expire_snapshots
+from lakesweep.operations import newest
 from lakesweep.storage.local import LocalStore
 from tests.support.table_builder import TableBuilder
 from tests.unit.cli.command_line import KEYS, Answer, call, contents, write_table
@@ -149,7 +149,7 @@ def test_a_tag_that_appeared_keeps_its_files(table: TableBuilder, folder: Path, 
 
 def test_a_plan_that_asks_for_confirmation(tmp_path: Path, control: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large plan that overrides the table's rules is executed only by its name."""
-    monkeypatch.setattr(expire_snapshots, "CONFIRM_ABOVE_FILES", 5)
+    monkeypatch.setattr(newest, "CONFIRM_ABOVE_FILES", 5)
     table = TableBuilder(LocalStore(str(tmp_path / "big")))
     names = [f"F{number}" for number in range(9)]
     table.commit(*[f"+{name}" for name in names])
