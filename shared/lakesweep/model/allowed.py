@@ -5,9 +5,10 @@ what does not fit; a stored plan with such an action is refused whole.
 """
 
 import re
+from collections.abc import Mapping
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.plan import Action, Put
+from lakesweep.model.plan import MOVE_PHASES, Action, Put
 
 _BRANCH = r"(?:branch/branch-[^/]+/)?"
 _ANY = re.DOTALL
@@ -55,6 +56,21 @@ _PUT_PATHS = {
     "tag": re.compile(_BRANCH + r"tag/tag-(?!success-file\Z)[^/]+", _ANY),
     "tag_success": re.compile(_BRANCH + r"tag/tag-success-file/[^/]+_SUCCESS", _ANY),
 }
+_MOVE_DELETE_PATHS = {
+    kind: _DELETE_PATHS[kind][0] for kind in ("snapshot", "changelog_document", "consumer", "tag", "tag_success")
+} | {
+    "hint": _PUT_PATHS["hint"],
+    "schema": re.compile(_BRANCH + r"schema/schema-[0-9]+", _ANY),
+    "branch_document": re.compile(
+        r"branch/branch-[^/]+/(?:snapshot|changelog|tag|schema|consumer)/(?!(?:snapshot|changelog|schema)-[0-9]+\Z|tag-).+",
+        _ANY,
+    ),
+}
+"""What goes when a branch moves, or goes whole: documents, never a file. A `branch_document` is what else lies in the
+folders of a branch, such as the temporary file of a writer that died."""
+_MOVE_PUT_PATHS = _PUT_PATHS | {kind: _MOVE_DELETE_PATHS[kind] for kind in ("snapshot", "schema", "branch_document")}
+LAST_PHASE = MOVE_PHASES[-1]
+"""Schemas go in this one alone: when nothing is left that was written with them."""
 _EXTERNAL_KINDS = frozenset({"data", "extra", "changelog", "index"})
 _EXTERNAL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/)?/.+", _ANY)
 
@@ -84,9 +100,11 @@ def check_action(action: Action) -> None:
     Raises:
         RefusedError: With code `forbidden_action`.
     """
+    moves = action.phase in MOVE_PHASES
     if isinstance(action, Put):
-        pattern = _PUT_PATHS.get(action.kind)
-        fine = pattern is not None and _is_plain(action.path) and pattern.fullmatch(action.path) is not None
+        fine = _fits(_MOVE_PUT_PATHS if moves else _PUT_PATHS, action)
+    elif moves:
+        fine = _fits(_MOVE_DELETE_PATHS, action) and (action.kind != "schema" or action.phase == LAST_PHASE)
     else:
         fine = may_delete(action.kind, action.path)
     if not fine:
@@ -94,6 +112,11 @@ def check_action(action: Action) -> None:
             f"{type(action).__name__.lower()} {action.kind} {action.path!r} is nothing that a plan may do",
             code="forbidden_action",
         )
+
+
+def _fits(patterns: Mapping[str, re.Pattern[str]], action: Action) -> bool:
+    pattern = patterns.get(action.kind)
+    return pattern is not None and _is_plain(action.path) and pattern.fullmatch(action.path) is not None
 
 
 def _is_plain(path: str) -> bool:

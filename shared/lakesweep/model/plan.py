@@ -5,10 +5,13 @@ deletion can be explained afterwards.
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+
+from lakesweep.model.table_ref import MAIN
 
 PLAN_FORMAT_VERSION = 1
 PHASES = (
@@ -27,7 +30,25 @@ PHASES = (
 )
 """Order of execution; a phase starts when the one before it is complete. Documents go before the first file: what makes
 a plan safe to stop anywhere is this order."""
-_ORDER = ("consumers", *PHASES)
+MOVE_PHASES = (
+    "target",
+    "point",
+    "withdraw",
+    "withdraw_changelogs",
+    "withdraw_tags",
+    "schemas",
+    "publish",
+    "replace",
+    "publish_tags",
+    "publish_hints",
+    "clean",
+)
+"""Order of a plan that moves a branch to other documents and takes no file: a rollback, a fast-forward, a new branch, a
+branch that goes. Within a phase the plan's own order counts (`execute/root_moves.py`)."""
+MOVE_FORMAT_VERSION = 2
+"""Of plans with such phases. An edition that does not know them refuses the plan, and does not forget it."""
+_BRANCH = re.compile(r"branch/branch-([^/]+)/", re.DOTALL)
+_ORDER = ("consumers", *MOVE_PHASES, *PHASES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +86,8 @@ class Put:
     """Only where nothing is there; an object with the same bytes is this write's own."""
     etag: str | None = None
     """Only over the object that has it."""
+    former: str | None = None
+    """What is there before, so that it can be put back; of plans that move a branch."""
 
 
 Action = Delete | Put
@@ -181,6 +204,16 @@ class Plan:
         return tuple(action for action in self.actions if isinstance(action, Delete))
 
 
+def to_text(document: bytes) -> str:
+    """Return a document as an action holds it; bytes that are no UTF-8 survive the way there and back."""
+    return document.decode("utf-8", "surrogateescape")
+
+
+def to_bytes(body: str) -> bytes:
+    """Return the document that an action holds."""
+    return body.encode("utf-8", "surrogateescape")
+
+
 def content_hash(actions: Iterable[Action]) -> str:
     """Return a hash of what `actions` would do, independent of their order."""
     return _as_hash(sum(map(_hash, actions)))
@@ -206,17 +239,25 @@ def _hash(action: Action) -> int:
 
 
 def _conditions(put: Put) -> tuple[str, ...]:
-    return (("if absent",) if put.if_absent else ()) + ((put.etag,) if put.etag is not None else ())
+    conditions = (("if absent",) if put.if_absent else ()) + ((put.etag,) if put.etag is not None else ())
+    return conditions if put.former is None else (*conditions, "former", put.former)
 
 
 def _as_hash(total: int) -> str:
     return f"{total % (1 << 256):064x}"
 
 
+def moves_roots(actions: Iterable[Action]) -> bool:
+    """Tell whether actions move a branch to other documents, instead of removing files."""
+    return any(action.phase in MOVE_PHASES for action in actions)
+
+
 def order_problem(actions: Sequence[Action]) -> str | None:
     """Say what is wrong with the order of `actions`, `None` when nothing is.
 
-    Phases come as in `PHASES`, and snapshot and changelog documents go in ascending order of their ids.
+    Phases come as in `PHASES`, and snapshot and changelog documents go in ascending order of their ids. A plan that
+    moves a branch has the phases of `MOVE_PHASES` alone, and takes snapshots in descending order: what is left is a
+    history without a hole.
     """
     unknown = next((action.phase for action in actions if action.phase not in _ORDER), None)
     if unknown is not None:
@@ -227,7 +268,34 @@ def order_problem(actions: Sequence[Action]) -> str | None:
     ids = [int(action.path.rpartition("-")[2]) for action in actions if action.phase == "documents"]
     if ids != sorted(ids):
         return "documents in ascending order of their ids, found another order"
+    moves = [action for action in actions if action.phase in MOVE_PHASES]
+    if moves and len(moves) < len(actions):
+        return "either phases that move a branch or phases that remove files, found both"
+    return _move_problem(moves)
+
+
+def _move_problem(moves: Sequence[Action]) -> str | None:
+    ids = [
+        int(action.path.rpartition("-")[2])
+        for action in moves
+        if action.kind == "snapshot" and isinstance(action, Delete)
+    ]
+    if ids != sorted(ids, reverse=True):
+        return "snapshots that are withdrawn in descending order of their ids, found another order"
+    if len({branch_of(action.path) for action in moves}) > 1:
+        return "documents of one branch, found those of several"
+    for action in moves:
+        if isinstance(action, Delete) and action.body is None:
+            return f"the content of what goes, found none of {action.path}"
+        if isinstance(action, Put) and action.kind != "hint" and action.if_absent == (action.former is not None):
+            return f"what {action.path} replaces, or that nothing is there, found neither or both"
     return None
+
+
+def branch_of(path: str) -> str:
+    """Return the branch in whose folder a document lies."""
+    match = _BRANCH.match(path)
+    return MAIN if match is None else match[1]
 
 
 def count_by_kind(deletes: Sequence[Delete]) -> dict[str, int]:

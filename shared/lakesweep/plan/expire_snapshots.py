@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lakesweep.model.allowed import is_external, may_delete
 from lakesweep.model.facts import Freed, References
-from lakesweep.model.plan import PHASES, Action, Delete, Put
+from lakesweep.model.plan import PHASES, Action, Delete, Put, to_text
 from lakesweep.model.roots import Root
 from lakesweep.model.table_ref import branch_dir
 
@@ -73,7 +73,7 @@ def plan_expiry(
             root.ref.size_bytes,
             why_expired[root.ref.id],
             etag=root.ref.etag,
-            body=root.body.decode("utf-8", "surrogateescape"),
+            body=to_text(root.body),
         )
         for root in expired
     ]
@@ -115,7 +115,7 @@ def changelog_documents(branch: str, expired: Sequence[Root]) -> tuple[Put, ...]
             "changelog_documents",
             "changelog_document",
             f"{folder}changelog-{root.snapshot.id}",
-            root.body.decode("utf-8", "surrogateescape"),
+            to_text(root.body),
             f"changelogs outlive snapshots, and snapshot {root.snapshot.id} expires",
         )
         for root in expired

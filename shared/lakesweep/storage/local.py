@@ -12,6 +12,7 @@ system with hard links, and with `flock` between all machines that share it.
 import errno
 import fcntl
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,7 @@ from lakesweep.storage.store import (
 )
 
 _LOCK_NAME = ".lakesweep.lock"
+_BRANCH = re.compile(r"branch/branch-[^/]+(?=/)", re.DOTALL)
 _MISSING = (FileNotFoundError, NotADirectoryError)
 """No such file, or a part of its path is a file and not a folder: either way nothing lies at that key."""
 
@@ -198,13 +200,16 @@ class LocalStore:
             raise _storage_error("put", path, error) from error
 
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
-        """Delete up to 1 000 files; see `Store.delete`. Folders stay, also empty ones.
+        """Delete up to 1 000 files; see `Store.delete`. Folders stay, also empty ones, but for those of a branch.
 
         In a folder without a lock file lies a moment between comparing an ETag and unlinking, in which another process
         could replace the file.
         """
         self._counter.add("delete", count_deletes(requests, self._root))
         results = [DeleteResult(request.key, self._delete(request)) for request in requests]
+        for result in results:
+            if result.code == "deleted":
+                self._forget_branch(result.key)
         self._counter.add_deleted_keys(sum(result.code == "deleted" for result in results))
         return results
 
@@ -232,6 +237,20 @@ class LocalStore:
             return "is_directory" if path.is_dir() else "access_denied"
         except OSError as error:
             return _word(error)
+
+    def _forget_branch(self, key: str) -> None:
+        """Remove the folders of a branch that has no file left: to engines the folder is the branch."""
+        branch = _BRANCH.match(key)
+        if branch is None or not _is_empty(self._below + key.rpartition("/")[0]):
+            return
+        folders = list(os.walk(self._below + branch[0]))
+        if any(name != _LOCK_NAME for _, _, names in folders for name in names):
+            return
+        with suppress(OSError):  # somebody begins a branch of this name right now, or may remove what we may not
+            for folder, _, names in reversed(folders):
+                for name in names:
+                    Path(folder, name).unlink(missing_ok=True)
+                Path(folder).rmdir()
 
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
         """Refuse: a deleted file is gone."""
@@ -272,6 +291,15 @@ class LocalStore:
             if os.path.islink(self._below + key[:end]):  # noqa: PTH114 - a Path costs more than the question
                 return key[:end]
         return None
+
+
+def _is_empty(folder: str) -> bool:
+    """Tell whether at most a lock lies in a folder. Looks no further than at the first thing that does."""
+    try:
+        with os.scandir(folder) as scan:
+            return all(entry.name == _LOCK_NAME for entry in scan)
+    except OSError:
+        return False
 
 
 def _is_lock(key: str) -> bool:

@@ -1,23 +1,32 @@
 """Is everything there that some roots need?
 
-Asked before deleted roots come back, of the table as it will be then (`ReturningStore`). A root that would come back
-without one of its files is worse than none: readers would find it and fail.
+Asked before deleted roots come back, of the table as it will be then (`ReturningStore`), and before and after a branch
+moves to another root. A root that would come back without one of its files is worse than none: readers would find it
+and fail.
 
 A manifest's entries are dropped as they are read, but for those about files that are not there. So memory grows with
 the number of objects in the table, not with its history.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
+from lakesweep.errors import FormatError
 from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.schema import TableSchema
+from lakesweep.model.allowed import is_external
 from lakesweep.model.roots import Root
 from lakesweep.storage.store import Store
+from lakesweep.table.live_set import name_hash
 from lakesweep.table.metadata import MetadataReader, Unreadable
+from lakesweep.table.needs import Needs
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.root_files import RootFiles, read_root_files
 
 Entries = tuple[ManifestEntry, ...]
 Exists = Callable[[str], bool]
+_PAGE = 1000
+"""Objects that one request lists."""
 
 
 def first_missing(
@@ -137,3 +146,55 @@ class _Search:
 
 def _metas(content: object) -> tuple:  # type: ignore[type-arg]
     return content if isinstance(content, tuple) else ()
+
+
+def lost_files(
+    store: Store,
+    schema: TableSchema,
+    roots: Sequence[Root],
+    limit: int = 10,
+    outside: Callable[[str], bool] | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> tuple[str, ...]:
+    """Return what readers of `roots` need and would not find, or could not read.
+
+    A snapshot or tag needs the files of its state. Its changelog it does not need: expiry takes that of a tagged
+    snapshot, and the table is whole without. A changelog document needs the changes.
+
+    Memory grows with the files that the roots need, some 100 bytes for each. Costs their metadata, read once, and a
+    listing of the table.
+
+    Args:
+        store: Of the table.
+        schema: The latest one of the roots' branch, which decides about paths.
+        roots: Of one branch.
+        limit: So many are named at most.
+        outside: Tells whether a file outside the table is there; without it those are not asked for.
+        check: Called before each page of the listing, which takes minutes for millions of objects; may raise.
+
+    Returns:
+        The path of each file that is missing, and a sentence for each that is damaged; nothing when all is there.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    if not roots:
+        return ()
+    try:
+        needs = Needs(MetadataReader(store, again=True), TablePaths(schema), schema, roots)
+        problems = tuple(islice(needs.problems(), limit))
+        if problems:
+            return problems
+        unseen = {name_hash(path) for path in needs.paths() if not is_external(path)}
+        for number, entry in enumerate(store.list("") if unseen else ()):
+            if number % _PAGE == 0:
+                check()
+            unseen.discard(name_hash(entry.key))
+        lost = (
+            path
+            for path in needs.paths()
+            if ((outside is not None and not outside(path)) if is_external(path) else name_hash(path) in unseen)
+        )
+        return tuple(islice(dict.fromkeys(lost), limit)) if unseen or outside is not None else ()
+    except FormatError as error:
+        return (str(error),)

@@ -434,3 +434,22 @@ def test_requests_are_counted_as_s3_would(root: Path) -> None:
     store.delete([DeleteRequest("a", etag), DeleteRequest("k0000"), DeleteRequest("k0001"), DeleteRequest("gone")])
     assert counter.snapshot() == {"get": 1, "head": 0, "list": 2, "put": 1, "delete": 2}
     assert (counter.deleted_keys, counter.read_bytes) == (3, 5)
+
+
+# Folders of branches
+
+
+def test_the_folder_of_a_branch_goes_with_its_last_file(tmp_path: Path) -> None:
+    """To engines it is the branch. What else is in it stays with it, and other folders stay when they are empty."""
+    store = LocalStore(str(tmp_path))
+    keys = [f"branch/branch-{name}/{folder}" for name in ("a", "b") for folder in ("schema/schema-0", "tag/tag-t")]
+    etags = {key: store.put(key, b"1") for key in (*keys, "schema/schema-0", "branch/loose")}
+    store.put("branch/branch-a/tag/tag-t", b"2", if_match=etags["branch/branch-a/tag/tag-t"])  # leaves a lock
+    (tmp_path / "branch/branch-b/tag/deep/er").mkdir(parents=True)
+    (tmp_path / "branch/branch-b/link").symlink_to(tmp_path)
+    store.delete([DeleteRequest("branch/branch-a/tag/tag-t")])
+    assert (tmp_path / "branch/branch-a/tag").is_dir()
+    store.delete([DeleteRequest(key) for key in (*keys, "schema/schema-0", "branch/loose")])
+    assert sorted(path.name for path in (tmp_path / "branch").iterdir()) == ["branch-b"]
+    assert (tmp_path / "branch/branch-b/link").is_symlink()
+    assert (tmp_path / "schema").is_dir()

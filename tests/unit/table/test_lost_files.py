@@ -1,0 +1,142 @@
+"""What readers of a root would not find."""
+
+import pytest
+
+from lakesweep.model.roots import Root
+from lakesweep.storage.memory import MemoryStore
+from lakesweep.table.completeness import lost_files
+from lakesweep.table.discover import discover
+from lakesweep.table.documents import read_roots, read_schema
+from tests.support.table_builder import TableBuilder
+
+
+class Scene:
+    """A table in which each root has something of every kind."""
+
+    def __init__(self, **options: str) -> None:
+        self.store = MemoryStore("memory://bucket/t")
+        self.outside = MemoryStore("memory://outside")
+        self.table = table = TableBuilder(
+            self.store,
+            partition_keys=("dt",),
+            options=options or {"changelog-producer": "input"},
+            externals={"s3://outside/files": self.outside},
+        )
+        table.commit("+A", "+B", partition=("d1",), statistics="s1", index={"i1": {"B": (1,)}}, changelog=["+A"])
+        table.commit(
+            "-A",
+            "+C",
+            "+X",
+            partition=("d1",),
+            extra={"C": ("x.index",)},
+            external={"X": "s3://outside/files/x.parquet"},
+            changelog=["+C"],
+        )
+        table.tag("t", snapshot=1)
+        table.changelog_document(1)
+        table.commit("+D", "-B", partition=("d2",))
+
+    def root(self, path: str) -> Root:
+        listing = discover(self.store)
+        return read_roots(self.store, [ref for ref in listing.roots() if ref.path == path]).roots[0]
+
+    def lost(self, *paths: str, limit: int = 10, asks_outside: bool = False) -> tuple[str, ...]:
+        listing = discover(self.store)
+        outside = {entry.key for entry in self.outside.list("")}
+        return lost_files(
+            self.store,
+            read_schema(self.store, listing.branches["main"]),
+            [self.root(path) for path in paths],
+            limit,
+            (lambda path: path.removeprefix("s3://outside/files/") in outside) if asks_outside else None,
+        )
+
+
+ALL = ("snapshot/snapshot-1", "snapshot/snapshot-2", "snapshot/snapshot-3", "tag/tag-t", "changelog/changelog-1")
+
+
+def test_nothing_is_lost_of_a_whole_table() -> None:
+    """Whatever kind of root is asked about, alone or with others."""
+    scene = Scene()
+    for path in ALL:
+        assert scene.lost(path, asks_outside=True) == ()
+    assert scene.lost(*ALL) == ()
+    assert scene.lost() == ()
+
+
+@pytest.mark.parametrize("root", ALL)
+def test_every_file_that_a_root_needs_is_missed(root: str) -> None:
+    """Of the state of snapshots and tags, and of the changes of changelogs."""
+    table = Scene().table
+    model = table.model(root)
+    needed = model.needs("changelog" if root.startswith("changelog") else "tag", has_producer=True)
+    assert len(needed) > 2
+    for path in sorted(needed):
+        if "://" in path:
+            continue
+        scene = Scene()
+        scene.table.remove(path)
+        assert scene.lost(root) == (path,), path
+
+
+def test_the_changelog_of_a_snapshot_may_be_gone() -> None:
+    """Expiry takes that of a tagged snapshot, and the table is whole without."""
+    scene = Scene()
+    for path in scene.table.referenced(ALL[0]) - scene.table.referenced(ALL[0], with_changelog=False):
+        scene.table.remove(path)
+    assert scene.lost("snapshot/snapshot-1", "tag/tag-t") == ()
+    assert scene.lost("changelog/changelog-1") != ()
+
+
+def test_a_file_that_another_root_has_deleted_is_not_missed() -> None:
+    """Only what the asked roots need counts."""
+    scene = Scene()
+    scene.table.remove("A")
+    assert scene.lost("snapshot/snapshot-2", "snapshot/snapshot-3") == ()
+    assert scene.lost("snapshot/snapshot-2", "snapshot/snapshot-1") == (scene.table.path("A"),)
+
+
+def test_damage_is_a_sentence() -> None:
+    """A list, a manifest and an index manifest that are there and cannot be read."""
+    for number, field in enumerate(("deltaManifestList", "indexManifest")):
+        scene = Scene()
+        name = scene.table.document("snapshot/snapshot-2")[field]
+        scene.table.corrupt(f"manifest/{name}")
+        (problem,) = scene.lost("snapshot/snapshot-2")
+        assert name in problem and " " in problem, number
+    scene = Scene()
+    manifest = scene.table.model("snapshot/snapshot-2").delta[0].name
+    scene.table.corrupt(f"manifest/{manifest}")
+    (problem,) = scene.lost("snapshot/snapshot-2")
+    assert manifest in problem and " " in problem
+
+
+def test_files_outside_are_asked_for_where_somebody_knows() -> None:
+    """A store of their own says whether they are there."""
+    scene = Scene()
+    scene.table.remove("X")
+    assert scene.lost("snapshot/snapshot-2") == ()
+    assert scene.lost("snapshot/snapshot-2", asks_outside=True) == ("s3://outside/files/x.parquet",)
+
+
+def test_not_more_are_named_than_asked_for() -> None:
+    """A target may have lost a million files."""
+    scene = Scene()
+    for symbol in "BC":
+        scene.table.remove(symbol)
+    assert len(scene.lost("snapshot/snapshot-2", limit=1)) == 1
+    assert set(scene.lost("snapshot/snapshot-2")) == {scene.table.path("B"), scene.table.path("C")}
+
+
+def test_a_changelog_without_a_producer_needs_what_its_commit_wrote() -> None:
+    """Not what compaction rewrote, and not its base."""
+    scene = Scene(bucket="-1")
+    table = scene.table
+    table.commit("+E", partition=("d1",))
+    table.commit("-E", "+F@5", partition=("d1",), kind="COMPACT", file_source={"F": 1})
+    for number in (4, 5):
+        table.changelog_document(number)
+    table.remove("F")
+    assert scene.lost("changelog/changelog-4", "changelog/changelog-5") == ()
+    table.remove("E")
+    assert scene.lost("changelog/changelog-4", "changelog/changelog-5") == (table.path("E"),)
