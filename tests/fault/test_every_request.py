@@ -24,7 +24,7 @@ def lane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lane]:
     """A lane on S3."""
     story, folder = Story(), tmp_path_factory.mktemp("requests")
     place = MotoPlace(story.objects)
-    made = Lane(story, place, Zygote(Path(folder), place.level))
+    made = Lane(story, place, Zygote(Path(folder), place.level), "s3")
     yield made
     made.zygote.close()
 

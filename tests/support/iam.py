@@ -179,7 +179,8 @@ def calls_of(service: str, operation: str, asked: Mapping[str, Any]) -> Sequence
             return [Call(f"s3:GetObject{version}", f"{bucket}/{asked['Key']}")]
         case "PutObject":
             assert not {"ACL", "Tagging", "ObjectLockMode", "ObjectLockRetainUntilDate"} & set(asked), asked
-            return [Call("s3:PutObject", f"{bucket}/{asked['Key']}"), *reads]
+            conditions = {"s3:if-none-match": str(asked["IfNoneMatch"])} if "IfNoneMatch" in asked else {}
+            return [Call("s3:PutObject", f"{bucket}/{asked['Key']}", conditions), *reads]
         case "DeleteObject":
             return [Call(f"s3:DeleteObject{version}", f"{bucket}/{asked['Key']}"), *reads]
         case "DeleteObjects":
@@ -256,7 +257,9 @@ def _like(pattern: str, value: str) -> bool:
 
 
 def _holds(operator: str, keys: Mapping[str, Any], context: Mapping[str, str]) -> bool:
-    """Tell whether a condition holds. A key that the request does not have matches nothing."""
+    """Tell whether a condition holds. A key that the request does not have matches nothing but `Null`."""
+    if operator == "Null":
+        return all((key not in context) == (wanted == "true") for key, wanted in keys.items())
     compare = {
         "StringEquals": lambda wanted, found: wanted == found,
         "StringLike": _like,

@@ -102,6 +102,27 @@ def tags_compared(reporter: pytest.TerminalReporter) -> None:
         reporter.write_line(f"  {count} differences by {rule}: {RULES[rule]}")
 
 
+def branches_compared(reporter: pytest.TerminalReporter) -> None:
+    """Say what was done to branches and pasts by both, and what differed."""
+    verdicts = [value for _, value in recorded(reporter, "branches", "passed", "failed")]
+    if not verdicts:
+        return
+    from tests.differential.branch_case import MOVES, RULES
+
+    facts = sum((Counter(verdict["facts"]) for verdict in verdicts), Counter[str]())
+    explained = sum((Counter(verdict["explained"]) for verdict in verdicts), Counter[str]())
+    moves = ", ".join(f"{facts[name]} {name}" for name in (*MOVES, "create_branch", "delete_branch"))
+    reporter.section("differential: branches")
+    reporter.write_line(
+        f"{len(verdicts)} histories from seed {min(verdict['seed'] for verdict in verdicts)} on: "
+        f"{facts['judged']} steps judged ({moves}), {facts['refused by both']} refused by both, "
+        f"{facts['commits on what ours moved']} commits of the engine right after ours moved a branch, "
+        f"{facts['roots read']} roots read, {facts['roots of branches read']} of them of other branches"
+    )
+    for rule, count in sorted(explained.items()):
+        reporter.write_line(f"  {count} differences by {rule}: {RULES[rule]}")
+
+
 def schedules_played(reporter: pytest.TerminalReporter) -> None:
     """Say what happened in the schedules: a green run in which nothing happens would prove nothing."""
     played = [Counter(value) for _, value in recorded(reporter, "schedules", "passed")]

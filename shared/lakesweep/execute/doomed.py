@@ -1,10 +1,14 @@
-"""Which snapshots lose their files although no document of theirs is left to go: those of which the last tags go."""
+"""Which snapshots may lose their files although the end of an expiry does not say so.
+
+Those of which the last tags go have no document left. Those that are withdrawn when a branch moves back have files
+that nobody keeps from then on.
+"""
 
 from lakesweep.errors import FormatError
 from lakesweep.execute.batches import DOCUMENT_PHASE, is_head, removed_roots
 from lakesweep.execute.batches import id_of as id_in
 from lakesweep.format.tag import parse_tag
-from lakesweep.model.plan import Delete, Plan
+from lakesweep.model.plan import Delete, Plan, moves_roots, to_bytes
 from lakesweep.model.table_ref import branch_dir
 
 
@@ -13,7 +17,7 @@ def root_id_of(delete: Delete) -> int | None:
     if delete.phase == DOCUMENT_PHASE:
         return id_in(delete.path)
     try:
-        return parse_tag((delete.body or "").encode("utf-8", "surrogateescape"), delete.path).snapshot.id
+        return parse_tag(to_bytes(delete.body or ""), delete.path).snapshot.id
     except FormatError:
         return None
 
@@ -21,8 +25,13 @@ def root_id_of(delete: Delete) -> int | None:
 def doomed_snapshots(plan: Plan) -> tuple[int, ...]:
     """Return the snapshots of the branch that were gone when the plan was made, and whose files go with their tags.
 
-    Whoever makes a tag of such a snapshot, from another tag, must withdraw it.
+    Whoever makes a tag of such a snapshot, from another tag, must withdraw it. So must who makes one of a snapshot
+    that a plan withdraws from the branch.
     """
+    if moves_roots(plan.actions):
+        folder = f"{branch_dir(plan.header.branch)}snapshot/snapshot-"
+        withdrawn = {delete.path for delete in plan.deletes if delete.kind == "snapshot"}
+        return tuple(sorted(id_in(path) for path in withdrawn if path.startswith(folder)))
     if all(map(is_head, plan.actions)):
         return ()  # no file goes
     tagged = {root_id_of(delete) for delete in removed_roots(plan.actions) if delete.kind == "tag"}

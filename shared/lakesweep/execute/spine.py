@@ -52,7 +52,7 @@ from lakesweep.execute.look import Looker, references_of
 from lakesweep.execute.take_back import Progress, TakeBack
 from lakesweep.model.facts import References, base_name
 from lakesweep.model.outcome import Outcome
-from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put
+from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put, to_bytes
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.keys import SINGLE_DELETES
 from lakesweep.storage.store import DeleteResult, Store
@@ -412,7 +412,7 @@ class _Execution:
             StalePlanError: Another one is there.
         """
         store, key = self._env.stores.resolve(action.path)
-        body = action.body.encode("utf-8", "surrogateescape")
+        body = to_bytes(action.body)
         old = next(iter(removed_roots(self._plan.actions)), None) if action.phase == TAG_PHASE else None
         if old is not None and not self._is_there(old):
             # Either an earlier run has moved the tag, or others took it, and maybe its files: it must not return.

@@ -37,7 +37,7 @@ from lakesweep.errors import (
 from lakesweep.execute.spine import Executed
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.outcome import Outcome
-from lakesweep.model.plan import Plan, PlanHeader, Put
+from lakesweep.model.plan import Plan, PlanHeader, Put, to_bytes
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import DeleteRequest, Store
 from lakesweep.table.discover import sort_listing
@@ -311,7 +311,7 @@ def _stands(name: str, why: str) -> str:
 
 
 def _bytes(put: Put) -> bytes:
-    return put.body.encode("utf-8", "surrogateescape")
+    return to_bytes(put.body)
 
 
 def _name_of(put: Put) -> str:

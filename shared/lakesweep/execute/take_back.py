@@ -12,7 +12,7 @@ from lakesweep.execute.batches import DOCUMENT_PHASE, TAG_PHASE, id_of, removed_
 from lakesweep.execute.doomed import root_id_of
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.facts import base_name
-from lakesweep.model.plan import Delete, Plan, Put
+from lakesweep.model.plan import Delete, Plan, Put, to_bytes
 from lakesweep.model.roots import BranchListing
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import DeleteRequest, Store
@@ -82,7 +82,7 @@ class TakeBack:
             root_id = root_id_of(delete)
             if delete.body and root_id is not None and (newest is None or root_id <= newest):
                 try:
-                    self._table.put(delete.path, delete.body.encode("utf-8", "surrogateescape"), if_absent=True)
+                    self._table.put(delete.path, to_bytes(delete.body), if_absent=True)
                 except PreconditionFailedError:
                     continue  # it never went, or another one took its id
                 restored.append(delete)
@@ -158,4 +158,4 @@ class TakeBack:
 
 
 def _tag_id(put: Put) -> int:
-    return parse_tag(put.body.encode("utf-8", "surrogateescape"), put.path).snapshot.id
+    return parse_tag(to_bytes(put.body), put.path).snapshot.id

@@ -35,7 +35,7 @@ from lakesweep.execute.spine import Environment, Executed
 from lakesweep.format.names import changelog_id_of, snapshot_id_of
 from lakesweep.model.facts import base_name
 from lakesweep.model.outcome import FailedDelete, Outcome
-from lakesweep.model.plan import Action, Delete, Plan, Restore
+from lakesweep.model.plan import Action, Delete, Plan, Restore, to_bytes
 from lakesweep.model.roots import BranchListing
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store, UndeleteRequest, UndeleteResult
@@ -132,7 +132,7 @@ class _Restoring:
     def _follow(self, action: Action) -> None:
         store, key = self._env.stores.resolve(action.path)
         if not isinstance(action, Delete):
-            store.put(key, action.body.encode("utf-8", "surrogateescape"))
+            store.put(key, to_bytes(action.body))
             return
         self._ledger.intend([action])
         results: dict[str, DeleteResult] = {}

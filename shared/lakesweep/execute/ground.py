@@ -1,0 +1,243 @@
+"""The table under a plan that moves a branch: what a look finds, and whether the plan may go on.
+
+A tag or a branch that appeared is no reason to stop, since no file goes. A commit is one as long as the plan is not
+through with the snapshots: the history that it would stand on is being taken away. Once they are all in their place, a
+commit on top of the newest of them is what the plan is for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakesweep.errors import StalePlanError
+from lakesweep.execute.batches import id_of
+from lakesweep.execute.look import hint_lags
+from lakesweep.execute.standing import LOOSE_KINDS, Documents, Standing
+from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put, branch_of
+from lakesweep.model.roots import BranchListing, RootRef, TableListing
+from lakesweep.model.table_ref import MAIN
+from lakesweep.storage.store import Store
+from lakesweep.table.discover import discover
+
+
+def moved_branch(actions: Sequence[Action]) -> str:
+    """Return the branch whose documents a plan moves."""
+    return branch_of(actions[0].path)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What one look found."""
+
+    plan: Plan
+    listing: TableListing
+    standing: Standing
+
+    @property
+    def own(self) -> BranchListing:
+        """Return the branch that moves."""
+        name = moved_branch(self.plan.actions)
+        return self.listing.branches.get(name) or BranchListing(name)
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """Return the numbers of the actions that are not done."""
+        return tuple(n for n in range(len(self.plan.actions)) if n not in self.standing.done)
+
+    def newcomers(self) -> tuple[RootRef, ...]:
+        """Return the roots of the branch that somebody else has written since the plan was made."""
+        planned = {action.path for action in self.plan.actions}
+        seen = self.plan.header.roots_seen
+        return tuple(
+            ref
+            for ref in self.own.roots()
+            if ref.path in self.standing.foreign or (ref.path not in planned and seen.get(ref.path) != ref.etag)
+        )
+
+    def new_branches(self) -> tuple[str, ...]:
+        """Return the branches that were made since the plan was, of versions that it takes."""
+        if self.own.name != self.plan.header.branch:
+            return ()  # it has not looked at other branches
+        known = {branch_of(path) for path in self.plan.header.roots_seen} | {self.own.name}
+        takes = {id_of(action.path) for action in self.plan.deletes if action.kind == "snapshot"}
+        return tuple(
+            name
+            for name, branch in self.listing.branches.items()
+            if name not in known and any(ref.id in takes for ref in branch.snapshots)
+        )
+
+    def foreign_ids(self) -> tuple[int, ...]:
+        """Return the ids of snapshots that somebody else has written, ascending."""
+        return tuple(sorted(ref.id for ref in self.newcomers() if ref.kind == "snapshot"))
+
+    @property
+    def end_id(self) -> int | None:
+        """Return the newest snapshot that the branch is to have, `None` when it is to have none."""
+        name, actions = self.own.name, self.plan.actions
+        folder = "snapshot/snapshot-" if name == MAIN else f"branch/branch-{name}/snapshot/snapshot-"
+        left = {path for path in self.plan.header.roots_seen if path.startswith(folder)}
+        for action in actions:
+            if action.kind == "snapshot" and isinstance(action, Delete):
+                left.discard(action.path)
+            elif action.kind == "snapshot":
+                left.add(action.path)
+        return max(map(id_of, left), default=None)
+
+    def is_expired(self) -> bool:
+        """Tell whether snapshots of the branch are gone that the plan did not take: somebody may take files as well."""
+        there = {ref.path for ref in self.own.snapshots}
+        last = {action.path: action for action in self.plan.actions}
+        written = {
+            action.path
+            for number, action in enumerate(self.plan.actions)
+            if number in self.standing.done and last[action.path] is action and isinstance(action, Put)
+        }
+        seen = {path for path in self.plan.header.roots_seen if branch_of(path) == self.own.name} - last.keys()
+        return any("snapshot/snapshot-" in path for path in (seen | written | self.standing.missing) - there)
+
+    def has_moved_on(self) -> bool:
+        """Tell whether the branch was where the plan moves it, and others have gone on since, and taken that away.
+
+        So it is when an earlier run did all there is to do with snapshots, and died before it could say so. A branch
+        that was deleted may have been made anew since.
+        """
+        end_id, there = self.end_id, {ref.id: ref for ref in self.own.snapshots}
+        if end_id is None:
+            return bool(self.standing.returned)
+        present = {ref.path for ref in self.own.snapshots}
+        pending = (self.plan.actions[number] for number in self.pending)
+        if not there or any(each.kind == "snapshot" and each.path in present for each in pending):
+            return False
+        if end_id not in there:
+            return max(there) > end_id or not self._has_snapshots_to_write()
+        # Where the plan writes that snapshot, others may as well have come first.
+        return there[end_id] in self.newcomers() and not self._writes(there[end_id].path)
+
+    def _writes(self, path: str) -> bool:
+        return any(isinstance(action, Put) and action.path == path for action in self.plan.actions)
+
+    def _has_snapshots_to_write(self) -> bool:
+        actions = (self.plan.actions[number] for number in self.pending)
+        return any(isinstance(action, Put) and action.kind == "snapshot" for action in actions)
+
+    def is_arrived(self) -> bool:
+        """Tell whether the newest snapshots are those that the plan is for, and others have at most gone on there."""
+        end_id, foreign = self.end_id, self.foreign_ids()
+        if end_id is None:
+            return not foreign
+        for number in self.pending:
+            action = self.plan.actions[number]
+            if action.kind == "snapshot" and (isinstance(action, Delete) or id_of(action.path) == end_id):
+                return False
+        there = {ref.id for ref in self.own.snapshots}
+        return end_id in there and foreign == tuple(range(end_id + 1, end_id + 1 + len(foreign)))
+
+    def check(self) -> None:
+        """Make sure that the plan may go on.
+
+        Raises:
+            StalePlanError: It may not.
+        """
+        newcomers = self.newcomers()
+        if not self.is_arrived():
+            for ref in newcomers:
+                if ref.kind == "snapshot":
+                    raise self._stale(f"{ref.path} was written by somebody else")
+        for path in self.standing.foreign:
+            action = next(a for a in self.plan.actions if a.path == path)
+            if action.kind not in (*LOOSE_KINDS, "snapshot") and not self.may_stay(action):
+                raise self._stale(f"{path} is another document than when the plan was made")
+        for path in self.standing.missing:
+            if not path.endswith(("/LATEST", "/EARLIEST")):
+                raise self._stale(f"{path} is gone")
+        self._check_kept()
+        end_id = self.end_id
+        late = [ref for ref in newcomers if ref.kind == "changelog" and (end_id is None or ref.id > end_id)]
+        if late:
+            raise self._stale(f"{late[0].path} was written by somebody else")
+        if end_id is None and newcomers:
+            raise self._stale(f"{newcomers[0].path} was written by somebody else")
+
+    def may_stay(self, action: Action) -> bool:
+        """Tell whether a document of somebody else may stay in the place of one that goes: a tag, where others do."""
+        return action.kind == "tag" and isinstance(action, Delete) and self.end_id is not None
+
+    def _check_kept(self) -> None:
+        """Make sure that what the plan stands on is there: its sources, and the newest snapshot that stays."""
+        present = self.listing.etags()
+        for path, etag in sources(self.plan).items():
+            if present.get(path) != etag:
+                raise self._stale(f"{path}, which the plan copies, {_what_became(path in present)}")
+        planned = {action.path for action in self.plan.actions}
+        own = {path for path in self.plan.header.roots_seen if branch_of(path) == self.own.name}
+        for path in own - planned:
+            is_end = "snapshot/snapshot-" in path and id_of(path) == self.end_id
+            if is_end and present.get(path) != self.plan.header.roots_seen[path]:
+                raise self._stale(f"{path}, which is to be the newest snapshot, {_what_became(path in present)}")
+
+    def check_untouched(self, store: Store) -> None:
+        """Make sure that nothing happened since the plan was made, nor is about to.
+
+        Raises:
+            StalePlanError: Something did.
+        """
+        header = self.plan.header
+        self.check()
+        names = {self.own.name, str(header.arguments.get("branch", self.own.name))}
+        present = {ref.path: ref.etag for name in names & self.listing.branches.keys() for ref in self._roots(name)}
+        seen = {path: etag for path, etag in header.roots_seen.items() if branch_of(path) in names}
+        hint = seen.pop(next((path for path in seen if path.endswith("snapshot/LATEST")), ""), None)
+        for path in sorted(present.keys() | seen.keys()):
+            if present.get(path) != seen.get(path):
+                raise self._stale(f"{path} {_what_became(path in present, path in seen)}")
+        latest = self.own.hints.get("snapshot/LATEST")
+        if hint is not None and (latest is None or latest.etag != hint):
+            raise self._stale("LATEST was written by somebody else")
+        if self.own.snapshots and hint_lags(store, self.own):
+            raise self._stale("LATEST names an older snapshot than the newest, so a rollback may have begun")
+        done = [self.plan.actions[n] for n in sorted(self.standing.done)]
+        there = [action for action in done if action.kind not in LOOSE_KINDS]
+        if there:
+            raise self._stale(f"{there[0].path} is as the plan would make it")
+
+    def _roots(self, branch: str) -> Sequence[RootRef]:
+        return tuple(self.listing.branches[branch].roots())
+
+    def _stale(self, what: str) -> StalePlanError:
+        return stale(self.plan.header, what)
+
+
+def stale(header: PlanHeader, what: str, code: str | None = None) -> StalePlanError:
+    """Return the error of a plan whose table moved."""
+    return StalePlanError(
+        f"table {header.table}, branch {header.branch}: {what}; expected the table as plan {header.plan_id} saw it",
+        code=code,
+    )
+
+
+def sources(plan: Plan) -> dict[str, str]:
+    """Return path -> ETag of the roots of another branch that a plan stands on: those that a new branch copies."""
+    name = moved_branch(plan.actions)
+    if name == plan.header.branch:
+        return {}
+    hint = "snapshot/LATEST"
+    return {p: e for p, e in plan.header.roots_seen.items() if branch_of(p) != name and not p.endswith(hint)}
+
+
+def take_look(documents: Documents) -> Ground:
+    """List the table's documents and tell what of the plan is done.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    listing = discover(documents.store)
+    present = listing.etags()
+    for branch in listing.branches.values():
+        for ref in (*branch.consumers, *branch.schemas, *branch.hints.values()):
+            present[ref.path] = ref.etag
+    return Ground(documents.plan, listing, documents.standing(present))
+
+
+def _what_became(is_there: bool, was_there: bool = True) -> str:
+    if not is_there:
+        return "is gone"
+    return "is another document by now" if was_there else "was written by somebody else"

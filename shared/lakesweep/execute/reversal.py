@@ -1,0 +1,244 @@
+"""Take back what a plan that moves a branch has done, in the opposite order.
+
+Each step has a condition: a document returns only where nothing is, and one that the plan wrote goes only while it is
+that one. So what somebody else has written since stays. Where somebody has committed on the half-way history, that
+history is what the table has now, and no snapshot returns above the commit.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.execute.batches import id_of
+from lakesweep.execute.ground import Ground, take_look
+from lakesweep.execute.schema_needs import newest_schema, schema_id, schema_of
+from lakesweep.execute.standing import UNLISTED_KINDS, Documents, bytes_of
+from lakesweep.format.hint import parse_hint
+from lakesweep.model.plan import Action, Delete, Put
+from lakesweep.model.roots import BranchListing
+from lakesweep.model.table_ref import MAIN
+from lakesweep.storage.store import DeleteRequest, Store
+from lakesweep.table.documents import latest_hint_of
+
+_IDS = frozenset({"snapshot", "changelog_document"})
+
+
+@dataclass(slots=True)
+class Reversal:
+    """What came of it."""
+
+    restored: list[Action] = field(default_factory=list)
+    """Actions that were taken back, in the order in which they were."""
+    left: list[Action] = field(default_factory=list)
+    """Actions that stand: somebody else has built on them, or written there."""
+    apart: list[str] = field(default_factory=list)
+    """Snapshots of others whose history is gone: two have committed, and the other one took its ids."""
+
+    def sentence(self) -> str:
+        """Say what stands."""
+        apart = f"; {_some(self.apart)} was committed on what is gone, so readers may not find it" if self.apart else ""
+        if not self.left:
+            return f"what was done was taken back{apart}"
+        deleted = [action.path for action in self.left if isinstance(action, Delete)]
+        written = [action.path for action in self.left if isinstance(action, Put)]
+        parts = [f"{what}: {_some(paths)}" for what, paths in (("gone", deleted), ("written", written)) if paths]
+        return (
+            f"what was done was taken back as far as nobody had gone on from there, and stays {'; '.join(parts)}{apart}"
+        )
+
+
+def reverse(
+    documents: Documents, check: Callable[[], None] = lambda: None, hollow: Iterable[str] = frozenset()
+) -> Reversal:
+    """Take back what is done of a plan, and say what was and what was not.
+
+    Doing so twice is harmless: what is back already is not done any more.
+
+    Args:
+        documents: Of the plan, in a table whose lease the caller has.
+        check: Called before each request; raises when the lease is lost.
+        hollow: Paths of snapshots that are not to return, since their files are gone.
+
+    Raises:
+        StorageError: A request failed; the rest is still to be taken back.
+    """
+    return _Reversing(documents, take_look(documents), check, frozenset(hollow)).run()
+
+
+def settle_latest(store: Store, branch: BranchListing) -> None:
+    """Make LATEST name a snapshot that is there, where somebody's says otherwise and no reader would notice.
+
+    Readers believe a hint as long as there is no snapshot right after it. So one that others wrote before what it names
+    went would lead them nowhere.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    ids = {ref.id for ref in branch.snapshots}
+    document = branch.hints.get("snapshot/LATEST")
+    if not ids or document is None:
+        return
+    named = latest_hint_of(store, branch)
+    if named is not None and named > 0 and named not in ids and named + 1 not in ids:
+        with suppress(PreconditionFailedError):  # whoever wrote it since knows better
+            store.put(document.path, str(max(ids)).encode(), if_match=document.etag)
+
+
+class _Reversing:
+    def __init__(self, documents: Documents, ground: Ground, check: Callable[[], None], hollow: frozenset[str]) -> None:
+        self._documents = documents
+        self._store: Store = documents.store
+        self._plan = documents.plan
+        self._ground = ground
+        self._check = check
+        self._hollow = hollow
+        self._etags = dict(ground.standing.etags)
+        self._there = {ref.id for ref in ground.own.snapshots}
+        self._foreign = ground.foreign_ids()
+        has_schemas = any(action.kind == "schema" for action in documents.plan.actions)
+        self._schema_of_others = newest_schema(self._store, ground.newcomers()) if has_schemas else -1
+        self._schema_of_left = -1
+        self._written = {
+            id_of(action.path)
+            for number, action in enumerate(self._plan.actions)
+            if number in ground.standing.done
+            and isinstance(action, Put)
+            and action.kind == "snapshot"
+            and action.path in ground.standing.etags
+        }
+        self._found = Reversal()
+
+    def run(self) -> Reversal:
+        standing = self._ground.standing
+        kept: list[int] = []
+        for number in sorted(standing.done | standing.uncertain, reverse=True):
+            action = self._plan.actions[number]
+            self._check()
+            done = self._return(action) if isinstance(action, Delete) else self._withdraw(action, number)
+            if done:
+                self._found.restored.append(action)
+            elif action.kind != "hint":
+                self._found.left.append(action)
+                if isinstance(action, Put) and action.kind == "snapshot":
+                    kept.append(number)
+        for number in kept:  # what was the last one when its turn came may not be any more
+            action = self._plan.actions[number]
+            if isinstance(action, Put) and action.path in self._etags and self._withdraw(action, number):
+                self._found.left.remove(action)
+                self._found.restored.append(action)
+        ground = take_look(self._documents)
+        settle_latest(self._store, ground.own)
+        ids = {ref.id for ref in ground.own.snapshots}
+        newcomers = [ref for ref in ground.newcomers() if ref.kind == "snapshot"]
+        self._found.apart += [ref.path for ref in newcomers if ref.id - 1 not in ids and ref.id > min(ids)]
+        return self._found
+
+    def _return(self, action: Delete) -> bool:
+        """Put a document back; tell whether it is there again."""
+        body = bytes_of(action)
+        if body is None or not self._may_return(action):
+            return False
+        if not self._put(action.path, body, None):
+            return False
+        if action.kind == "snapshot":
+            self._there.add(id_of(action.path))
+        return True
+
+    def _may_return(self, action: Action) -> bool:
+        """Tell whether a document that is not there may be again."""
+        if action.path in self._hollow:
+            return False
+        if action.kind not in _IDS:
+            return True
+        snapshot_id = id_of(action.path)
+        if self._foreign and snapshot_id >= self._foreign[0]:
+            return False
+        if action.kind != "snapshot" or not self._there or self._hollow:
+            return True
+        # A hole would be left where others have taken what it followed on: a rollback further down, most likely.
+        before = f"{action.path.rpartition('-')[0]}-{snapshot_id - 1}"
+        return before not in self._plan.header.roots_seen or snapshot_id - 1 in self._there
+
+    def _withdraw(self, action: Put, number: int) -> bool:
+        """Let what was there before an action be there again; tell whether it is."""
+        path = action.path
+        before = None if path in self._hollow else self._documents.before(number)
+        etag = self._etags.get(path)
+        if action.kind == "schema" and self._needs(schema_id(path), is_new=before is None):
+            return False
+        if action.kind == "snapshot" and self._stands_on(id_of(path)):
+            self._schema_of_left = max(self._schema_of_left, schema_of(path, bytes_of(action) or b""))
+            return False
+        if path in self._ground.standing.foreign:
+            return False
+        if action.kind == "hint" and before is not None and path.endswith("snapshot/LATEST"):
+            before = self._latest(before)
+        if before is not None:
+            return (etag is not None or self._may_return(action)) and self._put(path, before, etag)
+        if action.kind == "snapshot" and self._is_last(id_of(path)):
+            return False
+        if etag is None and action.kind in UNLISTED_KINDS:
+            etag = self._etag_of(action)
+        if etag is None:
+            return True  # it is not there
+        result = self._store.delete([DeleteRequest(path, etag)])[0]
+        if not result.ok and result.code != "precondition_failed":
+            raise StorageError(f"{path} could not be deleted ({result.code})", code=result.code)
+        self._etags.pop(path, None)
+        if result.ok and action.kind == "snapshot":
+            self._there.discard(id_of(path))
+        return result.ok
+
+    def _etag_of(self, action: Put) -> str | None:
+        """Return the ETag of a document that the plan wrote, `None` when it is not there."""
+        try:
+            found = self._store.read(action.path)
+        except ObjectNotFoundError:
+            return None
+        return found.etag if found.data == bytes_of(action) else None
+
+    def _needs(self, number: int, *, is_new: bool) -> bool:
+        """Tell whether a schema that the plan wrote has to stay.
+
+        A commit under one that was not there before was made under this one. Under one that was there before, with
+        other words, it was made as those: writers go by the schema that they found when they began.
+        """
+        return number <= max(self._schema_of_left, self._schema_of_others if is_new else -1)
+
+    def _stands_on(self, snapshot_id: int) -> bool:
+        """Tell whether a commit of somebody else stands on a snapshot that the plan wrote, and on none of before."""
+        new = {*self._foreign, *self._written}
+        return any(foreign > snapshot_id and new.issuperset(range(snapshot_id, foreign)) for foreign in self._foreign)
+
+    def _is_last(self, snapshot_id: int) -> bool:
+        """Tell whether a branch that had snapshots would be left without any: an expiry has taken those of before."""
+        own = self._ground.own
+        folder = "snapshot/snapshot-" if own.name == MAIN else f"branch/branch-{own.name}/snapshot/snapshot-"
+        return self._there == {snapshot_id} and any(path.startswith(folder) for path in self._plan.header.roots_seen)
+
+    def _latest(self, before: bytes) -> bytes:
+        """Return what LATEST is to say: what it said, unless that snapshot did not come back."""
+        named = parse_hint(before)
+        if named is None or named in self._there or not self._there:
+            return before
+        return str(max(self._there)).encode()
+
+    def _put(self, path: str, body: bytes, etag: str | None) -> bool:
+        try:
+            found = self._store.put(path, body, if_absent=etag is None, if_match=etag)
+        except PreconditionFailedError:
+            try:
+                there = self._store.read(path)
+            except ObjectNotFoundError:
+                return False
+            if there.data != body:
+                return False
+            found = there.etag
+        self._documents.bodies[path, found] = body
+        self._etags[path] = found
+        return True
+
+
+def _some(paths: list[str]) -> str:
+    return ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")

@@ -1,0 +1,268 @@
+"""Move a branch to other documents, one request after another, so that each prefix is a table that reads.
+
+No file goes. What a plan takes are documents whose content it has, so all of it can be taken back: when somebody
+commits meanwhile, or when files of the version that the branch moves to turn out to be missing, the history becomes
+whole again, and a commit stands on it (`execute/reversal.py`).
+
+Looks lie before the first action, after the last snapshot is withdrawn, after so many deletions, and at the end. What
+happens between the last look and a request is the window that is left: a writer that commits in it finds its snapshot
+on top of a history that is going, and the next look puts that history back.
+"""
+
+from contextlib import suppress
+
+from lakesweep.control.lease import Lease
+from lakesweep.control.ledger import Ledger
+from lakesweep.errors import (
+    AccessDeniedError,
+    MaintenanceError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    RefusedError,
+    StalePlanError,
+    StorageError,
+)
+from lakesweep.execute.batches import id_of, outcome_of
+from lakesweep.execute.doomed import doomed_snapshots
+from lakesweep.execute.ground import Ground, stale, take_look
+from lakesweep.execute.reversal import reverse, settle_latest
+from lakesweep.execute.schema_needs import newest_schema, schema_id
+from lakesweep.execute.spine import Attempt, Environment, Executed, under_lease
+from lakesweep.execute.standing import LOOSE_KINDS, Documents, bytes_of
+from lakesweep.execute.wholeness import hollow_snapshots, lost_of
+from lakesweep.model.allowed import LAST_PHASE
+from lakesweep.model.outcome import Outcome
+from lakesweep.model.plan import Action, Delete, Plan, Put, order_problem
+from lakesweep.storage.store import DeleteRequest
+
+LOOK_AFTER = 100
+"""So many deletions at most lie between two looks."""
+LOST_FILES = "target_lost_files"
+"""Code of a plan that was taken back because files are missing of what the branch would have been."""
+MOVED_ON = "moved_on"
+"""Code of a plan of which nothing is left to do or to take back: others have expired what it moved the branch to."""
+DENIED = AccessDeniedError.code
+_NOTHING = "; nothing was done"
+
+
+def move_roots(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
+    """Carry out a plan for which `moves_roots`, under the table's lease.
+
+    Raises:
+        RefusedError: A plan that nobody could finish.
+        LeaseHeldError: Another run maintains this table.
+        LeaseLostError: The lease went to another run; this one stopped.
+        StorageError: A request failed before anything was done; the intent stays, and the next run goes on.
+    """
+    problem = order_problem(plan.actions)
+    if problem is not None:  # whoever finishes a plan loads it, and that refuses it
+        raise RefusedError(
+            f"table {plan.header.table}: plan {plan.header.plan_id}: expected {problem}", code="forbidden_action"
+        )
+
+    def run(lease: Lease) -> Executed:
+        return _Moving(env, plan, attempt, lease).run()
+
+    return under_lease(env.area, plan.header, attempt, run, doomed_snapshots(plan))
+
+
+class _Moving:
+    def __init__(self, env: Environment, plan: Plan, attempt: Attempt, lease: Lease) -> None:
+        self._env = env
+        self._plan = plan
+        self._lease = lease
+        self._is_first = not attempt.earlier_runs
+        self._has_begun = bool(attempt.earlier_runs)
+        self._store = env.stores.table
+        self._documents = Documents(self._store, plan)
+        self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id)
+        self._outcome = Outcome()
+        self._warnings: dict[str, None] = {}
+        self._etags: dict[str, str] = {}
+        self._has_acted = False
+        self._unseen = 0
+
+    def run(self) -> Executed:
+        try:
+            try:
+                self._carry_out()
+            except StalePlanError as error:
+                return self._stop(error)
+            self._ledger.flush()
+        except MaintenanceError as error:
+            with suppress(MaintenanceError):
+                self._ledger.flush()
+            if self._has_acted:
+                return self._executed("interrupted", error)
+            if error.code == DENIED and not self._has_begun:
+                return self._executed("stale", error, _NOTHING)  # and whoever comes next need not finish it
+            raise
+        return self._executed("done")
+
+    def _executed(self, status: str, error: MaintenanceError | None = None, more: str = "") -> Executed:
+        message = "" if error is None else f"{error}{more}"
+        return Executed(status, self._outcome, message, "" if error is None else error.code, tuple(self._warnings))
+
+    def _carry_out(self) -> None:
+        ground = self._look()
+        pending = ground.pending
+        if self._has_begun and ground.has_moved_on():
+            settle_latest(self._store, ground.own)
+            left = [self._plan.actions[number] for number in pending]
+            paths = [action.path for action in left if action.kind not in LOOSE_KINDS]
+            if paths:
+                what = (
+                    f"others have gone on since an earlier run of the plan, so {', '.join(paths[:10])} stays as it is"
+                )
+                raise stale(self._plan.header, what, MOVED_ON)
+            return
+        phase = ""
+        for number in pending:
+            action = self._plan.actions[number]
+            comes_next = action.phase != phase and (self._unseen or action.phase == LAST_PHASE)
+            if comes_next or self._unseen >= LOOK_AFTER:
+                ground = self._look()
+            phase = action.phase
+            if phase == LAST_PHASE and self._is_needed(action, ground):
+                continue
+            self._env.check_time(f"plan {self._plan.header.plan_id} of table {self._plan.header.table}")
+            self._lease.check()
+            if isinstance(action, Delete):
+                self._delete(action)
+            else:
+                if action.former is not None:
+                    self._check_replaced(action, ground)
+                self._write(action)
+            self._env.progress(number + 1, len(self._plan.actions))
+        self._verify(self._look())
+        ground = self._look()
+        self._return_schemas(ground)
+        settle_latest(self._store, ground.own)
+
+    def _check_replaced(self, action: Put, ground: Ground) -> None:
+        """Make sure that nobody goes by what is about to be written over.
+
+        Raises:
+            StalePlanError: Somebody has committed under a schema, or on top of a snapshot since the last look: a commit
+                that is there when the snapshot is another one looks as if it were made on that.
+        """
+        if action.kind == "schema" and self._is_needed(action, ground):
+            raise stale(self._plan.header, f"somebody has committed under {action.path}")
+        if action.kind != "snapshot" or any(ref.id > id_of(action.path) for ref in ground.own.snapshots):
+            return
+        after = f"{action.path.rpartition('-')[0]}-{id_of(action.path) + 1}"
+        if after in self._documents.numbers:  # the plan's own, or found out when it is written
+            return
+        with suppress(ObjectNotFoundError):
+            self._store.read(after)
+            raise stale(self._plan.header, f"{after} was written by somebody else")
+
+    def _is_needed(self, action: Action, ground: Ground) -> bool:
+        """Tell whether somebody has committed under a schema that is to go."""
+        if action.kind != "schema" or not ground.newcomers():
+            return False
+        return schema_id(action.path) <= newest_schema(self._store, ground.newcomers())
+
+    def _return_schemas(self, ground: Ground) -> None:
+        """Say which commits came meanwhile, and put the schemas back that they need and that went after the look."""
+        for ref in ground.newcomers():
+            if ref.kind == "snapshot":
+                self._warnings[f"{ref} was committed meanwhile and stays; see what it was made from"] = None
+        for action in self._plan.actions:
+            if isinstance(action, Delete) and self._is_needed(action, ground):
+                with suppress(PreconditionFailedError):  # it is there
+                    self._store.put(action.path, bytes_of(action) or b"", if_absent=True)
+                self._warnings[f"{action.path} stays: somebody has committed under it meanwhile"] = None
+
+    def _look(self) -> Ground:
+        ground = take_look(self._documents)
+        if self._is_first:
+            ground.check_untouched(self._store)
+            self._is_first = False
+        elif self._has_acted or not ground.has_moved_on():
+            ground.check()
+        self._etags = dict(ground.standing.etags)
+        self._unseen = 0
+        self._warn(ground)
+        return ground
+
+    def _warn(self, ground: Ground) -> None:
+        """Keep in mind what appeared and stays."""
+        for ref in ground.newcomers():
+            if ref.kind == "tag":
+                self._warnings[f"{ref} was made meanwhile and stays; its files stay with it"] = None
+        for name in ground.new_branches():
+            self._warnings[f"branch {name} was made meanwhile and stays; its files stay with it"] = None
+
+    def _delete(self, action: Delete) -> None:
+        etag = None if action.kind in LOOSE_KINDS else self._etags.get(action.path, action.etag)
+        try:
+            result = self._store.delete([DeleteRequest(action.path, etag)])[0]
+        except StorageError:
+            self._has_acted = True  # it may be gone
+            raise
+        if result.code == "precondition_failed":
+            raise stale(self._plan.header, f"{action.path} is another document by now")
+        results = {action.path: result}
+        self._outcome += outcome_of([action], results, 0)
+        self._ledger.record([action], results, ())
+        if not result.ok:
+            raise MaintenanceError(
+                f"table {self._plan.header.table}: {action.path} could not be deleted ({result.code}); expected "
+                "permission to delete it",
+                code=result.code,
+            )
+        self._has_acted = True
+        self._unseen += 1
+
+    def _write(self, action: Put) -> None:
+        body = bytes_of(action) or b""
+        is_loose = action.kind in LOOSE_KINDS
+        etag = None if is_loose or action.etag is None else self._etags.get(action.path, action.etag)
+        try:
+            found = self._store.put(action.path, body, if_absent=action.if_absent and not is_loose, if_match=etag)
+        except PreconditionFailedError as error:
+            try:
+                there = self._store.read(action.path)
+            except ObjectNotFoundError:
+                raise stale(self._plan.header, f"{action.path} is gone") from error
+            if there.data != body:
+                raise stale(self._plan.header, f"{action.path} was written by somebody else") from error
+            found = there.etag
+        except AccessDeniedError:
+            raise
+        except StorageError:
+            self._has_acted = True  # it may have been written
+            raise
+        self._has_acted = True
+        self._documents.bodies[action.path, found] = body
+        self._etags[action.path] = found
+
+    def _verify(self, ground: Ground) -> None:
+        """Make sure that every file is there that the plan promises.
+
+        Raises:
+            StalePlanError: One is not: `target_lost_files`.
+        """
+        lost = lost_of(self._env, ground, self._lease.check)
+        if lost:
+            what = f"files are missing of what the branch would be: {'; '.join(lost)}"
+            raise stale(self._plan.header, what, LOST_FILES)
+
+    def _stop(self, error: StalePlanError) -> Executed:
+        """Take back what was done, if anything was, and say what stands."""
+        if error.code == MOVED_ON:
+            return self._executed("stale", error)
+        if not self._has_acted and not self._has_begun:  # what is as the plan would make it, somebody else has made
+            return self._executed("stale", error, _NOTHING)
+        ground = take_look(self._documents)
+        if not ground.standing.done:
+            return self._executed("stale", error, _NOTHING)
+        # To look for files takes long in a large table, and until then readers find a shorter history.
+        others_took = error.code == LOST_FILES or self._has_begun or self._outcome.already_gone or ground.is_expired()
+        check = self._lease.check
+        hollow = hollow_snapshots(self._env, ground, self._documents, check) if others_took else frozenset()
+        reversal = reverse(self._documents, check, hollow)
+        self._ledger.record_restored([action for action in reversal.restored if isinstance(action, Delete)])
+        self._ledger.flush()
+        return self._executed("stale", error, f"; {reversal.sentence()}")

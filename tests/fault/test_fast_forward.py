@@ -1,0 +1,285 @@
+"""Fast-forward among deaths, other writers and expiry: main reads at every request, and nobody loses anything."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from lakesweep.model.report import RunReport
+from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.store import Store
+from tests.support.every import EVERY
+from tests.support.fast_forwards import LATEST, SCENES, Onlooker, build, documents, engine_end
+from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
+from tests.support.maintenance import Maintainer
+from tests.support.reader import read_all
+from tests.support.table_builder import TableBuilder
+
+HOUR_MS = 3_600_000
+
+
+class Clock:
+    """A time that tests move on."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_800_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+class Between(Switch):
+    """Lets somebody act before one of the requests."""
+
+    def __init__(self, at: int, act: Callable[[], None]) -> None:
+        super().__init__()
+        self._number = at
+        self._act = act
+
+    def _run(self, name: str, call: Callable[[], object]) -> object:
+        if len(self.calls) + 1 == self._number:
+            self._act()
+        return super()._run(name, call)
+
+
+class World:
+    """One table of a scene, and a control location."""
+
+    def __init__(self, scene: str) -> None:
+        self.clock = Clock()
+        self.table = build(scene, self.clock)
+        self.store: Store = self.table.store
+        self.control = MemoryStore("memory://control", clock=self.clock)
+        self.before = documents(self.store)
+        self.onlooker = Onlooker(self.store)
+
+    def forward(self, switch: Switch | None = None) -> RunReport:
+        """Fast-forward, under a switch if there is one."""
+        store, control = self.store, self.control
+        if switch is not None:
+            store, control = FaultyStore(store, switch, "table"), FaultyStore(control, switch, "control")  # type: ignore[assignment]
+        maintainer = Maintainer(store, control=control, sleep=lambda seconds: None)
+        return maintainer.run("fast_forward", branch="b")
+
+    def expected(self) -> dict[str, bytes]:
+        """Return the documents of the engine's end, LATEST apart."""
+        end = engine_end(self.before)
+        end.pop(LATEST, None)
+        return end
+
+    def now(self) -> dict[str, bytes]:
+        """Return the documents, LATEST apart."""
+        found = documents(self.store)
+        found.pop(LATEST, None)
+        return found
+
+
+def calls(scene: str) -> list[str]:
+    """Return the requests that a fast-forward makes."""
+    switch = Switch()
+    assert World(scene).forward(switch).status == "done"
+    return switch.calls
+
+
+def writes(scene: str) -> list[int]:
+    """Return the numbers of those that change something: between two of them a death is the same everywhere."""
+    return [number for number, name in enumerate(calls(scene), 1) if name.split()[1] in ("put", "delete")]
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_it_ends_as_the_engine_does(scene: str) -> None:
+    world = World(scene)
+    report = world.forward()
+    assert report.status == "done", report
+    assert world.now() == world.expected()
+    assert int(world.store.read(LATEST).data) == max(
+        int(path.rpartition("-")[2]) for path in world.expected() if path.startswith("snapshot/snapshot-")
+    )
+    world.onlooker.look()
+    assert world.forward().status == "nothing_to_do"
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_run_that_dies_anywhere_is_finished_by_the_next(scene: str) -> None:
+    for at in writes(scene)[::EVERY]:
+        world = World(scene)
+        with pytest.raises(ProcessDeathError):
+            world.forward(Switch(at, "death"))
+        world.onlooker.look()
+        world.clock.now_ms += HOUR_MS
+        report = world.forward()
+        assert report.status in ("done", "nothing_to_do"), (at, report)
+        assert world.now() == world.expected(), at
+
+
+RACED = (
+    *("diverged", "tagged", "altered", "altered_once", "expired_base", "far_ahead_altered", "behind", "holes"),
+    *("rebuilt_shorter", "rebuilt_altered"),
+)
+"""Scenes of which each has something that the others do not."""
+IN_PLACE = ("holes", "rebuilt_altered")
+"""Scenes in which the newest snapshots have one id. A commit that comes between the last question for one and the
+request that replaces the newest stands on the branch's then: nobody can tell. It is said."""
+
+
+class Commit:
+    """A commit of another writer, on what main has when it comes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.path = ""
+        self.body = b""
+        self.on: tuple[str, bytes] = ("", b"")
+        """The snapshot that it follows on."""
+        self.schema: tuple[str, bytes] = ("", b"")
+
+    def __call__(self) -> None:
+        store = self._store
+        ids = [int(e.key.rpartition("-")[2]) for e in store.list("snapshot/") if "snapshot-" in e.key]
+        schemas = [int(entry.key.rpartition("-")[2]) for entry in store.list("schema/")]
+        base = f"snapshot/snapshot-{max(ids)}"
+        self.on = (base, store.read(base).data)
+        newest = f"schema/schema-{max(schemas)}"
+        self.schema = (newest, store.read(newest).data)
+        document = {
+            **json.loads(self.on[1]),
+            "id": max(ids) + 1,
+            "schemaId": max(schemas),
+            "commitUser": "other",
+            "commitKind": "ANALYZE",
+        }
+        self.path, self.body = f"snapshot/snapshot-{max(ids) + 1}", json.dumps(document).encode()
+        store.put(self.path, self.body, if_absent=True)
+        store.put(LATEST, str(max(ids) + 1).encode())
+
+
+def after_planning(made: list[str]) -> range:
+    """Return the numbers of the requests that follow on the plan; what was committed before is a part of it."""
+    planned = next(number for number, name in enumerate(made, 1) if name.endswith("header.json"))
+    return range(planned, len(made) + 1)
+
+
+def before_the_first(made: list[str]) -> range:
+    """Return the numbers of the requests between the first look at the snapshots and the first one that is written."""
+    lease = next(number for number in after_planning(made) if made[number - 1].endswith("lease.json"))
+    looked = made.index("table list snapshot/", lease) + 1
+    return range(looked + 1, next(n for n in range(looked, len(made)) if "put snapshot/snapshot-" in made[n]) + 2)
+
+
+@pytest.mark.parametrize("scene", RACED)
+def test_a_commit_at_any_request_is_kept_with_what_it_stands_on(scene: str) -> None:
+    """Either the move is done below it, or the history that it was made on is there again."""
+    made = calls(scene)
+    for at in after_planning(made)[::EVERY]:
+        world = World(scene)
+        commit = Commit(world.store)
+        report = world.forward(Between(at, commit))
+        now = documents(world.store)
+        about = (at, made[at - 1], report.status, report.refusal)
+        assert now.get(commit.path) == commit.body, about
+        is_too_late = scene in IN_PLACE and at == before_the_first(made)[-1]
+        assert is_too_late or now.get(commit.on[0]) == commit.on[1], about
+        is_seen = at <= len(made) - made[::-1].index("table list snapshot/")
+        is_said = any(f"{commit.path.rpartition('-')[2]} was committed meanwhile" in each for each in report.warnings)
+        assert report.status == "stale" or is_said == is_seen, about
+        assert now.get(commit.schema[0]) == commit.schema[1], about
+        read_all(world.store)
+        newest = max(int(path.rpartition("-")[2]) for path in now if path.startswith("snapshot/snapshot-"))
+        assert commit.path == f"snapshot/snapshot-{newest}", about
+
+
+def test_a_snapshot_that_came_in_below_goes_again_with_its_schema() -> None:
+    """A commit on main's own newest snapshot does not stand on what was written below that."""
+    made = calls("far_ahead_altered")
+    for at in before_the_first(made):
+        world = World("far_ahead_altered")
+        commit = Commit(world.store)
+        assert world.forward(Between(at, commit)).status == "stale"
+        now = documents(world.store)
+        assert "snapshot/snapshot-7" not in now
+        used = dict([commit.schema])
+        assert now == {**world.before, commit.path: commit.body, LATEST: now[LATEST], **used}
+
+
+def test_a_commit_under_a_schema_that_is_about_to_change_is_kept_with_it() -> None:
+    """Both have altered the table, each in its own way; whoever commits meanwhile began before."""
+    made = calls("altered_alike")
+    changed = made.index("table put schema/schema-1") + 1
+    for at in (changed - 1, changed):
+        world = World("altered_alike")
+        commit = Commit(world.store)
+        assert world.forward(Between(at, commit)).status == "stale"
+        now = documents(world.store)
+        assert now[commit.path] == commit.body
+        assert now["schema/schema-1"] == world.before["schema/schema-1"] == commit.schema[1]
+
+
+def test_a_schema_that_a_commit_needs_is_there_all_the_time() -> None:
+    """Somebody commits under main's newest schema, on top of what has come: it does not even go for a while."""
+    made = calls("altered")
+    first = made.index("table put snapshot/snapshot-6") + 2
+    world = World("altered")
+
+    class Watching(Between):
+        def _run(self, name: str, call: Callable[[], object]) -> object:
+            found = super()._run(name, call)
+            if len(self.calls) >= first:
+                assert world.table.exists("schema/schema-2"), name
+            return found
+
+    commit = Commit(world.store)
+    report = world.forward(Watching(first, commit))
+    assert (report.status, commit.path, commit.schema[0]) == ("done", "snapshot/snapshot-7", "schema/schema-2")
+    assert "snapshot 7 was committed meanwhile" in " ".join(report.warnings)
+    assert world.table.exists(commit.path)
+
+
+@pytest.mark.parametrize("scene", IN_PLACE)
+def test_a_commit_before_the_newest_snapshot_is_replaced(scene: str) -> None:
+    """It is looked for once more right before, so one that comes a request earlier is seen."""
+    for at in before_the_first(calls(scene))[:-1]:
+        world = World(scene)
+        commit = Commit(world.store)
+        assert world.forward(Between(at, commit)).status == "stale", at
+        now = documents(world.store)
+        assert now[commit.path] == commit.body
+        assert now[commit.on[0]] == commit.on[1]
+
+
+@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("first", ["main", "b"])
+def test_expiry_of_either_side_keeps_what_the_other_has(scene: str, first: str) -> None:
+    """All but the newest snapshot goes, tags too, of the one and then of the other."""
+    world = World(scene)
+    assert world.forward().status == "done"
+    for branch in (first, "b" if first == "main" else "main"):
+        maintainer = Maintainer(world.store, branch, control=world.control)
+        report = maintainer.expire()
+        assert report.status in ("done", "nothing_to_do"), report
+        read_all(world.store)
+        folder = "" if branch == "main" else "branch/branch-b/"
+        tags = [entry.key.removeprefix(f"{folder}tag/tag-") for entry in world.store.list(f"{folder}tag/")]
+        if tags:
+            report = maintainer.run("delete_tag", tag=tags)
+            assert report.status == "done", report
+        read_all(world.store)
+
+
+def test_an_engine_that_expires_the_branch_meanwhile() -> None:
+    """It asks the branch alone, and takes what main is about to have: what was done is taken back."""
+    made = calls("far_ahead")
+    last = max(number for number, name in enumerate(made, 1) if "table put snapshot/snapshot-" in name)
+    for at in range(after_planning(made)[0], last + 1, EVERY):
+        world = World("far_ahead")
+
+        def expire(table: TableBuilder = world.table) -> None:
+            table.remove("B6")
+            for i in (5, 6):
+                table.remove(table.on_branch("b").root(i))
+
+        assert world.forward(Between(at, expire)).status == "stale", made[at - 1]
+        read_all(world.store)
+        now = documents(world.store)
+        assert {path: now.get(path) for path in world.before if path.startswith(("snapshot/", "tag/"))} == {
+            path: body for path, body in world.before.items() if path.startswith(("snapshot/", "tag/"))
+        }
