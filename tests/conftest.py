@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.summaries import (
+    branches_compared,
     calls_broken,
     orphans_compared,
     schedules_played,
@@ -83,5 +84,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     system_measured(terminalreporter)
     tables_compared(terminalreporter)
     tags_compared(terminalreporter)
+    branches_compared(terminalreporter)
     orphans_compared(terminalreporter)
     schedules_played(terminalreporter)

@@ -10,7 +10,7 @@ from tests.bad_bytes import damage
 from tests.bad_bytes.judge import Case, judge_all
 from tests.bad_bytes.worlds import BUILT, FIXTURES, World, built_world, fixture_world
 
-FLIPS = None if os.environ.get("LAKESWEEP_BAD_BYTES") == "all" else 10
+FLIPS = None if os.environ.get("LAKESWEEP_BAD_BYTES") == "all" else 7
 """Bits of each file that are flipped; `make bad-bytes` flips all."""
 
 

@@ -131,6 +131,16 @@ def test_executors_overwrite_no_snapshot_and_no_data(roles: dict[str, Role], nam
         assert roles[name].decide("s3:PutObject", f"{TABLE}/{key}") == "denied"
 
 
+@pytest.mark.parametrize("name", EXECUTORS)
+@pytest.mark.parametrize("branch", ["", "/branch/branch-dev"])
+def test_executors_write_a_snapshot_only_where_none_is(roles: dict[str, Role], name: str, branch: str) -> None:
+    """A rollback to a tag makes one, and what a stale plan has taken returns."""
+    key = f"{TABLE}{branch}/snapshot/snapshot-1"
+    assert roles[name].decide("s3:PutObject", key, {"s3:if-none-match": "*"}) == "allowed"
+    for context in ({}, {"s3:if-match": "etag"}):
+        assert roles[name].decide("s3:PutObject", key, context) == "denied"
+
+
 @pytest.mark.parametrize("name", PLANNERS)
 def test_planners_change_no_table(roles: dict[str, Role], name: str) -> None:
     for action in ("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObjectTagging"):

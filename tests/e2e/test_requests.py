@@ -58,7 +58,7 @@ def test_expire_50_of_100_snapshots_with_20_dead_files_each(warm: bool) -> None:
 
 
 @pytest.mark.differential
-@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("warm", [pytest.param(False, marks=pytest.mark.long), True])
 def test_expire_50_of_100_snapshots_that_the_engine_wrote(engine_classpath: str, tmp_path: Path, warm: bool) -> None:
     with Engine(tmp_path / "engine", engine_classpath) as engine:
         warehouse = tmp_path / "warehouse"
@@ -251,7 +251,7 @@ AUTOMATIC = {
 LONG = timedelta(days=3650)
 
 
-@pytest.mark.parametrize("options", [{}, AUTOMATIC], ids=["by_hand", "automatic"])
+@pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.long), AUTOMATIC], ids=["by_hand", "automatic"])
 def test_tags_that_are_what_they_were(options: Mapping[str, str]) -> None:
     """1 000 tags with a time to live: a pass that finds nothing lists them once, and reads them the first time only."""
     live = LiveTable({**KEEP_50, **options})

@@ -54,6 +54,7 @@ def wait_for_deletes(system: System) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_burst_over_many_tables(build: Build, record_property: Callable[[str, object], None]) -> None:
     with System(build) as system:

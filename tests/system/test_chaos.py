@@ -423,6 +423,7 @@ def test_throttling(small: Build) -> None:
         assert_right(scene)
 
 
+@pytest.mark.long
 def test_throttling_beyond_all_patience(small: Build) -> None:
     """Five attempts of one request fail, so the function does. The message comes again."""
     with Scene(small) as scene:
@@ -583,7 +584,7 @@ def test_observe_mode_deletes_nothing_at_all(small: Build) -> None:
 # --- all of it ---
 
 
-@pytest.mark.parametrize("seed", [1, 8])
+@pytest.mark.parametrize("seed", [1, pytest.param(8, marks=pytest.mark.long)])
 def test_everything_at_once(seed: int, small: Build) -> None:
     run = run_chaos(small, seed)
     assert not run.problems, str(run)

@@ -16,7 +16,7 @@ from lakesweep.control.plans import load_header
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.format.json_document import get_object, get_str, require_str, wrong_type
 from lakesweep.model.table_ref import MAIN
-from lakesweep.operations import maintain, remove_orphan_files, tag_schedule, undo
+from lakesweep.operations import by_hand, maintain, remove_orphan_files, tag_schedule, undo
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.identifiers import new_id
@@ -122,6 +122,8 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
         )
     if demand.execute:
         _check_mode(runtime, table)
+        if demand.operation in by_hand.OPERATIONS:
+            raise by_hand.by_hand_only(table, demand.operation, f"{demand.operation.replace('_', '-')} --execute")
     grace_ms = _grace_ms(demand)
     report = run_operation(table, demand.operation, demand.arguments, execute=False)
     if report.status != "refused":
@@ -216,6 +218,8 @@ def _queued(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]
         raise RefusedError(
             f"plan {demand.plan_id} is of branch {header.branch}; expected that branch", code="plan_of_another_branch"
         )
+    if header.operation in by_hand.OPERATIONS:
+        raise by_hand.by_hand_only(table, header.operation, f"{EXECUTE} TABLE {demand.plan_id}")
     if header.needs_confirmation and demand.confirm != demand.plan_id:
         raise _unconfirmed(demand.plan_id)
     if demand.arguments.get("engine") == SPARK:

@@ -82,6 +82,7 @@ class Runtime:
             counter=counter,
             check_time=lambda what: deadline.check(what, BATCH_RESERVE_MS),
             policy=self.settings.policy,
+            writes_schemas=False,
         )
 
 

@@ -1,44 +1,45 @@
 """`lakesweep files`."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from lakesweep.cli.options import Place, at_place
+from lakesweep.cli.version import (
+    FallBackToTags,
+    Snapshot,
+    Tag,
+    Timestamp,
+    VersionText,
+    Watermark,
+    version_of,
+)
 
 EXAMPLES = (
     "lakesweep files /data/orders",
     "lakesweep files /data/orders --tag 2026-01-31 --json",
     "lakesweep files s3://lake/sales.db/orders --timestamp 2026-01-31T12:00:00Z",
+    "lakesweep files s3://lake/sales.db/orders --version watermark-1769860800000",
 )
 
 
 @at_place("branch")
 def files(
     place: Place,
-    snapshot: Annotated[
-        int | None, typer.Option("--snapshot", metavar="N", help="The version of this snapshot; else the latest.")
-    ] = None,
-    tag: Annotated[str | None, typer.Option("--tag", metavar="NAME", help="The version of this tag.")] = None,
-    timestamp: Annotated[
-        str | None,
-        typer.Option(
-            "--timestamp",
-            metavar="TIME",
-            help="The greatest snapshot committed then or before: ISO-8601 with a zone, or epoch milliseconds.",
-        ),
-    ] = None,
+    snapshot: Snapshot = None,
+    tag: Tag = None,
+    timestamp: Timestamp = None,
+    watermark: Watermark = None,
+    version: VersionText = None,
+    fall_back_to_tags: FallBackToTags = False,
 ) -> int:
-    """List the data files of one version of a table."""
+    """List the data files of one version of a table: of the latest snapshot, unless an option names another."""
     from lakesweep.cli.answer import answer_document
     from lakesweep.operations.context import Table
-    from lakesweep.operations.files import Version, list_files
-    from lakesweep.operations.times import parse_time_ms
+    from lakesweep.operations.files import list_files
 
     def read(opened: Table) -> Mapping[str, object]:
-        timestamp_ms = None if timestamp is None else parse_time_ms(timestamp, "--timestamp")
-        return list_files(opened, Version(snapshot, tag, timestamp_ms)).to_json()
+        asked = version_of(snapshot, tag, timestamp, watermark, version)
+        return list_files(opened, asked, falls_back_to_tags=fall_back_to_tags).to_json()
 
     return answer_document(place, read, _lines)
 
@@ -57,4 +58,5 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         )
     size, rows = sum(f["size_bytes"] for f in found), sum(f["rows"] for f in found)
     amount = f"{counted(len(found), 'file')}, {human_bytes(size)}, {counted(rows, 'row')}"
-    yield f"snapshot {document['snapshot_id']}: {amount}"
+    held = "" if document["tag"] is None else f", held by tag {document['tag']}"
+    yield f"snapshot {document['snapshot_id']}{held}: {amount}"

@@ -19,9 +19,10 @@ _TYPED = {
     "run_id": "RUN_ID",
     "tag": "NAME",
     "target_tag": "NEW",
+    "branch": "NAME",
 }
 """Arguments that the command line calls otherwise; the others are spelled alike."""
-_PLAIN_WORDS = frozenset({"tag", "snapshot", "timestamp", "watermark"})
+_PLAIN_WORDS = frozenset({"tag", "branch", "snapshot", "timestamp", "watermark"})
 """Arguments whose names are words of every other sentence, too. They mean the argument before a colon."""
 
 

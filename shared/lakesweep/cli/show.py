@@ -6,8 +6,21 @@ from typing import Annotated, Any
 import typer
 
 from lakesweep.cli.options import Place, at_place
+from lakesweep.cli.version import (
+    FallBackToTags,
+    Snapshot,
+    Tag,
+    Timestamp,
+    VersionText,
+    Watermark,
+    version_of,
+)
 
-EXAMPLES = ("lakesweep show /data/orders", "lakesweep show s3://lake/sales.db/orders --branch rt --pinned --json")
+EXAMPLES = (
+    "lakesweep show /data/orders",
+    "lakesweep show s3://lake/sales.db/orders --branch rt --pinned --json",
+    "lakesweep show s3://lake/sales.db/orders --timestamp 2026-01-31T12:00:00Z",
+)
 
 
 @at_place("branch")
@@ -19,12 +32,23 @@ def show(
             "--pinned", help="Measure live files, and what old consumers, branches and tags keep; reads more."
         ),
     ] = False,
+    snapshot: Snapshot = None,
+    tag: Tag = None,
+    timestamp: Timestamp = None,
+    watermark: Watermark = None,
+    version: VersionText = None,
+    fall_back_to_tags: FallBackToTags = False,
 ) -> int:
-    """Show a table's roots, the retention in force, and what is odd about it."""
+    """Show a table's roots, the retention in force, what is odd about it, and one version if an option names it."""
     from lakesweep.cli.answer import answer_document
+    from lakesweep.operations.context import Table
     from lakesweep.operations.show import summarise
 
-    return answer_document(place, lambda opened: summarise(opened, pinned=pinned).to_json(), _lines)
+    def read(opened: Table) -> Mapping[str, object]:
+        asked = version_of(snapshot, tag, timestamp, watermark, version)
+        return summarise(opened, asked, pinned=pinned, falls_back_to_tags=fall_back_to_tags).to_json()
+
+    return answer_document(place, read, _lines)
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -34,7 +58,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    from lakesweep.cli.text import counted, human_bytes
+    from lakesweep.cli.text import human_bytes
     from lakesweep.operations.times import say_span
 
     keys = document["primary_keys"]
@@ -59,14 +83,34 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "pinned by", _pin(pin, human_bytes)
     for hint in document["hints"]:
         yield "hint", f"{hint['path']}: {hint['value']}{' (off)' if hint['off'] else ''}"
-    live = document["live"]
-    if live is not None:
-        amounts = [counted(live["files"], "file")]
-        if live["bytes"] is not None:
-            amounts.append(human_bytes(live["bytes"]))
-        if live["rows"] is not None:
-            amounts.append(counted(live["rows"], "row"))
-        yield "live", ", ".join([*amounts, counted(live["manifests"], "manifest")])
+    if document["live"] is not None:
+        yield "live", _live(document["live"], human_bytes)
+    if document["version"] is not None:
+        yield "version", _version(document["version"])
+        yield "version", f"live then: {_live(document['version']['live'], human_bytes)}"
+
+
+def _live(live: Mapping[str, Any], size: Any) -> str:
+    from lakesweep.cli.text import counted
+
+    amounts = [counted(live["files"], "file")]
+    if live["bytes"] is not None:
+        amounts.append(size(live["bytes"]))
+    if live["rows"] is not None:
+        amounts.append(counted(live["rows"], "row"))
+    return ", ".join([*amounts, counted(live["manifests"], "manifest")])
+
+
+def _version(version: Mapping[str, Any]) -> str:
+    from lakesweep.cli.text import human_time
+
+    held = f", held by tag {version['name']}" if version["kind"] == "tag" else ""
+    mark = "" if version["watermark"] is None else f", watermark {version['watermark']}"
+    rows = "" if version["delta_rows"] is None else f", {version['delta_rows']:+} rows"
+    return (
+        f"snapshot {version['snapshot_id']}{held}: {human_time(version['time_ms'])}, {version['commit_kind']} by "
+        f"{version['commit_user']}, schema {version['schema_id']}{mark}{rows}"
+    )
 
 
 def _retention(rules: Mapping[str, Any] | None, what: str, duration: Any) -> str:

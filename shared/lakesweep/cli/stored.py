@@ -96,7 +96,10 @@ def _undoable(area: ControlArea, run_id: str, started_ms: int, days: int | None,
     until_ms = None if days is None else started_ms + days * _DAY_MS
     reason = None if until_ms is None or now_ms < until_ms else "expired"
     try:
-        if load_record(area, run_id).undone_by is not None:
+        record = load_record(area, run_id)
+        if not record.restores:  # it moved a branch, and its plan has what it took
+            until_ms = reason = None
+        if record.undone_by is not None:
             reason = "undone"
     except (FormatError, RefusedError) as error:
         reason = error.code

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from lakesweep.cli.lost import lost_lines
+
 Document = Mapping[str, Any]
 
 FIRST_ACTIONS = 3
@@ -29,11 +31,15 @@ _NO_EXPIRY = frozenset(
         "delete_tag",
         "expire_tags",
         "auto_tags",
+        "rollback",
+        "fast_forward",
+        "create_branch",
+        "delete_branch",
         "undo",
     }
 )
 """Operations that take no snapshot."""
-_WRITES_ONLY = frozenset({"create_tag", "replace_tag", "auto_tags"})
+_WRITES_ONLY = frozenset({"create_tag", "replace_tag", "auto_tags", "create_branch"})
 """Operations that take nothing at all."""
 
 
@@ -51,6 +57,7 @@ def report_lines(document: Document, *, is_step: bool = False) -> Iterator[str]:
         for step in steps:
             yield from report_lines(step, is_step=True)
         return
+    yield from _lost(document)
     yield from _roots(document)
     yield from _deletes(document)
     yield from _tags(document, is_step=is_step)
@@ -68,6 +75,19 @@ def report_lines(document: Document, *, is_step: bool = False) -> Iterator[str]:
             "keep", ", ".join(_kept(why, count, document["kept_bytes"]) for why, count in document["kept"].items())
         )
     yield from _outcome(document)
+
+
+def _lost(document: Document) -> Iterator[str]:
+    """Say first what a branch loses; nothing of that has come where the table moved."""
+    if document["status"] == "stale":
+        return
+    findings = document.get("findings", {})
+    words = {
+        "time": human_time((findings.get("target") or {}).get("time_ms")),
+        "stranded": human_bytes((findings.get("stranded") or {}).get("bytes", 0)),
+    }
+    for name, text in lost_lines(findings, words):
+        yield _field(name, text)
 
 
 def _roots(document: Document) -> Iterator[str]:
@@ -142,7 +162,7 @@ def _outcome(document: Document) -> Iterator[str]:
         return
     counts = {"already gone": outcome["already_gone"], "kept by a look": outcome["kept_by_look"]}
     rest = "".join(f", {count} {what}" for what, count in counts.items() if count)
-    if document["operation"] not in _WRITES_ONLY:
+    if document["operation"] not in _WRITES_ONLY and (document["operation"] != "undo" or document["delete"]["count"]):
         yield _field("deleted", f"{counted(outcome['deleted'], 'object')}, {human_bytes(outcome['bytes'])}{rest}")
     if "restored" in outcome:
         yield _field("restored", counted(outcome["restored"], "object"))

@@ -20,6 +20,9 @@ def undo(
 ) -> int:
     """Bring back all that a run deleted, where the bucket keeps versions.
 
+    A rollback, a fast-forward, and a branch that was made or deleted need no versions: the run's plan has all that they
+    changed. They are undone as long as nobody has committed since, and no file is gone that would be needed again.
+
     Completely or not at all, and not while a fleet policy pauses the table. Prints what would come back, and changes
     nothing without --execute. Doing it twice is harmless.
     """

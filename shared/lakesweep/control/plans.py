@@ -16,6 +16,7 @@ from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError, RefusedError
 from lakesweep.model.allowed import check_action
 from lakesweep.model.plan import (
+    MOVE_FORMAT_VERSION,
     PLAN_FORMAT_VERSION,
     Action,
     Delete,
@@ -129,9 +130,10 @@ def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
         ) from error
     document = from_json_bytes(body.data, area.path(name))
     rows = document.pop("actions", None)
-    if document.get("format_version") != PLAN_FORMAT_VERSION:
+    if document.get("format_version") not in (PLAN_FORMAT_VERSION, MOVE_FORMAT_VERSION):
         raise RefusedError(
-            f"{area.path(name)}: plan format {document.get('format_version')}; expected {PLAN_FORMAT_VERSION}",
+            f"{area.path(name)}: plan format {document.get('format_version')}; expected {PLAN_FORMAT_VERSION} or "
+            f"{MOVE_FORMAT_VERSION}",
             code=UNSUPPORTED_PLAN,
         )
     try:
@@ -236,6 +238,7 @@ def _action_row(action: Action) -> dict[str, object]:
             "reason": action.reason,
             **({"if_absent": True} if action.if_absent else {}),
             **({"etag": action.etag} if action.etag is not None else {}),
+            **({"former": action.former} if action.former is not None else {}),
         }
     return {
         "action": "delete",
@@ -265,9 +268,8 @@ def _action_of(row: dict[str, object], path: str) -> Action:
         raise FormatError(f"{path}: expected a plan's action: {error}") from error
     if not all(isinstance(fields[key], str) for key in ("phase", "kind", "path", "reason")):
         raise FormatError(f"{path}: expected text for phase, kind, path and reason of an action")
-    if not all(isinstance(fields.get(key), str | None) for key in ("etag", "owner", "body")) or not isinstance(
-        fields.get("size_bytes"), int | None
-    ):
+    texts = all(isinstance(fields.get(key), str | None) for key in ("etag", "owner", "body", "former"))
+    if not texts or not isinstance(fields.get("size_bytes"), int | None):
         raise FormatError(f"{path}: expected text for ETag, owner and body of an action, and a number for its size")
     if type(fields.get("if_absent", False)) is not bool:
         raise FormatError(f"{path}: expected true or false for if_absent of an action")

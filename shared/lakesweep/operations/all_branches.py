@@ -13,7 +13,8 @@ from dataclasses import replace
 from lakesweep.errors import LeaseLostError, MaintenanceError, RefusedError, UsageError
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.model.roots import TableListing
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.table_ref import MAIN, branch_dir
+from lakesweep.operations.branch_names import NO_BRANCH
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import Ruling, watched_ruling, why_observed
 from lakesweep.operations.maintain import OPERATION, MaintainArguments, nothing, one_pass
@@ -73,9 +74,17 @@ def _passes(
             raise
         except MaintenanceError as error:
             report = _failed(target, error, begun=table.counter.snapshot()["delete"] > deletes)
+        if seen is None and _went_meanwhile(target, report):
+            report = nothing(target)
         if report.status != "nothing_to_do":
             seen = None  # the table may be another one now
         yield report
+
+
+def _went_meanwhile(target: Table, report: RunReport) -> bool:
+    """Tell whether a branch is gone by its turn: the first pass may have finished its deletion, which a run began."""
+    is_missing = report.refusal is not None and report.refusal.code == NO_BRANCH
+    return is_missing and next(target.store.list(branch_dir(target.ref.branch)), None) is None
 
 
 def _names(listing: TableListing) -> list[str]:

@@ -85,6 +85,8 @@ class Table:
     """Tells people something while a call goes on."""
     policy: str | None = None
     """Location of the fleet policy that governs unattended maintenance."""
+    writes_schemas: bool = True
+    """Whoever calls may write and remove schemas, and write over snapshots; see `operations/by_hand.py`."""
 
     def __post_init__(self) -> None:
         if self.area is not None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, tzinfo
 from lakesweep.errors import ObjectNotFoundError, RefusedError, UsageError
 from lakesweep.execute.tag_writing import cannot_promise
 from lakesweep.format.zone import local_time
-from lakesweep.model.plan import Plan, Put
+from lakesweep.model.plan import Plan, Put, to_bytes
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame
@@ -29,16 +29,8 @@ from lakesweep.operations.tag_options import (
     is_write_only,
     writes_success_file,
 )
-from lakesweep.operations.tag_source import (
-    NO_TAG,
-    list_own,
-    newest,
-    of_id,
-    of_tag,
-    of_time,
-    of_watermark,
-    read_tags,
-)
+from lakesweep.operations.tag_source import NO_SNAPSHOT, NO_TAG, list_own, read_tags
+from lakesweep.operations.time_travel import Version, resolve
 from lakesweep.operations.times import say_span, say_time
 from lakesweep.plan.auto_tags import period_of
 from lakesweep.storage.store import Body
@@ -131,7 +123,7 @@ def plan_replace_tag(table: Table, arguments: TagArguments) -> Plan:
     source = making.source()
     making.check_automatic(source, making.automatic_tags())
     put, warnings = making.put(source, arguments.time_retained_ms, former.etag)
-    if put.body.encode("utf-8", "surrogateescape") == former.data:
+    if to_bytes(put.body) == former.data:
         return making.plan(source, (), (f"tag {name!r} names snapshot {source.snapshot.id} already",))
     return making.plan(source, (put,), warnings)
 
@@ -169,16 +161,12 @@ class _Making:
 
     def source(self) -> Root:
         """Return what the tag is made of."""
-        arguments, table, own = self._arguments, self._table, self._own
-        if arguments.snapshot_id is not None:
-            return of_id(table, own, arguments.snapshot_id)
-        if arguments.source_tag is not None:
-            return of_tag(table, arguments.source_tag)
-        if arguments.timestamp_ms is not None:
-            return of_time(table, own, arguments.timestamp_ms)
-        if arguments.watermark is not None:
-            return of_watermark(table, own, arguments.watermark)
-        return newest(table, own)
+        asked = self._arguments
+        version = Version(asked.snapshot_id, asked.source_tag, asked.timestamp_ms, asked.watermark)
+        root = resolve(self._table, self._own, version, purpose="tag")
+        if root is None:
+            raise RefusedError(f"table {self._table.ref}: no snapshot to tag; expected one", code=NO_SNAPSHOT)
+        return root
 
     def automatic_tags(self) -> tuple[RootRef, ...]:
         """Return the automatic tags of the branch, if the new tag has the name of one; else they do not matter."""

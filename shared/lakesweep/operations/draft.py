@@ -9,7 +9,17 @@ from lakesweep.errors import FormatError, RefusedError, StalePlanError
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.allowed import check_action, is_external
 from lakesweep.model.facts import Freed
-from lakesweep.model.plan import Action, Plan, PlanHeader, PlanPart, content_hash, joined_hash
+from lakesweep.model.plan import (
+    MOVE_FORMAT_VERSION,
+    PLAN_FORMAT_VERSION,
+    Action,
+    Plan,
+    PlanHeader,
+    PlanPart,
+    content_hash,
+    joined_hash,
+    moves_roots,
+)
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.context import Table
 from lakesweep.operations.identifiers import new_id
@@ -106,6 +116,7 @@ class Draft:
             action_count=sum(part.count for part in apart.parts) if apart else len(actions),
             parts=apart.parts if apart else (),
             by_kind=dict(sorted(apart.by_kind.items())) if apart else {},
+            format_version=MOVE_FORMAT_VERSION if moves_roots(actions) else PLAN_FORMAT_VERSION,
         )
         return Plan(header, tuple(actions))
 

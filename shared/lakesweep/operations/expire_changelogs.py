@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.plan import Action, Delete, Plan, Put
+from lakesweep.model.plan import Action, Delete, Plan, Put, to_text
 from lakesweep.model.policy import INT_MAX, ChangelogRetention
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.model.table_ref import branch_dir
@@ -180,7 +180,7 @@ def _documents(draft: Draft, expiring: Sequence[Root]) -> tuple[Delete, ...]:
             root.ref.size_bytes,
             f"changelog {root.ref.id} is past the retention of changelogs",
             etag=root.ref.etag,
-            body=root.body.decode("utf-8", "surrogateescape"),
+            body=to_text(root.body),
         )
         for root in expiring
     )

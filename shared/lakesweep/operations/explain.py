@@ -19,6 +19,7 @@ from lakesweep.model.allowed import is_external
 from lakesweep.model.facts import base_name
 from lakesweep.model.file_class import FileClass
 from lakesweep.model.known_files import NO_SUCH_FOLDER
+from lakesweep.model.plan import MOVE_FORMAT_VERSION
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.context import Table
@@ -295,13 +296,16 @@ class _Case:
 
     def _deletion(self, entry: LedgerEntry, is_whole: bool) -> Deletion:
         area = self._judging.table.area
-        operation, time_ms = None, _time_of_run(entry.run_id)
+        operation, time_ms, has_content = None, _time_of_run(entry.run_id), False
         if area is not None:
             try:
-                operation = load_header(area, entry.plan_id).operation
+                header = load_header(area, entry.plan_id)
+                operation, has_content = header.operation, header.format_version == MOVE_FORMAT_VERSION
             except MaintenanceError:
                 operation = None  # plans may be removed sooner than the ledger
-        restorable = None if entry.version_id else (False if entry.result in _GONE else None)
+        # What a branch lost when it moved its plan can write again; whether an undo may depends on what came after.
+        is_lost = entry.result in _GONE and not entry.version_id and not has_content
+        restorable = False if is_lost else None
         if is_whole and entry.version_id and self._place.store is not None:
             try:
                 asked = [UndeleteRequest(self._place.key, entry.version_id)]

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lakesweep.errors import RefusedError, UsageError
+from lakesweep.errors import RefusedError
 from lakesweep.model.roots import BranchListing, Root, RootRef
 from lakesweep.operations.context import Table
-from lakesweep.operations.times import say_time
+from lakesweep.operations.time_travel import Version, resolve
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_roots, read_schema
@@ -17,16 +17,6 @@ _CHUNKS = (1, 8, 64)
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """Which version of a table: at most one of these, none for the latest snapshot."""
-
-    snapshot_id: int | None = None
-    tag: str | None = None
-    timestamp_ms: int | None = None
-    """The greatest snapshot that was committed at this time or before, in epoch milliseconds."""
-
-
-@dataclass(frozen=True, slots=True)
 class TableFiles:
     """The data files of one version."""
 
@@ -34,6 +24,8 @@ class TableFiles:
     branch: str
     snapshot_id: int | None
     """`None`: the branch has no snapshot, so no files."""
+    tag: str | None
+    """The tag that holds the version, `None` where its snapshot itself was read."""
     files: tuple[LiveFile, ...]
     """Ascending by path."""
 
@@ -43,65 +35,35 @@ class TableFiles:
             "table": self.table,
             "branch": self.branch,
             "snapshot_id": self.snapshot_id,
+            "tag": self.tag,
             "files": [{**file._asdict(), "partition": dict(file.partition)} for file in self.files],
         }
 
 
-def list_files(table: Table, version: Version) -> TableFiles:
+def list_files(table: Table, version: Version, *, falls_back_to_tags: bool = False) -> TableFiles:
     """Return the data files of a version.
+
+    Args:
+        table: One branch of a table.
+        version: Which one.
+        falls_back_to_tags: See `time_travel.resolve`.
 
     Raises:
         UsageError: More than one version was asked for.
         RefusedError: Not a table, no such version, or metadata that cannot be read.
         StorageError: A request failed.
     """
-    if sum(value is not None for value in (version.snapshot_id, version.tag, version.timestamp_ms)) > 1:
-        raise UsageError("expected at most one of --snapshot, --tag and --timestamp, found several")
     store = table.store
     listing = discover(store)
     own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
     schema = read_schema(store, own)
-    root = _root_of(table, own, version)
+    root = resolve(table, own, version, falls_back_to_tags=falls_back_to_tags)
     return TableFiles(
         table=table.ref.location,
         branch=table.ref.branch,
         snapshot_id=None if root is None else root.snapshot.id,
+        tag=root.ref.name if root is not None and root.ref.kind == "tag" else None,
         files=() if root is None else live_files(store, schema, root),
-    )
-
-
-def _root_of(table: Table, own: BranchListing, version: Version) -> Root | None:
-    if version.tag is not None:
-        return _read(table, _one(table, [ref for ref in own.tags if ref.name == version.tag], f"tag {version.tag!r}"))
-    if version.snapshot_id is not None:
-        what = f"snapshot {version.snapshot_id}"
-        return _read(table, _one(table, [ref for ref in own.snapshots if ref.id == version.snapshot_id], what))
-    if version.timestamp_ms is not None:
-        return _at(table, own, version.timestamp_ms)
-    return _read(table, own.snapshots[-1]) if own.snapshots else None
-
-
-def _one(table: Table, refs: Sequence[RootRef], what: str) -> RootRef:
-    if not refs:
-        raise RefusedError(
-            f"table {table.ref}: expected {what}, found none; `lakesweep show` lists what there is",
-            code="no_such_version",
-        )
-    return refs[0]
-
-
-def _read(table: Table, ref: RootRef) -> Root:
-    return read_all(table.store, [ref])[0]
-
-
-def _at(table: Table, own: BranchListing, timestamp_ms: int) -> Root:
-    for refs in newest_first(own.snapshots):
-        for root in sorted(read_all(table.store, refs), key=lambda root: root.snapshot.id, reverse=True):
-            if root.snapshot.time_ms <= timestamp_ms:
-                return root
-    raise RefusedError(
-        f"table {table.ref}: expected a snapshot committed at {say_time(timestamp_ms)} or before, found none",
-        code="no_such_version",
     )
 
 

@@ -11,10 +11,11 @@ from dataclasses import replace
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_header, load_plan
 from lakesweep.execute.part_actions import actions_of_part, deletions_of
+from lakesweep.execute.root_moves import move_roots
 from lakesweep.execute.spine import Attempt, Environment, Executed, execute
 from lakesweep.execute.threads import thread_crew
 from lakesweep.execute.waves import check_whole, execute_in_waves
-from lakesweep.model.plan import Plan, PlanHeader
+from lakesweep.model.plan import Plan, PlanHeader, moves_roots
 
 LARGE_PLAN = 50_000
 """A plan of orphan files with more actions is large: this many are some 30 MB, and half a minute's work."""
@@ -36,11 +37,13 @@ def load(area: ControlArea, plan_id: str) -> Plan:
 
 
 def carry_out(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
-    """Execute a stored plan; see `spine.execute` and `waves.execute_in_waves`."""
+    """Execute a stored plan; see `spine.execute`, `root_moves.move_roots` and `waves.execute_in_waves`."""
     plan_id = plan.header.plan_id
     if is_large(plan.header):
         # One that was just made here does not know its parts.
         return execute_in_waves(env, load_header(env.area, plan_id), attempt, thread_crew(env, plan_id))
+    if moves_roots(plan.actions):
+        return move_roots(env, plan, attempt)
     return execute(env, plan, attempt)
 
 

@@ -13,19 +13,24 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations import (
     all_branches,
     auto_tags,
+    create_branch,
     create_tag,
+    delete_branch,
     delete_tag,
     expire_changelogs,
     expire_consumers,
     expire_snapshots,
     expire_tags,
+    fast_forward,
     maintain,
     orphan_run,
     remove_orphan_files,
     rename_tag,
+    rollback,
     tag_schedule,
     undo,
 )
+from lakesweep.operations.branch_call import BRANCH_ARGUMENTS, BranchCall, branch_call
 from lakesweep.operations.call_values import count_of, flag_of, text_of, texts_of, words_of
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import watched_ruling
@@ -98,6 +103,8 @@ class Call:
     options: Mapping[str, str] | None = None
     tags: TagCall = field(default_factory=TagCall)
     """Of the operations on tags."""
+    branches: BranchCall = field(default_factory=BranchCall)
+    """Of the operations on branches, and of a rollback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +191,7 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
         owned_external=texts_of(given.get("owned_external", ()), "owned_external"),
         options=_options(given.get("options"), operation),
         tags=tag_call(given) if operation.name in TAG_ARGUMENTS else TagCall(),
+        branches=branch_call(given) if operation.name in BRANCH_ARGUMENTS else BranchCall(),
     )
 
 
@@ -346,6 +354,26 @@ def _tag_schedule(table: Table, call: Call, execute: bool) -> RunReport:
     return tag_schedule.trigger_tags(table, arguments, execute=execute)
 
 
+def _rollback(table: Table, call: Call, execute: bool) -> RunReport:
+    return rollback.rollback(table, call.branches.to_rollback(), execute=execute)
+
+
+def _create_branch(table: Table, call: Call, execute: bool) -> RunReport:
+    arguments = call.branches.to_create()
+    name = create_branch.OPERATION
+    return _run(table, name, lambda target: create_branch.plan_create_branch(target, arguments), call, execute)
+
+
+def _delete_branch(table: Table, call: Call, execute: bool) -> RunReport:
+    branch, name = call.branches.name(), delete_branch.OPERATION
+    return _run(table, name, lambda target: delete_branch.plan_delete_branch(target, branch), call, execute)
+
+
+def _fast_forward(table: Table, call: Call, execute: bool) -> RunReport:
+    branch, name = call.branches.name(), fast_forward.OPERATION
+    return _run(table, name, lambda target: fast_forward.plan_fast_forward(target, branch), call, execute)
+
+
 def _undo(table: Table, call: Call, execute: bool) -> RunReport:
     if call.run_id is None:
         raise UsageError("undo takes a run back; expected run_id", code="bad_argument")
@@ -394,6 +422,10 @@ OPERATIONS: Mapping[str, Operation] = {
         Operation(
             tag_schedule.OPERATION, TAG_ARGUMENTS[tag_schedule.OPERATION] | {"options"}, _tag_schedule, TAG_OPTIONS
         ),
+        Operation(rollback.OPERATION, BRANCH_ARGUMENTS[rollback.OPERATION], _rollback),
+        Operation(create_branch.OPERATION, BRANCH_ARGUMENTS[create_branch.OPERATION], _create_branch),
+        Operation(delete_branch.OPERATION, BRANCH_ARGUMENTS[delete_branch.OPERATION], _delete_branch),
+        Operation(fast_forward.OPERATION, BRANCH_ARGUMENTS[fast_forward.OPERATION], _fast_forward),
         Operation(undo.OPERATION, frozenset({"run_id"}), _undo),
         Operation(maintain.OPERATION, _PASS, _maintain, RETENTION_OPTIONS | TAG_OPTIONS),
     )

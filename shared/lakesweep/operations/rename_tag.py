@@ -4,7 +4,7 @@ The new document is written before the old one goes, so that one of the two hold
 """
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.plan import Delete, Plan, Put
+from lakesweep.model.plan import Delete, Plan, Put, to_text
 from lakesweep.operations.context import Table
 from lakesweep.operations.create_tag import exists
 from lakesweep.operations.draft import begin
@@ -39,7 +39,7 @@ def plan_rename_tag(table: Table, name: str, target: str) -> Plan:
     if find_tag(draft, target) is not None:
         raise exists(table, target)
     root = draft.own_documents([old])[0]
-    body = root.body.decode("utf-8", "surrogateescape")
+    body = to_text(root.body)
     actions = (
         Put(PHASE, TAG, tag_path(draft.own.name, target), body, f"the new name of tag {name}", if_absent=True),
         Delete(PHASE, TAG, old.path, old.size_bytes, f"it is called {target} now", etag=old.etag, body=body),

@@ -7,20 +7,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.ends import PUT_OFF, PlanEnd, end_plan, plan_end, undone_by
+from lakesweep.control.ends import PUT_OFF, PlanEnd, end_plan, plan_end, record_undone, undone_by
 from lakesweep.control.intent import Intent
-from lakesweep.control.lease import LeaseDocument, read_lease
+from lakesweep.control.lease import DELETE_MARGIN_MS, LeaseDocument, read_lease
 from lakesweep.control.plans import load_header, load_plan, store_plan
 from lakesweep.control.reports import store_report
 from lakesweep.errors import FormatError, LeaseLostError, RefusedError, StalePlanError, StorageError, UsageError
+from lakesweep.execute.ground import moved_branch
 from lakesweep.execute.part_actions import NOT_FILES_ALONE
 from lakesweep.execute.spine import Attempt, Environment, Executed, forget
 from lakesweep.execute.tag_writing import write_tags, writes_tags
 from lakesweep.model.facts import DATA_KINDS
-from lakesweep.model.plan import Action, Plan
+from lakesweep.model.plan import Action, Plan, moves_roots
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.operations import local_engine
+from lakesweep.operations.by_hand import check_hand
 from lakesweep.operations.context import Table
+from lakesweep.operations.expiry_conflict import refuse_stored
 from lakesweep.operations.fleet import check_policy
 from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.memory import keep
@@ -226,13 +229,16 @@ def execute_stored(
             )
         if writes_tags(plan):
             return _write_stored(table, area, plan, run_id)
+        check_hand(table, plan)
         lease = read_lease(area)
         begun = lease.intent
         if begun is not None and begun.plan_id != plan_id:
+            refuse_stored(area, str(table.ref), plan.header, begun)
             finish_begun(table, lease, engine)
             lease, begun = read_lease(area), None
         end = plan_end(area, plan_id)
         if end is not None and end.status == "done":
+            _check_not_undone(area, plan_id)
             return _report(table, plan.header.operation, "nothing_to_do", plan)
         if end is not None and end.status == "stale":
             raise RefusedError(
@@ -298,6 +304,8 @@ def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> 
             "remove are orphans now, nothing else is wrong; run the operation again",
             code="begun_plan_lost",
         ) from error
+    if area.store.now_ms() > lease.expires_ms + DELETE_MARGIN_MS:  # else whoever has begun it may still be at it
+        check_hand(table, plan)
     return _execute(table, plan, _Begin(begun.grace_ms, begun.runs, lease), engine=engine)
 
 
@@ -375,6 +383,10 @@ def _execute(
     resting = PlanEnd(PUT_OFF, run_id, (*begin.earlier_runs, run_id))
 
     def end(executed: Executed) -> None:
+        undone = plan.header.findings.get("undone")
+        if executed.status == "done" and isinstance(undone, Mapping):
+            # Whoever carries the way back out, and before it counts as ended.
+            record_undone(area, str(undone.get("plan_id")), run_id)
         store(executed)
         end_plan(area, plan_id, replace(resting, status=executed.status), apart=has_rested)
 
@@ -396,6 +408,9 @@ def _execute(
             # By other rules than those of the last pass. By its own it may find nothing to do, and a plan that is begun
             # and not ended would wait for a pass that is due.
             doubt(table, plan.header.branch)
+        if moves_roots(plan.actions):
+            # Of a branch that another one takes the place of, its tags are no more those that the last pass has seen.
+            doubt(table, moved_branch(plan.actions), keeps_tags=plan.header.operation == "rollback")
         env = replace(environment(table, area, plan), check_policy=lambda: check_policy(table, by_hand=begin.by_hand))
         attempt = Attempt(
             run_id, end, rest, check_return, begin.grace_ms, begin.earlier_runs, begin.lease, begin.has_just_planned

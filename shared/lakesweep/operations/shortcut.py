@@ -224,12 +224,13 @@ def _is_late(known: BranchState, state: BranchState) -> bool:
     return is_late or known.is_ahead(state.checked_ms)
 
 
-def doubt(table: Table, branch: str) -> None:
-    """Forget what the last pass said of a branch, but for its tags: the next one looks anew.
+def doubt(table: Table, branch: str, *, keeps_tags: bool = True) -> None:
+    """Forget what the last pass said of a branch: the next one looks anew.
 
     Args:
         table: Any branch of the table, with its control location.
         branch: Which branch.
+        keeps_tags: What it said of tags still holds.
     """
     if table.area is None:
         return
@@ -241,7 +242,7 @@ def doubt(table: Table, branch: str) -> None:
         return
     left = tags_alone(states[branch])
     after = {name: state for name, state in states.items() if name != branch}
-    if left.tags_due_ms < NEVER_MS:
+    if keeps_tags and left.tags_due_ms < NEVER_MS:
         after[branch] = left
     if after != states:
         write_state(table.area, after)

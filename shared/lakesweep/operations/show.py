@@ -28,31 +28,41 @@ from lakesweep.operations.table_summary import (
     ShownRange,
     ShownSnapshot,
     ShownTag,
+    ShownVersion,
     TableSummary,
 )
+from lakesweep.operations.time_travel import Version, resolve
 from lakesweep.plan.snapshot_cap import forgotten_users, last_of_user, newest_by_user
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_consumers, read_hint
-from lakesweep.table.live_files import live_counts
+from lakesweep.table.live_files import live_counts, live_files
 
 _RETENTION_PREFIXES = ("snapshot.", "changelog.", "tag.", "consumer.", "partition.expiration", "write-only")
 
 
-def summarise(table: Table, *, pinned: bool = False) -> TableSummary:
+def summarise(
+    table: Table, version: Version | None = None, *, pinned: bool = False, falls_back_to_tags: bool = False
+) -> TableSummary:
     """Read a branch's roots, schema and hints, and the manifest lists of its latest snapshot.
 
     Args:
         table: One branch of a table.
+        version: Also show this one.
         pinned: Measure what the latest snapshot has and what each pin keeps, which takes the metadata of every root.
+        falls_back_to_tags: See `time_travel.resolve`.
 
     Raises:
-        RefusedError: Not a table, or something that cannot be read.
+        UsageError: More than one version was asked for.
+        RefusedError: Not a table, no such version, or something that cannot be read.
         StorageError: A request failed.
     """
     store = table.store
     draft = begin(table, "show")
     listing, own, schema = draft.listing, draft.own, draft.schema
+    asked = (
+        None if version in (None, Version()) else resolve(table, own, version, falls_back_to_tags=falls_back_to_tags)
+    )
     retention, changelog_rules, problems = _retention(table, schema)
     ends = {ref.path: root for ref, root in _ends(store, own)}
     tags = tuple(_tags(store, own.tags))
@@ -86,6 +96,7 @@ def summarise(table: Table, *, pinned: bool = False) -> TableSummary:
         live=live,
         pins=pins,
         warnings=(*problems, *_warnings(stated, tags, hints), *_forgotten_users(draft, retention, consumer_next)),
+        version=None if asked is None else _version(store, schema, asked, measured=pinned),
     )
 
 
@@ -154,6 +165,26 @@ def _hints(store: Store, own: BranchListing) -> Iterator[ShownHint]:
 def _live(store: Store, latest: Root) -> ShownLive:
     counts = live_counts(store, latest)
     return ShownLive(counts.files, bytes=None, rows=latest.snapshot.total_record_count, manifests=counts.manifests)
+
+
+def _version(store: Store, schema: TableSchema, root: Root, *, measured: bool) -> ShownVersion:
+    snapshot, live = root.snapshot, _live(store, root)
+    if measured:
+        files = live_files(store, schema, root)
+        size_bytes, rows = sum(file.size_bytes for file in files), sum(file.rows for file in files)
+        live = replace(live, files=len(files), bytes=size_bytes, rows=rows)
+    return ShownVersion(
+        kind="tag" if root.ref.kind == "tag" else "snapshot",
+        name=root.ref.name,
+        snapshot_id=snapshot.id,
+        schema_id=snapshot.schema_id,
+        time_ms=snapshot.time_ms,
+        watermark=snapshot.watermark,
+        commit_kind=snapshot.commit_kind,
+        commit_user=snapshot.commit_user,
+        delta_rows=snapshot.delta_record_count,
+        live=live,
+    )
 
 
 def _changelogs_only(schema: TableSchema) -> bool:

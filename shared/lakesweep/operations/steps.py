@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from lakesweep.control.lease import read_lease
 from lakesweep.errors import RefusedError, StalePlanError
-from lakesweep.model.plan import Delete, Plan
+from lakesweep.model.plan import Delete, Plan, to_bytes
 from lakesweep.model.report import RunReport, Status
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft
@@ -99,11 +99,7 @@ def _after(table: Table, report: RunReport) -> Table:
         return table
     actions = report.plan.actions
     going = frozenset(action.path for action in actions if isinstance(action, Delete))
-    written = {
-        action.path: action.body.encode("utf-8", "surrogateescape")
-        for action in actions
-        if not isinstance(action, Delete)
-    }
+    written = {action.path: to_bytes(action.body) for action in actions if not isinstance(action, Delete)}
     return replace(table, store=PlannedStore(table.store, going, written), area=None)
 
 

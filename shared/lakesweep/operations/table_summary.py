@@ -52,7 +52,7 @@ class ShownHint:
 
 @dataclass(frozen=True, slots=True)
 class ShownLive:
-    """What the latest snapshot consists of."""
+    """What one version consists of."""
 
     files: int
     """As its manifest lists count them; when pins were measured, as its manifests name them."""
@@ -61,6 +61,26 @@ class ShownLive:
     rows: int | None
     """As the snapshot counts them, `None` where it does not; when pins were measured, as its manifests count them."""
     manifests: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownVersion:
+    """One version that was asked for."""
+
+    kind: Literal["snapshot", "tag"]
+    """Which document holds it."""
+    name: str
+    """The snapshot's id or the tag's name."""
+    snapshot_id: int
+    schema_id: int
+    time_ms: int
+    """When its snapshot was committed."""
+    watermark: int | None
+    commit_kind: str
+    commit_user: str
+    delta_rows: int | None
+    """By how many rows the commit changed the table, `None` where the snapshot does not say it."""
+    live: ShownLive
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +126,8 @@ class TableSummary:
     pins: tuple[ShownPin, ...]
     """The oldest consumer, the oldest other branch, and tags without a time to live, oldest first."""
     warnings: tuple[str, ...]
+    version: ShownVersion | None = None
+    """`None`: none was asked for."""
 
     def to_json(self) -> dict[str, object]:
         """Return the document described in `docs/cli_json.md`."""
@@ -127,6 +149,7 @@ class TableSummary:
             "consumers": [{"id": name, "next_snapshot": next_id} for name, next_id in self.consumers.items()],
             "hints": [asdict(hint) for hint in self.hints],
             "live": self.live and asdict(self.live),
+            "version": self.version and asdict(self.version),
             "pins": [asdict(pin) for pin in self.pins],
             "warnings": list(self.warnings),
         }

@@ -5,7 +5,7 @@ from datetime import datetime
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 from lakesweep.format.tag import tag_body
 from lakesweep.format.tag_success import created_ms_of, success_body
-from lakesweep.model.plan import Put
+from lakesweep.model.plan import Put, to_text
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
@@ -59,7 +59,7 @@ def put_tag(
             body = tag_body(source_body, source_path, created, time_retained_ms * _MS_NS)
     except FormatError as error:
         raise RefusedError(str(error), code="unreadable_root") from error
-    text = body.decode("utf-8", "surrogateescape")
+    text = to_text(body)
     return Put(PHASE, TAG, tag_path(branch, name), text, reason, if_absent=etag is None, etag=etag)
 
 

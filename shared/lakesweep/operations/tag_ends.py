@@ -11,7 +11,7 @@ from dataclasses import replace
 from lakesweep.control.state import always_due, read_states, write_state
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.tag import parse_tag
-from lakesweep.model.plan import Put
+from lakesweep.model.plan import Put, to_bytes
 from lakesweep.operations.context import Table
 from lakesweep.operations.tag_documents import TAG
 
@@ -30,8 +30,7 @@ def note_ends(table: Table, made: Iterable[Put]) -> None:
     spans = [
         tag.time_retained_ns // _MS_NS
         for put in made
-        if put.kind == TAG
-        and (tag := parse_tag(put.body.encode("utf-8", "surrogateescape"), put.path)).time_retained_ns is not None
+        if put.kind == TAG and (tag := parse_tag(to_bytes(put.body), put.path)).time_retained_ns is not None
     ]
     if not spans or table.area is None:
         return

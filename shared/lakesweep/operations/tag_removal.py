@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StalePlanError, StorageError
 from lakesweep.format.tag import Tag, parse_tag
 from lakesweep.model.allowed import may_delete
-from lakesweep.model.plan import Action, Delete
+from lakesweep.model.plan import Action, Delete, to_text
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.operations.draft import Draft, Frame
 from lakesweep.operations.memory import doubt, doubt_changelogs
@@ -133,7 +133,7 @@ def _documents(draft: Draft, own: OwnTags, going: Mapping[str, str], options: Ma
     with_success = writes_success_file(options)
     for name, why in sorted(going.items()):
         root = own.roots[name]
-        body = root.body.decode("utf-8", "surrogateescape")
+        body = to_text(root.body)
         yield Delete(PHASE, TAG, root.ref.path, root.ref.size_bytes, why, etag=root.ref.etag, body=body)
         success = success_path(draft.own.name, name)
         if with_success and may_delete(SUCCESS, success):

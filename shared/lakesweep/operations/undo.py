@@ -6,6 +6,9 @@ history is the one that the run shortened, and every snapshot and changelog woul
 table as it will be. Otherwise the undo is refused and nothing changes.
 
 A plan may have taken several runs, when the first ones died. They are undone together.
+
+A run that moved a branch took documents alone, and its plan has them all: that is undone in another way, by a plan of
+its own (`operations/undo_move.py`).
 """
 
 import dataclasses
@@ -17,7 +20,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import plan_end, record_undone, undone_by
 from lakesweep.control.lease import acquire, read_lease
 from lakesweep.control.ledger import fates, plan_of_run
-from lakesweep.control.plans import load_plan
+from lakesweep.control.plans import load_header, load_plan
 from lakesweep.control.reports import load_report, store_report
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
 from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE, ROOT_KINDS, TAG_PHASE
@@ -28,15 +31,16 @@ from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.allowed import check_action, is_external
 from lakesweep.model.facts import base_name
-from lakesweep.model.plan import Action, Delete, Plan, Put, Restore
+from lakesweep.model.plan import MOVE_FORMAT_VERSION, Action, Delete, Plan, Put, Restore, moves_roots, to_bytes
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.model.roots import BranchListing, Root, RootRef
 from lakesweep.model.table_ref import MAIN, branch_dir
+from lakesweep.operations import undo_move
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import watched_ruling
 from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.retention_options import changelog_producer
-from lakesweep.operations.run import refused, require_area
+from lakesweep.operations.run import finish_begun, refused, require_area
 from lakesweep.operations.table_environment import environment
 from lakesweep.storage.returning import ReturningStore
 from lakesweep.storage.store import Body, UndeleteResult
@@ -46,7 +50,7 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint, read_roots,
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import TableStores
 
-OPERATION = "undo"
+OPERATION = undo_move.OPERATION
 _DECIDES_NOTHING = ("hint", "tag_success")
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -57,7 +61,8 @@ class RunRecord:
 
     plan: Plan
     restores: tuple[Restore, ...]
-    """Everything that was deleted: files, then documents from the highest id down, then hints."""
+    """Everything that was deleted: files, then documents from the highest id down, then hints. Of a run that moved a
+    branch nothing: the plan has it."""
     undone_by: str | None
 
 
@@ -67,10 +72,14 @@ def undo(table: Table, run_id: str, *, execute: bool) -> RunReport:
     try:
         if execute:
             _check_not_paused(table, run_id)
+            if (finished := _finish_undo(table, area, run_id)) is not None:
+                return finished
         record = load_record(area, run_id)
         table = dataclasses.replace(table, ref=dataclasses.replace(table.ref, branch=record.plan.header.branch))
         if record.undone_by is not None:
             return _report(table, "nothing_to_do", run_id, Undo(record.plan, (), ()))
+        if moves_roots(record.plan.actions):
+            return undo_move.undo_move(table, record.plan, run_id, execute=execute)
         if execute:
             return _execute(table, area, run_id)
         planned = plan_undo(_environment(table, area, record), record)
@@ -78,6 +87,17 @@ def undo(table: Table, run_id: str, *, execute: bool) -> RunReport:
         return _report(table, status, run_id, planned)
     except RefusedError as error:
         return refused(table, OPERATION, error)
+
+
+def _finish_undo(table: Table, area: ControlArea, run_id: str) -> RunReport | None:
+    """Finish an undo of a run that another process began; that of a run that moved a branch has a plan."""
+    lease = read_lease(area)
+    if lease.intent is None:
+        return None
+    header = load_header(area, lease.intent.plan_id)
+    if header.operation != OPERATION or header.arguments.get("run_id") != run_id:
+        return None
+    return finish_begun(table, lease)
 
 
 def _check_not_paused(table: Table, run_id: str) -> None:
@@ -132,6 +152,10 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
     if end.status == "stale":
         raise _refusal(area, run_id, "plan_stale", f"its plan {plan_id} ended stale, and what it had begun was settled")
     plan = load_plan(area, plan_id)
+    if plan.header.operation == OPERATION:
+        raise _refusal(area, run_id, "not_undoable", "it is an undo; expected the operation to be run again")
+    if moves_roots(plan.actions):
+        return RunRecord(plan, (), undone_by(area, plan_id))
     if any(isinstance(action, Put) and action.kind == "consumer" for action in plan.actions):
         raise _refusal(area, run_id, "not_undoable", "it moved a consumer, and nobody knows where from")
     restores = tuple(_restores(area, run_id, plan, end.runs))
@@ -141,11 +165,29 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
 
 
 def _plan_that_it_ended(area: ControlArea, run_id: str) -> str | None:
-    """Return the plan of a run without rows that ended what an earlier run had carried out, and had died over."""
-    report = load_report(area, run_id).get("report")
+    """Return the plan of a run without rows.
+
+    It ended what an earlier run had carried out, and had died over; or the plan deletes nothing and moved a branch.
+    """
+    try:
+        report = load_report(area, run_id).get("report")
+    except RefusedError:
+        report = {"plan_id": run_id}  # it died before it wrote one, and the run that made a plan has the plan's id
+        if not _is_move(area, run_id):
+            raise
     plan_id = report.get("plan_id") if isinstance(report, dict) else None
     end = plan_end(area, plan_id) if isinstance(plan_id, str) else None
-    return plan_id if end is not None and run_id in end.runs[1:] else None
+    if not isinstance(plan_id, str) or end is None or run_id not in end.runs:
+        return None
+    return plan_id if run_id in end.runs[1:] or _is_move(area, plan_id) else None
+
+
+def _is_move(area: ControlArea, plan_id: str) -> bool:
+    """Tell whether a plan moved a branch. One that deletes nothing has no row in the ledger."""
+    try:
+        return load_header(area, plan_id).format_version == MOVE_FORMAT_VERSION
+    except RefusedError:  # tags are written without a stored plan
+        return False
 
 
 def _restores(area: ControlArea, run_id: str, plan: Plan, runs: tuple[str, ...]) -> Iterator[Restore]:
@@ -340,8 +382,7 @@ def _written_changelogs(env: Environment, record: RunRecord, own: BranchListing)
     going = [
         ref
         for ref in reversed(own.changelogs)
-        if ref.path in bodies
-        and table.read(ref.path, MAX_DOCUMENT_BYTES).data == bodies[ref.path].encode("utf-8", "surrogateescape")
+        if ref.path in bodies and table.read(ref.path, MAX_DOCUMENT_BYTES).data == to_bytes(bodies[ref.path])
     ]
     if not going:
         return
@@ -371,7 +412,7 @@ def _new_names(env: Environment, record: RunRecord) -> Iterator[Delete]:
             found = env.stores.table.read(action.path, MAX_DOCUMENT_BYTES)
         except ObjectNotFoundError:
             continue
-        if found.data == action.body.encode("utf-8", "surrogateescape"):
+        if found.data == to_bytes(action.body):
             reason = "the tag has its old name again"
             yield Delete(TAG_PHASE, action.kind, action.path, len(found.data), reason, etag=found.etag)
 
@@ -402,6 +443,7 @@ def _report(
             "latest": undone.snapshots.get("latest"),
             "expired": [],
         },
+        findings={} if moves_roots(planned.undone.actions) else undone.findings,
         action_count=len(planned.after),
         parts=(),
     )

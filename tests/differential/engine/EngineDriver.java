@@ -85,6 +85,8 @@ import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.ScanMode;
 import org.apache.paimon.table.source.Split;
 import org.apache.paimon.table.source.StreamTableScan;
+import org.apache.paimon.table.source.snapshot.SnapshotReader;
+import org.apache.paimon.table.source.snapshot.TimeTravelUtil;
 import org.apache.paimon.tag.Tag;
 import org.apache.paimon.tag.TagBatchCreation;
 import org.apache.paimon.tag.TagTimeExpire;
@@ -132,6 +134,7 @@ public class EngineDriver {
         COMMANDS.put("expire_partitions", EngineDriver::expirePartitions);
         COMMANDS.put("expire_tags", EngineDriver::expireTags);
         COMMANDS.put("orphans", EngineDriver::orphans);
+        COMMANDS.put("travel", EngineDriver::travel);
         COMMANDS.put("scan", EngineDriver::scan);
         COMMANDS.put("scan_all", EngineDriver::scanAll);
         COMMANDS.put("changes", EngineDriver::changes);
@@ -602,10 +605,21 @@ public class EngineDriver {
         return table.branchManager().branches();
     }
 
+    /** snapshot, tag, timestamp_ms or watermark, of which the last two choose a snapshot as the procedures do. */
     static Object rollback(JsonNode c) throws Exception {
         FileStoreTable table = table(c);
-        if (c.hasNonNull("tag")) table.rollbackTo(c.get("tag").asText());
-        else table.rollbackTo(c.get("snapshot").asLong());
+        SnapshotManager snapshots = table.snapshotManager();
+        if (c.hasNonNull("tag")) {
+            table.rollbackTo(c.get("tag").asText());
+        } else if (c.hasNonNull("snapshot")) {
+            table.rollbackTo(c.get("snapshot").asLong());
+        } else {
+            Snapshot found = c.hasNonNull("watermark")
+                    ? snapshots.earlierOrEqualWatermark(c.get("watermark").asLong())
+                    : snapshots.earlierOrEqualTimeMills(c.get("timestamp_ms").asLong());
+            if (found == null) throw new IllegalArgumentException("no snapshot is as old as " + c);
+            table.rollbackTo(found.id());
+        }
         return table.snapshotManager().latestSnapshotId();
     }
 
@@ -762,6 +776,31 @@ public class EngineDriver {
 
     // ------------------------------------------------------------------------------------------------ reading
 
+    /**
+     * versions: options of a reader that name one each, or `rollback.timestamp` and `rollback.watermark` for where a
+     * rollback would go. For each the snapshot's id, -1 for none, or "failed: ...".
+     */
+    static Object travel(JsonNode c) throws Exception {
+        FileStoreTable table = table(c);
+        List<Object> found = new ArrayList<>();
+        for (JsonNode version : c.get("versions")) {
+            Map<String, String> options = stringMap(version);
+            found.add(orFailure(() -> {
+                Snapshot snapshot = travel(table, options);
+                return snapshot == null ? -1L : snapshot.id();
+            }));
+        }
+        return found;
+    }
+
+    static Snapshot travel(FileStoreTable table, Map<String, String> options) {
+        SnapshotManager snapshots = table.snapshotManager();
+        String time = options.get("rollback.timestamp"), watermark = options.get("rollback.watermark");
+        if (time != null) return snapshots.earlierOrEqualTimeMills(Long.parseLong(time));
+        if (watermark != null) return snapshots.earlierOrEqualWatermark(Long.parseLong(watermark));
+        return TimeTravelUtil.tryTravelToSnapshot(Options.fromMap(options), snapshots, table.tagManager()).orElse(null);
+    }
+
     /** snapshot or tag: the number of rows and a checksum that does not depend on their order. */
     static Object scan(JsonNode c) throws Exception {
         FileStoreTable table = table(c);
@@ -833,11 +872,18 @@ public class EngineDriver {
                 // 1.4.2 looks for scan.tag-name among main's tags only
                 results.put(branch + "/tag-" + name, orFailure(branch.equals("main")
                         ? () -> scan(at(table, "scan.tag-name", name), null)
-                        : () -> scan(table, table.newSnapshotReader().withSnapshot(tag.getLeft().trimToSnapshot())
+                        : () -> scan(table, reader(table).withSnapshot(tag.getLeft().trimToSnapshot())
                                 .withMode(ScanMode.ALL).read().splits())));
             }
         }
         return results;
+    }
+
+    /** As a batch scan makes its reader. */
+    static SnapshotReader reader(FileStoreTable table) {
+        SnapshotReader reader = table.newSnapshotReader();
+        boolean skips = !table.primaryKeys().isEmpty() && table.coreOptions().batchScanSkipLevel0();
+        return skips ? reader.withLevelFilter(level -> level > 0).enableValueFilter() : reader;
     }
 
     /** What the changelog (or the delta) says between two snapshots: from, to, mode. */

@@ -9,6 +9,7 @@ import pytest
 
 import lakesweep
 from lakesweep.model import allowed
+from lakesweep.model.plan import MOVE_PHASES
 from lakesweep.plan.expire_snapshots import PHASES
 from lakesweep.storage.requests import RequestCounter
 from tests.conftest import REPOSITORY
@@ -126,9 +127,10 @@ def test_no_code_is_documented_that_is_gone() -> None:
 
 def test_every_kind_is_documented() -> None:
     """Kinds that may be deleted or written, neither more nor less."""
-    assert documented(section("Kinds")) == set(allowed._DELETE_PATHS) | set(allowed._PUT_PATHS)
+    moved = set(allowed._MOVE_DELETE_PATHS) | set(allowed._MOVE_PUT_PATHS)
+    assert documented(section("Kinds")) == set(allowed._DELETE_PATHS) | set(allowed._PUT_PATHS) | moved
     phases = re.findall(r"`([a-z_]+)`", section("Kinds").split("phases in the order")[1])
-    assert tuple(phases) == PHASES
+    assert tuple(phases) == (*PHASES, *MOVE_PHASES)
 
 
 def test_every_reason_to_keep_is_documented() -> None:
@@ -179,5 +181,5 @@ def test_examples_are_json() -> None:
     import json
 
     examples = re.findall(r"```json\n(.*?)```", DOCUMENT, flags=re.DOTALL)
-    assert len(examples) == 10
+    assert len(examples) == 11
     assert tuple(json.loads(examples[0])) == KEYS

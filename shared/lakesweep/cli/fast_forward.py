@@ -1,0 +1,31 @@
+"""`lakesweep fast-forward`."""
+
+from typing import Annotated
+
+import typer
+
+from lakesweep.cli.options import Execute, Place, at_place
+
+EXAMPLES = (
+    "lakesweep fast-forward s3://lake/sales.db/orders reload",
+    "lakesweep fast-forward /data/orders reload --execute",
+)
+
+
+@at_place("policy", "control")
+def fast_forward(
+    place: Place,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the branch that main becomes.")],
+    execute: Execute = False,
+) -> int:
+    """Make main what a branch is; the branch stays.
+
+    Of main stay the snapshots and tags before the branch's first snapshot, and everything of the branch comes. Main can
+    be read whole at every moment, and a run that dies is finished by the next one. No file is deleted: those that only
+    main's former snapshots had are orphans then. Stop writers of main first: a commit that comes in between is kept,
+    and the move is taken back or stops there. Of a fleet policy only `pause` counts here. Prints the plan, and changes
+    nothing without --execute.
+    """
+    from lakesweep.cli.operation import run_named
+
+    return run_named(place, "fast_forward", {"branch": name}, None, execute=execute)

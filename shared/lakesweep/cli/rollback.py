@@ -1,0 +1,82 @@
+"""`lakesweep rollback`."""
+
+from typing import Annotated
+
+import typer
+
+from lakesweep.cli.options import Execute, Place, at_place
+
+EXAMPLES = (
+    "lakesweep rollback s3://lake/sales.db/orders --snapshot 28",
+    "lakesweep rollback s3://lake/sales.db/orders --tag before-load --execute",
+    "lakesweep rollback /data/orders --timestamp 2026-01-31T12:00:00Z --execute",
+    "lakesweep rollback /data/orders --snapshot 28 --lose-tag 2026-01-31 --json",
+)
+
+
+@at_place("branch", "policy", "control")
+def rollback(
+    place: Place,
+    snapshot: Annotated[
+        str | None,
+        typer.Option("--snapshot", metavar="N", help="To this snapshot, or to the first tag that still holds it."),
+    ] = None,
+    tag: Annotated[str | None, typer.Option("--tag", metavar="NAME", help="To the snapshot of this tag.")] = None,
+    version: Annotated[
+        str | None,
+        typer.Option("--version", metavar="TEXT", help="As in VERSION AS OF: a tag, watermark-<n> or a snapshot id."),
+    ] = None,
+    timestamp: Annotated[
+        str | None,
+        typer.Option(
+            "--timestamp",
+            metavar="TIME",
+            help="To the last snapshot committed then or earlier: ISO-8601 with a zone, or epoch milliseconds.",
+        ),
+    ] = None,
+    watermark: Annotated[
+        str | None,
+        typer.Option("--watermark", metavar="W", help="To the last snapshot with this watermark or a lower one."),
+    ] = None,
+    lose_tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lose-tag",
+            metavar="NAME",
+            help="This tag of a later snapshot may go, although a branch was made from it or a calendar rule keeps it; "
+            "repeatable.",
+        ),
+    ] = None,
+    execute: Execute = False,
+) -> int:
+    """Make an older version the newest one again.
+
+    Later snapshots, changelogs and tags go; files stay, and those that no version has any more are found by
+    remove-orphan-files. It begins with what will be lost. A run that dies is finished by the next one, and `undo` takes
+    a rollback back as long as nothing was committed since.
+
+    What it can promise while others write: a writer of any engine that commits meanwhile is noticed, and the branch
+    stays as it was, with that commit on top. One that commits after the last look may leave a gap in the ids, or go on
+    from what was rolled back; so stop the writers before, and start them again after. Expiry by this program waits, or
+    the rollback is refused. Expiry by another engine that has chosen its files already goes on: what it took is noticed
+    until the last look, and not after. See docs/safety.md.
+
+    Prints the plan, and changes nothing without --execute.
+    """
+    from lakesweep.cli.operation import run_named
+
+    return run_named(
+        place,
+        "rollback",
+        {
+            "snapshot": snapshot,
+            "tag": tag,
+            "version": version,
+            "timestamp": timestamp,
+            "watermark": watermark,
+            "lose_tag": lose_tag or None,
+        },
+        None,
+        execute=execute,
+        always_typed=("lose_tag",),
+    )

@@ -1,0 +1,52 @@
+"""The options that name one version of a table, for the commands that read one."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from lakesweep.operations.time_travel import Version
+
+Snapshot = Annotated[int | None, typer.Option("--snapshot", metavar="N", help="The version of this snapshot.")]
+Tag = Annotated[str | None, typer.Option("--tag", metavar="NAME", help="The version of this tag.")]
+Timestamp = Annotated[
+    str | None,
+    typer.Option(
+        "--timestamp",
+        metavar="TIME",
+        help="The last snapshot committed then or before: ISO-8601 with a zone, or epoch milliseconds.",
+    ),
+]
+Watermark = Annotated[
+    int | None,
+    typer.Option("--watermark", metavar="W", help="The first snapshot with this watermark or a higher one."),
+]
+VersionText = Annotated[
+    str | None,
+    typer.Option(
+        "--version", metavar="TEXT", help="As in VERSION AS OF: a tag, else watermark-<n>, else a snapshot's id."
+    ),
+]
+FallBackToTags = Annotated[
+    bool,
+    typer.Option(
+        "--fall-back-to-tags",
+        help="Where the snapshot has expired, take a tag that still holds it, or for a time the last tag before it. "
+        "The engine does not.",
+    ),
+]
+
+
+def version_of(
+    snapshot: int | None, tag: str | None, timestamp: str | None, watermark: int | None, version: str | None
+) -> "Version":
+    """Return the version that the options name.
+
+    Raises:
+        UsageError: A time that means nothing.
+    """
+    from lakesweep.operations.time_travel import Version
+    from lakesweep.operations.times import parse_time_ms
+
+    timestamp_ms = None if timestamp is None else parse_time_ms(timestamp, "--timestamp")
+    return Version(snapshot, tag, timestamp_ms, watermark, version)

@@ -1,0 +1,84 @@
+"""The arguments of the operations on branches, and of a rollback."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakesweep.errors import UsageError
+from lakesweep.operations import create_branch, delete_branch, fast_forward, rollback
+from lakesweep.operations.call_values import count_of, text_of, texts_of, words_of
+from lakesweep.operations.create_branch import BranchArguments
+from lakesweep.operations.rollback import RollbackArguments
+from lakesweep.operations.time_travel import Version
+from lakesweep.operations.times import parse_time_ms
+
+BRANCH_ARGUMENTS: Mapping[str, frozenset[str]] = {
+    rollback.OPERATION: frozenset({"snapshot", "tag", "version", "timestamp", "watermark", "lose_tag"}),
+    create_branch.OPERATION: frozenset({"branch", "tag", "snapshot"}),
+    delete_branch.OPERATION: frozenset({"branch"}),
+    fast_forward.OPERATION: frozenset({"branch"}),
+}
+"""What callers may say, by operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchCall:
+    """The arguments of one call, checked as far as each can be by itself."""
+
+    branch: str | None = None
+    version: Version = field(default_factory=Version)
+    lost_tags: tuple[str, ...] = ()
+
+    def to_rollback(self) -> RollbackArguments:
+        """Return the arguments of `rollback`.
+
+        Raises:
+            UsageError: Not exactly one target.
+        """
+        given = self.version.given()
+        if len(given) != 1:
+            raise UsageError(
+                "rollback: expected exactly one of snapshot, tag, version, timestamp and watermark, found "
+                f"{' and '.join(given) or 'none'}",
+                code="bad_argument",
+            )
+        return RollbackArguments(self.version, self.lost_tags)
+
+    def to_create(self) -> BranchArguments:
+        """Return the arguments of `create_branch`.
+
+        Raises:
+            UsageError: No name, or two sources.
+        """
+        if self.version.tag is not None and self.version.snapshot_id is not None:
+            raise UsageError("create_branch: expected at most one of tag and snapshot, found both", code="bad_argument")
+        return BranchArguments(self.name(), self.version.tag, self.version.snapshot_id)
+
+    def name(self) -> str:
+        """Return the branch.
+
+        Raises:
+            UsageError: There is none.
+        """
+        if self.branch is None:
+            raise UsageError("branch: expected the name of a branch, found none", code="bad_argument")
+        return self.branch
+
+
+def branch_call(given: Mapping[str, object]) -> BranchCall:
+    """Read the arguments of an operation on branches.
+
+    Raises:
+        UsageError: A value that means nothing.
+    """
+    timestamp = given.get("timestamp")
+    return BranchCall(
+        branch=words_of(given, "branch"),
+        version=Version(
+            snapshot_id=count_of(given.get("snapshot"), "snapshot"),
+            tag=words_of(given, "tag"),
+            timestamp_ms=None if timestamp is None else parse_time_ms(text_of(timestamp, "timestamp"), "timestamp"),
+            watermark=count_of(given.get("watermark"), "watermark"),
+            version=words_of(given, "version"),
+        ),
+        lost_tags=texts_of(given.get("lose_tag", ()), "lose_tag"),
+    )

@@ -1,0 +1,42 @@
+"""Which branches read another one: a branch that is named in options is part of those that name it.
+
+Source: Paimon `AbstractFileStoreTable#deleteBranch`, `FileStoreTableFactory#create`, `ChainTableUtils`.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from lakesweep.errors import RefusedError
+from lakesweep.format.json_document import shorten
+from lakesweep.model.roots import TableListing
+from lakesweep.model.table_ref import MAIN
+from lakesweep.operations.context import Table
+from lakesweep.table.documents import read_schema
+
+IN_USE = "branch_in_use"
+_OPTIONS = ("scan.fallback-branch", "scan.primary-branch")
+_CHAIN_OPTIONS = ("scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
+"""Of chain tables, which take no notice of case."""
+
+
+def check_unused(table: Table, listing: TableListing, name: str) -> None:
+    """Refuse a branch that the newest schema of another one names: readers of that would fail without it.
+
+    Raises:
+        RefusedError: With code `branch_in_use`; or the newest schema of a branch cannot be read.
+        StorageError: A request failed.
+    """
+    for own in listing.branches.values():
+        if own.name == name or (own.name != MAIN and not own.schemas):
+            continue
+        for option in _uses(read_schema(table.store, own).options, name):
+            where = "the table" if own.name == MAIN else f"branch {own.name!r}"
+            raise RefusedError(
+                f"table {table.ref}: branch {shorten(ascii(name))} is what {option} of {where} names; expected a "
+                "branch that no other one reads, so unset that option first",
+                code=IN_USE,
+            )
+
+
+def _uses(options: Mapping[str, str], name: str) -> Iterator[str]:
+    yield from (option for option in _OPTIONS if options.get(option) == name)
+    yield from (option for option in _CHAIN_OPTIONS if options.get(option, "").lower() == name.lower())

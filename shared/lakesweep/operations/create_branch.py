@@ -1,0 +1,188 @@
+"""`create_branch`: give a table a second history, empty or from a tag or a snapshot of main.
+
+A branch is a few documents: copies of main's schemas and, unless it is empty, of one snapshot and its tag. No file is
+copied; main and the branch share them. From the moment its snapshot is there the branch is a root like any other, and
+everything here that removes files asks it what it needs.
+
+The snapshot comes first. Until the schemas follow nobody can open the branch, and its files are safe already. Of the
+schemas the newest comes first, so that nobody can write with an older one.
+
+Source: Paimon `FileSystemBranchManager#createBranch`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from lakesweep.errors import FormatError, RefusedError
+from lakesweep.format.schema import TableSchema, parse_schema
+from lakesweep.format.tag import tag_body
+from lakesweep.model.plan import Plan, Put, to_text
+from lakesweep.model.roots import BranchListing, DocumentRef, Root, TableListing
+from lakesweep.model.table_ref import MAIN, branch_dir
+from lakesweep.operations.branch_history import read_documents
+from lakesweep.operations.branch_names import EXISTS, check_new_name, check_on_main, list_branch
+from lakesweep.operations.context import Table
+from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.operations.tag_documents import tag_path
+from lakesweep.operations.tag_options import is_write_only
+from lakesweep.operations.target_files import check_target
+from lakesweep.operations.time_travel import Version, resolve
+from lakesweep.operations.times import say_time
+from lakesweep.table.documents import read_roots
+
+OPERATION = "create_branch"
+
+
+@dataclass(frozen=True, slots=True)
+class BranchArguments:
+    """What a caller may ask for: at most one source, none for an empty branch."""
+
+    name: str
+    tag: str | None = None
+    snapshot_id: int | None = None
+
+    def to_json(self) -> Mapping[str, object]:
+        """Return the arguments that were given."""
+        given = {"branch": self.name, "tag": self.tag, "snapshot": self.snapshot_id}
+        return {key: value for key, value in given.items() if value is not None}
+
+
+def plan_create_branch(table: Table, arguments: BranchArguments) -> Plan:
+    """Plan a new branch.
+
+    Raises:
+        UsageError: Another branch than main was chosen, two sources, or a name that no branch may have.
+        RefusedError: A branch of that name, no such snapshot or tag, or one that does not read completely.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+    """
+    name = arguments.name
+    check_on_main(table, OPERATION)
+    check_new_name(name)
+    draft = begin(table, OPERATION)
+    if name in draft.listing.branches or list_branch(table, name).objects:
+        raise RefusedError(f"table {table.ref}: branch {name!r} is there already; expected another name", code=EXISTS)
+    source = _source(draft, arguments)
+    roots = () if source is None else tuple(_roots(draft, name, source, arguments.tag))
+    copied = _schemas(draft, name, source)
+    if source is not None:
+        # As a reader of the branch would look for the files: by the schema that is its newest.
+        check_target(table, replace(draft, schema=copied[0][1]), source)
+    actions = (*roots, *(put for put, _ in copied))
+    return _seeing(draft, source).plan(
+        actions,
+        _frame(draft, arguments),
+        warnings=_warnings(draft, name, source),
+        findings={
+            "branch": {
+                "name": name,
+                "tag": None if source is None or source.ref.kind != "tag" else source.ref.name,
+                "snapshot": None if source is None else source.snapshot.id,
+                "schemas": len(actions) - len(roots),
+            },
+            "whole": [put.path for put in roots],
+        },
+    )
+
+
+def _source(draft: Draft, arguments: BranchArguments) -> Root | None:
+    """Return the snapshot or tag that the branch begins with, `None` for an empty one."""
+    if arguments.tag is None and arguments.snapshot_id is None:
+        return None
+    version = Version(snapshot_id=arguments.snapshot_id, tag=arguments.tag)
+    return resolve(draft.table, draft.own, version, purpose="tag")
+
+
+def _roots(draft: Draft, name: str, source: Root, tag: str | None) -> Iterator[Put]:
+    """Yield what writes the branch's roots: the snapshot, and the tag that was asked for."""
+    snapshot_id = source.snapshot.id
+    what = f"{source.ref} of {MAIN}, committed {say_time(source.snapshot.time_ms)}"
+    path = f"{branch_dir(name)}snapshot/snapshot-{snapshot_id}"
+    yield Put("target", "snapshot", path, to_text(_snapshot_body(draft, source)), what, if_absent=True)
+    if tag is not None:
+        yield Put("target", "tag", tag_path(name, tag), to_text(source.body), what, if_absent=True)
+
+
+def _snapshot_body(draft: Draft, source: Root) -> bytes:
+    """Return the snapshot document: that of main if it says the same as the tag, else what the tag says of it."""
+    if source.ref.kind == "snapshot":
+        return source.body
+    body = without_life(source.body, source.ref.path)
+    there = [ref for ref in draft.own.snapshots if ref.id == source.snapshot.id]
+    for root in read_roots(draft.table.store, there).roots:
+        if without_life(root.body, root.ref.path) == body:
+            return root.body
+    return body
+
+
+def without_life(body: bytes, path: str) -> bytes:
+    """Return a snapshot's or tag's document as the engine writes it for a snapshot.
+
+    Raises:
+        RefusedError: It is no whole document.
+    """
+    try:
+        return tag_body(body, path, None, None)
+    except FormatError as error:
+        raise RefusedError(str(error), code="unreadable_root") from error
+
+
+def _schemas(draft: Draft, name: str, source: Root | None) -> tuple[tuple[Put, TableSchema], ...]:
+    """Return what writes the schemas, the newest first: those up to the snapshot's, of an empty branch all.
+
+    Raises:
+        RefusedError: The snapshot's is not there, or one does not parse.
+    """
+    last = draft.schema.id if source is None else source.snapshot.schema_id
+    there = [schema for schema in reversed(draft.own.schemas) if int(schema.name) <= last]
+    if not there or int(there[0].name) != last:
+        raise RefusedError(
+            f"table {draft.table.ref}: schema/schema-{last} is not there, and branch {name!r} would be of it; expected "
+            "it to be",
+            code="unreadable_schema",
+        )
+    return tuple(_schema(draft, name, schema, body) for schema, body in read_documents(draft, there))
+
+
+def _schema(draft: Draft, name: str, schema: DocumentRef, body: bytes) -> tuple[Put, TableSchema]:
+    try:
+        parsed = parse_schema(body, schema.path)
+    except FormatError as error:
+        raise RefusedError(f"table {draft.table.ref}: {error}", code="unreadable_schema") from error
+    path = f"{branch_dir(name)}schema/schema-{schema.name}"
+    return Put("schemas", "schema", path, to_text(body), f"schema {schema.name} of {MAIN}", if_absent=True), parsed
+
+
+def _seeing(draft: Draft, source: Root | None) -> Draft:
+    """Return the draft as one that has seen its source and no other root: all others may come and go."""
+    own = BranchListing(MAIN)
+    if source is not None and source.ref.kind == "tag":
+        own = replace(own, tags=(source.ref,))
+    elif source is not None:
+        own = replace(own, snapshots=(source.ref,))
+    return replace(draft, listing=TableListing({MAIN: own}), own=own)
+
+
+def _frame(draft: Draft, arguments: BranchArguments) -> Frame:
+    snapshots = draft.own.snapshots
+    return Frame(
+        arguments=arguments.to_json(),
+        policy={},
+        snapshots={
+            "earliest": snapshots[0].id if snapshots else None,
+            "latest": snapshots[-1].id if snapshots else None,
+            "expired": [],
+        },
+    )
+
+
+def _warnings(draft: Draft, name: str, source: Root | None) -> tuple[str, ...]:
+    """Say what the engine would do to the branch: its expiry and its deletion of tags ask one branch alone."""
+    if source is None or is_write_only(draft.schema.options):
+        return ()
+    what = f"snapshot {source.snapshot.id}" if source.ref.kind == "snapshot" else str(source.ref)
+    return (
+        f"table {draft.table.ref}: its writers may expire snapshots themselves (it is not write-only), and the engine "
+        f"asks no branch what it needs: it may take files of branch {name!r} when {what} of {MAIN} goes, unless "
+        f"another tag of {MAIN} holds them",
+    )

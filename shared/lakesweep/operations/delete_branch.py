@@ -1,0 +1,184 @@
+"""`delete_branch`: remove a branch's documents. The files that only it holds become orphans.
+
+The engine removes the branch's folder. Here each object in it is named, with what it says, so that it can be put back
+while the plan is under way and afterwards. Snapshots go from the newest on, so what is left is a history without a hole
+at every moment. Schemas go last, the newest of them at the very end, so that nobody can write with an older one. An
+object that is no document of a branch is nothing that can be judged here, so the branch stays then.
+
+Source: Paimon `AbstractFileStoreTable#deleteBranch`, `FileSystemBranchManager#dropBranch`.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError, StorageError
+from lakesweep.format.json_document import shorten
+from lakesweep.model.allowed import check_action
+from lakesweep.model.plan import MOVE_PHASES, Delete, Plan, to_text
+from lakesweep.model.roots import BranchListing, TableListing
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.operations.branch_loss import find_loss
+from lakesweep.operations.branch_names import (
+    BranchObjects,
+    check_known_name,
+    check_on_main,
+    list_branch,
+    no_such_branch,
+)
+from lakesweep.operations.branch_use import check_unused
+from lakesweep.operations.context import Table
+from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.storage.reads import read_many
+from lakesweep.storage.store import Body, StoredObject
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES
+
+OPERATION = "delete_branch"
+UNKNOWN = "unknown_objects"
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where documents of one kind lie, and when they go."""
+
+    phase: str
+    kind: str
+    pattern: re.Pattern[str]
+    """Its group, if it has one, is an id."""
+    descends: bool = True
+    """The newest goes first."""
+
+
+_PLACES = tuple(
+    _Place(phase, kind, re.compile(pattern, re.DOTALL), descends)
+    for phase, kind, pattern, descends in (
+        ("withdraw", "snapshot", r"snapshot/snapshot-([0-9]+)", True),
+        ("withdraw", "consumer", r"consumer/consumer-[^/]+", True),
+        ("withdraw_changelogs", "hint", r"changelog/(?:EARLIEST|LATEST)", True),
+        ("withdraw_changelogs", "changelog_document", r"changelog/changelog-([0-9]+)", True),
+        ("withdraw_tags", "tag_success", r"tag/tag-success-file/[^/]+_SUCCESS", True),
+        ("withdraw_tags", "tag", r"tag/tag-.+", True),
+        ("publish_hints", "hint", r"snapshot/(?:EARLIEST|LATEST)", True),
+        ("clean", "schema", r"schema/schema-([0-9]+)", False),
+        ("withdraw", "branch_document", r"(?:snapshot|changelog|tag|schema|consumer)/[^/]+", True),
+    )
+)
+"""The first that fits counts."""
+
+
+def plan_delete_branch(table: Table, name: str) -> Plan:
+    """Plan the removal of a branch.
+
+    Raises:
+        UsageError: Another branch than main was chosen, or a name that no branch can have.
+        RefusedError: No such branch, one that another one reads, or one with objects in its folder that are no
+            documents of a branch.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+    """
+    check_on_main(table, OPERATION)
+    check_known_name(name)
+    draft = begin(table, OPERATION)
+    found = list_branch(table, name)
+    if not found.objects:
+        raise no_such_branch(table, name, draft.listing.branches)
+    check_unused(draft.table, draft.listing, name)
+    going = tuple(_going(table, name, found))
+    loss = find_loss(draft, found.own)
+    return _seeing(draft, found.own).plan(
+        going,
+        _frame(found.own, name),
+        warnings=(*loss.warnings, *_warnings(table, name, found.own)),
+        findings={
+            "branch": {"name": name, "tags": [ref.name for ref in found.own.tags], "objects": len(going)},
+            "lost": loss.lost,
+            "stranded": loss.stranded,
+            "whole": [],
+        },
+    )
+
+
+def _going(table: Table, name: str, found: BranchObjects) -> Iterable[Delete]:
+    """Return the deletions in the order of their phases, with what each object says."""
+    planned = [(_planned(name, entry), entry) for entry in found.objects]
+    unknown = [entry.key for delete, entry in planned if delete is None]
+    if unknown or found.others:
+        raise _unknown(table, name, found.others, unknown)
+    deletes = sorted(
+        ((delete, entry) for delete, entry in planned if delete is not None), key=lambda pair: _turn(pair[0])
+    )
+    bodies = read_many(table.store, [entry.key for _, entry in deletes], max_bytes=MAX_DOCUMENT_BYTES)
+    for (delete, entry), (_, body) in zip(deletes, bodies, strict=True):
+        if isinstance(body, StorageError) and body.code == "too_large":
+            raise _unknown(table, name, (), [entry.key])
+        yield replace(delete, body=_text_of(table, entry, body))
+
+
+def _planned(name: str, entry: StoredObject) -> Delete | None:
+    """Return what removes an object of the branch, `None` for one that is no document of a branch."""
+    path = entry.key.removeprefix(branch_dir(name))
+    place = next((place for place in _PLACES if place.pattern.fullmatch(path)), None)
+    if place is None:
+        return None
+    delete = Delete(place.phase, place.kind, entry.key, entry.size_bytes, f"branch {name} goes", etag=entry.etag)
+    try:
+        check_action(delete)
+    except RefusedError:
+        return None
+    return delete
+
+
+def _turn(delete: Delete) -> tuple[int, int, int, str]:
+    """Return what deletions are sorted by: their phases, their kinds as in `_PLACES`, their ids."""
+    ranks = [number for number, place in enumerate(_PLACES) if (place.phase, place.kind) == (delete.phase, delete.kind)]
+    place = _PLACES[ranks[0]]
+    match = re.search(r"-([0-9]+)\Z", delete.path) if place.pattern.groups else None
+    number = int(match[1]) if match else 0
+    return MOVE_PHASES.index(delete.phase), ranks[0], -number if place.descends else number, delete.path
+
+
+def _text_of(table: Table, entry: StoredObject, body: Body | StorageError) -> str:
+    if isinstance(body, ObjectNotFoundError) or (isinstance(body, Body) and body.etag != entry.etag):
+        raise StalePlanError(f"table {table.store.location}: {entry.key} changed while the plan was made")
+    if isinstance(body, StorageError):
+        raise body
+    return to_text(body.data)
+
+
+def _unknown(table: Table, name: str, others: Iterable[str], keys: Iterable[str]) -> RefusedError:
+    found = [*(f"branch {other}" for other in others), *keys]
+    shown = ", ".join(shorten(ascii(each)) for each in found[:_SHOWN])
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return RefusedError(
+        f"table {table.ref}: in the folder of branch {name!r} lies what is no document of it: {shown}{more}; expected "
+        "nothing else there, since it would go as well",
+        code=UNKNOWN,
+    )
+
+
+def _seeing(draft: Draft, own: BranchListing) -> Draft:
+    """Return the draft as one that has seen the branch that goes and no other: all others may come and go."""
+    return replace(draft, listing=TableListing({own.name: own}), own=own)
+
+
+def _frame(own: BranchListing, name: str) -> Frame:
+    return Frame(
+        arguments={"branch": name},
+        policy={},
+        snapshots={
+            "earliest": own.snapshots[0].id if own.snapshots else None,
+            "latest": own.snapshots[-1].id if own.snapshots else None,
+            "expired": [],
+        },
+    )
+
+
+def _warnings(table: Table, name: str, own: BranchListing) -> Iterable[str]:
+    if own.consumers:
+        consumers = ", ".join(shorten(ascii(consumer.name)[1:-1]) for consumer in own.consumers[:_SHOWN])
+        yield f"table {table.ref}: branch {name!r} has readers that keep their place in it: {consumers}; they will fail"
+    yield (
+        f"table {table.ref}: stop what writes to branch {name!r} before it goes; a writer that commits later leaves a "
+        "snapshot of a branch without schemas"
+    )

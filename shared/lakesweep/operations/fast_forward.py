@@ -1,0 +1,174 @@
+"""`fast_forward`: make main what a branch is.
+
+What main goes through is decided in `plan/fast_forward.py`. The branch stays as it is, and so do all files: those that
+only main's former snapshots had become orphans.
+"""
+
+from dataclasses import replace
+
+from lakesweep.errors import RefusedError
+from lakesweep.model.plan import MOVE_PHASES, Plan
+from lakesweep.model.roots import BranchListing, Root, TableListing
+from lakesweep.model.table_ref import MAIN
+from lakesweep.operations.branch_history import read_history
+from lakesweep.operations.branch_names import check_known_name, check_on_main, no_such_branch
+from lakesweep.operations.context import Table
+from lakesweep.operations.draft import Draft, begin
+from lakesweep.operations.fast_forward_actions import forward_actions, hint_puts, read_hints
+from lakesweep.operations.fast_forward_warnings import forward_warnings
+from lakesweep.operations.fleet import ruling_of
+from lakesweep.operations.iceberg import refuse_iceberg
+from lakesweep.operations.stranded import find_stranded
+from lakesweep.operations.tag_protection import protectors
+from lakesweep.operations.tag_removal import frame_of, read_tags
+from lakesweep.operations.target_files import LOST_FILES, check_target, describe_lost
+from lakesweep.plan.fast_forward import Course, fast_forward_course, schema_conflict
+from lakesweep.table.completeness import lost_files
+from lakesweep.table.documents import read_schema
+from lakesweep.table.outside_files import OutsideFiles
+
+OPERATION = "fast_forward"
+SCHEMA_CONFLICT = "schema_conflict"
+IS_EMPTY = "branch_is_empty"
+TAG_PROTECTED = "tag_protected"
+
+
+def plan_fast_forward(table: Table, name: str) -> Plan:
+    """Plan main's move to the history of a branch.
+
+    Args:
+        table: The table; its branch is main.
+        name: Of the branch.
+
+    Raises:
+        UsageError: The call is about another branch than main, or no branch can have the name.
+        RefusedError: No such branch, one without snapshots, one whose newest snapshot lacks files, a schema that would
+            change under a root that needs it, or a tag that something else counts on.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+    """
+    check_on_main(table, OPERATION)
+    check_known_name(name)
+    draft = begin(table, OPERATION)
+    refuse_iceberg(table, draft.schema.options)
+    branch = _branch_of(draft, name)
+    ours, theirs = read_history(draft, draft.own), read_history(draft, branch)
+    course = fast_forward_course(ours, theirs)
+    frame = frame_of(draft, {"branch": name})
+    if course.is_empty:
+        return draft.plan((), frame)
+    target = theirs.snapshots[-1]
+    _refuse_conflict(draft, name, course)
+    _refuse_protected(draft, name, course)
+    _refuse_lost_files(replace(draft, own=branch, schema=read_schema(table.store, branch)), course, target)
+    actions = (*forward_actions(name, course), *hint_puts(read_hints(draft), name, course, theirs))
+    stranded = find_stranded(draft, course.going)
+    warnings = forward_warnings(draft, name, course, ours, theirs)
+    return draft.plan(
+        sorted(actions, key=lambda action: MOVE_PHASES.index(action.phase)),
+        frame,
+        warnings=(
+            *warnings,
+            *(f"how many files belong to no version then is not known exactly: {each}" for each in stranded.unknown),
+        ),
+        findings={
+            "branch": {"name": name},
+            "target": {"snapshot": target.ref.id, "tag": None, "time_ms": target.snapshot.time_ms},
+            "lost": _lost(course, ours.snapshots[-1:], target),
+            "stranded": stranded.to_json(),
+            "whole": sorted({f"{root.ref.kind}/{root.ref.kind}-{root.ref.name}" for root in (target, *course.coming)}),
+        },
+    )
+
+
+def _branch_of(draft: Draft, name: str) -> BranchListing:
+    """Return the listing of the branch that main is to become.
+
+    Raises:
+        RefusedError: There is none, or it has no snapshots.
+    """
+    branch = draft.listing.branches.get(name)
+    if branch is None:
+        raise no_such_branch(draft.table, name, draft.listing.branches)
+    if not branch.snapshots:
+        raise RefusedError(
+            f"table {draft.table.ref}: branch {name} has no snapshot; expected one, since {MAIN} would be left with "
+            "none",
+            code=IS_EMPTY,
+        )
+    return branch
+
+
+def _refuse_conflict(draft: Draft, name: str, course: Course) -> None:
+    """Refuse where a root of main would be read with a schema that is not its own.
+
+    Raises:
+        RefusedError: With code `schema_conflict`.
+    """
+    conflict = schema_conflict(course)
+    if conflict is None:
+        return
+    what = "has no schema of that id" if conflict.goes else "has another schema of that id"
+    raise RefusedError(
+        f"table {draft.table.ref}: {conflict.root.ref} needs schema {conflict.schema_id} of {MAIN}, and branch {name} "
+        f"{what}; expected a branch with the same schema, since {MAIN} is read with it",
+        code=SCHEMA_CONFLICT,
+    )
+
+
+def _refuse_protected(draft: Draft, name: str, course: Course) -> None:
+    """Refuse where a tag goes that another branch was made from, or that a rule of the fleet policy keeps.
+
+    Raises:
+        RefusedError: With code `tag_protected`.
+    """
+    if not course.withdrawn_tags:
+        return
+    others = {each: branch for each, branch in draft.listing.branches.items() if each != name}
+    among = replace(draft, listing=TableListing(others, draft.listing.links))
+    going = [root.ref.name for root in course.withdrawn_tags]
+    for tag, protector in protectors(among, read_tags(draft), going, ruling_of(draft.table)).items():
+        raise RefusedError(
+            f"table {draft.table.ref}: tag {tag!r} of {MAIN} would go, and {protector}; expected branch {name} to have "
+            "the same tag, or the tag to be deleted before",
+            code=TAG_PROTECTED,
+        )
+
+
+def _refuse_lost_files(draft: Draft, course: Course, target: Root) -> None:
+    """Refuse a branch of which anything that comes cannot be read whole: main would have it, too.
+
+    Raises:
+        RefusedError: With code `target_lost_files`.
+    """
+    check_target(draft.table, draft, target)
+    others = [root for root in course.coming if root.ref != target.ref]
+    lost = (
+        lost_files(
+            draft.table.store, draft.schema, others, outside=OutsideFiles(draft.table.store, draft.table.open_store)
+        )
+        if others
+        else ()
+    )
+    if lost:
+        name = draft.own.name
+        raise RefusedError(
+            f"table {draft.table.ref}: snapshots or tags of branch {name} have lost {describe_lost([*lost])}; expected "
+            f"all of them to be whole; expire-snapshots with --branch {name} removes what an expiry left half way",
+            code=LOST_FILES,
+        )
+
+
+def _lost(course: Course, newest: tuple[Root, ...], target: Root) -> dict[str, object]:
+    snapshots = sorted((root for root in course.going if root.ref.kind == "snapshot"), key=lambda root: root.ref.id)
+    before = next((root.snapshot.total_record_count for root in newest if snapshots), None)
+    after = target.snapshot.total_record_count
+    replaced = {old.id for old, _ in course.put_schemas if old is not None}
+    return {
+        "snapshots": [root.ref.id for root in snapshots],
+        "changelogs": [],
+        "tags": sorted(root.ref.name for root in course.withdrawn_tags),
+        "rows": None if before is None or after is None else before - after,
+        "commit_users": list(dict.fromkeys(root.snapshot.commit_user for root in snapshots)),
+        "schemas": sorted(replaced | {schema.id for schema in course.dropped_schemas}),
+    }

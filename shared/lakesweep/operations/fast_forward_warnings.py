@@ -1,0 +1,78 @@
+"""What whoever works with main should know before it becomes what a branch is."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from lakesweep.errors import RefusedError
+from lakesweep.model.table_ref import MAIN
+from lakesweep.operations.draft import Draft
+from lakesweep.operations.tag_options import is_write_only
+from lakesweep.plan.fast_forward import Course, History
+from lakesweep.table.documents import read_consumers
+
+_SHOWN = 10
+"""How many ids a sentence lists."""
+
+
+def forward_warnings(draft: Draft, name: str, course: Course, main: History, branch: History) -> Iterator[str]:
+    """Yield what whoever works with main should know.
+
+    Args:
+        draft: Of main.
+        name: Of the branch.
+        course: What main goes through.
+        main: Its documents.
+        branch: The branch's.
+    """
+    lost = [root.ref.id for root in course.going if root.ref.kind == "snapshot"]
+    if lost:
+        yield (
+            f"writers and streaming readers of {MAIN} must be stopped before and started again after: ids from "
+            f"{min(lost)} on are other snapshots then"
+        )
+    if course.displaced:
+        replaced = _some([old.ref.id for old in reversed(course.displaced)])
+        yield (
+            f"{MAIN} and branch {name} have different snapshots of the ids {replaced}, which are replaced where they "
+            "lie; readers that have them in memory go on with what they have"
+        )
+    yield from _consumers(draft, branch.snapshots[-1].ref.id + 1)
+    if not is_write_only(draft.schema.options):
+        yield (
+            f"writers of this table may expire its snapshots themselves, and then ask one branch alone: {MAIN} and "
+            f"{name} share files then, so delete branch {name} soon, or make the table write-only"
+        )
+    changelogs = [root.ref.id for root in main.changelogs if root.ref.id >= branch.first.ref.id]
+    if changelogs:
+        yield f"changelogs {_some(changelogs)} of {MAIN} stay, and are of its former history"
+    there = sorted({root.ref.id for root in (*course.staying, *course.coming) if root.ref.kind == "snapshot"})
+    earliest = branch.earliest_id or main.earliest_id or 0
+    hidden = [i for i in there if earliest in there and i < earliest]
+    if hidden:
+        yield (
+            f"EARLIEST is {earliest} then, which hides snapshots {_some(hidden)} from readers and from the expiry of "
+            "engines"
+        )
+    missing = [i + 1 for i, after in pairwise(there) if after != i + 1]
+    if missing:
+        yield f"{MAIN} will have no snapshot {_some(missing)}; a look for a time or a watermark may fail there"
+
+
+def _consumers(draft: Draft, end: int) -> Iterator[str]:
+    """Say which readers wait for an id beyond the next commit's: they fail."""
+    try:
+        consumers = read_consumers(draft.table.store, draft.own.consumers)
+    except RefusedError as error:
+        yield f"a consumer cannot be read, so whether it has come further than {MAIN} will be is not known: {error}"
+        return
+    for consumer, next_id in sorted(consumers.items()):
+        if next_id > end:
+            yield (
+                f"consumer {consumer} waits for snapshot {next_id}, and {MAIN} goes on with {end}; its reader fails "
+                "until the consumer is reset"
+            )
+
+
+def _some(values: Sequence[int]) -> str:
+    shown = ", ".join(map(str, values[:_SHOWN]))
+    return shown if len(values) <= _SHOWN else f"{shown} and {len(values) - _SHOWN} more"

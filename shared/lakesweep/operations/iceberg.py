@@ -1,0 +1,27 @@
+"""Tables whose snapshots Iceberg readers see as well: engines write that metadata when they commit.
+
+Source: Paimon `IcebergCommitCallback`.
+"""
+
+from collections.abc import Mapping
+
+from lakesweep.errors import RefusedError
+from lakesweep.format.json_document import shorten
+from lakesweep.operations.context import Table
+
+_STORAGE = "metadata.iceberg.storage"
+
+
+def refuse_iceberg(table: Table, options: Mapping[str, str]) -> None:
+    """Refuse to move a branch whose snapshots are known elsewhere, too: there they would stay.
+
+    Raises:
+        RefusedError: With code `needs_engine_callbacks`.
+    """
+    value = options.get(_STORAGE, "").strip()
+    if value.lower() not in ("", "disabled"):
+        raise RefusedError(
+            f"table {table.ref}: {_STORAGE} is {shorten(value)!r}, so Iceberg metadata shows its snapshots, too, and "
+            "would go on showing those that go; expected a table without, or an engine that moves both",
+            code="needs_engine_callbacks",
+        )

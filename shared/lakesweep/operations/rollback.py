@@ -1,0 +1,248 @@
+"""`rollback`: make an older version the newest one again.
+
+Documents go and no file does: snapshots above the target, from the newest down, with the changelogs and tags of later
+ones. So after each request the branch is a table that reads, and a run that dies is finished by the next one. What only
+these documents named belongs to no version then, and the orphan scan finds it.
+
+Where the target's own document is gone and a tag holds it, that comes back first. (The engine deletes first, and leaves
+a table without a snapshot when it dies in between.)
+
+An expiry that has begun may be about to take files that the target needs: what later snapshots deleted is live again
+there. One of ours that has not ended stops the rollback. Of other engines nobody knows, so all that the target needs is
+looked for before the first request and after the last one (`execute/root_moves.py`).
+
+Source: Paimon `RollbackHelper`, `AbstractFileStoreTable#rollbackTo`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.lease import LeaseDocument, read_lease
+from lakesweep.errors import RefusedError
+from lakesweep.format.tag import tag_body
+from lakesweep.model.plan import Action, Plan, Put, to_text
+from lakesweep.model.report import RunReport
+from lakesweep.model.roots import BranchListing, Root
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.operations.context import Table
+from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.operations.expiry_conflict import may_conflict, refuse_conflict
+from lakesweep.operations.fleet import ruling_of
+from lakesweep.operations.iceberg import refuse_iceberg
+from lakesweep.operations.rollback_warnings import rollback_warnings
+from lakesweep.operations.run import plan_and_execute, plan_only, refused, require_area
+from lakesweep.operations.stranded import find_stranded
+from lakesweep.operations.tag_protection import protectors
+from lakesweep.operations.tag_removal import OwnTags, frame_of, read_tags
+from lakesweep.operations.target_files import check_target
+from lakesweep.operations.time_travel import NO_VERSION, Version, resolve
+from lakesweep.operations.times import say_time
+from lakesweep.operations.withdrawal import Withdrawal, put_hint, withdrawal
+from lakesweep.table.discover import discover
+from lakesweep.table.documents import read_hint
+
+OPERATION = "rollback"
+TAG_PROTECTED = "tag_protected"
+_NAMED = 10
+"""So many tags are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackArguments:
+    """What a caller may ask for."""
+
+    version: Version
+    lost_tags: tuple[str, ...] = ()
+    """Tags that may go although something protects them."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the arguments that were given."""
+        version = self.version
+        given = {
+            "snapshot": version.snapshot_id,
+            "tag": version.tag,
+            "version": version.version,
+            "timestamp_ms": version.timestamp_ms,
+            "watermark": version.watermark,
+            "lose_tag": list(self.lost_tags) or None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def rollback(table: Table, arguments: RollbackArguments, *, execute: bool) -> RunReport:
+    """Roll a branch back, unless a run that is begun has taken, or is about to take, what the target needs."""
+
+    def planner(target: Table) -> Plan:
+        return plan_rollback(target, arguments)
+
+    area = require_area(table) if execute else table.area
+    if area is None:
+        return plan_only(table, OPERATION, planner)
+    lease = read_lease(area)
+    try:
+        _refuse_while_expiring(table, area, lease, arguments.version)
+    except RefusedError as error:
+        return refused(table, OPERATION, error)
+    return plan_and_execute(table, OPERATION, planner, lease=lease) if execute else plan_only(table, OPERATION, planner)
+
+
+def _refuse_while_expiring(table: Table, area: ControlArea, lease: LeaseDocument, version: Version) -> None:
+    """Refuse where an expiry that has begun takes the target, instead of finishing it first.
+
+    A tag is safe from the expiry of snapshots, which keeps what a tag needs; that is finished first.
+
+    Raises:
+        RefusedError: With code `expiry_under_way`; or there is no such version, and then nothing is finished, either.
+    """
+    begun = lease.intent
+    if begun is None or not may_conflict(area, begun, table.ref.branch):
+        return
+    own = discover(table.store).branches.get(table.ref.branch) or BranchListing(table.ref.branch)
+    asked = version.snapshot_id
+    try:
+        root = resolve(table, own, version, purpose="rollback")
+    except RefusedError:
+        if asked is None or begun.end_id is None or asked >= begun.end_id:
+            raise
+        root = None  # it has gone already, and its files may still be there
+    target = asked if root is None else root.snapshot.id
+    if target is not None:
+        refuse_conflict(str(table.ref), begun, target, is_tag=root is not None and root.ref.kind == "tag")
+
+
+def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
+    """Plan a rollback of one branch.
+
+    Args:
+        table: One branch of a table.
+        arguments: Where to.
+
+    Raises:
+        RefusedError: No such version, one that has lost files, a tag that something protects, or a table on which
+            engines do more when snapshots go.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+    """
+    draft = begin(table, OPERATION)
+    refuse_iceberg(table, draft.schema.options)  # for tags that a rollback takes the engine tells nobody
+    target = resolve(draft.table, draft.own, arguments.version, purpose="rollback")
+    if target is None:
+        raise RefusedError(f"table {table.ref}: there is no version to go back to; expected one", code=NO_VERSION)
+    snapshot_id = target.snapshot.id
+    tags = read_tags(draft)
+    coming = _coming(draft, target)
+    going = withdrawal(draft, tags, snapshot_id)
+    frame = _frame(draft, arguments)
+    if not coming and not going.actions:
+        newest = f"snapshot {snapshot_id} of {say_time(target.snapshot.time_ms)} is the newest already"
+        return draft.plan((), frame, warnings=(newest, *_unused(arguments, tags, {})))
+    protected = protectors(draft, tags, going.tags, ruling_of(table))
+    _refuse_protected(table, snapshot_id, protected, arguments.lost_tags)
+    check_target(table, draft, target)
+    stranded = find_stranded(draft, going.roots, [target] if coming else [])
+    earliest = () if coming else _unhidden(draft, snapshot_id)
+    latest = put_hint(draft, "point", "snapshot/LATEST", snapshot_id, f"snapshot {snapshot_id} becomes the newest")
+    return draft.plan(
+        (*coming, *earliest, latest, *going.actions),
+        frame,
+        warnings=(
+            *_unused(arguments, tags, protected),
+            *rollback_warnings(draft, target, tags, going, comes_back=bool(coming)),
+            *(f"how many files belong to no version then is not known exactly: {each}" for each in stranded.unknown),
+        ),
+        findings={
+            "target": {
+                "snapshot": snapshot_id,
+                "tag": target.ref.name if target.ref.kind == "tag" else None,
+                "time_ms": target.snapshot.time_ms,
+            },
+            "lost": _lost(going, target),
+            "stranded": stranded.to_json(),
+            "whole": [_snapshot_path(draft, snapshot_id)],
+        },
+    )
+
+
+def _coming(draft: Draft, target: Root) -> tuple[Action, ...]:
+    """Return what brings the target back where only a tag holds it. Then it is the earliest.
+
+    Raises:
+        RefusedError: Another snapshot has its id by now.
+    """
+    if target.ref.kind != "tag":
+        return ()
+    snapshot_id = target.snapshot.id
+    there = next((ref for ref in draft.own.snapshots if ref.id == snapshot_id), None)
+    if there is not None:
+        (root,) = draft.own_documents([there])
+        if (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list) != (
+            target.snapshot.base_manifest_list,
+            target.snapshot.delta_manifest_list,
+        ):
+            raise RefusedError(
+                f"table {draft.table.ref}: tag {target.ref.name!r} holds another state than {there.path}, which has "
+                f"the same id; expected the one snapshot {snapshot_id}",
+                code="id_reused",
+            )
+        return ()
+    body = to_text(tag_body(target.body, target.ref.path, None, None))
+    why = f"tag {target.ref.name} holds snapshot {snapshot_id}"
+    return (
+        Put("target", "snapshot", _snapshot_path(draft, snapshot_id), body, why, if_absent=True),
+        put_hint(draft, "target", "snapshot/EARLIEST", snapshot_id, f"snapshot {snapshot_id} becomes the earliest"),
+    )
+
+
+def _unhidden(draft: Draft, snapshot_id: int) -> tuple[Put, ...]:
+    """Return what mends an EARLIEST above the target: when the branch comes to that id again, it would hide the target.
+
+    The engine leaves it.
+    """
+    hint = draft.own.hints.get("snapshot/EARLIEST")
+    said = None if hint is None else read_hint(draft.table.store, hint.path)
+    if said is None or said <= snapshot_id:
+        return ()
+    first = draft.own.snapshots[0].id
+    return (put_hint(draft, "target", "snapshot/EARLIEST", first, f"snapshot {said} goes; {first} is the oldest"),)
+
+
+def _refuse_protected(table: Table, snapshot_id: int, protected: Mapping[str, str], lost: Sequence[str]) -> None:
+    held = [f"{name!r} ({protector})" for name, protector in protected.items() if name not in lost]
+    if held:
+        more = f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
+        raise RefusedError(
+            f"table {table.ref}: tags that something protects would go with a rollback to snapshot {snapshot_id}: "
+            f"{', '.join(held[:_NAMED])}{more}; expected lose_tag with the name of each, or a later target",
+            code=TAG_PROTECTED,
+        )
+
+
+def _unused(arguments: RollbackArguments, tags: OwnTags, protected: Mapping[str, str]) -> Iterator[str]:
+    """Say which tags somebody was ready to lose for nothing: a slip, maybe."""
+    for name in arguments.lost_tags:
+        if name not in tags.roots:
+            yield f"there is no tag {name!r} to lose"
+        elif name not in protected:
+            yield f"tag {name!r} need not be given up: it stays, or nothing protects it"
+
+
+def _lost(going: Withdrawal, target: Root) -> dict[str, object]:
+    newest, rows = going.newest, None
+    if newest is not None and newest.total_record_count is not None and target.snapshot.total_record_count is not None:
+        rows = newest.total_record_count - target.snapshot.total_record_count
+    return {
+        "snapshots": list(going.snapshot_ids),
+        "changelogs": list(going.changelog_ids),
+        "tags": list(going.tags),
+        "rows": rows,
+        "commit_users": list(going.commit_users),
+    }
+
+
+def _frame(draft: Draft, arguments: RollbackArguments) -> Frame:
+    return frame_of(draft, arguments.to_json())
+
+
+def _snapshot_path(draft: Draft, snapshot_id: int) -> str:
+    return f"{branch_dir(draft.own.name)}snapshot/snapshot-{snapshot_id}"

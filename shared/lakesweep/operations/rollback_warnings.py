@@ -1,0 +1,92 @@
+"""What people should know before a branch goes back: who else reads and writes it, and what stays as it is."""
+
+from collections.abc import Iterator
+
+from lakesweep.errors import RefusedError
+from lakesweep.model.roots import Root
+from lakesweep.operations.draft import Draft
+from lakesweep.operations.memory import doubt
+from lakesweep.operations.tag_options import is_write_only
+from lakesweep.operations.tag_removal import OwnTags
+from lakesweep.operations.withdrawal import Withdrawal
+from lakesweep.table.documents import read_consumers
+from lakesweep.table.metadata import MetadataReader, Unreadable
+
+_NAMED = 5
+
+
+def rollback_warnings(
+    draft: Draft, target: Root, tags: OwnTags, going: Withdrawal, *, comes_back: bool
+) -> Iterator[str]:
+    """Yield sentences about a rollback.
+
+    Args:
+        draft: The branch.
+        target: Where it goes to.
+        tags: Of the branch.
+        going: What goes.
+        comes_back: Only a tag holds the target, and its snapshot is written anew.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    snapshot_id = target.snapshot.id
+    yield (
+        f"stop the writers of {draft.table.ref} before, and start them again after: one that goes on from a later "
+        f"snapshot than {snapshot_id} commits what it should not, or fails"
+    )
+    yield from _consumers(draft, snapshot_id)
+    for name, problem in tags.unreadable.items():
+        yield f"tag {name} cannot be read, so it stays ({problem})"
+    if not is_write_only(draft.schema.options):
+        yield (
+            "writers of this table may expire its snapshots themselves; one that does so right now may take files of "
+            f"snapshot {snapshot_id} after the last look at them"
+        )
+    if comes_back:
+        hidden = [ref.id for ref in draft.own.snapshots if ref.id < snapshot_id]
+        if hidden:
+            yield (
+                f"EARLIEST comes to name snapshot {snapshot_id}, so that {len(hidden)} older ones ({hidden[0]} to "
+                f"{hidden[-1]}) stay and are no more found"
+            )
+        if _has_lost_changelog(draft, target):
+            yield (
+                f"the changelog of snapshot {snapshot_id} has expired, and its document still names it: keep tag "
+                f"{target.ref.name} as long as the snapshot, or else the scan for orphan files takes it for damaged"
+            )
+    latest = draft.schema.id
+    if target.snapshot.schema_id != latest:
+        yield (
+            f"schemas stay as they are: snapshot {snapshot_id} was committed under schema {target.snapshot.schema_id}, "
+            f"and readers and writers go on with schema {latest}"
+        )
+    damaged = len(going.snapshot_ids) - sum(root.ref.kind == "snapshot" for root in going.roots)
+    if damaged:
+        yield f"{damaged} of the snapshots that go cannot be read, so what they held is not counted"
+
+
+def _has_lost_changelog(draft: Draft, target: Root) -> bool:
+    """Tell whether expiry has taken the changelog list of the target, as it does with that of a tagged snapshot."""
+    name = target.snapshot.changelog_manifest_list
+    if name is None:
+        return False
+    doubt(draft.table, (name,))
+    content = MetadataReader(draft.table.store).manifest_lists({name: None})[name]
+    return isinstance(content, Unreadable) and content.missing
+
+
+def _consumers(draft: Draft, snapshot_id: int) -> Iterator[str]:
+    """Say which readers have come further than the target: they fail, and wait for an id that will be another's."""
+    try:
+        consumers = read_consumers(draft.table.store, draft.own.consumers)
+    except RefusedError as error:
+        yield f"a consumer cannot be read, so whether it has come further than the target is not known: {error}"
+        return
+    ahead = sorted(name for name, next_id in consumers.items() if next_id > snapshot_id + 1)
+    if ahead:
+        shown = ", ".join(ahead[:_NAMED]) + (f" and {len(ahead) - _NAMED} more" if len(ahead) > _NAMED else "")
+        yield (
+            f"readers have come further than snapshot {snapshot_id} and fail until they are reset or removed: "
+            f"consumer{'s'[: len(ahead) != 1]} {shown}"
+        )

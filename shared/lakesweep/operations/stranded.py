@@ -1,0 +1,185 @@
+"""What no root names any more once some roots are gone: files that the orphan scan will find.
+
+A file counts that a reader of some root that goes opens, and that no root that stays names, whatever for: that is what
+an orphan scan goes by. It is a forecast for people. Nothing is deleted by it, so what cannot be read is said, and stops
+nothing.
+
+Manifests that only roots that go name are read for what they add, and all others until nothing is left to look for.
+Memory grows with the files that only those manifests add.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lakesweep.errors import RefusedError
+from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.model.facts import base_name
+from lakesweep.model.roots import Root
+from lakesweep.operations.draft import Draft
+from lakesweep.table.holders import Holders, data_names, index_names, names_of
+from lakesweep.table.metadata import MetadataReader, Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Stranded:
+    """Files, counted."""
+
+    files: int
+    bytes: int
+    """Of those whose size is known."""
+    by_kind: Mapping[str, int]
+    unknown: tuple[str, ...] = ()
+    """What could not be read, in sentences: the numbers are then not exact."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the finding `stranded`."""
+        return {"files": self.files, "bytes": self.bytes, "by_kind": dict(self.by_kind)}
+
+
+class _File(NamedTuple):
+    kind: str
+    size_bytes: int | None
+
+
+def find_stranded(draft: Draft, going: Sequence[Root], coming: Sequence[Root] = ()) -> Stranded:
+    """Return what only `going` need, of all roots of all branches and of those that are `coming`.
+
+    Args:
+        draft: The branch that is changed.
+        going: Roots whose documents go.
+        coming: Roots whose documents come.
+
+    Returns:
+        Nothing but the reason where a root that stays cannot be parsed: it may name any file.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    if not going:
+        return Stranded(0, 0, {})
+    try:
+        others = draft.other_documents(root.ref.path for root in going)
+    except RefusedError as error:
+        return Stranded(0, 0, {}, (str(error),))
+    search = _Search(MetadataReader(draft.table.store, again=True), going, (*others.roots, *coming))
+    files = search.run()
+    return Stranded(
+        files=len(files),
+        bytes=sum(file.size_bytes or 0 for file in files.values()),
+        by_kind=dict(sorted(Counter(file.kind for file in files.values()).items())),
+        unknown=tuple(dict.fromkeys(search.unknown)),
+    )
+
+
+class _Search:
+    def __init__(self, reader: MetadataReader, going: Sequence[Root], staying: Sequence[Root]) -> None:
+        self._reader = reader
+        self._asked: set[str] = set()
+        self._holders = Holders(reader, [*going, *staying], among=self._asked.__contains__)
+        self._going = (1 << len(going)) - 1
+        self._sizes = {name: size for root in going for name, size in _list_sizes(root)}
+        self._metas: dict[str, ManifestMeta] = {}
+        self._changes: set[str] = set()
+        """Manifests of changelog lists."""
+        self._absent: set[str] = set()
+        """Lists that are gone already."""
+        self.unknown: list[str] = []
+        self._note_lists([*going, *staying])
+
+    def run(self) -> dict[str, _File]:
+        """Return name -> file."""
+        found = dict(self._named())
+        alone = {name for name, each in self._holders.manifests() if not each.named & ~self._going}
+        self._asked |= alone
+        found |= self._data(alone)
+        found |= self._indexes()
+        self._drop(found, [meta for name, meta in self._metas.items() if name not in alone])
+        return found
+
+    def _note_lists(self, roots: Sequence[Root]) -> None:
+        """Note the manifests of every list, and which lists cannot be read. The reader has read them already.
+
+        A list that is missing says nothing here: those of changelogs, and the changelog lists of tags, often are.
+        """
+        changelogs = {root.snapshot.changelog_manifest_list for root in roots}
+        names = {name: size for root in roots for name, size in _list_sizes(root)}
+        for name, content in self._reader.manifest_lists(names).items():
+            if isinstance(content, Unreadable):
+                if content.missing:
+                    self._absent.add(name)
+                else:
+                    self.unknown.append(content.problem)
+                continue
+            for meta in content:
+                self._metas[meta.file_name] = meta
+                if name in changelogs:
+                    self._changes.add(meta.file_name)
+                for each in (meta.file_name, *meta.extra_files):
+                    self._sizes.setdefault(each, meta.file_size if each == meta.file_name else None)
+
+    def _named(self) -> Iterator[tuple[str, _File]]:
+        """Yield lists, manifests, index manifests and statistics."""
+        for each in self._holders.named():
+            is_alone = each.needed_by & self._going and not each.named_by & ~self._going
+            if is_alone and each.name not in self._absent:
+                yield each.name, _File(each.kind, self._sizes.get(each.name))
+
+    def _data(self, alone: set[str]) -> dict[str, _File]:
+        changes = self._changelog_files(alone)
+        found: dict[str, _File] = {}
+        for entry, _, needed_by in self._holders.mentions():
+            if not needed_by & self._going:
+                continue
+            kind = "changelog" if entry.file_name in changes else "data"
+            # Of the names of one file the last is what it is called where it lies.
+            found[tuple(data_names(entry))[-1]] = _File(kind, entry.file_size)
+            found |= {name: _File("extra", None) for name in entry.extra_files}
+        return found
+
+    def _changelog_files(self, alone: set[str]) -> frozenset[str]:
+        """Return the names of changelog files, and note which manifests cannot be read."""
+        found: set[str] = set()
+        for name, content in self._reader.scan_manifests([self._metas[each] for each in alone], _file_names):
+            if isinstance(content, Unreadable):
+                self.unknown.append(content.problem)
+            elif name in self._changes:
+                found |= content
+        return frozenset(found)
+
+    def _indexes(self) -> dict[str, _File]:
+        found: dict[str, _File] = {}
+        kept: set[str] = set()
+        for entry, named_by, needed_by in self._holders.indexes():
+            if named_by & ~self._going:
+                kept.update(index_names(entry))
+            elif needed_by & self._going:
+                found[base_name(entry.external_path or entry.file_name)] = _File("index", entry.file_size)
+        return {name: file for name, file in found.items() if name not in kept}
+
+    def _drop(self, found: dict[str, _File], others: Sequence[ManifestMeta]) -> None:
+        """Take away what a manifest of a root that stays names."""
+
+        def named(entries: Iterator[ManifestEntry]) -> frozenset[str]:
+            return frozenset(name for entry in entries for name in names_of(entry) if name in found)
+
+        for _, content in self._reader.scan_manifests(others, named):
+            if isinstance(content, Unreadable):
+                self.unknown.append(content.problem)
+            else:
+                for name in content:
+                    found.pop(name, None)
+
+
+def _file_names(entries: Iterator[ManifestEntry]) -> frozenset[str]:
+    return frozenset(entry.file_name for entry in entries)
+
+
+def _list_sizes(root: Root) -> Iterator[tuple[str, int | None]]:
+    snapshot = root.snapshot
+    yield snapshot.base_manifest_list, snapshot.base_manifest_list_size
+    yield snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
+    if snapshot.changelog_manifest_list is not None:
+        yield snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size

@@ -1,0 +1,50 @@
+"""Is the version that a branch moves to whole? Asked before anything moves."""
+
+from lakesweep.errors import RefusedError
+from lakesweep.model.roots import Root
+from lakesweep.operations.context import Table
+from lakesweep.operations.draft import Draft
+from lakesweep.table.completeness import lost_files
+from lakesweep.table.outside_files import OutsideFiles
+
+LOST_FILES = "target_lost_files"
+NAMED = 10
+"""So many lost files are named."""
+_COUNTED = 10_000
+"""So many are counted."""
+
+
+def check_target(table: Table, draft: Draft, target: Root) -> None:
+    """Refuse a version that has lost files.
+
+    Args:
+        table: With a store that remembers nothing: what it would remember may be gone.
+        draft: The branch.
+        target: The version.
+
+    Raises:
+        RefusedError: With code `target_lost_files`.
+        StorageError: A request failed.
+    """
+    lost = [*_schema_lost(draft, target)]
+    lost += lost_files(table.store, draft.schema, [target], _COUNTED, OutsideFiles(table.store, table.open_store))
+    if lost:
+        raise RefusedError(
+            f"table {table.ref}: {target.ref} has lost {describe_lost(lost)}; expected a version that is whole",
+            code=LOST_FILES,
+        )
+
+
+def describe_lost(lost: list[str]) -> str:
+    """Return how many files are lost, and which, as far as they are named."""
+    many = f"{_COUNTED} files or more" if len(lost) >= _COUNTED else f"{len(lost)} file{'s'[: len(lost) != 1]}"
+    more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""
+    return f"{many}: {', '.join(lost[:NAMED])}{more}"
+
+
+def _schema_lost(draft: Draft, target: Root) -> list[str]:
+    wanted = str(target.snapshot.schema_id)
+    if any(schema.name == wanted for schema in draft.own.schemas):
+        return []
+    folder = draft.own.schemas[-1].path.rpartition("/")[0]
+    return [f"{folder}/schema-{wanted}"]

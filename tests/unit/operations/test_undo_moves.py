@@ -1,0 +1,553 @@
+"""Runs that moved a branch are undone: all is as it was, and on the way each prefix is a table that reads."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.ends import undone_by
+from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, read_lease
+from lakesweep.errors import MaintenanceError, ObjectNotFoundError
+from lakesweep.model.report import RunReport
+from lakesweep.operations.undo import undo
+from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.store import DeleteRequest
+from lakesweep.table.discover import discover
+from tests.support.every import EVERY
+from tests.support.fast_forwards import SCENES, Onlooker, apply, documents
+from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
+from tests.support.maintenance import Maintainer
+from tests.support.reader import read_all, read_root
+from tests.support.table_builder import TableBuilder
+
+Scene = Callable[[TableBuilder], None]
+
+
+def eight(table: TableBuilder) -> None:
+    """As row B1, shorter; with changelogs that outlive snapshots, success files and hints."""
+    table.commit("+A1", "+K")
+    for number in range(2, 9):
+        table.commit(f"-A{number - 1}", f"+A{number}", user=f"user-{number % 3}")
+    for name, snapshot in (("four", 4), ("seven", 7), ("eight", 8)):
+        table.tag(name, snapshot=snapshot)
+        table.store.put(f"tag/tag-success-file/{name}_SUCCESS", b"{}")
+    table.alter(options={"tag.create-success-file": "true"})
+    for number in (5, 6):
+        table.changelog_document(number)
+    table.hint("EARLIEST", 1)
+    table.hint("LATEST", 8)
+
+
+def expired(table: TableBuilder) -> None:
+    """Row B2: the earliest is 6, and a tag holds 3."""
+    eight(table)
+    table.tag("three", snapshot=3)
+    for number in range(1, 6):
+        table.remove(table.root(number))
+    table.hint("EARLIEST", 6)
+
+
+def branched(table: TableBuilder) -> None:
+    """A branch with snapshots, tags, a changelog, a consumer, hints and schemas of its own."""
+    eight(table)
+    branch = table.branch("b", "four")
+    branch.alter(options={"k": "v"})
+    branch.commit("+B5", "-A4")
+    branch.commit("+B6")
+    branch.tag("mine")
+    branch.changelog_document(5)
+    branch.consumer("reader", 6)
+    branch.hint("EARLIEST", 4)
+    branch.hint("LATEST", 6)
+
+
+def rebuilt_after_a_schema(table: TableBuilder) -> None:
+    """Nothing in common with the branch, whose ids are lower; main has a schema that the branch lacks."""
+    branch = table.branch("b")
+    branch.commit("+B1")
+    branch.commit("+B2")
+    table.commit("+A1")
+    table.commit("+A2")
+    table.alter(options={"k": "v"})
+    table.commit("+A3")
+    table.commit("+A4")
+    for number in (1, 2):
+        table.remove(table.root(number))
+
+
+@dataclass(frozen=True)
+class Case:
+    scene: Scene
+    operation: str
+    arguments: Mapping[str, Any]
+
+
+CASES: dict[str, Case] = {
+    "rollback": Case(eight, "rollback", {"snapshot": 5}),
+    "rollback_all": Case(eight, "rollback", {"snapshot": 1}),
+    "rollback_to_expired": Case(expired, "rollback", {"tag": "three"}),
+    "rollback_branch": Case(branched, "rollback", {"snapshot": 5}),
+    "create_empty": Case(eight, "create_branch", {"branch": "n"}),
+    "create_from_tag": Case(eight, "create_branch", {"branch": "n", "tag": "four"}),
+    "create_from_snapshot": Case(eight, "create_branch", {"branch": "n", "snapshot": 8}),
+    "delete": Case(branched, "delete_branch", {"branch": "b"}),
+    "forward_rebuilt_after_a_schema": Case(rebuilt_after_a_schema, "fast_forward", {"branch": "b"}),
+    **{f"forward_{name}": Case(scene, "fast_forward", {"branch": "b"}) for name, scene in SCENES.items()},
+}
+BREAKS = (
+    *((name, "death") for name in ("rollback_to_expired", "create_from_tag", "delete", "forward_rebuilt_shorter")),
+    *((name, "death_after") for name in ("rollback", "forward_far_behind")),
+    *((name, "before") for name in ("forward_altered_once", "rollback_to_expired")),
+    *((name, "after") for name in ("rollback", "forward_far_behind")),
+)
+
+
+class Meanwhile(Switch):
+    """Lets somebody do something right before one call."""
+
+    def __init__(self, at: int, what: Callable[[], None]) -> None:
+        super().__init__()
+        self._turn = at
+        self._what = what
+
+    def run(self, name: str, call: Callable[[], object]) -> object:
+        if len(self.calls) + 1 == self._turn:
+            self._what()
+        return super().run(name, call)
+
+
+class World:
+    def __init__(self, name: str) -> None:
+        self.now_ms = 1_800_000_000_000
+        self.case = CASES[name]
+        self.store = MemoryStore("memory://bucket/db.db/t", clock=lambda: self.now_ms)
+        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
+        self.table = TableBuilder(self.store)
+        self.case.scene(self.table)
+        self.branch = "b" if name == "rollback_branch" else "main"
+        self.before = self.documents()
+
+    def maintainer(self, switch: Switch | None = None) -> Maintainer:
+        if switch is None:
+            return Maintainer(self.store, self.branch, control=self.control)
+        return Maintainer(
+            FaultyStore(self.store, switch, "table"), self.branch, control=FaultyStore(self.control, switch, "control")
+        )
+
+    def run(self) -> str:
+        """Carry the operation out."""
+        report = self.maintainer().run(self.case.operation, **self.case.arguments)
+        assert report.status == "done", report
+        assert report.run_id is not None
+        return report.run_id
+
+    def undo(self, run_id: str, *, execute: bool = True, switch: Switch | None = None) -> RunReport:
+        return undo(self.maintainer(switch).table, run_id, execute=execute)
+
+    def documents(self) -> dict[str, bytes]:
+        return documents(self.store)
+
+    def commit(self, folder: str = "") -> int | None:
+        """Commit as the engine would, on top of the newest snapshot that LATEST or else the listing shows."""
+        there = {entry.key.removeprefix(f"{folder}snapshot/") for entry in self.store.list(f"{folder}snapshot/")}
+        ids = {int(name[9:]) for name in there if name.startswith("snapshot-")}
+        with suppress(ObjectNotFoundError):
+            latest = int(self.store.read(f"{folder}snapshot/LATEST").data)
+            if latest + 1 not in ids:
+                ids &= {latest}
+        if not ids:
+            return None  # it would begin anew
+        newest = max(ids)
+        document = json.loads(self.store.read(f"{folder}snapshot/snapshot-{newest}").data)
+        document |= {"id": newest + 1, "commitUser": "somebody else"}
+        self.store.put(f"{folder}snapshot/snapshot-{newest + 1}", json.dumps(document).encode(), if_absent=True)
+        self.store.put(f"{folder}snapshot/LATEST", str(newest + 1).encode())
+        return newest + 1
+
+    def check_refused(self, run_id: str, code: str, sentence: str) -> None:
+        """Fail unless undoing is refused, and nothing changes."""
+        there = self.documents()
+        for execute in (False, True):
+            report = self.undo(run_id, execute=execute)
+            assert report.refusal is not None, report
+            assert (report.status, report.refusal.code) == ("refused", code), report.refusal
+            assert sentence in report.refusal.message
+        assert self.documents() == there
+
+
+def runs_of(name: str) -> tuple[World, str] | None:
+    """Return a table on which the operation was run, `None` where there is nothing to do or it is refused."""
+    world = World(name)
+    report = world.maintainer().run(world.case.operation, **world.case.arguments)
+    if report.status != "done":
+        assert name.startswith("forward_"), report
+        return None
+    assert report.run_id is not None
+    return world, report.run_id
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_all_is_as_it_was(name: str) -> None:
+    """Every document says what it said; a second undo has nothing to do, and an undo is not undone itself."""
+    found = runs_of(name)
+    if found is None:
+        return
+    world, run_id = found
+    after = world.documents()
+    assert after != world.before
+    dry = world.undo(run_id, execute=False)
+    assert (dry.status, dry.operation) == ("planned", "undo"), dry
+    assert world.documents() == after
+    report = world.undo(run_id)
+    assert (report.status, report.refusal) == ("done", None)
+    assert world.documents() == world.before
+    read_all(world.store)
+    again = world.undo(run_id)
+    assert (again.status, "findings" in again.to_json()) == ("nothing_to_do", False)
+    assert report.run_id is not None
+    world.check_refused(report.run_id, "not_undoable", "it is an undo")
+    assert world.run() != run_id
+    assert world.documents() == after
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_prefix_of_the_way_back_is_a_table_that_reads(name: str) -> None:
+    """Wherever it stops, each root reads, and main has a snapshot if it had one before."""
+    found = runs_of(name)
+    if found is None:
+        return
+    world, run_id = found
+    onlooker = Onlooker(world.store)
+    onlooker.know(world.before)
+    dry = world.undo(run_id, execute=False)
+    assert dry.plan is not None
+    onlooker.had_snapshots = any(path.startswith("snapshot/snapshot-") for path in world.before)
+    for _ in apply(world.store, dry.plan.actions):
+        if world.case.operation == "fast_forward":
+            onlooker.look()
+        read_all(world.store)
+        if onlooker.had_snapshots:
+            assert any(path.startswith("snapshot/snapshot-") for path in world.documents())
+    assert world.documents() == world.before
+
+
+@pytest.mark.parametrize(("name", "mode"), BREAKS)
+def test_an_undo_may_break_at_any_call(name: str, mode: str) -> None:
+    """All roots read, and the same undo, asked for again, does the rest."""
+    probe = World(name)
+    switch = Switch()
+    assert probe.undo(probe.run(), switch=switch).status == "done"
+    for number in range(1, len(switch.calls) + 1, EVERY * EVERY):
+        world = World(name)
+        run_id = world.run()
+        with suppress(ProcessDeathError, MaintenanceError):
+            world.undo(run_id, switch=Switch(number, mode))
+        read_all(world.store)
+        world.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        report = world.undo(run_id)
+        assert report.status in ("done", "nothing_to_do"), (number, switch.calls[number - 1], report)
+        assert world.documents() == world.before, (number, switch.calls[number - 1])
+
+
+@pytest.mark.parametrize("name", ["rollback", "delete", "forward_rebuilt_shorter"])
+def test_the_next_run_finishes_an_undo(name: str) -> None:
+    """Whatever it is: an expiry finds the intent first."""
+    probe = World(name)
+    switch = Switch()
+    after: dict[str, bytes] = {}
+    run_id = probe.run()
+    after = probe.documents()
+    assert probe.undo(run_id, switch=switch).status == "done"
+    for number in range(1, len(switch.calls) + 1, EVERY * EVERY):
+        world = World(name)
+        run_id = world.run()
+        with suppress(ProcessDeathError):
+            world.undo(run_id, switch=Switch(number, "death"))
+        world.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        world.maintainer().expire(retain_max=100, retain_min=100)
+        assert world.documents() in (after, world.before), (number, switch.calls[number - 1])
+        assert world.undo(run_id).status in ("done", "nothing_to_do")
+        assert world.documents() == world.before
+
+
+@pytest.mark.parametrize("name", ["rollback", "rollback_to_expired", "forward_diverged", "forward_far_behind"])
+def test_a_commit_since_then_stays(name: str) -> None:
+    """It stands on what the run left, so nothing is undone under it."""
+    world = World(name)
+    run_id = world.run()
+    newest = max(int(path.rpartition("-")[2]) for path in world.documents() if path.startswith("snapshot/snapshot-"))
+    body = world.store.read(f"snapshot/snapshot-{newest}").data
+    world.store.put(f"snapshot/snapshot-{newest + 1}", body.replace(b'"id": %d' % newest, b'"id": %d' % (newest + 1)))
+    code = "id_reused" if f"snapshot/snapshot-{newest + 1}" in world.before else "committed_since"
+    world.check_refused(run_id, code, f"snapshot/snapshot-{newest + 1}")
+
+
+def test_a_later_rollback_is_undone_first() -> None:
+    """What the first one left is gone then; when the second one is undone, the first one can be."""
+    world = World("rollback")
+    first = world.run()
+    report = world.maintainer().run("rollback", snapshot=3)
+    assert report.run_id is not None
+    world.check_refused(first, "rolled_back", "snapshot/snapshot-5, the newest that it left, is gone now")
+    assert world.undo(report.run_id).status == "done"
+    assert world.undo(first).status == "done"
+    assert world.documents() == world.before
+
+
+def test_old_snapshots_may_have_expired_since() -> None:
+    """What the rollback left at the front is nothing that the way back needs."""
+    world = World("rollback")
+    run_id = world.run()
+    assert world.maintainer().expire(retain_max=2, retain_min=1).status == "done"
+    assert world.undo(run_id).status == "done"
+    read_all(world.store)
+    ids = {int(path.rpartition("-")[2]) for path in world.documents() if path.startswith("snapshot/snapshot-")}
+    assert ids == {5, 6, 7, 8}
+
+
+def test_a_file_that_is_gone_is_named() -> None:
+    """The orphan scan took it, say. So does a manifest or a schema that is gone keep all as it is."""
+    for path_of in (
+        lambda world: world.table.path("A7"),
+        lambda world: f"manifest/{world.table.document(world.table.root(7))['deltaManifestList']}",
+    ):
+        world = World("rollback")
+        path = path_of(world)
+        run_id = world.run()
+        world.store.delete([DeleteRequest(path)])
+        world.check_refused(run_id, "would_stay_absent", path)
+
+
+def test_a_schema_that_is_gone_is_named() -> None:
+    """A snapshot without its schema is one that nobody reads."""
+    world = World("forward_altered_once")
+    run_id = world.run()
+    world.store.delete([DeleteRequest("schema/schema-0")])
+    world.check_refused(run_id, "would_stay_absent", "schema/schema-0")
+
+
+def test_a_tag_that_has_the_name_stays() -> None:
+    """Somebody has made it since."""
+    world = World("rollback")
+    run_id = world.run()
+    world.store.put("tag/tag-eight", world.store.read("tag/tag-four").data)
+    world.check_refused(run_id, "tag_exists", "tag/tag-eight is another tag now; expected none there")
+
+
+def test_a_tag_that_is_back_is_no_matter() -> None:
+    """Somebody has put back the very same one."""
+    world = World("rollback")
+    run_id = world.run()
+    world.store.put("tag/tag-eight", world.before["tag/tag-eight"])
+    assert world.undo(run_id).status == "done"
+    assert world.documents() == world.before
+
+
+def test_a_new_branch_that_was_written_to_stays() -> None:
+    """A commit, a tag or a consumer would go with it."""
+    for path in ("snapshot/snapshot-5", "tag/tag-x", "consumer/consumer-c", "snapshot/LATEST"):
+        world = World("create_from_tag")
+        run_id = world.run()
+        world.store.put(f"branch/branch-n/{path}", world.store.read("snapshot/snapshot-5").data)
+        world.check_refused(run_id, "committed_since", f"branch/branch-n/{path}")
+
+
+def test_a_new_branch_that_others_read_stays() -> None:
+    """Main falls back to it."""
+    world = World("create_empty")
+    run_id = world.run()
+    world.table.alter(options={"scan.fallback-branch": "n"})
+    world.check_refused(run_id, "branch_in_use", "scan.fallback-branch")
+
+
+def test_a_branch_of_the_name_of_a_deleted_one_stays() -> None:
+    """Nothing of the deleted one returns into it."""
+    world = World("delete")
+    run_id = world.run()
+    world.store.put("branch/branch-b/schema/schema-0", world.store.read("schema/schema-1").data)
+    world.check_refused(run_id, "id_reused", "branch/branch-b/schema/schema-0")
+    world.store.delete([DeleteRequest("branch/branch-b/schema/schema-0")])
+    world.store.put("branch/branch-b/schema/schema-7", world.store.read("schema/schema-1").data)
+    world.check_refused(run_id, "branch_exists", "branch/branch-b/schema/schema-7")
+
+
+def test_a_run_that_died_is_finished_before_it_is_undone() -> None:
+    """Until then nobody knows what there is to undo."""
+    probe = World("rollback")
+    switch = Switch()
+    probe.maintainer(switch).run("rollback", snapshot=5)
+    last = max(n for n, call in enumerate(switch.calls, 1) if call.startswith("table delete"))
+    world = World("rollback")
+    with suppress(ProcessDeathError):
+        world.maintainer(Switch(last, "death")).run("rollback", snapshot=5)
+    world.now_ms += LEASE_MS + DELETE_MARGIN_MS
+    begun = ControlArea(world.control, world.store.location)
+    intent = read_lease(begun).intent
+    assert intent is not None
+    world.check_refused(intent.runs[0], "run_unfinished", "has not ended")
+    world.maintainer().expire(retain_max=100, retain_min=100)
+    report = world.undo(intent.runs[0])
+    assert report.status == "done", report.refusal
+    assert world.documents() == world.before
+
+
+def test_who_carries_the_way_back_out_does_not_matter() -> None:
+    """Its stored plan is executed, and the run is known to be undone: its own plan is not carried out again."""
+    world = World("rollback")
+    run_id = world.run()
+    planned = world.undo(run_id, execute=False)
+    assert planned.plan is not None
+    done = world.maintainer().execute(planned.plan.header.plan_id)
+    assert done.status == "done"
+    assert world.documents() == world.before
+    assert undone_by(ControlArea(world.control, world.store.location), run_id) == done.run_id
+    again = world.maintainer().execute(run_id)
+    assert again.refusal is not None
+    assert again.refusal.code == "plan_undone"
+    assert world.documents() == world.before
+
+
+def test_an_undo_that_another_operation_finishes_is_known() -> None:
+    """The process that began it died before its last request; the next pass goes on with it."""
+    probe = World("rollback")
+    switch = Switch()
+    probe.undo(probe.run(), switch=switch)
+    last = max(n for n, call in enumerate(switch.calls, 1) if call.startswith("table put"))
+    world = World("rollback")
+    run_id = world.run()
+    with suppress(ProcessDeathError):
+        world.undo(run_id, switch=Switch(last, "death"))
+    area = ControlArea(world.control, world.store.location)
+    assert undone_by(area, run_id) is None
+    world.now_ms += LEASE_MS + DELETE_MARGIN_MS
+    world.maintainer().expire(retain_max=100, retain_min=100)
+    assert undone_by(area, run_id) is not None
+    assert world.documents() == world.before
+
+
+def test_a_rollback_that_ended_stale_is_not_undone() -> None:
+    """What it had begun was taken back."""
+    world = World("rollback")
+    dry = world.maintainer().run("rollback", execute=False, snapshot=5)
+    assert dry.plan is not None
+    world.store.put("snapshot/snapshot-9", world.store.read("snapshot/snapshot-8").data.replace(b'"id": 8', b'"id": 9'))
+    stale = world.maintainer().execute(dry.plan.header.plan_id)
+    assert (stale.status, stale.run_id is None) == ("stale", False)
+    assert stale.run_id is not None
+    world.check_refused(stale.run_id, "plan_stale", "ended stale")
+
+
+@pytest.mark.parametrize(
+    ("name", "branch"),
+    [
+        ("rollback", ""),
+        ("rollback_to_expired", ""),
+        ("forward_diverged", ""),
+        ("delete", "b"),
+        ("create_from_tag", "n"),
+    ],
+)
+def test_a_commit_at_any_request_is_kept(name: str, branch: str) -> None:
+    """Wherever a writer gets in between, its snapshot stays on a history without a hole that reads."""
+    probe = World(name)
+    switch = Switch()
+    assert probe.undo(probe.run(), switch=switch).status == "done"
+    folder = f"branch/branch-{branch}/" if branch else ""
+    for number in range(1, len(switch.calls) + 1, EVERY * EVERY):
+        world = World(name)
+        run_id = world.run()
+        committed: list[int | None] = []
+
+        def commit(world: World = world, committed: list[int | None] = committed) -> None:
+            committed.append(world.commit(folder))
+
+        report = world.undo(run_id, switch=Meanwhile(number, commit))
+        where = (number, switch.calls[number - 1], report)
+        assert report.status in ("done", "stale", "refused"), where
+        read_all(world.store)
+        found = discover(world.store).branches.get(branch or "main")
+        ids = [ref.id for ref in found.snapshots] if found else []
+        if committed[0] is not None:
+            assert [each for each in ids if each >= committed[0]] == [committed[0]], where
+
+
+def test_an_orphan_plan_of_before_takes_nothing_that_is_back() -> None:
+    """It was made when nothing named those files."""
+    world = World("rollback")
+    run_id = world.run()
+    world.now_ms += 3 * 86_400_000
+    dry = world.maintainer().run("remove_orphan_files", execute=False)
+    assert dry.plan is not None
+    assert not dry.plan.is_empty
+    assert world.undo(run_id).status == "done"
+    plan_id = dry.plan.header.plan_id
+    world.maintainer().execute(plan_id, confirm=plan_id)
+    assert world.documents() == world.before
+    read_all(world.store)
+
+
+def test_what_an_orphan_scan_took_is_missed() -> None:
+    """Then nothing comes back at all."""
+    world = World("rollback")
+    run_id = world.run()
+    world.now_ms += 3 * 86_400_000
+    dry = world.maintainer().run("remove_orphan_files", execute=False)
+    assert dry.plan is not None
+    plan_id = dry.plan.header.plan_id
+    assert world.maintainer().execute(plan_id, confirm=plan_id).status == "done"
+    world.check_refused(run_id, "would_stay_absent", "what comes back has lost")
+
+
+def test_a_damaged_document_does_not_come_back() -> None:
+    """It went with the rollback, which may have been run for just that."""
+    world = World("rollback")
+    world.store.put("snapshot/snapshot-7", b"{")
+    run_id = world.run()
+    world.check_refused(run_id, "would_stay_absent", "snapshot/snapshot-7")
+
+
+@pytest.mark.parametrize("name", ["forward_ahead", "forward_diverged"])
+def test_a_run_that_died_among_the_snapshots_that_it_writes_goes_on(name: str) -> None:
+    """Its newest snapshot is not there yet, which does not mean that somebody has taken it away."""
+    probe = World(name)
+    probe.run()
+    after = probe.documents()
+    switch = Switch()
+    World(name).maintainer(switch).run("fast_forward", branch="b")
+    puts = [number for number, call in enumerate(switch.calls, 1) if call.startswith("table put snapshot/snapshot-")]
+    for number in puts:
+        world = World(name)
+        with suppress(ProcessDeathError):
+            world.maintainer(Switch(number, "death")).run("fast_forward", branch="b")
+        world.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        world.maintainer().expire(retain_max=100, retain_min=100)
+        assert world.documents() == after, number
+
+
+@pytest.mark.parametrize("name", ["rollback", "rollback_to_expired"])
+def test_an_expiry_of_the_engine_at_any_request_leaves_a_snapshot_that_reads(name: str) -> None:
+    """It asks for no lease, and takes all but the newest snapshot that it sees; nothing is taken back below that."""
+    probe = World(name)
+    switch = Switch()
+    assert probe.undo(probe.run(), switch=switch).status == "done"
+    for number in range(1, len(switch.calls) + 1, EVERY * EVERY):
+        world = World(name)
+        run_id = world.run()
+
+        def expire(world: World = world) -> None:
+            ids = [ref.id for ref in discover(world.store).branches["main"].snapshots]
+            live = world.table.live("main", ids[-1])
+            tagged = [ref.name for ref in discover(world.store).branches["main"].tags]
+            needed = live.union(*(world.table.live("main", tag) for tag in tagged))
+            gone = [*world.table.live("main", ids[0]).union(*(world.table.live("main", i) for i in ids)) - needed]
+            gone += [world.table.root(i) for i in ids[:-1]]
+            world.store.delete([DeleteRequest(path) for path in gone])
+
+        report = world.undo(run_id, switch=Meanwhile(number, expire))
+        ids = [ref.id for ref in discover(world.store).branches["main"].snapshots]
+        assert ids, (number, switch.calls[number - 1], report)
+        read_root(world.store, f"snapshot/snapshot-{ids[-1]}")
