@@ -85,7 +85,8 @@ test: install ## Run every test that this machine can run (PYTEST_ARGS="-k name"
 
 .PHONY: faults
 faults: install ## Break every storage call of a run in every way, and kill it there; prints what was broken
-	@LAKESWEEP_FAULTS_EVERY=$${LAKESWEEP_FAULTS_EVERY:-1} $(BIN)/python -m pytest tests/fault tests/bad_bytes --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	@LAKESWEEP_FAULTS_EVERY=$${LAKESWEEP_FAULTS_EVERY:-1} $(BIN)/python -m pytest tests/fault tests/bad_bytes \
+		tests/unit/operations/test_branch_protection.py tests/unit/operations/test_undo_moves.py --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 # --- deployment: docs/deploy.md ---------------------------------------------------------------------------------------
 
@@ -120,6 +121,10 @@ invoke: install ## Run one built function on one event, on this machine: FUNCTIO
 .PHONY: system
 system: install ## Run the deployed system on this machine: every function, real writers, every row checked (SCAN=1 ARGS=--help)
 	@$(BIN)/python -m tests.system $(if $(SCAN),--scan )$(ARGS)
+
+.PHONY: system-long
+system-long: install ## Run the tests of the deployed system, and of requests, that `make test` leaves out
+	@$(BIN)/python -m pytest tests/system tests/e2e -m long --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 MINUTES ?= 10
 .PHONY: chaos
@@ -206,6 +211,10 @@ differential: install jars ## Compare with the Java engine on COUNT random table
 .PHONY: differential-tags
 differential-tags: install jars ## Compare tags with the Java engine on COUNT random histories (100)
 	@LAKESWEEP_TAG_HISTORIES=$(or $(COUNT),100) $(BIN)/python -m pytest tests/differential/test_tags.py tests/differential/test_tag_documents.py --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+.PHONY: differential-branches
+differential-branches: install jars ## Compare rollback and branches with the Java engine on COUNT random histories (100)
+	@LAKESWEEP_BRANCH_HISTORIES=$(or $(COUNT),100) $(BIN)/python -m pytest tests/differential/test_branches.py --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 .PHONY: bad-bytes
 bad-bytes: install ## Flip every bit of the metadata of every test table, hours of work (PYTEST_ARGS="-k name")
