@@ -26,6 +26,7 @@ from tests.differential import ours
 from tests.differential.engine import Engine, EngineError
 from tests.differential.files import Listing, listing, remove, restore, save
 from tests.differential.history import Space, make_history
+from tests.differential.ours import Answer
 from tests.differential.planting import DAY_S, POISON, back_date, plant, poison
 from tests.differential.truth import Root, read_roots
 from tests.differential.writing import apply, external_root
@@ -119,7 +120,7 @@ class Evidence:
     engines: Listing
     refusal: str | None
     ours: Listing
-    answer: ours.Answer
+    answer: Answer
     roots: tuple[Root, ...]
     """The engine's truth, before anything was damaged."""
     planted: dict[str, str]
