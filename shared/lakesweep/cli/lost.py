@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lakesweep.model.wording import some_of
+
 NAMED = 5
 """So many names of each kind are shown."""
 
@@ -73,5 +75,4 @@ def _ids(what: str, ids: Sequence[int]) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    return some_of(names, NAMED)

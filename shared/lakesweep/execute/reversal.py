@@ -18,6 +18,7 @@ from lakesweep.format.hint import parse_hint
 from lakesweep.model.plan import Action, Delete, Put
 from lakesweep.model.roots import BranchListing
 from lakesweep.model.table_ref import MAIN
+from lakesweep.model.wording import some_of
 from lakesweep.storage.store import DeleteRequest, Store
 from lakesweep.table.documents import latest_hint_of
 
@@ -37,12 +38,14 @@ class Reversal:
 
     def sentence(self) -> str:
         """Say what stands."""
-        apart = f"; {_some(self.apart)} was committed on what is gone, so readers may not find it" if self.apart else ""
+        apart = (
+            f"; {some_of(self.apart)} was committed on what is gone, so readers may not find it" if self.apart else ""
+        )
         if not self.left:
             return f"what was done was taken back{apart}"
         deleted = [action.path for action in self.left if isinstance(action, Delete)]
         written = [action.path for action in self.left if isinstance(action, Put)]
-        parts = [f"{what}: {_some(paths)}" for what, paths in (("gone", deleted), ("written", written)) if paths]
+        parts = [f"{what}: {some_of(paths)}" for what, paths in (("gone", deleted), ("written", written)) if paths]
         return (
             f"what was done was taken back as far as nobody had gone on from there, and stays {'; '.join(parts)}{apart}"
         )
@@ -238,7 +241,3 @@ class _Reversing:
         self._documents.bodies[path, found] = body
         self._etags[path] = found
         return True
-
-
-def _some(paths: list[str]) -> str:
-    return ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")

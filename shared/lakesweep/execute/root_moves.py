@@ -33,6 +33,7 @@ from lakesweep.execute.wholeness import hollow_snapshots, lost_of
 from lakesweep.model.allowed import LAST_PHASE
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Action, Delete, Plan, Put, order_problem
+from lakesweep.model.wording import some_of
 from lakesweep.storage.store import DeleteRequest
 
 LOOK_AFTER = 100
@@ -111,9 +112,7 @@ class _Moving:
             left = [self._plan.actions[number] for number in pending]
             paths = [action.path for action in left if action.kind not in LOOSE_KINDS]
             if paths:
-                what = (
-                    f"others have gone on since an earlier run of the plan, so {', '.join(paths[:10])} stays as it is"
-                )
+                what = f"others have gone on since an earlier run of the plan, so {some_of(paths)} stays as it is"
                 raise stale(self._plan.header, what, MOVED_ON)
             return
         phase = ""

@@ -18,6 +18,7 @@ from lakesweep.model.allowed import check_action
 from lakesweep.model.plan import MOVE_PHASES, Delete, Plan, to_text
 from lakesweep.model.roots import BranchListing, TableListing
 from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.wording import some_of
 from lakesweep.operations.branch_loss import find_loss
 from lakesweep.operations.branch_names import (
     BranchObjects,
@@ -35,7 +36,6 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
 OPERATION = "delete_branch"
 UNKNOWN = "unknown_objects"
-_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +147,10 @@ def _text_of(table: Table, entry: StoredObject, body: Body | StorageError) -> st
 
 
 def _unknown(table: Table, name: str, others: Iterable[str], keys: Iterable[str]) -> RefusedError:
-    found = [*(f"branch {other}" for other in others), *keys]
-    shown = ", ".join(shorten(ascii(each)) for each in found[:_SHOWN])
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    found = [shorten(ascii(each)) for each in (*(f"branch {other}" for other in others), *keys)]
     return RefusedError(
-        f"table {table.ref}: in the folder of branch {name!r} lies what is no document of it: {shown}{more}; expected "
-        "nothing else there, since it would go as well",
+        f"table {table.ref}: in the folder of branch {name!r} lies what is no document of it: {some_of(found)}; "
+        "expected nothing else there, since it would go as well",
         code=UNKNOWN,
     )
 
@@ -176,7 +174,7 @@ def _frame(own: BranchListing, name: str) -> Frame:
 
 def _warnings(table: Table, name: str, own: BranchListing) -> Iterable[str]:
     if own.consumers:
-        consumers = ", ".join(shorten(ascii(consumer.name)[1:-1]) for consumer in own.consumers[:_SHOWN])
+        consumers = some_of([shorten(ascii(consumer.name)[1:-1]) for consumer in own.consumers])
         yield f"table {table.ref}: branch {name!r} has readers that keep their place in it: {consumers}; they will fail"
     yield (
         f"table {table.ref}: stop what writes to branch {name!r} before it goes; a writer that commits later leaves a "

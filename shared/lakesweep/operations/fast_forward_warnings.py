@@ -1,16 +1,16 @@
 """What whoever works with main should know before it becomes what a branch is."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
 from lakesweep.errors import RefusedError
 from lakesweep.model.table_ref import MAIN
+from lakesweep.model.wording import some_of
 from lakesweep.operations.draft import Draft
 from lakesweep.operations.tag_options import is_write_only
 from lakesweep.plan.fast_forward import Course, History
 from lakesweep.table.documents import read_consumers
 
-_SHOWN = 10
 """How many ids a sentence lists."""
 
 
@@ -31,7 +31,7 @@ def forward_warnings(draft: Draft, name: str, course: Course, main: History, bra
             f"{min(lost)} on are other snapshots then"
         )
     if course.displaced:
-        replaced = _some([old.ref.id for old in reversed(course.displaced)])
+        replaced = some_of([old.ref.id for old in reversed(course.displaced)])
         yield (
             f"{MAIN} and branch {name} have different snapshots of the ids {replaced}, which are replaced where they "
             "lie; readers that have them in memory go on with what they have"
@@ -44,18 +44,18 @@ def forward_warnings(draft: Draft, name: str, course: Course, main: History, bra
         )
     changelogs = [root.ref.id for root in main.changelogs if root.ref.id >= branch.first.ref.id]
     if changelogs:
-        yield f"changelogs {_some(changelogs)} of {MAIN} stay, and are of its former history"
+        yield f"changelogs {some_of(changelogs)} of {MAIN} stay, and are of its former history"
     there = sorted({root.ref.id for root in (*course.staying, *course.coming) if root.ref.kind == "snapshot"})
     earliest = branch.earliest_id or main.earliest_id or 0
     hidden = [i for i in there if earliest in there and i < earliest]
     if hidden:
         yield (
-            f"EARLIEST is {earliest} then, which hides snapshots {_some(hidden)} from readers and from the expiry of "
-            "engines"
+            f"EARLIEST is {earliest} then, which hides snapshots {some_of(hidden)} from readers and from the expiry "
+            "of engines"
         )
     missing = [i + 1 for i, after in pairwise(there) if after != i + 1]
     if missing:
-        yield f"{MAIN} will have no snapshot {_some(missing)}; a look for a time or a watermark may fail there"
+        yield f"{MAIN} will have no snapshot {some_of(missing)}; a look for a time or a watermark may fail there"
 
 
 def _consumers(draft: Draft, end: int) -> Iterator[str]:
@@ -71,8 +71,3 @@ def _consumers(draft: Draft, end: int) -> Iterator[str]:
                 f"consumer {consumer} waits for snapshot {next_id}, and {MAIN} goes on with {end}; its reader fails "
                 "until the consumer is reset"
             )
-
-
-def _some(values: Sequence[int]) -> str:
-    shown = ", ".join(map(str, values[:_SHOWN]))
-    return shown if len(values) <= _SHOWN else f"{shown} and {len(values) - _SHOWN} more"

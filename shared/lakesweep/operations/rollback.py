@@ -25,6 +25,7 @@ from lakesweep.model.plan import Action, Plan, Put, to_text
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import BranchListing, Root
 from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.wording import some_of
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame, begin
 from lakesweep.operations.expiry_conflict import may_conflict, refuse_conflict
@@ -44,7 +45,6 @@ from lakesweep.table.documents import read_hint
 
 OPERATION = "rollback"
 TAG_PROTECTED = "tag_protected"
-_NAMED = 10
 """So many tags are named."""
 
 
@@ -210,10 +210,9 @@ def _unhidden(draft: Draft, snapshot_id: int) -> tuple[Put, ...]:
 def _refuse_protected(table: Table, snapshot_id: int, protected: Mapping[str, str], lost: Sequence[str]) -> None:
     held = [f"{name!r} ({protector})" for name, protector in protected.items() if name not in lost]
     if held:
-        more = f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
         raise RefusedError(
             f"table {table.ref}: tags that something protects would go with a rollback to snapshot {snapshot_id}: "
-            f"{', '.join(held[:_NAMED])}{more}; expected lose_tag with the name of each, or a later target",
+            f"{some_of(held)}; expected lose_tag with the name of each, or a later target",
             code=TAG_PROTECTED,
         )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from lakesweep.errors import RefusedError
 from lakesweep.model.roots import Root
+from lakesweep.model.wording import some_of
 from lakesweep.operations.draft import Draft
 from lakesweep.operations.memory import doubt
 from lakesweep.operations.tag_options import is_write_only
@@ -85,8 +86,7 @@ def _consumers(draft: Draft, snapshot_id: int) -> Iterator[str]:
         return
     ahead = sorted(name for name, next_id in consumers.items() if next_id > snapshot_id + 1)
     if ahead:
-        shown = ", ".join(ahead[:_NAMED]) + (f" and {len(ahead) - _NAMED} more" if len(ahead) > _NAMED else "")
         yield (
             f"readers have come further than snapshot {snapshot_id} and fail until they are reset or removed: "
-            f"consumer{'s'[: len(ahead) != 1]} {shown}"
+            f"consumer{'s'[: len(ahead) != 1]} {some_of(ahead, _NAMED)}"
         )

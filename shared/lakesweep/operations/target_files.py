@@ -2,6 +2,7 @@
 
 from lakesweep.errors import RefusedError
 from lakesweep.model.roots import Root
+from lakesweep.model.wording import some_of
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft
 from lakesweep.table.completeness import lost_files
@@ -38,8 +39,7 @@ def check_target(table: Table, draft: Draft, target: Root) -> None:
 def describe_lost(lost: list[str]) -> str:
     """Return how many files are lost, and which, as far as they are named."""
     many = f"{_COUNTED} files or more" if len(lost) >= _COUNTED else f"{len(lost)} file{'s'[: len(lost) != 1]}"
-    more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""
-    return f"{many}: {', '.join(lost[:NAMED])}{more}"
+    return f"{many}: {some_of(lost, NAMED)}"
 
 
 def _schema_lost(draft: Draft, target: Root) -> list[str]:

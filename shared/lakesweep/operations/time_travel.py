@@ -30,6 +30,7 @@ from typing import Literal
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.model.roots import BranchListing, Root, RootRef
+from lakesweep.model.wording import some_of
 from lakesweep.operations.context import Table
 from lakesweep.operations.tag_source import NO_SNAPSHOT, NO_TAG, list_own, read_tags
 from lakesweep.operations.times import say_time
@@ -275,8 +276,7 @@ class _Finder:
         names = [repr(ref.name) for ref in self._tag_refs()]
         if not names:
             return "expected one, found none"
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        return f"expected one of those that are there ({', '.join(names[:_NAMED])}{more})"
+        return f"expected one of those that are there ({some_of(names, _NAMED)})"
 
     def _refusal(self, what: str, code: str) -> RefusedError:
         """Return the error; the maker of a tag has codes of its own."""
