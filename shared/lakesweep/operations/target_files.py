@@ -11,7 +11,7 @@ from lakesweep.table.outside_files import OutsideFiles
 LOST_FILES = "target_lost_files"
 NAMED = 10
 """So many lost files are named."""
-_COUNTED = 10_000
+COUNTED = 10_000
 """So many are counted."""
 
 
@@ -28,7 +28,7 @@ def check_target(table: Table, draft: Draft, target: Root) -> None:
         StorageError: A request failed.
     """
     lost = [*_schema_lost(draft, target)]
-    lost += lost_files(table.store, draft.schema, [target], _COUNTED, OutsideFiles(table.store, table.open_store))
+    lost += lost_files(table.store, draft.schema, [target], COUNTED, OutsideFiles(table.store, table.open_store))
     if lost:
         raise RefusedError(
             f"table {table.ref}: {target.ref} has lost {describe_lost(lost)}; expected a version that is whole",
@@ -38,7 +38,7 @@ def check_target(table: Table, draft: Draft, target: Root) -> None:
 
 def describe_lost(lost: list[str]) -> str:
     """Return how many files are lost, and which, as far as they are named."""
-    many = f"{_COUNTED} files or more" if len(lost) >= _COUNTED else f"{len(lost)} file{'s'[: len(lost) != 1]}"
+    many = f"{COUNTED} files or more" if len(lost) >= COUNTED else f"{len(lost)} file{'s'[: len(lost) != 1]}"
     return f"{many}: {some_of(lost, NAMED)}"
 
 

@@ -1,0 +1,94 @@
+"""The roots that come back where a run is undone, and whether each would have all that it needs.
+
+The orphan scan takes files that nobody refers to when they are old enough, so some may be gone for good.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from lakesweep.errors import FormatError, RefusedError
+from lakesweep.execute.schema_needs import schema_id
+from lakesweep.format.changelog import parse_changelog
+from lakesweep.format.schema import TableSchema, parse_schema
+from lakesweep.format.snapshot import parse_snapshot
+from lakesweep.format.tag import parse_tag
+from lakesweep.model.plan import Action, Put, to_bytes
+from lakesweep.model.roots import BranchListing, Root, RootKind, RootRef
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.operations.context import Table
+from lakesweep.operations.target_files import COUNTED, describe_lost
+from lakesweep.operations.undone_run import UndoneRun
+from lakesweep.table.completeness import lost_files
+from lakesweep.table.documents import read_schema
+from lakesweep.table.outside_files import OutsideFiles
+
+_ROOT_KINDS: Mapping[str, RootKind] = {"snapshot": "snapshot", "changelog_document": "changelog", "tag": "tag"}
+_ABSENT = "would_stay_absent"
+
+
+def returning_roots(run: UndoneRun, table: Table, own: BranchListing, way_back: Sequence[Action]) -> tuple[Root, ...]:
+    """Return the roots that come back, all of which have what they need.
+
+    Args:
+        run: That is to be undone.
+        table: With a store that remembers nothing: what it would remember may be gone.
+        own: The branch that the run moved, as it is now.
+        way_back: What takes the run back.
+
+    Raises:
+        RefusedError: One does not: `would_stay_absent`.
+        StorageError: A request failed.
+    """
+    coming = tuple(_coming(run, way_back))
+    schemas, latest = _schemas(run, table, own, way_back)
+    folder = f"{branch_dir(run.branch)}schema/schema-"
+    wanted = {root.snapshot.schema_id for root in coming}
+    lost = [f"{folder}{number}" for number in sorted(wanted - schemas)]
+    if latest is not None and not lost:
+        outside = OutsideFiles(table.store, table.open_store)
+        lost += lost_files(table.store, latest, coming, COUNTED, outside)
+    if lost:
+        raise run.refusal(_ABSENT, f"what comes back has lost {describe_lost(lost)}; expected all that it needs")
+    return coming
+
+
+def _coming(run: UndoneRun, way_back: Iterable[Action]) -> Iterator[Root]:
+    for action in way_back:
+        if not isinstance(action, Put) or action.kind not in _ROOT_KINDS:
+            continue
+        kind, body = _ROOT_KINDS[action.kind], to_bytes(action.body)
+        parse = parse_changelog if kind == "changelog" else parse_snapshot
+        try:
+            snapshot = parse_tag(body, action.path).snapshot if kind == "tag" else parse(body, action.path)
+        except FormatError as error:
+            raise _damaged(run, error) from error
+        name = action.path.removeprefix(f"{branch_dir(run.branch)}{kind}/{kind}-")
+        yield Root(RootRef(run.branch, kind, name, action.path, "", len(body)), snapshot, body)
+
+
+def _schemas(
+    run: UndoneRun, table: Table, own: BranchListing, way_back: Iterable[Action]
+) -> tuple[frozenset[int], TableSchema | None]:
+    """Return the schemas that the branch will have, and the latest of them; `None`: there will be none."""
+    there = {schema_id(document.path) for document in own.schemas}
+    bodies: dict[int, Put] = {}
+    for action in way_back:
+        if action.kind == "schema" and isinstance(action, Put):
+            bodies[schema_id(action.path)] = action
+        elif action.kind == "schema":
+            there.discard(schema_id(action.path))
+    there |= bodies.keys()
+    if not there:
+        return frozenset(), None
+    put = bodies.get(max(there))
+    if put is not None:
+        try:
+            return frozenset(there), parse_schema(to_bytes(put.body), put.path)
+        except FormatError as error:
+            raise _damaged(run, error) from error
+    kept = tuple(each for each in own.schemas if schema_id(each.path) in there)
+    return frozenset(there), read_schema(table.store, replace(own, schemas=kept))
+
+
+def _damaged(run: UndoneRun, error: FormatError) -> RefusedError:
+    return run.refusal(_ABSENT, f"{error}; expected what comes back to be whole")

@@ -1,0 +1,85 @@
+"""The branch under a run that is to be undone: does anything stand on what the run made, and is there what it left?
+
+Time may have passed: old snapshots may have expired, and tags may have come. A commit may not, since it would lose what
+it stands on.
+"""
+
+from collections.abc import Mapping
+
+from lakesweep.execute.batches import id_of
+from lakesweep.model.roots import RootRef
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.operations.branch_names import EXISTS, list_branch
+from lakesweep.operations.branch_use import check_unused
+from lakesweep.operations.context import Table
+from lakesweep.operations.draft import Draft
+from lakesweep.operations.undone_run import UndoneRun
+
+_COMMITTED = "committed_since"
+
+
+def check_ground(run: UndoneRun, table: Table, draft: Draft) -> None:
+    """Make sure that nothing stands on what a run made, and that what it left is there.
+
+    Args:
+        run: That is to be undone.
+        table: The branch that its plan was made for, with a store that remembers nothing.
+        draft: The same branch as it is now.
+
+    Raises:
+        RefusedError: `committed_since`, `rolled_back`, `later_run`, `id_reused`, `branch_exists` or `branch_in_use`.
+        StalePlanError: A document vanished since it was listed.
+        StorageError: A request failed.
+    """
+    if run.is_of_another_branch:
+        _check_folder(run, table, draft)
+    else:
+        _check_history(run, draft)
+
+
+def _check_history(run: UndoneRun, draft: Draft) -> None:
+    """Make sure that the newest snapshot is the one that the run left, by its id and as it was."""
+    folder = f"{branch_dir(run.branch)}snapshot/snapshot-"
+    kept = [path for path in run.plan.header.roots_seen if path.startswith(folder) and path not in run.places]
+    last = max(kept, key=id_of, default=None)
+    snapshots = draft.own.snapshots
+    for ref in snapshots:
+        if ref.path not in run.places and (last is None or ref.id > id_of(last)):
+            raise run.refusal(_COMMITTED, f"{ref.path} was committed since; expected no commit")
+    if last is None:
+        return
+    found = next((ref for ref in snapshots if ref.path == last), None)
+    if found is None:
+        code = "rolled_back" if all(ref.id < id_of(last) for ref in snapshots) else "later_run"
+        raise run.refusal(code, f"{last}, the newest that it left, is gone now; expected it")
+    written = [id_of(path) for path, place in run.places.items() if place.kind == "snapshot" and place.after]
+    if max(written, default=-1) < found.id and not _is_same(run, draft, found):
+        raise run.refusal("id_reused", f"{last}, the newest that it left, is another document now; expected it")
+
+
+def _is_same(run: UndoneRun, draft: Draft, ref: RootRef) -> bool:
+    """Tell whether a snapshot is the one that the plan saw; its ETag changes where it went and was put back."""
+    header = run.plan.header
+    if header.roots_seen[ref.path] == ref.etag:
+        return True
+    target = header.findings.get("target")
+    (root,) = draft.own_documents([ref])
+    return isinstance(target, Mapping) and (target.get("snapshot"), target.get("time_ms")) == (
+        ref.id,
+        root.snapshot.time_ms,
+    )
+
+
+def _check_folder(run: UndoneRun, table: Table, draft: Draft) -> None:
+    """Make sure that nothing is in a branch's folder but what the run made there."""
+    found = list_branch(table, run.branch)
+    strange = [entry.key for entry in found.objects if entry.key not in run.places and entry.key[-1] != "/"]
+    if strange or found.others:
+        strange.sort(key=lambda path: "/snapshot-" not in path)  # a commit says more than its hint
+        what = (strange or [branch_dir(name) for name in found.others])[0]
+        raise run.refusal(
+            _COMMITTED if run.has_made_branch else EXISTS,
+            f"{what} was written since; expected nothing in the branch that the run did not write",
+        )
+    if run.has_made_branch:
+        check_unused(table, draft.listing, run.branch)
