@@ -10,18 +10,13 @@ from dataclasses import dataclass
 
 from lakesweep.errors import StalePlanError
 from lakesweep.execute.batches import id_of
+from lakesweep.execute.destination import end_id_of, moved_branch, snapshots_seen, sources
 from lakesweep.execute.look import hint_lags
 from lakesweep.execute.standing import LOOSE_KINDS, Documents, Standing
 from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put, branch_of
 from lakesweep.model.roots import BranchListing, RootRef, TableListing
-from lakesweep.model.table_ref import MAIN
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
-
-
-def moved_branch(actions: Sequence[Action]) -> str:
-    """Return the branch whose documents a plan moves."""
-    return branch_of(actions[0].path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +67,7 @@ class Ground:
     @property
     def end_id(self) -> int | None:
         """Return the newest snapshot that the branch is to have, `None` when it is to have none."""
-        name, actions = self.own.name, self.plan.actions
-        folder = "snapshot/snapshot-" if name == MAIN else f"branch/branch-{name}/snapshot/snapshot-"
-        left = {path for path in self.plan.header.roots_seen if path.startswith(folder)}
-        for action in actions:
-            if action.kind == "snapshot" and isinstance(action, Delete):
-                left.discard(action.path)
-            elif action.kind == "snapshot":
-                left.add(action.path)
-        return max(map(id_of, left), default=None)
+        return end_id_of(self.plan)
 
     def is_expired(self) -> bool:
         """Tell whether snapshots of the branch are gone that the plan did not take: somebody may take files as well."""
@@ -91,8 +78,8 @@ class Ground:
             for number, action in enumerate(self.plan.actions)
             if number in self.standing.done and last[action.path] is action and isinstance(action, Put)
         }
-        seen = {path for path in self.plan.header.roots_seen if branch_of(path) == self.own.name} - last.keys()
-        return any("snapshot/snapshot-" in path for path in (seen | written | self.standing.missing) - there)
+        expected = {path for path in written | self.standing.missing if last[path].kind == "snapshot"}
+        return not there.issuperset(expected | (snapshots_seen(self.plan) - last.keys()))
 
     def has_moved_on(self) -> bool:
         """Tell whether the branch was where the plan moves it, and others have gone on since, and taken that away.
@@ -168,10 +155,9 @@ class Ground:
             if present.get(path) != etag:
                 raise self._stale(f"{path}, which the plan copies, {_what_became(path in present)}")
         planned = {action.path for action in self.plan.actions}
-        own = {path for path in self.plan.header.roots_seen if branch_of(path) == self.own.name}
-        for path in own - planned:
-            is_end = "snapshot/snapshot-" in path and id_of(path) == self.end_id
-            if is_end and present.get(path) != self.plan.header.roots_seen[path]:
+        end_id, seen = self.end_id, self.plan.header.roots_seen
+        for path in snapshots_seen(self.plan) - planned:
+            if id_of(path) == end_id and present.get(path) != seen[path]:
                 raise self._stale(f"{path}, which is to be the newest snapshot, {_what_became(path in present)}")
 
     def check_untouched(self, store: Store) -> None:
@@ -212,15 +198,6 @@ def stale(header: PlanHeader, what: str, code: str | None = None) -> StalePlanEr
         f"table {header.table}, branch {header.branch}: {what}; expected the table as plan {header.plan_id} saw it",
         code=code,
     )
-
-
-def sources(plan: Plan) -> dict[str, str]:
-    """Return path -> ETag of the roots of another branch that a plan stands on: those that a new branch copies."""
-    name = moved_branch(plan.actions)
-    if name == plan.header.branch:
-        return {}
-    hint = "snapshot/LATEST"
-    return {p: e for p, e in plan.header.roots_seen.items() if branch_of(p) != name and not p.endswith(hint)}
 
 
 def take_look(documents: Documents) -> Ground:

@@ -13,7 +13,7 @@ from lakesweep.control.lease import DELETE_MARGIN_MS, LeaseDocument, read_lease
 from lakesweep.control.plans import load_header, load_plan, store_plan
 from lakesweep.control.reports import store_report
 from lakesweep.errors import FormatError, LeaseLostError, RefusedError, StalePlanError, StorageError, UsageError
-from lakesweep.execute.ground import moved_branch
+from lakesweep.execute.destination import moved_branch
 from lakesweep.execute.part_actions import NOT_FILES_ALONE
 from lakesweep.execute.spine import Attempt, Environment, Executed, forget
 from lakesweep.execute.tag_writing import write_tags, writes_tags

@@ -7,6 +7,7 @@ it stands on.
 from collections.abc import Mapping
 
 from lakesweep.execute.batches import id_of
+from lakesweep.execute.destination import snapshots_seen
 from lakesweep.model.roots import RootRef
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.branch_names import EXISTS, list_branch
@@ -39,9 +40,7 @@ def check_ground(run: UndoneRun, table: Table, draft: Draft) -> None:
 
 def _check_history(run: UndoneRun, draft: Draft) -> None:
     """Make sure that the newest snapshot is the one that the run left, by its id and as it was."""
-    folder = f"{branch_dir(run.branch)}snapshot/snapshot-"
-    kept = [path for path in run.plan.header.roots_seen if path.startswith(folder) and path not in run.places]
-    last = max(kept, key=id_of, default=None)
+    last = max(snapshots_seen(run.plan) - run.places.keys(), key=id_of, default=None)
     snapshots = draft.own.snapshots
     for ref in snapshots:
         if ref.path not in run.places and (last is None or ref.id > id_of(last)):

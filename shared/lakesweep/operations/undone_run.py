@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lakesweep.errors import ObjectNotFoundError, RefusedError, StorageError
-from lakesweep.execute.ground import moved_branch
+from lakesweep.execute.destination import moved_branch
 from lakesweep.execute.standing import LOOSE_KINDS
 from lakesweep.model.plan import Action, Delete, Plan, to_text
 from lakesweep.plan.inversion import Current
