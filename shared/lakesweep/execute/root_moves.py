@@ -4,11 +4,16 @@ No file goes. What a plan takes are documents whose content it has, so all of it
 commits meanwhile, or when files of the version that the branch moves to turn out to be missing, the history becomes
 whole again, and a commit stands on it (`execute/reversal.py`).
 
+A run that goes on with a plan, or carries out one that was stored, first asks whether the files are there of all that
+it would write: while nobody worked on the plan, no root named them, and an orphan scan may have taken some. The call
+that has just made a plan has asked when it made it.
+
 Looks lie before the first action, after the last snapshot is withdrawn, after so many deletions, and at the end. What
 happens between the last look and a request is the window that is left: a writer that commits in it finds its snapshot
 on top of a history that is going, and the next look puts that history back.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from lakesweep.control.lease import Lease
@@ -29,7 +34,7 @@ from lakesweep.execute.reversal import reverse, settle_latest
 from lakesweep.execute.schema_needs import newest_schema, schema_id
 from lakesweep.execute.spine import Attempt, Environment, Executed, under_lease
 from lakesweep.execute.standing import LOOSE_KINDS, Documents, bytes_of
-from lakesweep.execute.wholeness import hollow_snapshots, lost_of
+from lakesweep.execute.wholeness import hollow_snapshots, lost_ahead, lost_of
 from lakesweep.model.allowed import LAST_PHASE
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Action, Delete, Plan, Put, order_problem
@@ -74,6 +79,7 @@ class _Moving:
         self._lease = lease
         self._is_first = not attempt.earlier_runs
         self._has_begun = bool(attempt.earlier_runs)
+        self._has_just_planned = attempt.has_just_planned
         self._store = env.stores.table
         self._documents = Documents(self._store, plan)
         self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id)
@@ -106,6 +112,13 @@ class _Moving:
 
     def _carry_out(self) -> None:
         ground = self._look()
+        if not self._has_just_planned and not (self._has_begun and ground.has_moved_on()):
+            lost = lost_ahead(self._env, ground, self._lease.check)
+            if lost:
+                raise self._lost(lost)
+            # To ask took as long as listing the table does, so what the look saw is old.
+            self._is_first = not self._has_begun
+            ground = self._look()
         pending = ground.pending
         if self._has_begun and ground.has_moved_on():
             settle_latest(self._store, ground.own)
@@ -245,8 +258,11 @@ class _Moving:
         """
         lost = lost_of(self._env, ground, self._lease.check)
         if lost:
-            what = f"files are missing of what the branch would be: {'; '.join(lost)}"
-            raise stale(self._plan.header, what, LOST_FILES)
+            raise self._lost(lost)
+
+    def _lost(self, lost: Sequence[str]) -> StalePlanError:
+        what = f"files are missing of what the branch would be: {'; '.join(lost)}"
+        return stale(self._plan.header, what, LOST_FILES)
 
     def _stop(self, error: StalePlanError) -> Executed:
         """Take back what was done, if anything was, and say what stands."""
@@ -255,7 +271,7 @@ class _Moving:
         if not self._has_acted and not self._has_begun:  # what is as the plan would make it, somebody else has made
             return self._executed("stale", error, _NOTHING)
         ground = take_look(self._documents)
-        if not ground.standing.done:
+        if not ground.standing.done | ground.standing.uncertain:
             return self._executed("stale", error, _NOTHING)
         # To look for files takes long in a large table, and until then readers find a shorter history.
         others_took = error.code == LOST_FILES or self._has_begun or self._outcome.already_gone or ground.is_expired()
