@@ -36,6 +36,12 @@ Watermark = Annotated[
     str | None,
     typer.Option("--watermark", metavar="W", help="Of the first snapshot with this watermark or a higher one."),
 ]
+VersionText = Annotated[
+    str | None,
+    typer.Option(
+        "--version", metavar="TEXT", help="As in VERSION AS OF: of a tag, else of watermark-<n>, else of a snapshot id."
+    ),
+]
 TimeZone = Annotated[
     str | None,
     typer.Option(
@@ -54,6 +60,7 @@ def create_tag(
     from_tag: FromTag = None,
     timestamp: Timestamp = None,
     watermark: Watermark = None,
+    version: VersionText = None,
     time_retained: Annotated[
         str | None,
         typer.Option(
@@ -85,6 +92,7 @@ def create_tag(
             "from_tag": from_tag,
             "timestamp": timestamp,
             "watermark": watermark,
+            "version": version,
             "time_retained": time_retained,
             "time_zone": time_zone,
             "ignore_if_exists": ignore_if_exists or None,
@@ -102,6 +110,7 @@ def replace_tag(
     from_tag: FromTag = None,
     timestamp: Timestamp = None,
     watermark: Watermark = None,
+    version: VersionText = None,
     time_retained: Annotated[
         str | None,
         typer.Option(
@@ -130,6 +139,7 @@ def replace_tag(
             "from_tag": from_tag,
             "timestamp": timestamp,
             "watermark": watermark,
+            "version": version,
             "time_retained": time_retained,
             "time_zone": time_zone,
         },

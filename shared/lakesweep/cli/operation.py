@@ -22,7 +22,7 @@ _TYPED = {
     "branch": "NAME",
 }
 """Arguments that the command line calls otherwise; the others are spelled alike."""
-_PLAIN_WORDS = frozenset({"tag", "branch", "snapshot", "timestamp", "watermark"})
+_PLAIN_WORDS = frozenset({"tag", "branch", "snapshot", "timestamp", "version", "watermark"})
 """Arguments whose names are words of every other sentence, too. They mean the argument before a colon."""
 
 

@@ -43,7 +43,7 @@ TAG_EXISTS = "tag_exists"
 
 @dataclass(frozen=True, slots=True)
 class TagArguments:
-    """What a caller may ask for. Of the four sources at most one; without any it is the newest snapshot."""
+    """What a caller may ask for. Of the five sources at most one; without any it is the newest snapshot."""
 
     name: str
     snapshot_id: int | None = None
@@ -51,10 +51,17 @@ class TagArguments:
     """The snapshot of this tag."""
     timestamp_ms: int | None = None
     watermark: int | None = None
+    version: str | None = None
+    """A text as of `VERSION AS OF`: a tag, `watermark-<n>` or a snapshot id."""
     time_retained_ms: int | None = None
     ignore_if_exists: bool = False
     time_zone: str | None = None
     """In which the time of creation is written down; else that of the fleet policy, else UTC."""
+
+    @property
+    def source(self) -> Version:
+        """Return what the tag is to be made of."""
+        return Version(self.snapshot_id, self.source_tag, self.timestamp_ms, self.watermark, self.version)
 
     def to_json(self) -> Mapping[str, object]:
         """Return the arguments that were given."""
@@ -64,6 +71,7 @@ class TagArguments:
             "from_tag": self.source_tag,
             "timestamp": self.timestamp_ms,
             "watermark": self.watermark,
+            "version": self.version,
             "time_retained_ms": self.time_retained_ms,
             "ignore_if_exists": self.ignore_if_exists or None,
             "time_zone": self.time_zone,
@@ -137,10 +145,9 @@ class _Making:
     """What making a tag begins with: the branch's options and its snapshots."""
 
     def __init__(self, table: Table, operation: str, arguments: TagArguments) -> None:
-        sources = (arguments.snapshot_id, arguments.source_tag, arguments.timestamp_ms, arguments.watermark)
-        if sum(source is not None for source in sources) > 1:
+        if len(arguments.source.given()) > 1:
             raise UsageError(
-                "expected at most one of snapshot, from_tag, timestamp and watermark, found several",
+                "expected at most one of snapshot, from_tag, timestamp, watermark and version, found several",
                 code="bad_argument",
             )
         self._table = table
@@ -161,9 +168,7 @@ class _Making:
 
     def source(self) -> Root:
         """Return what the tag is made of."""
-        asked = self._arguments
-        version = Version(asked.snapshot_id, asked.source_tag, asked.timestamp_ms, asked.watermark)
-        root = resolve(self._table, self._own, version, purpose="tag")
+        root = resolve(self._table, self._own, self._arguments.source, purpose="tag")
         if root is None:
             raise RefusedError(f"table {self._table.ref}: no snapshot to tag; expected one", code=NO_SNAPSHOT)
         return root

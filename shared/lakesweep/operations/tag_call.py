@@ -10,7 +10,7 @@ from lakesweep.operations.call_values import count_of, flag_of, text_of, texts_o
 from lakesweep.operations.create_tag import TagArguments
 from lakesweep.operations.times import parse_span_ms, parse_time_ms
 
-_SOURCES = frozenset({"snapshot", "from_tag", "timestamp", "watermark"})
+_SOURCES = frozenset({"snapshot", "from_tag", "timestamp", "watermark", "version"})
 _KEEP = frozenset(
     {"match", "keep_last", "keep_within", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly", "keep_tag"}
 )
@@ -35,6 +35,7 @@ class TagCall:
     source_tag: str | None = None
     timestamp_ms: int | None = None
     watermark: int | None = None
+    version: str | None = None
     time_retained_ms: int | None = None
     ignore_if_exists: bool = False
     time_zone: str | None = None
@@ -59,6 +60,7 @@ class TagCall:
             "from_tag": self.source_tag,
             "timestamp": self.timestamp_ms,
             "watermark": self.watermark,
+            "version": self.version,
         }
         given = [name for name, value in sources.items() if value is not None]
         if len(given) > 1:
@@ -69,6 +71,7 @@ class TagCall:
             source_tag=self.source_tag,
             timestamp_ms=self.timestamp_ms,
             watermark=self.watermark,
+            version=self.version,
             time_retained_ms=self.time_retained_ms,
             ignore_if_exists=self.ignore_if_exists,
             time_zone=self.time_zone,
@@ -145,6 +148,7 @@ def tag_call(given: Mapping[str, object]) -> TagCall:
         source_tag=words_of(given, "from_tag"),
         timestamp_ms=None if timestamp is None else parse_time_ms(text_of(timestamp, "timestamp"), "timestamp"),
         watermark=count_of(given.get("watermark"), "watermark"),
+        version=words_of(given, "version"),
         time_retained_ms=_span_ms(given, "time_retained"),
         ignore_if_exists=flag_of(given.get("ignore_if_exists", False), "ignore_if_exists"),
         time_zone=words_of(given, "time_zone"),

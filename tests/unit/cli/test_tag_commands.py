@@ -86,6 +86,9 @@ def test_a_name_that_is_taken(table: Path) -> None:
         (["now", "--snapshot", "1", "--from-tag", "t"], 2, "--snapshot: expected it without --from-tag"),
         (["now", "--timestamp", "5", "--watermark", "5"], 2, "--timestamp: expected it without watermark"),
         (["now", "--from-tag", "none"], 3, "no tag 'none'"),
+        (["now", "--version", "none"], 3, "version 'none' means nothing; expected a tag, watermark-<n> or the id of"),
+        (["now", "--version", "99"], 3, "no snapshot 99"),
+        (["now", "--watermark", "5", "--version", "2"], 2, "--watermark: expected it without version, found both"),
         (
             ["now", "--timestamp", "2026-01-31T12:00:00Z"],
             3,
@@ -115,6 +118,15 @@ def test_a_sentence_with_plain_words_keeps_them(table: Path) -> None:
     """`tag` and `snapshot` are arguments, and words of sentences."""
     answer = call("create-tag", table, "now", "--snapshot", 99)
     assert "no snapshot 99, and no tag of it, either" in answer.messages
+
+
+def test_of_what_a_text_means(table: Path) -> None:
+    """As in VERSION AS OF: a tag hides the snapshot of that id."""
+    assert call("create-tag", table, "4", "--version", "2", "--execute").exit_code == 0
+    assert call("create-tag", table, "now", "--version", "4", "--execute").exit_code == 0
+    assert json.loads((table / "tag" / "tag-now").read_text())["id"] == 2
+    assert call("replace-tag", table, "now", "--version", "5", "--execute").exit_code == 0
+    assert json.loads((table / "tag" / "tag-now").read_text())["id"] == 5
 
 
 def test_replace(table: Path) -> None:

@@ -96,6 +96,9 @@ def test_a_dry_run_writes_nothing_and_says_what_it_would() -> None:
         ({"timestamp": START_MS + MINUTE_MS + 1}, 2),
         ({"timestamp": START_MS + 5 * MINUTE_MS}, 5),
         ({"timestamp": "2027-01-15T08:02:30Z"}, 3),
+        ({"version": "t4"}, 4),
+        ({"version": 2}, 2),
+        ({"version": "1"}, 1),
     ],
 )
 def test_where_it_comes_from(arguments: Mapping[str, Any], expected: int) -> None:
@@ -117,6 +120,9 @@ def test_where_it_comes_from(arguments: Mapping[str, Any], expected: int) -> Non
         ({"from_tag": "t1"}, "no_such_tag", "no tag 't1'"),
         ({"timestamp": START_MS + 5 * MINUTE_MS + 1}, "no_such_snapshot", "committed at 2027-01-15T08:05:00.001+00:00"),
         ({"watermark": 1}, "no_such_snapshot", "no snapshot has watermark 1 or a higher one"),
+        ({"version": "watermark-1"}, "no_such_snapshot", "no snapshot has watermark 1 or a higher one"),
+        ({"version": "1"}, "no_such_snapshot", "no snapshot 1, and no tag of it, either"),
+        ({"version": "t1"}, "no_such_tag", "version 't1' means nothing; expected a tag, watermark-<n> or the id"),
     ],
 )
 def test_there_is_no_such_source(arguments: Mapping[str, Any], code: str, sentence: str) -> None:
@@ -137,7 +143,7 @@ def test_no_snapshot_at_all() -> None:
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("snapshot", "from_tag"), ("from_tag", "timestamp"), ("timestamp", "watermark"), ("snapshot", "watermark")],
+    [("snapshot", "from_tag"), ("from_tag", "timestamp"), ("timestamp", "watermark"), ("watermark", "version")],
 )
 def test_two_sources(first: str, second: str) -> None:
     with pytest.raises(UsageError, match=f"{first}: expected it without {second}"):
@@ -160,6 +166,21 @@ def test_watermarks_that_some_snapshots_lack(watermark: int, expected: int | Non
         assert code_of(report) == "no_such_snapshot"
     else:
         assert place.tag()["id"] == expected
+
+
+def test_a_text_that_may_be_a_tag_a_watermark_or_an_id() -> None:
+    """In this order, as a reader would have it; of a watermark the first snapshot, as for the maker of any tag."""
+    place = Place(count=0)
+    for number, mark in WATERMARKS.items():
+        place.table.commit(f"+F{number}", document={} if mark is None else {"watermark": mark})
+    place.table.tag("3", 5)
+    for text, expected in (("3", 5), ("2", 2), ("watermark-101", 4)):
+        assert place.run(tag=f"of-{text}", version=text).status == "done"
+        assert place.tag(f"of-{text}")["id"] == expected
+    report = place.maintainer.run("replace_tag", tag="of-2", version="watermark-300")
+    assert report.status == "done" and report.plan is not None
+    assert report.plan.header.arguments == {"tag": "of-2", "version": "watermark-300"}
+    assert place.tag("of-2")["id"] == 6
 
 
 def test_a_tag_of_an_expired_snapshot_has_the_watermark() -> None:
