@@ -1,6 +1,7 @@
 """A run that moves a branch dies, and others go on: what the next run makes of it."""
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -311,6 +312,32 @@ def test_two_commits_in_the_middle_cannot_both_have_what_they_stand_on() -> None
     assert world.latest() == 6
     assert report.status == "stale" and report.refusal is not None
     assert "snapshot/snapshot-8 was committed on what is gone" in report.refusal.message
+
+
+def test_a_document_that_no_listing_shows_returns_too() -> None:
+    """All that went of a branch without snapshots is a writer's temporary object; then somebody commits to it."""
+    store = MemoryStore("memory://bucket/t")
+    table = TableBuilder(store)
+    table.commit("+A")
+    table.branch("b")
+    rest = "branch/branch-b/snapshot/.snapshot-1.5b0e.tmp"
+    store.put(rest, b"{}")
+    maintainer, acting = Maintainer(store), Switch()
+    plan = maintainer.run("delete_branch", branch="b", execute=False).plan
+    assert plan is not None and plan.actions[0].path == rest
+
+    def commit_after(name: str, call: Callable[[], object]) -> object:
+        result = Switch._run(acting, name, call)
+        if name.startswith("table delete"):
+            store.put("branch/branch-b/snapshot/snapshot-1", store.read("snapshot/snapshot-1").data)
+        return result
+
+    acting._run = commit_after  # type: ignore[method-assign]
+    watched = Maintainer(FaultyStore(store, acting, "table"), control=maintainer.control)
+    report = watched.execute(plan.header.plan_id)
+    assert report.status == "stale" and report.refusal is not None
+    assert report.refusal.message.endswith("; what was done was taken back")
+    assert store.read(rest).data == b"{}"
 
 
 def long_history(count: int) -> tuple[MemoryStore, Maintainer, str]:
