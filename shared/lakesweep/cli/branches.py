@@ -29,7 +29,7 @@ def branches(
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
-    from lakesweep.cli.text import columns, human_bytes, human_time
+    from lakesweep.cli.text import columns, exact_time, human_bytes
 
     found = document["branches"]
     if not found:
@@ -43,7 +43,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
                 _origin(row["from"]),
                 str(row["snapshots"]["count"]),
                 _number(row["snapshots"]["latest"]),
-                human_time(row["commit_time_ms"]),
+                exact_time(row["commit_time_ms"]),
                 _number(row["record_count"]),
                 str(len(row["tags"])),
                 _number(row["schema_id"]),

@@ -34,7 +34,8 @@ def lost_lines(findings: Mapping[str, Any], counted_bytes: Mapping[str, str]) ->
         yield "lose", _ids("schemas", schemas)
     if tags := lost.get("tags"):
         yield "lose", f"tag{'s'[: len(tags) != 1]} {_names(tags)}{of}"
-    if rows := lost.get("rows"):
+    rows = lost.get("rows")
+    if rows or (rows == 0 and lost.get("snapshots") and not goes):
         yield "rows", f"{rows} that only these commits added" if goes else _rows(rows, lost.get("snapshots"))
     stranded = findings.get("stranded")
     if stranded and stranded["files"]:
@@ -65,6 +66,8 @@ def _branch(branch: Mapping[str, Any]) -> str:
 
 def _rows(rows: int, going: Sequence[int] | None) -> str:
     than = f"snapshot {going[-1]} has" if going else "before"
+    if rows == 0:
+        return f"as many as {than}"
     return f"{abs(rows)} {'fewer' if rows > 0 else 'more'} than {than}"
 
 

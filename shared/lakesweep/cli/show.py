@@ -102,13 +102,13 @@ def _live(live: Mapping[str, Any], size: Any) -> str:
 
 
 def _version(version: Mapping[str, Any]) -> str:
-    from lakesweep.cli.text import human_time
+    from lakesweep.cli.text import exact_time
 
     held = f", held by tag {version['name']}" if version["kind"] == "tag" else ""
     mark = "" if version["watermark"] is None else f", watermark {version['watermark']}"
     rows = "" if version["delta_rows"] is None else f", {version['delta_rows']:+} rows"
     return (
-        f"snapshot {version['snapshot_id']}{held}: {human_time(version['time_ms'])}, {version['commit_kind']} by "
+        f"snapshot {version['snapshot_id']}{held}: {exact_time(version['time_ms'])}, {version['commit_kind']} by "
         f"{version['commit_user']}, schema {version['schema_id']}{mark}{rows}"
     )
 
@@ -124,11 +124,11 @@ def _retention(rules: Mapping[str, Any] | None, what: str, duration: Any) -> str
 
 
 def _range(found: Mapping[str, Any]) -> str:
-    from lakesweep.cli.text import human_time
+    from lakesweep.cli.text import exact_time
 
     if not found["count"]:
         return "none"
-    first, last = (f"{found[end]['id']} ({human_time(found[end]['time_ms'])})" for end in ("earliest", "latest"))
+    first, last = (f"{found[end]['id']} ({exact_time(found[end]['time_ms'])})" for end in ("earliest", "latest"))
     return f"{found['count']}, {first} to {last}"
 
 

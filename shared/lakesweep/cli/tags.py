@@ -40,7 +40,7 @@ def tags(
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
-    from lakesweep.cli.text import columns, human_time
+    from lakesweep.cli.text import columns, exact_time, human_time
 
     found = document["tags"]
     if not found:
@@ -55,7 +55,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
                 row["name"],
                 str(row["snapshot_id"]),
                 str(row["schema_id"]),
-                human_time(row["commit_time_ms"]),
+                exact_time(row["commit_time_ms"]),
                 "-" if row["record_count"] is None else str(row["record_count"]),
                 row["created"] or "-",
                 row["time_retained"] or "-",

@@ -83,7 +83,7 @@ def _lost(document: Document) -> Iterator[str]:
         return
     findings = document.get("findings", {})
     words = {
-        "time": human_time((findings.get("target") or {}).get("time_ms")),
+        "time": exact_time((findings.get("target") or {}).get("time_ms")),
         "stranded": human_bytes((findings.get("stranded") or {}).get("bytes", 0)),
     }
     for name, text in lost_lines(findings, words):
@@ -210,6 +210,12 @@ def human_bytes(size: int) -> str:
         return f"{size} B"
     power = min((size.bit_length() - 1) // 10, len(_UNITS))
     return f"{size / 1024**power:.1f} {_UNITS[power - 1]}"
+
+
+def exact_time(epoch_ms: int | None) -> str:
+    """Return the time of a version in UTC, to the millisecond: cut off there, it would be a time before the version."""
+    text = human_time(epoch_ms)
+    return f"{text[:-1]}.{epoch_ms % 1000:03}Z" if epoch_ms is not None and text.endswith("Z") else text
 
 
 def human_time(epoch_ms: int | None) -> str:

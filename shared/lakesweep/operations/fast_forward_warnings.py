@@ -11,8 +11,6 @@ from lakesweep.operations.tag_options import is_write_only
 from lakesweep.plan.fast_forward import Course, History
 from lakesweep.table.documents import read_consumers
 
-"""How many ids a sentence lists."""
-
 
 def forward_warnings(draft: Draft, name: str, course: Course, main: History, branch: History) -> Iterator[str]:
     """Yield what whoever works with main should know.

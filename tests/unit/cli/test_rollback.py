@@ -34,15 +34,16 @@ def test_what_is_lost_comes_first(place: tuple[Path, list[str]]) -> None:
     answer = rollback(place, "--snapshot", "3", "--lose-tag", "base")
     assert answer.exit_code == 0, answer.messages
     lines = answer.printed.splitlines()
-    assert lines[:6] == [
+    assert lines[:7] == [
         f"rollback of {place[0]}, branch main: planned",
-        "target     snapshot 3 of 1970-01-01 00:20:00Z becomes the newest",
+        "target     snapshot 3 of 1970-01-01 00:20:00.000Z becomes the newest",
         "lose       snapshots 4 to 6 (3), committed by builder",
         "lose       tags base, load",
-        lines[4],
+        "rows       as many as snapshot 6 has",
+        lines[5],
         "snapshots  1 to 6",
     ]
-    assert lines[4].startswith("strand     ") and "1 data" in lines[4] and "remove-orphan-files" in lines[4]
+    assert lines[5].startswith("strand     ") and "1 data" in lines[5] and "remove-orphan-files" in lines[5]
     assert "to expire" not in answer.printed
     assert lines[-1].startswith("next       lakesweep execute ")
     assert "stop the writers" in answer.messages

@@ -161,7 +161,7 @@ def test_tags(table: Path) -> None:
     assert answer.exit_code == 0
     head, a, b, c = (line.split() for line in answer.printed.splitlines())
     assert head == ["NAME", "SNAPSHOT", "SCHEMA", "COMMITTED", "ROWS", "CREATED", "RETAINED", "ENDS"]
-    assert a == ["a", "6", "0", "1970-01-01", "00:50:00Z", "10", "-", "-", "-"]
+    assert a == ["a", "6", "0", "1970-01-01", "00:50:00.000Z", "10", "-", "-", "-"]
     assert b[:4] == ["b", "2", "0", "1970-01-01"]
     assert b[6].startswith(f"{made[0]}-{made[1]:02}-{made[2]:02}T")
     assert b[7] == "PT36H"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from lakesweep.cli.output import printable
-from lakesweep.cli.text import counted, human_bytes, human_time
-from lakesweep.operations.times import say_span
+from lakesweep.cli.text import counted, exact_time, human_bytes, human_time
+from lakesweep.operations.times import parse_time_ms, say_span
 from tests.unit.cli.command_line import call, write_table
 
 
@@ -41,6 +41,13 @@ def test_times() -> None:
     assert human_time(0) == "1970-01-01 00:00:00Z"
     assert human_time(None) == "-"
     assert human_time(10**18) == f"{10**18} ms"
+
+
+@pytest.mark.parametrize("epoch_ms", [0, 1, 999, 1795350974438, 1795350974999, -1])
+def test_times_of_versions(epoch_ms: int) -> None:
+    """Copied into `--timestamp`, the time of a version means that version, and not the one before."""
+    assert parse_time_ms(exact_time(epoch_ms), "--timestamp") == epoch_ms
+    assert (exact_time(None), exact_time(10**18)) == ("-", f"{10**18} ms")
 
 
 def test_printable() -> None:
