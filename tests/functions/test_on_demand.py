@@ -110,6 +110,7 @@ def test_observing_plans_and_queues_nothing() -> None:
         ({"operation": "expire_snapshots", "table": "TABLE", "arguments": {"grace": "1 d"}}, "bad_argument"),
         ({"operation": "expire_snapshots", "table": "s3://other/t"}, "foreign_table"),
         ({"operation": "expire_snapshots", "table": "/etc"}, "foreign_table"),
+        ({"operation": "expire_snapshots", "table": "TABLE/branch/branch-b/", "execute": True}, "usage"),
         ({"operation": "undo", "table": "TABLE", "arguments": {"run_id": "x"}}, "needs_operator"),
         ({"operation": "execute", "table": "TABLE", "execute": True}, "usage"),
         ({"operation": "execute", "table": "TABLE", "execute": True, "plan_id": "nothing"}, "no_such_plan"),
@@ -121,8 +122,8 @@ def test_what_is_refused(event: Any, code: str | None) -> None:
     """Whoever invokes by hand gets a sentence, and never a trace."""
     deployed = Deployment()
     deployed.table(commits=1)
-    if isinstance(event, dict) and event.get("table") == "TABLE":
-        event = {**event, "table": deployed.location()}
+    if isinstance(event, dict) and event.get("table", "").startswith("TABLE"):
+        event = {**event, "table": event["table"].replace("TABLE", deployed.location())}
     answer = deployed.invoke("on_demand", event)
     assert answer.value["status"] == "refused"
     assert answer.value["refusal"]["message"]

@@ -15,7 +15,7 @@ from lakesweep.aws.telemetry import summary_of
 from lakesweep.control.plans import load_header
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.format.json_document import get_object, get_str, require_str, wrong_type
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.table_ref import MAIN, check_whole
 from lakesweep.operations import by_hand, maintain, remove_orphan_files, tag_schedule, undo
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import watched_ruling
@@ -92,6 +92,7 @@ def answer_demand(runtime: Runtime, event: object, context: Context) -> dict[str
                 code="foreign_table",
             )
         table = runtime.open_table(demand.table, demand.branch, context)
+        check_whole(table.ref.location)
         if demand.operation == remove_orphan_files.OPERATION:
             engine = demand.arguments.get("engine")
             if engine == SPARK:

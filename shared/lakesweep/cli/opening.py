@@ -8,7 +8,7 @@ from lakesweep.cli.output import say
 from lakesweep.cli.progress import Report
 from lakesweep.control.area import ControlArea, check_apart
 from lakesweep.errors import UsageError
-from lakesweep.model.table_ref import TableRef
+from lakesweep.model.table_ref import TableRef, check_whole
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_scan import check_scan_id
 from lakesweep.storage.location import Location, parse_location
@@ -21,7 +21,7 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
     """Open a table for one command. Touches nothing yet, and makes no folder.
 
     Raises:
-        UsageError: A location that means nothing.
+        UsageError: A location that means nothing, or that is a branch's.
         RefusedError: The control location lies inside the table.
     """
     settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
@@ -32,6 +32,7 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
     location = parse_location(_given(place.table, "TABLE"))
     control = control_location(place, location)
     table = str(location)
+    check_whole(table)
     if place.scan_id is not None:
         check_scan_id(place.scan_id)
     if control is not None:

@@ -1,9 +1,14 @@
 """Which table, and which branch of it."""
 
+import re
 from dataclasses import dataclass
+
+from lakesweep.errors import UsageError
 
 MAIN = "main"
 """The branch whose documents lie directly below the table's root."""
+_OF_BRANCH = re.compile(r"(?P<table>.+)/branch/branch-(?P<name>[^/]+)", re.DOTALL)
+"""The folder of a branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +29,21 @@ class TableRef:
 def branch_dir(branch: str) -> str:
     """Return the folder of a branch's own documents, relative to the table root, `""` for main."""
     return "" if branch == MAIN else f"branch/branch-{branch}/"
+
+
+def check_whole(location: str) -> None:
+    """Refuse the folder of a branch as a table: it looks like one that has lost its files.
+
+    Whoever took it for one would not meet the table's other maintainers at one lease.
+
+    Args:
+        location: Normalised, as somebody named it.
+
+    Raises:
+        UsageError: It is one.
+    """
+    if found := _OF_BRANCH.fullmatch(location):
+        raise UsageError(
+            f"{location}: expected a table, found the folder of its branch {found['name']!r}; give the table, "
+            f"{found['table']}, and the branch by name"
+        )

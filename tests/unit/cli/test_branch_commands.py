@@ -163,3 +163,35 @@ def test_what_did_not_come_is_not_said(place: Place) -> None:
     assert "snapshot/snapshot-7 was written by somebody else" in answer.messages
     assert "nothing was done" in answer.messages
     assert "becomes the newest" not in answer.printed
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show",),
+        ("branches",),
+        ("create-branch", "b", "--execute"),
+        ("create-tag", "t", "--execute"),
+        ("rollback", "--snapshot", "4", "--execute"),
+        ("maintain", "--execute"),
+        ("remove-orphan-files", "--execute"),
+        ("plans",),
+    ],
+    ids=" ".join,
+)
+def test_the_folder_of_a_branch_is_no_table(
+    place: Place, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be locked apart from its table, its files would look lost, and a branch in it nobody could delete."""
+    assert place.call("create-branch", "trial", "--tag", "t", "--execute").exit_code == 0
+    monkeypatch.setenv("LAKESWEEP_CONTROL", str(place.control))
+    before = contents(place.folder)
+    for end in ("", "/"):
+        folder = f"{place.folder}/branch/branch-trial{end}"
+        answer = call(words[0], folder, *words[1:])
+        assert answer.exit_code == 2, answer.messages
+        assert answer.sentences == [
+            f"lakesweep: {place.folder}/branch/branch-trial: expected a table, found the folder of its branch 'trial'; "
+            f"give the table, {place.folder}, and the branch by name"
+        ]
+    assert contents(place.folder) == before
