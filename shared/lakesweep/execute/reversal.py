@@ -12,17 +12,14 @@ from dataclasses import dataclass, field
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.execute.batches import id_of
 from lakesweep.execute.ground import Ground, take_look
+from lakesweep.execute.half_way import HalfWay
 from lakesweep.execute.schema_needs import newest_schema, schema_id, schema_of
 from lakesweep.execute.standing import UNLISTED_KINDS, Documents, bytes_of
-from lakesweep.format.hint import parse_hint
 from lakesweep.model.plan import Action, Delete, Put
 from lakesweep.model.roots import BranchListing
-from lakesweep.model.table_ref import MAIN
 from lakesweep.model.wording import some_of
 from lakesweep.storage.store import DeleteRequest, Store
 from lakesweep.table.documents import latest_hint_of
-
-_IDS = frozenset({"snapshot", "changelog_document"})
 
 
 @dataclass(slots=True)
@@ -97,19 +94,10 @@ class _Reversing:
         self._check = check
         self._hollow = hollow
         self._etags = dict(ground.standing.etags)
-        self._there = {ref.id for ref in ground.own.snapshots}
-        self._foreign = ground.foreign_ids()
+        self._history = HalfWay(ground, hollow)
         has_schemas = any(action.kind == "schema" for action in documents.plan.actions)
         self._schema_of_others = newest_schema(self._store, ground.newcomers()) if has_schemas else -1
         self._schema_of_left = -1
-        self._written = {
-            id_of(action.path)
-            for number, action in enumerate(self._plan.actions)
-            if number in ground.standing.done
-            and isinstance(action, Put)
-            and action.kind == "snapshot"
-            and action.path in ground.standing.etags
-        }
         self._found = Reversal()
 
     def run(self) -> Reversal:
@@ -140,28 +128,13 @@ class _Reversing:
     def _return(self, action: Delete) -> bool:
         """Put a document back; tell whether it is there again."""
         body = bytes_of(action)
-        if body is None or not self._may_return(action):
+        if body is None or not self._history.may_return(action):
             return False
         if not self._put(action.path, body, None):
             return False
         if action.kind == "snapshot":
-            self._there.add(id_of(action.path))
+            self._history.add(id_of(action.path))
         return True
-
-    def _may_return(self, action: Action) -> bool:
-        """Tell whether a document that is not there may be again."""
-        if action.path in self._hollow:
-            return False
-        if action.kind not in _IDS:
-            return True
-        snapshot_id = id_of(action.path)
-        if self._foreign and snapshot_id >= self._foreign[0]:
-            return False
-        if action.kind != "snapshot" or not self._there or self._hollow:
-            return True
-        # A hole would be left where others have taken what it followed on: a rollback further down, most likely.
-        before = f"{action.path.rpartition('-')[0]}-{snapshot_id - 1}"
-        return before not in self._plan.header.roots_seen or snapshot_id - 1 in self._there
 
     def _withdraw(self, action: Put, number: int) -> bool:
         """Let what was there before an action be there again; tell whether it is."""
@@ -170,16 +143,16 @@ class _Reversing:
         etag = self._etags.get(path)
         if action.kind == "schema" and self._needs(schema_id(path), is_new=before is None):
             return False
-        if action.kind == "snapshot" and self._stands_on(id_of(path)):
+        if action.kind == "snapshot" and self._history.is_built_on(id_of(path)):
             self._schema_of_left = max(self._schema_of_left, schema_of(path, bytes_of(action) or b""))
             return False
         if path in self._ground.standing.foreign:
             return False
         if action.kind == "hint" and before is not None and path.endswith("snapshot/LATEST"):
-            before = self._latest(before)
+            before = self._history.latest(before)
         if before is not None:
-            return (etag is not None or self._may_return(action)) and self._put(path, before, etag)
-        if action.kind == "snapshot" and self._is_last(id_of(path)):
+            return (etag is not None or self._history.may_return(action)) and self._put(path, before, etag)
+        if action.kind == "snapshot" and self._history.is_last(id_of(path)):
             return False
         if etag is None and action.kind in UNLISTED_KINDS:
             etag = self._etag_of(action)
@@ -190,7 +163,7 @@ class _Reversing:
             raise StorageError(f"{path} could not be deleted ({result.code})", code=result.code)
         self._etags.pop(path, None)
         if result.ok and action.kind == "snapshot":
-            self._there.discard(id_of(path))
+            self._history.remove(id_of(path))
         return result.ok
 
     def _etag_of(self, action: Put) -> str | None:
@@ -208,24 +181,6 @@ class _Reversing:
         other words, it was made as those: writers go by the schema that they found when they began.
         """
         return number <= max(self._schema_of_left, self._schema_of_others if is_new else -1)
-
-    def _stands_on(self, snapshot_id: int) -> bool:
-        """Tell whether a commit of somebody else stands on a snapshot that the plan wrote, and on none of before."""
-        new = {*self._foreign, *self._written}
-        return any(foreign > snapshot_id and new.issuperset(range(snapshot_id, foreign)) for foreign in self._foreign)
-
-    def _is_last(self, snapshot_id: int) -> bool:
-        """Tell whether a branch that had snapshots would be left without any: an expiry has taken those of before."""
-        own = self._ground.own
-        folder = "snapshot/snapshot-" if own.name == MAIN else f"branch/branch-{own.name}/snapshot/snapshot-"
-        return self._there == {snapshot_id} and any(path.startswith(folder) for path in self._plan.header.roots_seen)
-
-    def _latest(self, before: bytes) -> bytes:
-        """Return what LATEST is to say: what it said, unless that snapshot did not come back."""
-        named = parse_hint(before)
-        if named is None or named in self._there or not self._there:
-            return before
-        return str(max(self._there)).encode()
 
     def _put(self, path: str, body: bytes, etag: str | None) -> bool:
         try:
