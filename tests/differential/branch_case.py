@@ -10,30 +10,38 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
 from random import Random
 from typing import Any
 
-from tests.differential.branch_steps import ORPHANS, BranchKind, age_files, commit, draw_kind, draw_step
-from tests.differential.engine import Engine, EngineError
-from tests.differential.files import Listing, listing, remove, restore, save
-from tests.differential.ours import REFUSED, Answer
-from tests.differential.tag_steps import Clock, Step
+from tests.differential.branch_steps import ORPHANS, age_files, commit, draw_kind, draw_step
+from tests.differential.engine import Engine
+from tests.differential.files import Listing, remove
+from tests.differential.judged_step import (
+    OWNER_RULES,
+    Evidence,
+    Maintainer,
+    Outcome,
+    Verdict,
+    do_twice,
+    facts_of,
+    go_on_with,
+    kept_by_one,
+    lost_files,
+    rewritten_files,
+    rule_of_owner,
+)
+from tests.differential.ours import REFUSED
+from tests.differential.tag_steps import Clock
 from tests.differential.truth import Root, read_roots
 
 STEPS = 22
 MOVES = ("rollback", "fast_forward")
 """After these, writers go on where they are told to."""
 
-BranchMaintainer = Callable[[Path, Step, Path], Answer]
-"""Does a step to the table at the first path, and keeps its own notes below the second one."""
-
 RULES: Mapping[str, str] = {
-    "retained-root": "only ours keeps the file: a root that stays names it, and the engine did not ask that one",
-    "branch-root": "only ours keeps the file: a root of another branch names it",
-    "local-lock": "only ours has the lock file by which a store without conditional requests replaces a document",
+    **OWNER_RULES,
     "hint-by-listing": "only one of both has the hint, or the engine's names nothing; the other says what a "
     "listing would",
     "hidden-snapshots": "an EARLIEST hides older snapshots: the engine's expiry and its searches begin there, ours at "
@@ -48,70 +56,13 @@ RULES: Mapping[str, str] = {
 """Differences that are allowed."""
 
 
-@dataclass(slots=True)
-class BranchVerdict:
-    """What a history showed."""
-
-    seed: int
-    kind: BranchKind
-    steps: list[Step] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    explained: Counter[str] = field(default_factory=Counter)
-    facts: Counter[str] = field(default_factory=Counter)
-
-    def summary(self) -> dict[str, object]:
-        """Return what the summary of a session is made of."""
-        return {"seed": self.seed, "explained": dict(self.explained), "facts": dict(self.facts)}
-
-    def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"seed {self.seed}: {len(self.problems)} problems at the last of {len(self.steps)} steps",
-                *(f"  {problem}" for problem in self.problems[:20]),
-                f"the table: {json.dumps(self.kind.create)}",
-                *(f"  {number:3} {step}" for number, step in enumerate(self.steps)),
-                f"run it again with: LAKESWEEP_DIFFERENTIAL_SEED={self.seed} make differential-branches COUNT=1",
-            ]
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a table in one hand."""
-
-    files: Listing
-    documents: Mapping[str, str]
-    """Path -> text of each snapshot, changelog, tag and schema of each branch."""
-    refusal: str | None
-    """Why it would not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """One judged step."""
-
-    step: Step
-    before: Outcome
-    roots: tuple[Root, ...]
-    engines: Outcome
-    ours: Outcome
-    answer: Answer
-    after: tuple[Root, ...]
-    """What the engine says of what ours left."""
-
-    @property
-    def surviving(self) -> tuple[Root, ...]:
-        """Return the roots whose documents ours left, as they were."""
-        return tuple(root for root in self.roots if root.path in self.ours.documents)
-
-
 def run_branch_history(
-    engine: Engine, work: Path, seed: int, maintainer: BranchMaintainer, name: str = "branches"
-) -> BranchVerdict:
+    engine: Engine, work: Path, seed: int, maintainer: Maintainer, name: str = "branches"
+) -> Verdict:
     """Draw a history and judge each of its steps; it ends with the first problem, whose table stays for inspection."""
     random = Random(seed)
     kind, clock = draw_kind(random), Clock()
-    verdict = BranchVerdict(seed, kind)
+    verdict = Verdict("branches", seed, kind.create)
     table, copy = f"d.{name}{seed}", f"d.{name}{seed}e"
     location, control = engine.location(table), work / "control" / f"{name}{seed}"
     engine("create", table=table, **kind.create)
@@ -134,15 +85,12 @@ def run_branch_history(
             continue
         if is_last:
             age_files(location)
-        evidence = _judge(engine, table, copy, step, maintainer, control)
+        evidence = do_twice(engine, table, copy, step, maintainer, control, _documents_of)
         verdict.problems += problems(evidence)
         verdict.explained += Counter(explained(evidence).values())
-        verdict.facts += facts_of(evidence)
+        verdict.facts += _facts_of(evidence)
         if not verdict.problems and not goes_on_with_ours and not _broken(engine, copy, evidence):
-            # the table must not move: what is remembered of it goes by its place
-            save(engine.location(copy), work / "saved" / copy)
-            restore(work / "saved" / copy, location)
-            remove(work / "saved" / copy)
+            go_on_with(engine.location(copy), location, work)
         elif step.name in MOVES and evidence.answer.exit_code == 0:
             moved = step.branch
         remove(engine.location(copy))
@@ -151,33 +99,9 @@ def run_branch_history(
     return verdict
 
 
-def _judge(engine: Engine, table: str, copy: str, step: Step, maintainer: BranchMaintainer, control: Path) -> Evidence:
-    location, copied = engine.location(table), engine.location(copy)
-    before, roots = _outcome(location), read_roots(engine, table)
-    save(location, copied.parent / f"{copied.name}.saved")
-    (copied.parent / f"{copied.name}.saved" / "table").rename(copied)
-    remove(copied.parent / f"{copied.name}.saved")
-    refusal = None
-    try:
-        engine(step.command, table=copy, **step.arguments)
-    except EngineError as error:
-        refusal = error.error
-    answer = maintainer(location, step, control)
-    return Evidence(
-        step=step,
-        before=before,
-        roots=roots,
-        engines=_outcome(copied, refusal),
-        ours=_outcome(location, answer.messages if answer.exit_code else None),
-        answer=answer,
-        after=read_roots(engine, table),
-    )
-
-
-def _outcome(location: Path, refusal: str | None = None) -> Outcome:
-    files = listing(location)
-    documents = {path: (location / path).read_text() for path in files.files if _is_document(path)}
-    return Outcome(files, documents, refusal)
+def _documents_of(location: Path, files: Listing) -> dict[str, str]:
+    """Return the snapshots, changelogs, tags and schemas of each branch."""
+    return {path: (location / path).read_text() for path in files.files if _is_document(path)}
 
 
 def _is_document(path: str) -> bool:
@@ -208,7 +132,7 @@ def _broken(engine: Engine, copy: str, evidence: Evidence) -> bool:
 
 def problems(evidence: Evidence) -> Iterator[str]:
     """Say everything that is wrong, the worst first."""
-    yield from _lost(evidence)
+    yield from lost_files(evidence)
     yield from _read_differently(evidence)
     yield from _status(evidence)
     if evidence.step.name not in explained(evidence) and evidence.engines.refusal is None and not evidence.ours.refusal:
@@ -298,16 +222,7 @@ _OF_STEPS: Mapping[str, Callable[[Evidence], bool]] = {
 def _why_ours_keeps(path: str, evidence: Evidence) -> str | None:
     if PurePosixPath(path).name == ".lakesweep.lock":
         return "local-lock"
-    owners = {root.branch for root in evidence.surviving if path in root.files}
-    if evidence.step.branch in owners:
-        return "retained-root"
-    return "branch-root" if owners else None
-
-
-def _lost(evidence: Evidence) -> Iterator[str]:
-    for root in evidence.surviving:
-        for path in sorted((root.files & evidence.before.files.paths) - evidence.ours.files.paths):
-            yield f"LOST: {root} needs {path}"
+    return rule_of_owner(path, evidence)
 
 
 def _commit_of(text: str) -> tuple[Any, ...]:
@@ -399,17 +314,9 @@ def _listed(hint: str, outcome: Outcome) -> str | None:
 
 
 def _files(evidence: Evidence) -> Iterator[str]:
-    known = explained(evidence)
-    ours, theirs = evidence.ours.files.paths, evidence.engines.files.paths
+    yield from kept_by_one(evidence, explained(evidence).keys())
     documents = evidence.ours.documents.keys() | evidence.engines.documents.keys()
-    for path in sorted(ours - theirs - known.keys() - documents):
-        yield f"only ours keeps it, and nothing that survives needs it: {path}"
-    for path in sorted(theirs - ours - documents - known.keys()):
-        yield f"only the engine keeps it: {path}"
-    files, left = evidence.before.files.files, evidence.ours.files.files
-    for path in sorted(files.keys() & left.keys() - documents):
-        if files[path] != left[path]:
-            yield f"rewritten: {path}"
+    yield from (f"rewritten: {path}" for path in rewritten_files(evidence) if path not in documents)
 
 
 def _said(evidence: Evidence) -> Iterator[str]:
@@ -444,32 +351,13 @@ def _needed(roots: tuple[Root, ...]) -> frozenset[str]:
     return frozenset().union(*(root.files for root in roots))
 
 
-def facts_of(evidence: Evidence) -> Counter[str]:
+def _facts_of(evidence: Evidence) -> Counter[str]:
     """Count what a step held."""
-    before, ours = evidence.before, evidence.ours
-    gone = before.documents.keys() - ours.documents.keys()
-    return Counter(
+    before, ours = evidence.before.documents.keys(), evidence.ours.documents.keys()
+    return facts_of(evidence) + Counter(
         {
-            "judged": 1,
-            "refused by both": int(evidence.engines.refusal is not None and evidence.answer.exit_code != 0),
-            "documents made": len(ours.documents.keys() - before.documents.keys()),
-            "documents gone": len(gone),
-            "files deleted by the engine": len(before.files.paths - evidence.engines.files.paths),
-            "files deleted by ours": len(before.files.paths - ours.files.paths),
-            "roots read": len(evidence.after),
+            "documents made": len(ours - before),
+            "documents gone": len(before - ours),
             "roots of branches read": sum(root.branch != "main" for root in evidence.after),
         }
     )
-
-
-def engine_as_branch_maintainer(engine: Engine) -> BranchMaintainer:
-    """Let the engine stand where Lakesweep does: what the comparison itself is tested with."""
-
-    def act(location: Path, step: Step, control: Path) -> Answer:
-        try:
-            engine(step.command, table=f"d.{location.name}", **step.arguments)
-        except EngineError as error:
-            return Answer(REFUSED[-1], {}, error.error)
-        return Answer(0, {}, "")
-
-    return act

@@ -9,19 +9,29 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from random import Random
 from typing import Any
 
-from tests.differential.engine import Engine, EngineError
-from tests.differential.files import Listing, listing, remove, restore, save
-from tests.differential.ours import REFUSED, Answer
+from tests.differential.engine import Engine
+from tests.differential.files import Listing, remove
+from tests.differential.judged_step import (
+    OWNER_RULES,
+    Evidence,
+    Maintainer,
+    Verdict,
+    do_twice,
+    facts_of,
+    go_on_with,
+    kept_by_one,
+    lost_files,
+    rewritten_files,
+    rule_of_owner,
+)
+from tests.differential.ours import REFUSED
 from tests.differential.tag_steps import (
     Clock,
-    Kind,
-    Step,
     age_tags,
     date_commits,
     draw_kind,
@@ -33,12 +43,9 @@ from tests.differential.truth import Root, read_roots
 
 STEPS = 24
 
-TagMaintainer = Callable[[Path, Step, Path], Answer]
-"""Does a step to the table at the first path, and keeps its own notes below the second one."""
-
 RULES: Mapping[str, str] = {
+    **OWNER_RULES,
     "retained-root": "only ours keeps the file: a root that stays names it, and is no neighbour of the tag that went",
-    "branch-root": "only ours keeps the file: a root of another branch names it",
     "basename-live": "only ours keeps the file: a root that stays names one of the same name in another folder",
     "manual-tags": "only ours keeps the tag: it was not made by a batch job, and the limit is about those that are",
     "batch-again": "the newest snapshot has the tag of its batch job already; the engine makes it anew, ours leaves it",
@@ -48,74 +55,15 @@ RULES: Mapping[str, str] = {
     "latest period",
     "equal-values": "several snapshots have the watermark, or the time, that was asked for: the engine takes one that "
     "its search meets, ours the first",
-    "local-lock": "only ours has the lock file by which a store without conditional requests replaces a document",
 }
 """Differences that are allowed."""
 
 
-@dataclass(slots=True)
-class TagVerdict:
-    """What a history showed."""
-
-    seed: int
-    kind: Kind
-    steps: list[Step] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    explained: Counter[str] = field(default_factory=Counter)
-    facts: Counter[str] = field(default_factory=Counter)
-
-    def summary(self) -> dict[str, object]:
-        """Return what the summary of a session is made of."""
-        return {"seed": self.seed, "explained": dict(self.explained), "facts": dict(self.facts)}
-
-    def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"seed {self.seed}: {len(self.problems)} problems at the last of {len(self.steps)} steps",
-                *(f"  {problem}" for problem in self.problems[:20]),
-                f"the table: {json.dumps(self.kind.create)}",
-                *(f"  {number:3} {step}" for number, step in enumerate(self.steps)),
-                f"run it again with: LAKESWEEP_DIFFERENTIAL_SEED={self.seed} make differential-tags COUNT=1",
-            ]
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a table in one hand."""
-
-    files: Listing
-    tags: Mapping[str, str]
-    """Path -> text of each tag of each branch."""
-    refusal: str | None
-    """Why it would not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """One judged step."""
-
-    step: Step
-    before: Outcome
-    roots: tuple[Root, ...]
-    engines: Outcome
-    ours: Outcome
-    answer: Answer
-    after: tuple[Root, ...]
-    """What the engine says of what ours left."""
-
-    @property
-    def surviving(self) -> tuple[Root, ...]:
-        """Return the roots whose documents ours left, as they were."""
-        paths = self.ours.files.paths
-        return tuple(root for root in self.roots if root.path in paths)
-
-
-def run_tag_history(engine: Engine, work: Path, seed: int, maintainer: TagMaintainer, name: str = "tags") -> TagVerdict:
+def run_tag_history(engine: Engine, work: Path, seed: int, maintainer: Maintainer, name: str = "tags") -> Verdict:
     """Draw a history and judge each of its steps; it ends with the first problem, whose table stays for inspection."""
     random = Random(seed)
     kind, clock = draw_kind(random), Clock()
-    verdict = TagVerdict(seed, kind)
+    verdict = Verdict("tags", seed, kind.create)
     table, copy = f"d.{name}{seed}", f"d.{name}{seed}e"
     location, control = engine.location(table), work / "control" / f"{name}{seed}"
     engine("create", table=table, **kind.create)
@@ -138,50 +86,23 @@ def run_tag_history(engine: Engine, work: Path, seed: int, maintainer: TagMainta
             age_tags(location, step.branch, random)
         if step.name == "process-time":
             date_commits(location, random)
-        evidence = _judge(engine, table, copy, step, maintainer, control)
+        evidence = do_twice(engine, table, copy, step, maintainer, control, _tags_of)
         verdict.problems += problems(evidence)
         verdict.explained += Counter(explained(evidence).values())
-        verdict.facts += facts_of(evidence)
+        verdict.facts += _facts_of(evidence)
         if not verdict.problems and not goes_on_with_ours and not _broken(engine, copy, evidence):
-            # the table must not move: what is remembered of it goes by its place
-            save(engine.location(copy), work / "saved" / copy)
-            restore(work / "saved" / copy, location)
-            remove(work / "saved" / copy)
+            go_on_with(engine.location(copy), location, work)
         remove(engine.location(copy))
     if not verdict.problems:
         remove(location)
     return verdict
 
 
-def _judge(engine: Engine, table: str, copy: str, step: Step, maintainer: TagMaintainer, control: Path) -> Evidence:
-    location, copied = engine.location(table), engine.location(copy)
-    before, roots = _outcome(location), read_roots(engine, table)
-    save(location, copied.parent / f"{copied.name}.saved")
-    (copied.parent / f"{copied.name}.saved" / "table").rename(copied)
-    remove(copied.parent / f"{copied.name}.saved")
-    refusal = None
-    try:
-        engine(step.command, table=copy, **step.arguments)
-    except EngineError as error:
-        refusal = error.error
-    answer = maintainer(location, step, control)
-    return Evidence(
-        step=step,
-        before=before,
-        roots=roots,
-        engines=_outcome(copied, refusal),
-        ours=_outcome(location, answer.messages if answer.exit_code else None),
-        answer=answer,
-        after=read_roots(engine, table),
-    )
-
-
-def _outcome(location: Path, refusal: str | None = None) -> Outcome:
+def _tags_of(location: Path, files: Listing) -> dict[str, str]:
+    """Return the tags of each branch; other documents count as files."""
     roots = [location, *sorted((location / "branch").glob("branch-*"))]
     paths = [path for root in roots for path in sorted((root / "tag").glob("tag-*")) if path.is_file()]
-    return Outcome(
-        listing(location), {path.relative_to(location).as_posix(): path.read_text() for path in paths}, refusal
-    )
+    return {path.relative_to(location).as_posix(): path.read_text() for path in paths}
 
 
 def _broken(engine: Engine, copy: str, evidence: Evidence) -> bool:
@@ -195,13 +116,13 @@ def _broken(engine: Engine, copy: str, evidence: Evidence) -> bool:
 
 def problems(evidence: Evidence) -> Iterator[str]:
     """Say everything that is wrong, the worst first."""
-    yield from _lost(evidence)
+    yield from lost_files(evidence)
     yield from _read_differently(evidence)
     if _throws_at_two(evidence) or _is_out_of_order(evidence):
         return
     yield from _status(evidence)
     yield from _tags(evidence)
-    yield from _files(evidence)
+    yield from kept_by_one(evidence, explained(evidence).keys())
     yield from _rewritten(evidence)
 
 
@@ -212,25 +133,27 @@ def explained(evidence: Evidence) -> dict[str, str]:
         found[evidence.step.name] = "two-automatic"
     elif _is_out_of_order(evidence):
         found[evidence.step.name] = "out-of-order"
-    for path in evidence.ours.tags.keys() - evidence.engines.tags.keys():
-        if evidence.step.name == "batch" and path in evidence.before.tags and not _is_batch_made(path):
+    for path in evidence.ours.documents.keys() - evidence.engines.documents.keys():
+        if evidence.step.name == "batch" and path in evidence.before.documents and not _is_batch_made(path):
             found[path] = "manual-tags"
-    for path in evidence.engines.tags.keys() - evidence.ours.tags.keys():
-        before = evidence.before.tags.get(path)
-        again = json.loads(evidence.engines.tags[path])["id"]
+    for path in evidence.engines.documents.keys() - evidence.ours.documents.keys():
+        before = evidence.before.documents.get(path)
+        again = json.loads(evidence.engines.documents[path])["id"]
         if evidence.step.name == "batch" and before is not None and json.loads(before)["id"] == again:
             found[path] = found[_success_file(path)] = "batch-again"  # its time was over, and the engine makes it anew
     for path in [path for path, rule in found.items() if rule == "manual-tags"]:
         found[_success_file(path)] = "manual-tags"
-    for path, text in evidence.ours.tags.items():
-        again = evidence.engines.tags.get(path, text)
-        was_there = evidence.step.name == "batch" and evidence.before.tags.get(path) == text
+    for path, text in evidence.ours.documents.items():
+        again = evidence.engines.documents.get(path, text)
+        was_there = evidence.step.name == "batch" and evidence.before.documents.get(path) == text
         if was_there and again != text and json.loads(text)["id"] == json.loads(again)["id"]:
             found[path] = "batch-again"
-    for path in evidence.ours.tags.keys() & evidence.engines.tags.keys():
-        if _took_the_first(evidence, json.loads(evidence.ours.tags[path]), json.loads(evidence.engines.tags[path])):
+    for path in evidence.ours.documents.keys() & evidence.engines.documents.keys():
+        if _took_the_first(
+            evidence, json.loads(evidence.ours.documents[path]), json.loads(evidence.engines.documents[path])
+        ):
             found[path] = "equal-values"
-    for path in evidence.ours.files.paths - evidence.engines.files.paths - evidence.ours.tags.keys():
+    for path in evidence.ours.files.paths - evidence.engines.files.paths - evidence.ours.documents.keys():
         rule = _why_ours_keeps(path, evidence)
         if rule is not None:
             found[path] = rule
@@ -248,17 +171,17 @@ def _throws_at_two(evidence: Evidence) -> bool:
 def _moved_on(evidence: Evidence) -> Iterator[Root]:
     """Yield the tags as they were that have another snapshot now."""
     for root in evidence.roots:
-        now = evidence.ours.tags.get(root.path)
+        now = evidence.ours.documents.get(root.path)
         if root.kind == "tag" and now is not None and json.loads(now)["id"] != root.facts["snapshot_id"]:
             yield root
 
 
 def _is_out_of_order(evidence: Evidence) -> bool:
     """Tell whether both made other automatic tags, and the periods of those from before do not follow the snapshots."""
-    same = evidence.ours.tags.keys() == evidence.engines.tags.keys()
+    same = evidence.ours.documents.keys() == evidence.engines.documents.keys()
     if same or evidence.step.name not in ("watermark", "process-time"):
         return False
-    before = evidence.before.tags.items()
+    before = evidence.before.documents.items()
     names = {PurePosixPath(path).name[4:]: text for path, text in before if path.startswith("tag/")}
     periods = [
         (json.loads(text)["id"], re.sub("[- ]", "", name))
@@ -282,11 +205,8 @@ def _is_batch_made(path: str) -> bool:
 
 
 def _why_ours_keeps(path: str, evidence: Evidence) -> str | None:
-    owners = {root.branch for root in evidence.surviving if path in root.files}
-    if evidence.step.branch in owners:
-        return "retained-root"
-    if owners:
-        return "branch-root"
+    if rule := rule_of_owner(path, evidence):
+        return rule
     if evidence.step.name == "batch" and any(path in root.files for root in _moved_on(evidence)):
         return "batch-replaced"
     name = PurePosixPath(path).name
@@ -295,12 +215,6 @@ def _why_ours_keeps(path: str, evidence: Evidence) -> str | None:
     if any(PurePosixPath(other).name == name for root in evidence.surviving for other in root.files):
         return "basename-live"
     return None
-
-
-def _lost(evidence: Evidence) -> Iterator[str]:
-    for root in evidence.surviving:
-        for path in sorted((root.files & evidence.before.files.paths) - evidence.ours.files.paths):
-            yield f"LOST: {root} needs {path}"
 
 
 def _read_differently(evidence: Evidence) -> Iterator[str]:
@@ -318,7 +232,7 @@ def _read_differently(evidence: Evidence) -> Iterator[str]:
         if root.kind == "changelog":
             continue
         commit = (root.branch, root.facts["snapshot_id"], root.facts["time_ms"])
-        unchanged = evidence.before.tags.get(root.path) == evidence.ours.tags.get(root.path)
+        unchanged = evidence.before.documents.get(root.path) == evidence.ours.documents.get(root.path)
         expected = gave[root.path] if root.path in gave and unchanged else by_commit.get(commit)
         if root.reads != expected:
             yield f"READS DIFFERENTLY: {root} gave {expected}, gives {root.reads}"
@@ -330,9 +244,9 @@ def _status(evidence: Evidence) -> Iterator[str]:
     said = f"{evidence.answer.messages} {evidence.answer.document}"
     if theirs is None and ours != 0:
         yield f"ours ended with {ours}, the engine did its work: {said}"
-    if theirs is not None and ours not in REFUSED and evidence.engines.tags == evidence.before.tags:
+    if theirs is not None and ours not in REFUSED and evidence.engines.documents == evidence.before.documents:
         yield f"ours ended with {ours}, the engine refused: {theirs} | {said}"
-    if theirs is not None and evidence.engines.tags != evidence.before.tags:
+    if theirs is not None and evidence.engines.documents != evidence.before.documents:
         yield f"the engine threw half way: {theirs}"
     if ours in REFUSED and evidence.before.files != evidence.ours.files:
         yield "ours refused and changed files all the same"
@@ -341,7 +255,7 @@ def _status(evidence: Evidence) -> Iterator[str]:
 def _tags(evidence: Evidence) -> Iterator[str]:
     """The same tags, of the same snapshots, with the same lives."""
     known = explained(evidence)
-    ours, theirs = evidence.ours.tags, evidence.engines.tags
+    ours, theirs = evidence.ours.documents, evidence.engines.documents
     for path in sorted(ours.keys() - theirs.keys() - known.keys()):
         yield f"only ours has {path}: {_short(ours[path])}"
     for path in sorted(theirs.keys() - ours.keys() - known.keys()):
@@ -349,7 +263,7 @@ def _tags(evidence: Evidence) -> Iterator[str]:
     for path in sorted((ours.keys() & theirs.keys()) - known.keys()):
         if without_time(ours[path]) != without_time(theirs[path]):
             yield f"{path} differs:\n{ours[path]}\n{theirs[path]}"
-        elif path in evidence.before.tags and evidence.before.tags[path] == theirs[path] != ours[path]:
+        elif path in evidence.before.documents and evidence.before.documents[path] == theirs[path] != ours[path]:
             yield f"only ours wrote {path} anew"
 
 
@@ -359,51 +273,21 @@ def _short(text: str) -> str:
     return json.dumps({key: document[key] for key in keys if key in document})
 
 
-def _files(evidence: Evidence) -> Iterator[str]:
-    known = explained(evidence)
-    ours, theirs = evidence.ours.files.paths, evidence.engines.files.paths
-    documents = evidence.ours.tags.keys() | evidence.engines.tags.keys()
-    for path in sorted(ours - theirs - known.keys() - documents):
-        yield f"only ours keeps it, and nothing that survives needs it: {path}"
-    for path in sorted(theirs - ours - documents - known.keys()):
-        yield f"only the engine keeps it: {path}"
-
-
 def _rewritten(evidence: Evidence) -> Iterator[str]:
-    files, left = evidence.before.files.files, evidence.ours.files.files
-    for path in sorted(files.keys() & left.keys()):
-        if files[path] != left[path] and "tag/tag-" not in path and not path.endswith("_SUCCESS"):
+    for path in rewritten_files(evidence):
+        if "tag/tag-" not in path and not path.endswith("_SUCCESS"):
             yield f"rewritten: {path}"
 
 
-def facts_of(evidence: Evidence) -> Counter[str]:
+def _facts_of(evidence: Evidence) -> Counter[str]:
     """Count what a step held."""
-    before, engines, ours = evidence.before, evidence.engines, evidence.ours
-    gone = {path for path in before.tags if path not in ours.tags}
-    data = {path for path in before.files.paths - ours.files.paths if "/bucket-" in path}
-    return Counter(
+    before, ours = evidence.before, evidence.ours
+    gone = before.files.paths - ours.files.paths
+    return facts_of(evidence) + Counter(
         {
             evidence.step.name: 1,
-            "judged": 1,
-            "refused by both": int(engines.refusal is not None and evidence.answer.exit_code != 0),
-            "tags made": len(ours.tags.keys() - before.tags.keys()),
-            "tags gone": len(gone),
-            "data files gone": len(data),
-            "files deleted by the engine": len(before.files.paths - engines.files.paths),
-            "files deleted by ours": len(before.files.paths - ours.files.paths),
-            "roots read": len(evidence.after),
+            "tags made": len(ours.documents.keys() - before.documents.keys()),
+            "tags gone": len(before.documents.keys() - ours.documents.keys()),
+            "data files gone": sum("/bucket-" in path for path in gone),
         }
     )
-
-
-def engine_as_tag_maintainer(engine: Engine) -> TagMaintainer:
-    """Let the engine stand where Lakesweep does: what the comparison itself is tested with."""
-
-    def act(location: Path, step: Step, control: Path) -> Answer:
-        try:
-            engine(step.command, table=f"d.{location.name}", **step.arguments)
-        except EngineError as error:
-            return Answer(REFUSED[-1], {}, error.error)
-        return Answer(0, {}, "")
-
-    return act

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.branch_case import engine_as_branch_maintainer, run_branch_history
+from tests.differential.branch_case import run_branch_history
 from tests.differential.engine import Engine
 from tests.differential.files import Listing, listing
+from tests.differential.judged_step import engine_as_maintainer
 from tests.differential.ours import Answer, operate
 from tests.differential.tag_steps import Step
 
@@ -67,7 +68,7 @@ def test_the_same_branches_survive(
 
 def test_the_engine_agrees_with_itself(engine: Engine, tmp_path: Path) -> None:
     """The comparison is silent where nothing differs."""
-    verdict = run_branch_history(engine, tmp_path, HARMLESS, engine_as_branch_maintainer(engine), "itself")
+    verdict = run_branch_history(engine, tmp_path, HARMLESS, engine_as_maintainer(engine), "itself")
     assert not verdict.problems, str(verdict)
     assert not verdict.explained
 
@@ -83,7 +84,7 @@ def test_the_engine_agrees_with_itself(engine: Engine, tmp_path: Path) -> None:
 )
 def test_harm_is_noticed(engine: Engine, tmp_path: Path, harm: str, problem: str) -> None:
     """A snapshot too few, files that went, a hint that says something else, a schema with another byte in it."""
-    theirs = engine_as_branch_maintainer(engine)
+    theirs = engine_as_maintainer(engine)
 
     def act_and_harm(location: Path, step: Step, control: Path) -> Answer:
         answer = theirs(location, step, control)

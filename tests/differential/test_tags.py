@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.differential.engine import Engine
+from tests.differential.judged_step import engine_as_maintainer
 from tests.differential.ours import Answer, operate
-from tests.differential.tag_case import engine_as_tag_maintainer, run_tag_history
+from tests.differential.tag_case import run_tag_history
 from tests.differential.tag_steps import Step
 
 pytestmark = pytest.mark.differential
@@ -47,7 +48,7 @@ def test_the_same_tags_survive(
 
 def test_the_engine_agrees_with_itself(engine: Engine, tmp_path: Path) -> None:
     """The comparison is silent where nothing differs."""
-    verdict = run_tag_history(engine, tmp_path, WITHOUT_BRANCHES, engine_as_tag_maintainer(engine), "itself")
+    verdict = run_tag_history(engine, tmp_path, WITHOUT_BRANCHES, engine_as_maintainer(engine), "itself")
     assert not verdict.problems, str(verdict)
     assert not verdict.explained
 
@@ -62,7 +63,7 @@ def test_the_engine_agrees_with_itself(engine: Engine, tmp_path: Path) -> None:
 )
 def test_harm_is_noticed(engine: Engine, tmp_path: Path, harm: str, problem: str) -> None:
     """A tag that is missing, files that went, a document with another word in it."""
-    theirs = engine_as_tag_maintainer(engine)
+    theirs = engine_as_maintainer(engine)
 
     def act_and_harm(location: Path, step: Step, control: Path) -> Answer:
         answer = theirs(location, step, control)
