@@ -135,6 +135,18 @@ def test_somebody_commits_at_any_call(operation: str) -> None:
         assert world.documents() == after, where
 
 
+@pytest.mark.parametrize("operation", ["rollback", "rollback to a tag", "fast-forward"])
+def test_latest_names_a_commit_that_came_before_it_was_pointed_elsewhere(operation: str) -> None:
+    """The writer has written the hint before the plan did, and does not write it again."""
+    calls, _ = undisturbed(operation, ContentStore)
+    point = calls.index("table put snapshot/LATEST") + 1
+    world = MovingWorld(operation, ContentStore)
+    report = world.execute(Acting(point, world.commits))
+    assert report.status == "stale" and world.committed == ["snapshot/snapshot-8"]
+    assert world.store.read("snapshot/LATEST").data == b"8"
+    assert_taken_back(world, operation)
+
+
 @pytest.mark.parametrize("operation", ["rollback", "rollback to a tag"])
 def test_a_writer_that_knows_the_former_newest_commits_at_any_call(operation: str) -> None:
     """B6: it commits on top of what is going or gone. Unless that is after the last look, all of it is back."""

@@ -62,11 +62,17 @@ class HalfWay:
         return self._there == {snapshot_id} and bool(self._seen)
 
     def latest(self, before: bytes) -> bytes:
-        """Return what LATEST is to say: what it said, unless that snapshot did not come back."""
+        """Return what LATEST is to say: what it said, unless that snapshot did not come back or others went on there.
+
+        A writer that had said so before the plan wrote over it does not say it again.
+        """
         named = parse_hint(before)
-        if named is None or named in self._there or not self._there:
+        if named is None or not self._there:
             return before
-        return str(max(self._there)).encode()
+        newest = named if named in self._there else max(self._there)
+        while newest + 1 in self._there:
+            newest += 1
+        return before if newest == named else str(newest).encode()
 
 
 def _written(ground: Ground) -> frozenset[int]:
