@@ -9,6 +9,7 @@ from lakesweep.cli.options import Execute, Place, at_place
 EXAMPLES = (
     "lakesweep fast-forward s3://lake/sales.db/orders reload",
     "lakesweep fast-forward /data/orders reload --execute",
+    "lakesweep fast-forward /data/orders reload --lose-tag 2026-01-31 --json",
 )
 
 
@@ -16,6 +17,15 @@ EXAMPLES = (
 def fast_forward(
     place: Place,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the branch that main becomes.")],
+    lose_tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lose-tag",
+            metavar="NAME",
+            help="This tag of main may go, although another branch was made from it or a calendar rule keeps it; "
+            "repeatable.",
+        ),
+    ] = None,
     execute: Execute = False,
 ) -> int:
     """Make main what a branch is; the branch stays.
@@ -28,4 +38,11 @@ def fast_forward(
     """
     from lakesweep.cli.operation import run_named
 
-    return run_named(place, "fast_forward", {"branch": name}, None, execute=execute)
+    return run_named(
+        place,
+        "fast_forward",
+        {"branch": name, "lose_tag": lose_tag or None},
+        None,
+        execute=execute,
+        always_typed=("lose_tag",),
+    )

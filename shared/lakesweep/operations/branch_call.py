@@ -15,7 +15,7 @@ BRANCH_ARGUMENTS: Mapping[str, frozenset[str]] = {
     rollback.OPERATION: frozenset({"snapshot", "tag", "version", "timestamp", "watermark", "lose_tag"}),
     create_branch.OPERATION: frozenset({"branch", "tag", "snapshot"}),
     delete_branch.OPERATION: frozenset({"branch"}),
-    fast_forward.OPERATION: frozenset({"branch"}),
+    fast_forward.OPERATION: frozenset({"branch", "lose_tag"}),
 }
 """What callers may say, by operation."""
 

@@ -4,6 +4,7 @@ What main goes through is decided in `plan/fast_forward.py`. The branch stays as
 only main's former snapshots had become orphans.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakesweep.errors import RefusedError
@@ -19,7 +20,7 @@ from lakesweep.operations.fast_forward_warnings import forward_warnings
 from lakesweep.operations.fleet import ruling_of
 from lakesweep.operations.iceberg import refuse_iceberg
 from lakesweep.operations.stranded import find_stranded
-from lakesweep.operations.tag_protection import protectors
+from lakesweep.operations.tag_protection import given_up_in_vain, protectors, refuse_protected
 from lakesweep.operations.tag_removal import frame_of, read_tags
 from lakesweep.operations.target_files import LOST_FILES, check_target, describe_lost
 from lakesweep.plan.fast_forward import Course, fast_forward_course, schema_conflict
@@ -30,15 +31,15 @@ from lakesweep.table.outside_files import OutsideFiles
 OPERATION = "fast_forward"
 SCHEMA_CONFLICT = "schema_conflict"
 IS_EMPTY = "branch_is_empty"
-TAG_PROTECTED = "tag_protected"
 
 
-def plan_fast_forward(table: Table, name: str) -> Plan:
+def plan_fast_forward(table: Table, name: str, lost_tags: Sequence[str] = ()) -> Plan:
     """Plan main's move to the history of a branch.
 
     Args:
         table: The table; its branch is main.
         name: Of the branch.
+        lost_tags: Tags of main that may go although something protects them.
 
     Raises:
         UsageError: The call is about another branch than main, or no branch can have the name.
@@ -54,12 +55,15 @@ def plan_fast_forward(table: Table, name: str) -> Plan:
     branch = _branch_of(draft, name)
     ours, theirs = read_history(draft, draft.own), read_history(draft, branch)
     course = fast_forward_course(ours, theirs)
-    frame = frame_of(draft, {"branch": name})
+    frame = frame_of(draft, {"branch": name, **({"lose_tag": list(lost_tags)} if lost_tags else {})})
+    tags = {root.ref.name for root in ours.tags}
     if course.is_empty:
-        return draft.plan((), frame)
+        return draft.plan((), frame, warnings=tuple(given_up_in_vain(lost_tags, tags, ())))
     target = theirs.snapshots[-1]
     _refuse_conflict(draft, name, course)
-    _refuse_protected(draft, name, course)
+    protected = _protected(draft, name, course)
+    instead = f"branch {name} to have the same tags"
+    refuse_protected(str(table.ref), f"a fast-forward to branch {name}", protected, lost_tags, instead=instead)
     _refuse_lost_files(replace(draft, own=branch, schema=read_schema(table.store, branch)), course, target)
     actions = (*forward_actions(name, course), *hint_puts(read_hints(draft), name, course, theirs))
     stranded = find_stranded(draft, course.going)
@@ -68,6 +72,7 @@ def plan_fast_forward(table: Table, name: str) -> Plan:
         sorted(actions, key=lambda action: MOVE_PHASES.index(action.phase)),
         frame,
         warnings=(
+            *given_up_in_vain(lost_tags, tags, protected),
             *warnings,
             *(f"how many files belong to no version then is not known exactly: {each}" for each in stranded.unknown),
         ),
@@ -116,23 +121,14 @@ def _refuse_conflict(draft: Draft, name: str, course: Course) -> None:
     )
 
 
-def _refuse_protected(draft: Draft, name: str, course: Course) -> None:
-    """Refuse where a tag goes that another branch was made from, or that a rule of the fleet policy keeps.
-
-    Raises:
-        RefusedError: With code `tag_protected`.
-    """
+def _protected(draft: Draft, name: str, course: Course) -> Mapping[str, str]:
+    """Return what protects tags that go, by name: other branches than the one that comes, and the fleet policy."""
     if not course.withdrawn_tags:
-        return
+        return {}
     others = {each: branch for each, branch in draft.listing.branches.items() if each != name}
     among = replace(draft, listing=TableListing(others, draft.listing.links))
     going = [root.ref.name for root in course.withdrawn_tags]
-    for tag, protector in protectors(among, read_tags(draft), going, ruling_of(draft.table)).items():
-        raise RefusedError(
-            f"table {draft.table.ref}: tag {tag!r} of {MAIN} would go, and {protector}; expected branch {name} to have "
-            "the same tag, or the tag to be deleted before",
-            code=TAG_PROTECTED,
-        )
+    return protectors(among, read_tags(draft), going, ruling_of(draft.table))
 
 
 def _refuse_lost_files(draft: Draft, course: Course, target: Root) -> None:

@@ -370,8 +370,9 @@ def _delete_branch(table: Table, call: Call, execute: bool) -> RunReport:
 
 
 def _fast_forward(table: Table, call: Call, execute: bool) -> RunReport:
-    branch, name = call.branches.name(), fast_forward.OPERATION
-    return _run(table, name, lambda target: fast_forward.plan_fast_forward(target, branch), call, execute)
+    branch, lost = call.branches.name(), call.branches.lost_tags
+    name = fast_forward.OPERATION
+    return _run(table, name, lambda target: fast_forward.plan_fast_forward(target, branch, lost), call, execute)
 
 
 def _undo(table: Table, call: Call, execute: bool) -> RunReport:

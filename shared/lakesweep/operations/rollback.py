@@ -14,7 +14,6 @@ looked for before the first request and after the last one (`execute/root_moves.
 Source: Paimon `RollbackHelper`, `AbstractFileStoreTable#rollbackTo`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakesweep.control.area import ControlArea
@@ -25,7 +24,6 @@ from lakesweep.model.plan import Action, Plan, Put, to_text
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import BranchListing, Root
 from lakesweep.model.table_ref import branch_dir
-from lakesweep.model.wording import some_of
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, Frame, begin
 from lakesweep.operations.expiry_conflict import may_conflict, refuse_conflict
@@ -34,8 +32,8 @@ from lakesweep.operations.iceberg import refuse_iceberg
 from lakesweep.operations.rollback_warnings import rollback_warnings
 from lakesweep.operations.run import plan_and_execute, plan_only, refused, require_area
 from lakesweep.operations.stranded import find_stranded
-from lakesweep.operations.tag_protection import protectors
-from lakesweep.operations.tag_removal import OwnTags, frame_of, read_tags
+from lakesweep.operations.tag_protection import given_up_in_vain, protectors, refuse_protected
+from lakesweep.operations.tag_removal import frame_of, read_tags
 from lakesweep.operations.target_files import check_target
 from lakesweep.operations.time_travel import NO_VERSION, Version, resolve
 from lakesweep.operations.times import say_time
@@ -44,8 +42,6 @@ from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_hint
 
 OPERATION = "rollback"
-TAG_PROTECTED = "tag_protected"
-"""So many tags are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +132,10 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
     frame = _frame(draft, arguments)
     if not coming and not going.actions:
         newest = f"snapshot {snapshot_id} of {say_time(target.snapshot.time_ms)} is the newest already"
-        return draft.plan((), frame, warnings=(newest, *_unused(arguments, tags, {})))
+        return draft.plan((), frame, warnings=(newest, *given_up_in_vain(arguments.lost_tags, tags.roots, ())))
     protected = protectors(draft, tags, going.tags, ruling_of(table))
-    _refuse_protected(table, snapshot_id, protected, arguments.lost_tags)
+    move = f"a rollback to snapshot {snapshot_id}"
+    refuse_protected(str(table.ref), move, protected, arguments.lost_tags, instead="a later target")
     check_target(table, draft, target)
     stranded = find_stranded(draft, going.roots, [target] if coming else [])
     earliest = () if coming else _unhidden(draft, snapshot_id)
@@ -147,7 +144,7 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
         (*coming, *earliest, latest, *going.actions),
         frame,
         warnings=(
-            *_unused(arguments, tags, protected),
+            *given_up_in_vain(arguments.lost_tags, tags.roots, protected),
             *rollback_warnings(draft, target, tags, going, comes_back=bool(coming)),
             *(f"how many files belong to no version then is not known exactly: {each}" for each in stranded.unknown),
         ),
@@ -205,25 +202,6 @@ def _unhidden(draft: Draft, snapshot_id: int) -> tuple[Put, ...]:
         return ()
     first = draft.own.snapshots[0].id
     return (put_hint(draft, "target", "snapshot/EARLIEST", first, f"snapshot {said} goes; {first} is the oldest"),)
-
-
-def _refuse_protected(table: Table, snapshot_id: int, protected: Mapping[str, str], lost: Sequence[str]) -> None:
-    held = [f"{name!r} ({protector})" for name, protector in protected.items() if name not in lost]
-    if held:
-        raise RefusedError(
-            f"table {table.ref}: tags that something protects would go with a rollback to snapshot {snapshot_id}: "
-            f"{some_of(held)}; expected lose_tag with the name of each, or a later target",
-            code=TAG_PROTECTED,
-        )
-
-
-def _unused(arguments: RollbackArguments, tags: OwnTags, protected: Mapping[str, str]) -> Iterator[str]:
-    """Say which tags somebody was ready to lose for nothing: a slip, maybe."""
-    for name in arguments.lost_tags:
-        if name not in tags.roots:
-            yield f"there is no tag {name!r} to lose"
-        elif name not in protected:
-            yield f"tag {name!r} need not be given up: it stays, or nothing protects it"
 
 
 def _lost(going: Withdrawal, target: Root) -> dict[str, object]:

@@ -1,10 +1,10 @@
 """Which tags something else counts on: a branch that was made from one, or a calendar rule of the fleet policy.
 
 An engine's expiry of a branch asks the tags of that branch alone. So what was made from a tag of main is safe from the
-expiry of main only as long as that tag is there.
+expiry of main only as long as that tag is there. What moves a branch past such a tag asks its caller to give it up.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 
 from lakesweep.errors import FormatError, RefusedError
@@ -13,6 +13,7 @@ from lakesweep.format.zone import parse_zone
 from lakesweep.model.roots import BranchListing, RootRef
 from lakesweep.model.table_ref import MAIN
 from lakesweep.model.tag_rules import TagFacts
+from lakesweep.model.wording import some_of
 from lakesweep.operations.draft import Draft
 from lakesweep.operations.fleet import Ruling
 from lakesweep.operations.tag_options import auto_tag_rules, declared_zone
@@ -21,6 +22,7 @@ from lakesweep.plan.auto_tags import period_of
 from lakesweep.plan.tag_expiry import judge_tags
 from lakesweep.table.documents import read_roots
 
+TAG_PROTECTED = "tag_protected"
 _ZONE = "sink.process-time-zone"
 
 
@@ -47,6 +49,43 @@ def protectors(draft: Draft, own: OwnTags, going: Iterable[str], ruling: Ruling 
         if name in going and ruling is not None:
             found.setdefault(name, f"policy {ruling.policy} keeps it ({', '.join(reasons)})")
     return dict(sorted(found.items()))
+
+
+def refuse_protected(table: str, move: str, protected: Mapping[str, str], lost: Sequence[str], *, instead: str) -> None:
+    """Refuse a move that takes protected tags which the caller did not give up.
+
+    Args:
+        table: As sentences name it.
+        move: What would take them, such as `a rollback to snapshot 4`.
+        protected: Tags that would go -> what protects them.
+        lost: Tags that may go all the same.
+        instead: What else the caller can do.
+
+    Raises:
+        RefusedError: With code `tag_protected`; the tags are named.
+    """
+    held = [f"{name!r} ({protector})" for name, protector in protected.items() if name not in lost]
+    if held:
+        raise RefusedError(
+            f"table {table}: tags that something protects would go with {move}: {some_of(held)}; expected lose_tag "
+            f"with the name of each, or {instead}",
+            code=TAG_PROTECTED,
+        )
+
+
+def given_up_in_vain(lost: Iterable[str], tags: Container[str], protected: Container[str]) -> Iterator[str]:
+    """Say which tags somebody was ready to lose for nothing: a slip, maybe.
+
+    Args:
+        lost: Tags that may go.
+        tags: Those of the branch.
+        protected: Those that go although something protects them.
+    """
+    for name in lost:
+        if name not in tags:
+            yield f"there is no tag {name!r} to lose"
+        elif name not in protected:
+            yield f"tag {name!r} need not be given up: it stays, or nothing protects it"
 
 
 def _sources(draft: Draft, own: OwnTags, branch: BranchListing, going: Sequence[str]) -> Iterator[str]:

@@ -195,3 +195,20 @@ def test_the_folder_of_a_branch_is_no_table(
             f"give the table, {place.folder}, and the branch by name"
         ]
     assert contents(place.folder) == before
+
+
+def test_a_fast_forward_takes_a_tag_that_is_given_up(place: Place) -> None:
+    """Another branch was made from it. The sentence says what to type."""
+    for name, tag in (("one", "t"), ("two", "late")):
+        if tag == "late":
+            place.table.tag("late", snapshot=6)
+        assert place.call("create-branch", name, "--tag", tag, "--execute").exit_code == 0
+    refused = place.call("fast-forward", "one", "--execute")
+    assert refused.exit_code == 3
+    assert (
+        "would go with a fast-forward to branch one: 'late' (branch two was made from it); expected --lose-tag with "
+        "the name of each, or branch one to have the same tags"
+    ) in refused.messages
+    assert place.call("fast-forward", "one", "--lose-tag", "late", "--execute").exit_code == 0
+    assert not place.table.exists("tag/tag-late")
+    read_all(place.table.store)

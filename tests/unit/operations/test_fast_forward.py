@@ -293,8 +293,32 @@ def test_a_tag_that_another_branch_was_made_from() -> None:
     assert report.refusal is not None
     assert "'base'" in report.refusal.message
     assert "branch other was made from it" in report.refusal.message
+    assert "would go with a fast-forward to branch b" in report.refusal.message
+    assert "expected lose_tag with the name of each, or branch b to have the same tags" in report.refusal.message
     assert Maintainer(table.store).run("delete_tag", tag=["base"]).status == "done"
     assert _plan(table).status == "planned"
+
+
+def test_tags_that_are_given_up_by_name() -> None:
+    """Each has to be named; one that need not be is said to be none."""
+    table = build("diverged")
+    for name in ("base", "root"):
+        table.tag(name, snapshot=9)
+        table.branch(f"of-{name}", name)
+    maintainer = Maintainer(table.store)
+    assert _refusal(maintainer.run("fast_forward", branch="b", lose_tag=["base"])) == "tag_protected"
+    report = maintainer.run("fast_forward", branch="b", lose_tag=["base", "root", "made", "nobody's"])
+    assert report.status == "done" and report.run_id is not None
+    assert not any(table.exists(f"tag/tag-{name}") for name in ("base", "root"))
+    assert report.plan is not None
+    assert report.plan.header.arguments["lose_tag"] == ["base", "root", "made", "nobody's"]
+    warnings = report.all_warnings()
+    assert "tag 'made' need not be given up: it stays, or nothing protects it" in warnings
+    assert 'there is no tag "nobody\'s" to lose' in warnings
+    again = maintainer.run("fast_forward", branch="b", lose_tag="base")
+    assert (again.status, again.all_warnings()) == ("nothing_to_do", ("there is no tag 'base' to lose",))
+    assert maintainer.run("undo", run_id=report.run_id).status == "done"
+    assert all(table.exists(f"tag/tag-{name}") for name in ("base", "root"))
 
 
 @pytest.mark.parametrize("path", ["snapshot/snapshot-3", "branch/branch-b/snapshot/snapshot-6", "tag/tag-made"])
