@@ -36,9 +36,16 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
                 human_time(plan["created_ms"]),
                 human_time(plan["expires_ms"]),
                 plan["status"] + (" (asks for --confirm)" if plan["needs_confirmation"] else ""),
-                str(plan["expired_snapshot_count"]),
+                _snapshots(plan),
                 str(plan["action_count"]),
             )
             for plan in document["plans"]
         ),
     )
+
+
+def _snapshots(plan: Mapping[str, Any]) -> str:
+    """Say how many snapshots go and how many come; one that is replaced does both."""
+    goes = plan["expired_snapshot_count"] + plan["withdrawn_snapshot_count"]
+    comes = plan["written_snapshot_count"]
+    return " ".join(f"{sign}{count}" for sign, count in (("-", goes), ("+", comes)) if count) or "0"

@@ -10,9 +10,10 @@ from lakesweep.cli.opening import require_control
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import plan_end
 from lakesweep.control.lease import read_lease
-from lakesweep.control.plans import load_header, plan_ids
+from lakesweep.control.plans import load_header, load_listed, plan_ids
 from lakesweep.control.reports import load_report, run_ids
 from lakesweep.errors import FormatError, RefusedError, UsageError
+from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.report import RunReport
 from lakesweep.operations.context import Table
 from lakesweep.operations.run import LOCAL, Engine, execute_stored
@@ -58,7 +59,8 @@ def list_plans(table: Table, limit: int) -> Document:
 
 
 def _plan_row(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Document:
-    header, end = load_header(area, plan_id), plan_end(area, plan_id)
+    plan, end = load_listed(area, plan_id), plan_end(area, plan_id)
+    header = plan.header
     if plan_id == begun:
         status = "partial"
     elif end is not None:
@@ -77,7 +79,19 @@ def _plan_row(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -
         "needs_confirmation": header.needs_confirmation,
         "action_count": header.action_count,
         "expired_snapshot_count": len(expired) if isinstance(expired, list) else 0,
+        "withdrawn_snapshot_count": len(_paths(plan, before=True)),
+        "written_snapshot_count": len(_paths(plan, before=False)),
     }
+
+
+def _paths(plan: Plan, *, before: bool) -> frozenset[str]:
+    """Return the paths of the snapshots that a plan takes or replaces, or else of those that it writes."""
+    snapshots = (action for action in plan.actions if action.kind == "snapshot")
+    return frozenset(
+        action.path
+        for action in snapshots
+        if (isinstance(action, Delete) or action.former is not None if before else isinstance(action, Put))
+    )
 
 
 def list_runs(table: Table, limit: int) -> Document:

@@ -156,7 +156,22 @@ def load_plan(area: ControlArea, plan_id: str) -> Plan:
         RefusedError: No such plan, another table's, or an action that no plan may hold.
         FormatError: Any part is damaged or missing.
     """
+    return _loaded(area, *_load(area, plan_id))
+
+
+def load_listed(area: ControlArea, plan_id: str) -> Plan:
+    """Return a stored plan as lists of plans show it: with actions only where it moves a branch, and has no file.
+
+    Raises:
+        RefusedError: As `load_plan`.
+        FormatError: As `load_plan`; of other plans, the header is damaged.
+    """
     header, rows = _load(area, plan_id)
+    return _loaded(area, header, rows) if header.format_version == MOVE_FORMAT_VERSION else Plan(header)
+
+
+def _loaded(area: ControlArea, header: PlanHeader, rows: object) -> Plan:
+    plan_id = header.plan_id
     path = area.path(f"plans/{plan_id}/")
     if rows is None and header.operation == "remove_orphan_files" and header.action_count > MAX_LOADED:
         raise RefusedError(

@@ -70,7 +70,7 @@ def test_plans_are_listed_newest_first(folder: Path, control: Path) -> None:
     assert list(by_id) == sorted([first, second], reverse=True)
     assert tuple(by_id[first]) == (
         "plan_id", "operation", "branch", "created_ms", "expires_ms", "status", "run_id", "needs_confirmation",
-        "action_count", "expired_snapshot_count",
+        "action_count", "expired_snapshot_count", "withdrawn_snapshot_count", "written_snapshot_count",
     )  # fmt: skip
     assert (by_id[first]["status"], by_id[second]["status"]) == ("done", "waiting")
     assert by_id[first]["run_id"] is not None
@@ -88,6 +88,45 @@ def test_plans_are_listed_from_their_headers(folder: Path, control: Path) -> Non
     for actions in control.rglob("actions-*"):
         actions.unlink()
     assert call("plans", folder, "--json").document["plans"][0]["status"] == "waiting"
+
+
+def test_plans_that_move_branches_say_how_many_snapshots_go_and_come(
+    table: TableBuilder, folder: Path, control: Path
+) -> None:
+    """As those of expiries do. What a move replaces both goes and comes; what it leaves is not counted."""
+    table.tag("two", snapshot=2)
+    branch = table.branch("b", from_tag="two")
+    branch.commit("+B3")
+    branch.commit("+B4")
+    table.branch("apart").commit("+C1")
+
+    cases = (
+        (("expire-snapshots",), "-4"),
+        (("rollback", "--snapshot", 4), "-2"),
+        (("fast-forward", "b"), "-4 +2"),
+        (("fast-forward", "apart", "--lose-tag", "two"), "-6 +1"),
+        (("create-branch", "new", "--tag", "two"), "+1"),
+        (("create-branch", "empty"), "0"),
+        (("delete-branch", "b"), "-3"),
+    )
+    plans = {call(words[0], folder, *words[1:], "--json").document["plan_id"]: found for words, found in cases}
+    lines = {line.split()[0]: line for line in call("plans", folder).printed.splitlines()[1:]}
+    assert {each: " ".join(line.split()[8:-1]) for each, line in lines.items()} == plans
+    done = call("rollback", folder, "--snapshot", 5, "--execute", "--json").document["run_id"]
+    undo = call("undo", folder, done, "--json").document["plan_id"]
+    rows = {row["plan_id"]: row for row in call("plans", folder, "--json").document["plans"]}
+    assert (rows[undo]["withdrawn_snapshot_count"], rows[undo]["written_snapshot_count"]) == (0, 1)
+
+
+def test_a_move_of_many_documents_says_how_many_snapshots_go(folder: Path, control: Path) -> None:
+    """They do not stand in the header."""
+    newest = json.loads((folder / "snapshot" / "snapshot-6").read_text())
+    for number in range(7, 620):
+        (folder / "snapshot" / f"snapshot-{number}").write_text(json.dumps(newest | {"id": number}))
+    (folder / "snapshot" / "LATEST").write_text("619")
+    assert call("rollback", folder, "--snapshot", 6, "--json").exit_code == 0
+    assert list(control.rglob("actions-*"))
+    assert call("plans", folder, "--json").document["plans"][0]["withdrawn_snapshot_count"] == 613
 
 
 def test_runs_and_reports(folder: Path, control: Path) -> None:
