@@ -160,8 +160,8 @@ def _refusals(report: RunReport) -> Iterable[str]:
 def _next(place: Place, report: RunReport) -> str:
     """Say how the plan is carried out; where several steps have one, the later ones are made when their turn comes."""
     planned = [step for step in report.leaves() if step.status == "planned" and step.plan is not None]
-    # An undo has no plan of its own: it follows from the run that it takes back.
-    if len(planned) == 1 and planned[0].plan is not None and report.operation != "undo":
+    # An undo that restores what was deleted has no plan of its own: it follows from the run that it takes back.
+    if len(planned) == 1 and planned[0].plan is not None and planned[0].restores is None:
         return _execute_command(place, planned[0].plan.header)
     return "the same command with --execute"
 

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 from lakesweep.cli.opening import require_control
 from lakesweep.control.area import ControlArea
@@ -21,7 +21,6 @@ from lakesweep.operations.times import parse_span_ms
 from lakesweep.operations.undo import load_record
 from lakesweep.storage.lifecycle import noncurrent_days
 
-T = TypeVar("T")
 Document = dict[str, Any]
 
 _PARALLEL = 16
@@ -54,7 +53,7 @@ def list_plans(table: Table, limit: int) -> Document:
     begun = None if intent is None else intent.plan_id
     return {
         "table": table.ref.location,
-        "plans": _newest(plan_ids(area), limit, lambda plan_id: _plan_row(area, plan_id, begun, now_ms)),
+        "plans": _newest(plan_ids(area), limit, "created_ms", lambda plan_id: _plan_row(area, plan_id, begun, now_ms)),
     }
 
 
@@ -101,7 +100,7 @@ def list_runs(table: Table, limit: int) -> Document:
     now_ms = 0 if days is None else table.store.now_ms()
     return {
         "table": table.ref.location,
-        "runs": _newest(run_ids(area), limit, lambda run_id: _run_row(area, run_id, days, now_ms)),
+        "runs": _newest(run_ids(area), limit, "started_ms", lambda run_id: _run_row(area, run_id, days, now_ms)),
     }
 
 
@@ -154,8 +153,10 @@ def stored_report(table: Table, run_id: str) -> Document:
     return load_report(require_control(table), run_id)
 
 
-def _newest(ids: Sequence[str], limit: int, row: Callable[[str], T]) -> list[T]:
+def _newest(ids: Sequence[str], limit: int, time: str, row: Callable[[str], Document]) -> list[Document]:
+    """Return rows in the order of their times, which tell apart what one second brought; ids do not."""
     if limit < 1:
         raise UsageError(f"--limit: expected at least 1, found {limit}", code="bad_argument")
     with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
-        return list(pool.map(row, sorted(ids, reverse=True)[:limit]))
+        found = pool.map(row, sorted(ids, reverse=True)[:limit])
+    return sorted(found, key=lambda each: int(each[time] or 0), reverse=True)

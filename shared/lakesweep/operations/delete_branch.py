@@ -89,7 +89,7 @@ def plan_delete_branch(table: Table, name: str) -> Plan:
     return _seeing(draft, found.own).plan(
         going,
         _frame(found.own, name),
-        warnings=(*loss.warnings, *_warnings(table, name, found.own)),
+        warnings=(*loss.warnings, *_warnings(name, found.own)),
         findings={
             "branch": {"name": name, "tags": [ref.name for ref in found.own.tags], "objects": len(going)},
             "lost": loss.lost,
@@ -172,11 +172,11 @@ def _frame(own: BranchListing, name: str) -> Frame:
     )
 
 
-def _warnings(table: Table, name: str, own: BranchListing) -> Iterable[str]:
+def _warnings(name: str, own: BranchListing) -> Iterable[str]:
     if own.consumers:
         consumers = some_of([shorten(ascii(consumer.name)[1:-1]) for consumer in own.consumers])
-        yield f"table {table.ref}: branch {name!r} has readers that keep their place in it: {consumers}; they will fail"
+        yield f"branch {name!r} has readers that keep their place in it: {consumers}; they will fail"
     yield (
-        f"table {table.ref}: stop what writes to branch {name!r} before it goes; a writer that commits later leaves a "
-        "snapshot of a branch without schemas"
+        f"stop what writes to branch {name!r} before it goes; a writer that commits later leaves a snapshot of a "
+        "branch without schemas"
     )

@@ -58,7 +58,8 @@ def plan_fast_forward(table: Table, name: str, lost_tags: Sequence[str] = ()) ->
     frame = frame_of(draft, {"branch": name, **({"lose_tag": list(lost_tags)} if lost_tags else {})})
     tags = {root.ref.name for root in ours.tags}
     if course.is_empty:
-        return draft.plan((), frame, warnings=tuple(given_up_in_vain(lost_tags, tags, ())))
+        nothing = f"{MAIN} is what branch {name} is already"
+        return draft.plan((), frame, warnings=(nothing, *given_up_in_vain(lost_tags, tags, ())))
     target = theirs.snapshots[-1]
     _refuse_conflict(draft, name, course)
     protected = _protected(draft, name, course)

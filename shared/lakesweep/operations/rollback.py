@@ -14,9 +14,10 @@ looked for before the first request and after the last one (`execute/root_moves.
 Source: Paimon `RollbackHelper`, `AbstractFileStoreTable#rollbackTo`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea
+from lakesweep.control.intent import Intent
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.errors import RefusedError
 from lakesweep.format.tag import tag_body
@@ -80,7 +81,17 @@ def rollback(table: Table, arguments: RollbackArguments, *, execute: bool) -> Ru
         _refuse_while_expiring(table, area, lease, arguments.version)
     except RefusedError as error:
         return refused(table, OPERATION, error)
-    return plan_and_execute(table, OPERATION, planner, lease=lease) if execute else plan_only(table, OPERATION, planner)
+    if execute:
+        return plan_and_execute(table, OPERATION, planner, lease=lease)
+    report = plan_only(table, OPERATION, planner)
+    return report if lease.intent is None else replace(report, warnings=(_say_begun(lease.intent), *report.warnings))
+
+
+def _say_begun(begun: Intent) -> str:
+    return (
+        f"plan {begun.plan_id}, which run {begun.runs[-1]} began, has not ended: whoever executes this finishes that "
+        "first, and then less may be left to do"
+    )
 
 
 def _refuse_while_expiring(table: Table, area: ControlArea, lease: LeaseDocument, version: Version) -> None:

@@ -57,15 +57,19 @@ LOCAL = Engine(local_engine.load, local_engine.carry_out)
 """One process does it."""
 
 
-def require_area(table: Table) -> ControlArea:
+def require_area(table: Table, what: str = "--execute") -> ControlArea:
     """Return where our own documents about the table live.
+
+    Args:
+        table: The table.
+        what: Needs it.
 
     Raises:
         UsageError: No control location was given.
     """
     if table.area is None:
         raise UsageError(
-            f"table {table.ref}: --execute needs a control location; expected --control or $LAKESWEEP_CONTROL, "
+            f"table {table.ref}: {what} needs a control location; expected --control or $LAKESWEEP_CONTROL, "
             "the same for every maintainer of this table, since they meet at one lease there",
             code="control_missing",
         )
@@ -239,7 +243,8 @@ def execute_stored(
         end = plan_end(area, plan_id)
         if end is not None and end.status == "done":
             _check_not_undone(area, plan_id)
-            return _report(table, plan.header.operation, "nothing_to_do", plan)
+            done = f"plan {plan_id} was carried out before, by run {end.run_id}"
+            return replace(_report(table, plan.header.operation, "nothing_to_do", plan), warnings=(done,))
         if end is not None and end.status == "stale":
             raise RefusedError(
                 f"plan {plan_id} ended stale in run {end.run_id}; expected a new plan", code="plan_stale"

@@ -68,7 +68,7 @@ class RunRecord:
 
 def undo(table: Table, run_id: str, *, execute: bool) -> RunReport:
     """Take a run back, or say what that would bring back. A table that a fleet policy pauses stays as it is."""
-    area = require_area(table)
+    area = require_area(table, "undo")
     try:
         if execute:
             _check_not_paused(table, run_id)
@@ -77,7 +77,10 @@ def undo(table: Table, run_id: str, *, execute: bool) -> RunReport:
         record = load_record(area, run_id)
         table = dataclasses.replace(table, ref=dataclasses.replace(table.ref, branch=record.plan.header.branch))
         if record.undone_by is not None:
-            return _report(table, "nothing_to_do", run_id, Undo(record.plan, (), ()))
+            done = f"run {run_id} was undone before, by run {record.undone_by}"
+            return dataclasses.replace(
+                _report(table, "nothing_to_do", run_id, Undo(record.plan, (), ())), warnings=(done,)
+            )
         if moves_roots(record.plan.actions):
             return undo_move.undo_move(table, record.plan, run_id, execute=execute)
         if execute:
@@ -137,7 +140,11 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
     begun = read_lease(area).intent
     if begun is not None:
         raise _refusal(
-            area, run_id, "run_unfinished", f"plan {begun.plan_id}, which run {begun.runs[-1]} began, has not ended"
+            area,
+            run_id,
+            "run_unfinished",
+            f"plan {begun.plan_id}, which run {begun.runs[-1]} began, has not ended; expected it to be finished first, "
+            f"as lakesweep execute TABLE {begun.plan_id} does",
         )
     if not _RUN_ID.fullmatch(run_id):
         raise RefusedError(f"table {area.table}: expected a run id, found {run_id!r}", code="no_such_run")
@@ -173,7 +180,13 @@ def _plan_that_it_ended(area: ControlArea, run_id: str) -> str | None:
         report = load_report(area, run_id).get("report")
     except RefusedError:
         report = {"plan_id": run_id}  # it died before it wrote one, and the run that made a plan has the plan's id
-        if not _is_move(area, run_id):
+        end = plan_end(area, run_id)
+        if end is not None and run_id not in end.runs:
+            raise RefusedError(
+                f"table {area.table}: {run_id} is a plan; expected the run that carried it out, {end.run_id}",
+                code="no_such_run",
+            ) from None
+        if end is None or not _is_move(area, run_id):
             raise
     plan_id = report.get("plan_id") if isinstance(report, dict) else None
     end = plan_end(area, plan_id) if isinstance(plan_id, str) else None

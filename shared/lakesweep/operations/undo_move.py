@@ -53,7 +53,7 @@ def plan_undo_move(table: Table, undone: Plan, run_id: str) -> Plan:
     current = read_current(table.store, run.places)
     actions = actions_in_force(run, current)
     if not actions:
-        return draft.plan((), frame)
+        return draft.plan((), frame, warnings=(f"all is as it was before run {run_id} already",))
     check_ground(run, table, draft)
     way_back = inverse(actions, current, f"run {run_id} is undone")
     coming = returning_roots(run, table, own, way_back)

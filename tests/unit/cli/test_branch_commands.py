@@ -165,6 +165,14 @@ def test_what_did_not_come_is_not_said(place: Place) -> None:
     assert "becomes the newest" not in answer.printed
 
 
+def test_nothing_to_forward(place: Place) -> None:
+    """It says why."""
+    assert place.call("create-branch", "b", "--snapshot", "6", "--execute").exit_code == 0
+    answer = place.call("fast-forward", "b", "--execute")
+    assert answer.exit_code == 0 and "nothing to do" in answer.printed
+    assert "main is what branch b is already" in answer.messages
+
+
 @pytest.mark.parametrize(
     "words",
     [

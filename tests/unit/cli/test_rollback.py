@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from lakesweep.operations import draft
 from tests.unit.cli.command_line import Answer, call, write_table
 
 
@@ -70,8 +71,45 @@ def test_a_stored_plan_is_executed(place: tuple[Path, list[str]]) -> None:
     answer = call("execute", root, plan_id, *control)
     assert answer.exit_code == 0, answer.messages
     assert ids(root) == [1, 2, 3, 4, 5]
+    run_id = answer.printed.split()[-1]
     answer = call("execute", root, plan_id, *control)
     assert answer.exit_code == 0 and "nothing to do" in answer.printed
+    assert f"plan {plan_id} was carried out before, by run {run_id}" in answer.messages
+
+
+def test_a_rollback_is_undone(place: tuple[Path, list[str]]) -> None:
+    """By its run, and not by its plan; each answer says what comes next, or why nothing does."""
+    root, control = place
+    plan_id = rollback(place, "--snapshot", "5", "--json").document["plan_id"]
+    assert f"report of run {plan_id}" in call("undo", root, plan_id, *control).messages
+    run_id = call("execute", root, plan_id, "--json", *control).document["run_id"]
+    answer = call("undo", root, plan_id, *control)
+    assert answer.exit_code == 3
+    assert f"{plan_id} is a plan; expected the run that carried it out, {run_id}" in answer.messages
+    planned = call("undo", root, run_id, *control).printed.splitlines()[-1].split()
+    assert planned[:4] == ["next", "lakesweep", "execute", str(root)]
+    answer = call(*planned[2:])
+    assert answer.exit_code == 0, answer.messages
+    undoing = answer.printed.split()[-1]
+    assert ids(root) == [1, 2, 3, 4, 5, 6]
+    for words in ([], ["--execute"]):
+        answer = call("undo", root, run_id, *words, *control)
+        assert answer.exit_code == 0 and "nothing to do" in answer.printed
+        assert f"run {run_id} was undone before, by run {undoing}" in answer.messages
+
+
+def test_what_one_second_brought_is_listed_in_order(
+    place: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids of one second are random behind it; the newest comes first all the same."""
+    root, control = place
+    endings = iter("dbca")
+    monkeypatch.setattr(draft, "new_id", lambda now_ms: f"20260131T120000Z-0000000{next(endings)}")
+    for number in ("5", "4", "3", "2"):
+        rollback(place, "--snapshot", number, "--lose-tag", "base", "--execute")
+    runs = call("runs", root, "--json", *control).document["runs"]
+    plans = call("plans", root, "--json", *control).document["plans"]
+    assert "".join(run["run_id"][-1] for run in runs) == "".join(plan["plan_id"][-1] for plan in plans) == "acbd"
 
 
 def test_the_document(place: tuple[Path, list[str]]) -> None:

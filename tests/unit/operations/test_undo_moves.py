@@ -551,3 +551,21 @@ def test_an_expiry_of_the_engine_at_any_request_leaves_a_snapshot_that_reads(nam
         ids = [ref.id for ref in discover(world.store).branches["main"].snapshots]
         assert ids, (number, switch.calls[number - 1], report)
         read_root(world.store, f"snapshot/snapshot-{ids[-1]}")
+
+
+def test_a_dry_run_says_what_is_finished_first() -> None:
+    """A rollback died; whoever executes the next one finishes it, and less is left to do then than was planned."""
+    switch = Switch()
+    probe = World("rollback")
+    probe.maintainer(switch).run("rollback", snapshot=5)
+    world = World("rollback")
+    with suppress(ProcessDeathError):
+        died = Switch(switch.calls.index("table delete 1") + 1, "death_after")
+        world.maintainer(died).run("rollback", snapshot=5)
+    intent = read_lease(ControlArea(world.control, world.store.location)).intent
+    assert intent is not None
+    said = world.maintainer().run("rollback", execute=False, snapshot=1).all_warnings()
+    begun = f"plan {intent.plan_id}, which run {intent.runs[-1]} began, has not ended: "
+    assert [begun in warning for warning in said].count(True) == 1
+    said = probe.maintainer().run("rollback", execute=False, snapshot=1).all_warnings()
+    assert not any("has not ended" in warning for warning in said)
