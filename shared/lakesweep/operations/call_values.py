@@ -10,7 +10,8 @@ def count_of(value: object, name: str) -> int | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     text = value.strip() if isinstance(value, str) else ""
-    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 19):
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 19):
         raise UsageError(f"{name}: expected a whole number, found {value!r}", code="bad_argument")
     return int(text)
 

@@ -139,6 +139,7 @@ def test_the_document(place: tuple[Path, list[str]]) -> None:
         (["--snapshot", "77"], 3, "no snapshot 77"),
         (["--tag", "nope"], 3, "no tag 'nope'"),
         (["--version", "watermark-"], 3, "means nothing"),
+        (["--watermark", "-9223372036854775808"], 3, "no snapshot has watermark -9223372036854775808"),
         (["--timestamp", "1969-01-01T00:00:00Z"], 3, "no snapshot was committed"),
         (["--snapshot", "3"], 3, "would go with a rollback to snapshot 3: 'base' (branch b was made from it); "),
         (["--snapshot", "3"], 3, "expected --lose-tag with the name of each"),
