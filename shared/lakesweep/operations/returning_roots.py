@@ -48,7 +48,11 @@ def returning_roots(run: UndoneRun, table: Table, own: BranchListing, way_back: 
         outside = OutsideFiles(table.store, table.open_store)
         lost += lost_files(table.store, latest, coming, COUNTED, outside)
     if lost:
-        raise run.refusal(_ABSENT, f"what comes back has lost {describe_lost(lost)}; expected all that it needs")
+        raise run.refusal(
+            _ABSENT,
+            f"what comes back has lost {describe_lost(lost)}; expected all that it needs, so undo first the run of "
+            "remove_orphan_files that took it, if the bucket keeps versions",
+        )
     return coming
 
 
