@@ -35,7 +35,7 @@ from lakesweep.operations.tag_options import (
     is_write_only,
     writes_success_file,
 )
-from lakesweep.operations.tag_source import read_tags
+from lakesweep.operations.tag_source import tags_by_snapshot
 from lakesweep.plan.auto_tags import (
     Commit,
     DueTag,
@@ -231,7 +231,7 @@ class _Walk:
 
     def _read(self, refs: Sequence[RootRef]) -> dict[str, int]:
         """Return name -> snapshot id of tags. One that cannot be read has its name, and no snapshot that is known."""
-        tags = read_tags(self._draft.table.store, refs)
+        tags = tags_by_snapshot(self._draft.table.store, refs)
         self._warnings += (f"{ref} cannot be read, so it stays as it is: {why}" for ref, why in tags.unreadable)
         return {root.ref.name: root.snapshot.id for root in tags.whole} | {
             ref.name: _UNKNOWN for ref, _ in tags.unreadable

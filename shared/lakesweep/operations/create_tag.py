@@ -29,7 +29,7 @@ from lakesweep.operations.tag_options import (
     is_write_only,
     writes_success_file,
 )
-from lakesweep.operations.tag_source import NO_SNAPSHOT, NO_TAG, list_own, read_tags
+from lakesweep.operations.tag_source import NO_SNAPSHOT, NO_TAG, list_own, tags_by_snapshot
 from lakesweep.operations.time_travel import Version, resolve
 from lakesweep.operations.times import say_span, say_time
 from lakesweep.plan.auto_tags import period_of
@@ -187,7 +187,7 @@ class _Making:
             RefusedError: It has one, or one does not parse, so it might be on it.
         """
         table, name = self._table, self._arguments.name
-        tags = read_tags(table.store, automatic)
+        tags = tags_by_snapshot(table.store, automatic)
         for ref, problem in tags.unreadable:
             raise RefusedError(
                 f"table {table.ref}: {problem}; expected to read automatic tag {ref.name!r}, since it may be on "

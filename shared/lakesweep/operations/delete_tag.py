@@ -5,7 +5,7 @@ from lakesweep.operations.context import Table
 from lakesweep.operations.draft import begin
 from lakesweep.operations.tag_documents import tag_path
 from lakesweep.operations.tag_options import check_callbacks
-from lakesweep.operations.tag_removal import frame_of, plan_removal, read_tags
+from lakesweep.operations.tag_removal import frame_of, plan_removal, read_own_tags
 
 OPERATION = "delete_tag"
 
@@ -30,7 +30,7 @@ def plan_delete_tag(table: Table, names: tuple[str, ...]) -> Plan:
     if there.isdisjoint(names):
         return draft.plan((), frame, warnings=warnings)
     check_callbacks(table, options)
-    own = read_tags(draft)
+    own = read_own_tags(draft)
     warnings += [
         f"{tag_path(draft.own.name, name)} cannot be read, so it stays ({problem}); nobody knows what it holds"
         for name, problem in own.unreadable.items()

@@ -13,7 +13,7 @@ from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, begin
 from lakesweep.operations.fleet import ruling_of
 from lakesweep.operations.tag_options import auto_tag_rules, check_callbacks, declared_zone, expires_by_time
-from lakesweep.operations.tag_removal import OwnTags, files_at_stake, frame_of, plan_removal, read_tags
+from lakesweep.operations.tag_removal import OwnTags, files_at_stake, frame_of, plan_removal, read_own_tags
 from lakesweep.operations.times import say_time
 from lakesweep.plan.auto_tags import beyond_count, period_of
 from lakesweep.plan.tag_expiry import Verdict, judge_tags
@@ -80,7 +80,7 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
     frame = frame_of(draft, arguments.to_json(), policy)
     if not draft.own.tags or not (by_time or keep or arguments.counts or arguments.older_than_ms is not None):
         return draft.plan((), frame)
-    own = read_tags(draft)
+    own = read_own_tags(draft)
     zone, notes = _calendar_zone(options, declared) if keep else (UTC, ())
     verdict = judge_tags(
         _facts(draft, own, with_times=arguments.older_than_ms is not None),

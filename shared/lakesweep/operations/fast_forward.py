@@ -21,7 +21,7 @@ from lakesweep.operations.fleet import ruling_of
 from lakesweep.operations.iceberg import refuse_iceberg
 from lakesweep.operations.stranded import find_stranded
 from lakesweep.operations.tag_protection import given_up_in_vain, protectors, refuse_protected
-from lakesweep.operations.tag_removal import frame_of, read_tags
+from lakesweep.operations.tag_removal import frame_of, read_own_tags
 from lakesweep.operations.target_files import LOST_FILES, check_target, describe_lost
 from lakesweep.plan.fast_forward import Course, fast_forward_course, schema_conflict
 from lakesweep.table.completeness import lost_files
@@ -129,7 +129,7 @@ def _protected(draft: Draft, name: str, course: Course) -> Mapping[str, str]:
     others = {each: branch for each, branch in draft.listing.branches.items() if each != name}
     among = replace(draft, listing=TableListing(others, draft.listing.links))
     going = [root.ref.name for root in course.withdrawn_tags]
-    return protectors(among, read_tags(draft), going, ruling_of(draft.table))
+    return protectors(among, read_own_tags(draft), going, ruling_of(draft.table))
 
 
 def _refuse_lost_files(draft: Draft, course: Course, target: Root) -> None:

@@ -5,12 +5,12 @@ One clause, and a time where there is one.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, tzinfo
 from fnmatch import fnmatchcase
 
-from lakesweep.errors import FormatError, RefusedError, StorageError
+from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.names import consumer_id_of
-from lakesweep.format.tag import Tag, parse_tag
+from lakesweep.format.tag import Tag
 from lakesweep.format.zone import latest_ms
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, TableListing
@@ -28,9 +28,9 @@ from lakesweep.operations.retention_options import (
 from lakesweep.operations.tag_options import declared_zone, expires_by_time
 from lakesweep.operations.times import say_time
 from lakesweep.plan.due import Due, changelogs_due, snapshots_due
-from lakesweep.plan.tag_expiry import ROLLBACK_PREFIX, WITHOUT_ZONE
-from lakesweep.storage.reads import read_many
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_consumers, read_schema
+from lakesweep.plan.tag_expiry import NO_END, ROLLBACK_PREFIX, end_of_life
+from lakesweep.table.documents import read_consumers, read_schema
+from lakesweep.table.tags import TagDocument, read_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +103,10 @@ class Lifetimes:
             rules = self._rules(ref.branch)
             until = (rules.snapshots if ref.kind == "snapshot" else rules.changelogs).get(ref.id, NEVER)
             found[ref.path] = _or_branch(until, ref.branch)
-        tags = [ref for ref in refs if ref.kind == "tag"]
-        bodies = read_many(self._table.store, [ref.path for ref in tags], max_bytes=MAX_DOCUMENT_BYTES)
-        for ref, (_, body) in zip(tags, bodies, strict=True):
-            if isinstance(body, StorageError):
-                raise body
-            tag = parse_tag(body.data, ref.path)
-            until = self._of_tag(ref.name, tag, expires=self._rules(ref.branch).expires_tags)
+        for ref, document in read_tags(self._table.store, [ref for ref in refs if ref.kind == "tag"]):
+            if not isinstance(document, TagDocument):
+                raise document
+            until = self._of_tag(ref.name, document.tag, expires=self._rules(ref.branch).expires_tags)
             found[ref.path] = _or_branch(until, ref.branch)
         return found
 
@@ -226,21 +223,14 @@ _NO_EXPIRY = Until("until the tag is deleted by hand, since tag.time-expire-enab
 def _of_time_to_live(tag: Tag, zone: tzinfo | None, now_ms: int) -> Until:
     if tag.time_retained_ns is None or tag.create_time is None:
         return Until("until the tag is deleted, which has no time to live")
-    try:
-        end = tag.create_time + timedelta(microseconds=-(-tag.time_retained_ns // 1000))
-        if zone is None:
-            end += WITHOUT_ZONE
-    except OverflowError:
+    end = end_of_life(tag.create_time, tag.time_retained_ns, zone)
+    if end >= NO_END:
         return Until("until the tag is deleted, whose time to live ends beyond every calendar")
-    end_ms = _instant_ms(end, zone)
+    end_ms = latest_ms(end, zone or UTC)
     if now_ms > end_ms:
         return Until("until the next expiry of tags, since its time to live is over", end_ms, is_due=True)
     of_zone = "26 h later than in UTC, since no time zone is declared" if zone is None else f"in {zone}"
     return Until(f"until {say_time(end_ms)}, when its time to live is over ({of_zone})", end_ms)
-
-
-def _instant_ms(local: datetime, zone: tzinfo | None) -> int:
-    return latest_ms(local, UTC if zone is None else zone)
 
 
 def _or_branch(until: Until, branch: str) -> Until:

@@ -34,7 +34,7 @@ from lakesweep.operations.rollback_warnings import rollback_warnings
 from lakesweep.operations.run import plan_and_execute, plan_only, refused, require_area
 from lakesweep.operations.stranded import find_stranded
 from lakesweep.operations.tag_protection import given_up_in_vain, protectors, refuse_protected
-from lakesweep.operations.tag_removal import frame_of, read_tags
+from lakesweep.operations.tag_removal import frame_of, read_own_tags
 from lakesweep.operations.target_files import check_target
 from lakesweep.operations.time_travel import NO_VERSION, Version, resolve
 from lakesweep.operations.times import say_time
@@ -137,7 +137,7 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
     if target is None:
         raise RefusedError(f"table {table.ref}: there is no version to go back to; expected one", code=NO_VERSION)
     snapshot_id = target.snapshot.id
-    tags = read_tags(draft)
+    tags = read_own_tags(draft)
     coming = _coming(draft, target)
     going = withdrawal(draft, tags, snapshot_id)
     frame = _frame(draft, arguments)

@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StalePlanError, StorageError
-from lakesweep.format.tag import Tag, parse_tag
+from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError
+from lakesweep.format.tag import Tag
 from lakesweep.model.allowed import may_delete
 from lakesweep.model.plan import Action, Delete, to_text
 from lakesweep.model.roots import Root, RootRef
@@ -24,13 +24,12 @@ from lakesweep.operations.newest import is_large, refuse_damaged_head
 from lakesweep.operations.tag_documents import PHASE, SUCCESS, TAG, success_path
 from lakesweep.operations.tag_options import writes_success_file
 from lakesweep.plan.expire_snapshots import KeptFiles, plan_files
-from lakesweep.storage.reads import read_many
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 from lakesweep.table.freed import find_freed_tags
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.references import find_references
 from lakesweep.table.root_files import read_root_files
 from lakesweep.table.stores import TableStores
+from lakesweep.table.tags import TagDocument, read_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,33 +59,25 @@ class Removal:
     """It takes many data files, and more than the newest snapshot has."""
 
 
-def read_tags(draft: Draft) -> OwnTags:
+def read_own_tags(draft: Draft) -> OwnTags:
     """Read all tags of the branch; one that does not parse is a value.
 
     Raises:
         StalePlanError: One vanished since it was listed.
         StorageError: A request failed.
     """
-    store, refs = draft.table.store, draft.own.tags
-    roots: dict[str, Root] = {}
-    tags: dict[str, Tag] = {}
+    store = draft.table.store
+    whole: dict[str, TagDocument] = {}
     unreadable: dict[str, str] = {}
-    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
-    for ref, (_, body) in zip(refs, bodies, strict=True):
-        if isinstance(body, ObjectNotFoundError):
+    for ref, found in read_tags(store, draft.own.tags):
+        if isinstance(found, ObjectNotFoundError):
             raise StalePlanError(f"table {store.location}: {ref.path} vanished while the plan was made")
-        if isinstance(body, StorageError):
-            if body.code != "too_large":
-                raise body
-            unreadable[ref.name] = str(body)
-            continue
-        try:
-            tags[ref.name] = parse_tag(body.data, ref.path)
-        except (FormatError, RefusedError) as error:  # or of a later version
-            unreadable[ref.name] = str(error)
-            continue
-        roots[ref.name] = Root(ref, tags[ref.name].snapshot, body.data)
-    return OwnTags(roots, tags, unreadable)
+        if isinstance(found, TagDocument):
+            whole[ref.name] = found
+        else:
+            unreadable[ref.name] = str(found)
+    roots = {name: document.root for name, document in whole.items()}
+    return OwnTags(roots, {name: document.tag for name, document in whole.items()}, unreadable)
 
 
 def files_at_stake(draft: Draft, own: OwnTags, going: Iterable[str]) -> dict[int, list[str]]:

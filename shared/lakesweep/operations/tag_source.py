@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
-from lakesweep.format.tag import parse_tag
+from lakesweep.errors import ObjectNotFoundError
 from lakesweep.model.roots import BranchListing, Root, RootRef
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.context import Table
-from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import sort_listing
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES
+from lakesweep.table.tags import TagDocument, read_tags
 
 NO_SNAPSHOT = "no_such_snapshot"
 NO_TAG = "no_such_tag"
@@ -39,7 +37,7 @@ def list_own(table: Table, *folders: str) -> BranchListing:
     return sort_listing(store.location, entries).branches.get(branch) or BranchListing(branch)
 
 
-def read_tags(store: Store, refs: Sequence[RootRef]) -> Tags:
+def tags_by_snapshot(store: Store, refs: Sequence[RootRef]) -> Tags:
     """Read tags. One that vanished meanwhile is none any more; one that does not parse is told apart.
 
     Raises:
@@ -47,17 +45,9 @@ def read_tags(store: Store, refs: Sequence[RootRef]) -> Tags:
     """
     whole: list[Root] = []
     unreadable: list[tuple[RootRef, str]] = []
-    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
-    for ref, (_, body) in zip(refs, bodies, strict=True):
-        if isinstance(body, ObjectNotFoundError):
-            continue
-        if isinstance(body, StorageError):
-            if body.code != "too_large":
-                raise body
-            unreadable.append((ref, str(body)))
-            continue
-        try:
-            whole.append(Root(ref, parse_tag(body.data, ref.path).snapshot, body.data))
-        except (FormatError, RefusedError) as error:
-            unreadable.append((ref, str(error)))
+    for ref, found in read_tags(store, refs):
+        if isinstance(found, TagDocument):
+            whole.append(found.root)
+        elif not isinstance(found, ObjectNotFoundError):
+            unreadable.append((ref, str(found)))
     return Tags(tuple(sorted(whole, key=lambda root: (root.snapshot.id, root.ref.name))), tuple(unreadable))

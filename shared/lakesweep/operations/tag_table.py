@@ -5,20 +5,19 @@ Source: Paimon `TagsTable`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, timedelta, tzinfo
 
-from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
-from lakesweep.format.tag import Tag, parse_tag
+from lakesweep.errors import MaintenanceError, ObjectNotFoundError, RefusedError
+from lakesweep.format.tag import Tag
 from lakesweep.format.zone import earliest_ms
 from lakesweep.model.roots import RootRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import ruling_of
 from lakesweep.operations.tag_options import declared_zone
 from lakesweep.operations.tag_source import NO_TAG, list_own
-from lakesweep.plan.tag_expiry import WITHOUT_ZONE
-from lakesweep.storage.reads import read_many
-from lakesweep.storage.store import Body
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_schema
+from lakesweep.plan.tag_expiry import NO_END, WITHOUT_ZONE, end_of_life
+from lakesweep.table.documents import read_schema
+from lakesweep.table.tags import TagDocument, read_tags
 
 _SECOND_NS = 1_000_000_000
 
@@ -92,9 +91,12 @@ def list_tags(table: Table, names: tuple[str, ...] = (), time_zone: str | None =
         if name not in there:
             raise RefusedError(f"table {table.ref}: no tag {name!r}; expected it there", code=NO_TAG)
     refs = [there[name] for name in dict.fromkeys(names)] if names else list(own.tags)
-    bodies = read_many(table.store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
-    rows = [_row(ref, body, zone) for ref, (_, body) in zip(refs, bodies, strict=True)]
-    found = tuple(sorted((row for row in rows if row is not None), key=lambda row: row.name))
+    rows = [
+        _row(ref, document, zone)
+        for ref, document in read_tags(table.store, refs)
+        if not isinstance(document, ObjectNotFoundError)
+    ]
+    found = tuple(sorted(rows, key=lambda row: row.name))
     warnings = [
         f"table {table.ref}: tag {row.name!r} does not parse, so it is kept: {row.problem}"
         for row in found
@@ -108,30 +110,18 @@ def list_tags(table: Table, names: tuple[str, ...] = (), time_zone: str | None =
     return TagTable(table.ref.location, table.ref.branch, None if zone is None else str(zone), found, tuple(warnings))
 
 
-def _row(ref: RootRef, body: Body | StorageError, zone: tzinfo | None) -> TagRow | None:
-    """Return what a tag says, `None` where it vanished since it was listed."""
-    if isinstance(body, ObjectNotFoundError):
-        return None
-    if isinstance(body, StorageError):
-        if body.code != "too_large":
-            raise body
-        return TagRow(ref.name, ref.path, None, str(body), None)
-    try:
-        tag = parse_tag(body.data, ref.path)
-    except (FormatError, RefusedError) as error:
-        return TagRow(ref.name, ref.path, None, str(error), None)
-    return TagRow(ref.name, ref.path, tag, None, ends_ms(tag, zone))
+def _row(ref: RootRef, document: TagDocument | MaintenanceError, zone: tzinfo | None) -> TagRow:
+    if isinstance(document, TagDocument):
+        return TagRow(ref.name, ref.path, document.tag, None, _ends_ms(document.tag, zone))
+    return TagRow(ref.name, ref.path, None, str(document), None)
 
 
-def ends_ms(tag: Tag, zone: tzinfo | None) -> int | None:
+def _ends_ms(tag: Tag, zone: tzinfo | None) -> int | None:
     """Return when a tag's time to live is over, in epoch milliseconds; `None`: never, or beyond any calendar."""
     if tag.create_time is None or tag.time_retained_ns is None:
         return None
-    try:
-        end: datetime = tag.create_time + timedelta(microseconds=-(-tag.time_retained_ns // 1000))
-        return earliest_ms(end, zone or UTC) + (WITHOUT_ZONE // timedelta(milliseconds=1) if zone is None else 0)
-    except OverflowError:
-        return None
+    end = end_of_life(tag.create_time, tag.time_retained_ns, zone)
+    return None if end >= NO_END else earliest_ms(end, zone or UTC)
 
 
 def iso_duration(nanos: int) -> str:

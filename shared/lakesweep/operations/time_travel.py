@@ -32,7 +32,7 @@ from lakesweep.format.snapshot import Snapshot
 from lakesweep.model.roots import BranchListing, Root, RootRef
 from lakesweep.model.wording import some_of
 from lakesweep.operations.context import Table
-from lakesweep.operations.tag_source import NO_SNAPSHOT, NO_TAG, list_own, read_tags
+from lakesweep.operations.tag_source import NO_SNAPSHOT, NO_TAG, Tags, list_own, tags_by_snapshot
 from lakesweep.operations.times import say_time
 from lakesweep.table.documents import read_roots
 
@@ -154,7 +154,7 @@ class _Finder:
                 return self._read(ref)
         looks_at_tags = self._purpose != "read" or self._falls_back
         if looks_at_tags:
-            for root in read_tags(self._table.store, self._tag_refs()).whole:
+            for root in self._tags().whole:
                 if root.snapshot.id == snapshot_id:
                     return root
         tags = ", and no tag of it, either" if looks_at_tags else ""
@@ -232,7 +232,7 @@ class _Finder:
 
     def _or_first_tag(self, found: Root | None, value_of: Callable[[Snapshot], int | None], wanted: int) -> Root | None:
         """Return the first tag that reaches a value, where it is before the snapshot that was found: one expired."""
-        tags = read_tags(self._table.store, self._tag_refs()).whole if self._purpose == "tag" else self._whole_tags()
+        tags = self._tags().whole if self._purpose == "tag" else self._whole_tags()
         for root in tags:
             value = value_of(root.snapshot)
             if value is not None and value >= wanted:
@@ -241,7 +241,7 @@ class _Finder:
 
     def _whole_tags(self) -> tuple[Root, ...]:
         """Return all tags; one that does not parse could be the one that is meant."""
-        tags = read_tags(self._table.store, self._tag_refs())
+        tags = self._tags()
         for ref, problem in tags.unreadable:
             raise RefusedError(
                 f"table {self._table.ref}: {problem}; expected to read tag {ref.name!r}, since it may be the version "
@@ -249,6 +249,9 @@ class _Finder:
                 code="unreadable_root",
             )
         return tags.whole
+
+    def _tags(self) -> Tags:
+        return tags_by_snapshot(self._table.store, self._tag_refs())
 
     def _tag_refs(self) -> Sequence[RootRef]:
         return list_own(self._table, "tag").tags if self._purpose == "tag" else self._own.tags

@@ -25,7 +25,10 @@ WITHOUT_ZONE = timedelta(hours=26)
 NEVER_MS = 253_402_300_800_000
 """The year 10000. What is due then, by a time that a damaged document may hold, is never due."""
 
-_FIRST, _LAST = datetime(1, 1, 1), datetime(9999, 12, 31)
+NO_END = datetime(9999, 12, 31)
+"""Stands for an end that no calendar of ours has."""
+
+_FIRST = datetime(1, 1, 1)
 _PeriodOf = Callable[[str], datetime | None]
 
 
@@ -118,10 +121,8 @@ class _Life:
         self.created_ms = tag.modified_ms
         if tag.create_time is None or tag.time_retained_ns is None:
             return
-        later = timedelta(0) if zone is not None else WITHOUT_ZONE
-        self.created_ms = latest_ms(_plus(tag.create_time, later), clock)
-        # What is below a microsecond is rounded up.
-        self.end = _plus(tag.create_time, later, -(-tag.time_retained_ns // 1000))
+        self.created_ms = latest_ms(end_of_life(tag.create_time, 0, zone), clock)  # no time at all ends when it began
+        self.end = end_of_life(tag.create_time, tag.time_retained_ns, zone)
         self.is_over = local_time(now_ms, clock) > self.end
         if not self.is_over:
             # Strictly after. An hour that is shown twice has two such moments, and it may be between them.
@@ -130,11 +131,19 @@ class _Life:
             self.due_ms = min((moment for moment in moments if moment > now_ms), default=now_ms + 1)
 
 
+def end_of_life(created: datetime, time_retained_ns: int, zone: tzinfo | None) -> datetime:
+    """Return when a time to live is over, by clocks of `zone`; without one it is 26 h longer, by clocks of UTC.
+
+    What is below a microsecond is rounded up.
+    """
+    return _plus(created, timedelta(0) if zone is not None else WITHOUT_ZONE, -(-time_retained_ns // 1000))
+
+
 def _plus(time: datetime, span: timedelta, micros: int = 0) -> datetime:
     try:
         return time + span + timedelta(microseconds=micros)
     except OverflowError:  # The engine's calendar goes on; a tag of the year 10000 stays either way.
-        return _FIRST if micros < 0 else _LAST
+        return _FIRST if micros < 0 else NO_END
 
 
 @dataclass(slots=True)

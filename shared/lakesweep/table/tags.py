@@ -1,0 +1,49 @@
+"""Tags with all that their documents say: the snapshot, and how long the tag lives."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError, StorageError
+from lakesweep.format.tag import Tag, parse_tag
+from lakesweep.model.roots import Root, RootRef
+from lakesweep.storage.reads import read_many
+from lakesweep.storage.store import Store
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class TagDocument:
+    """A tag that was read."""
+
+    ref: RootRef
+    tag: Tag
+    body: bytes
+
+    @property
+    def root(self) -> Root:
+        """Return it as any other root: how long it lives does not matter."""
+        return Root(self.ref, self.tag.snapshot, self.body)
+
+
+def read_tags(store: Store, refs: Sequence[RootRef]) -> Iterator[tuple[RootRef, TagDocument | MaintenanceError]]:
+    """Yield each tag with its document, or with the reason why there is none, in the order of `refs`.
+
+    That is an `ObjectNotFoundError` where the tag vanished since it was listed, and another error where the document
+    does not parse, is too long or of a later version. What that means depends on who asks.
+
+    Raises:
+        StorageError: A read failed, so nobody knows.
+    """
+    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
+    for ref, (_, body) in zip(refs, bodies, strict=True):
+        if isinstance(body, StorageError):
+            if not isinstance(body, ObjectNotFoundError) and body.code != "too_large":
+                raise body
+            yield ref, body
+            continue
+        try:
+            tag = parse_tag(body.data, ref.path)
+        except (FormatError, RefusedError) as error:
+            yield ref, error
+        else:
+            yield ref, TagDocument(ref, tag, body.data)
