@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 
 from lakesweep.errors import UsageError
 from lakesweep.operations import create_branch, delete_branch, fast_forward, rollback
-from lakesweep.operations.call_values import count_of, text_of, texts_of, words_of
+from lakesweep.operations.call_values import texts_of, version_of, words_of
 from lakesweep.operations.create_branch import BranchArguments
 from lakesweep.operations.rollback import RollbackArguments
 from lakesweep.operations.time_travel import Version
-from lakesweep.operations.times import parse_time_ms
 
 BRANCH_ARGUMENTS: Mapping[str, frozenset[str]] = {
     rollback.OPERATION: frozenset({"snapshot", "tag", "version", "timestamp", "watermark", "lose_tag"}),
@@ -70,15 +69,8 @@ def branch_call(given: Mapping[str, object]) -> BranchCall:
     Raises:
         UsageError: A value that means nothing.
     """
-    timestamp = given.get("timestamp")
     return BranchCall(
         branch=words_of(given, "branch"),
-        version=Version(
-            snapshot_id=count_of(given.get("snapshot"), "snapshot"),
-            tag=words_of(given, "tag"),
-            timestamp_ms=None if timestamp is None else parse_time_ms(text_of(timestamp, "timestamp"), "timestamp"),
-            watermark=count_of(given.get("watermark"), "watermark"),
-            version=words_of(given, "version"),
-        ),
+        version=version_of(given),
         lost_tags=texts_of(given.get("lose_tag", ()), "lose_tag"),
     )

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 from lakesweep.errors import UsageError
+from lakesweep.operations.time_travel import Version
+from lakesweep.operations.times import parse_time_ms
 
 
 def count_of(value: object, name: str) -> int | None:
@@ -45,3 +47,20 @@ def flag_of(value: object, name: str) -> bool:
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
     raise UsageError(f"{name}: expected true or false, found {value!r}", code="bad_argument")
+
+
+def version_of(given: Mapping[str, object], *, tag: str = "tag") -> Version:
+    """Read which version of a branch is meant: all that is given, which may be too much.
+
+    Args:
+        given: What the caller said.
+        tag: What the caller says for a tag.
+    """
+    timestamp = given.get("timestamp")
+    return Version(
+        snapshot_id=count_of(given.get("snapshot"), "snapshot"),
+        tag=words_of(given, tag),
+        timestamp_ms=None if timestamp is None else parse_time_ms(text_of(timestamp, "timestamp"), "timestamp"),
+        watermark=count_of(given.get("watermark"), "watermark"),
+        version=words_of(given, "version"),
+    )

@@ -7,10 +7,10 @@ Source: Paimon `TagManager#createTag`, `TagManager#replaceTag`, `AbstractFileSto
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 
-from lakesweep.errors import ObjectNotFoundError, RefusedError, UsageError
+from lakesweep.errors import ObjectNotFoundError, RefusedError
 from lakesweep.execute.tag_writing import cannot_promise
 from lakesweep.format.zone import local_time
 from lakesweep.model.plan import Plan, Put, to_bytes
@@ -43,40 +43,37 @@ TAG_EXISTS = "tag_exists"
 
 @dataclass(frozen=True, slots=True)
 class TagArguments:
-    """What a caller may ask for. Of the five sources at most one; without any it is the newest snapshot."""
+    """What a caller may ask for."""
 
     name: str
-    snapshot_id: int | None = None
-    source_tag: str | None = None
-    """The snapshot of this tag."""
-    timestamp_ms: int | None = None
-    watermark: int | None = None
-    version: str | None = None
-    """A text as of `VERSION AS OF`: a tag, `watermark-<n>` or a snapshot id."""
+    source: Version = field(default_factory=Version)
+    """What the tag is to be made of; without any it is the newest snapshot."""
     time_retained_ms: int | None = None
     ignore_if_exists: bool = False
     time_zone: str | None = None
     """In which the time of creation is written down; else that of the fleet policy, else UTC."""
 
-    @property
-    def source(self) -> Version:
-        """Return what the tag is to be made of."""
-        return Version(self.snapshot_id, self.source_tag, self.timestamp_ms, self.watermark, self.version)
-
     def to_json(self) -> Mapping[str, object]:
         """Return the arguments that were given."""
         given = {
             "tag": self.name,
-            "snapshot": self.snapshot_id,
-            "from_tag": self.source_tag,
-            "timestamp": self.timestamp_ms,
-            "watermark": self.watermark,
-            "version": self.version,
+            **named_sources(self.source),
             "time_retained_ms": self.time_retained_ms,
             "ignore_if_exists": self.ignore_if_exists or None,
             "time_zone": self.time_zone,
         }
         return {key: value for key, value in given.items() if value is not None}
+
+
+def named_sources(source: Version) -> dict[str, object]:
+    """Return what a tag is made of by the names that callers use, `None` what they did not say."""
+    return {
+        "snapshot": source.snapshot_id,
+        "from_tag": source.tag,
+        "timestamp": source.timestamp_ms,
+        "watermark": source.watermark,
+        "version": source.version,
+    }
 
 
 def plan_create_tag(table: Table, arguments: TagArguments, *, looks_for_name: bool = True) -> Plan:
@@ -145,11 +142,6 @@ class _Making:
     """What making a tag begins with: the branch's options and its snapshots."""
 
     def __init__(self, table: Table, operation: str, arguments: TagArguments) -> None:
-        if len(arguments.source.given()) > 1:
-            raise UsageError(
-                "expected at most one of snapshot, from_tag, timestamp, watermark and version, found several",
-                code="bad_argument",
-            )
         self._table = table
         self._operation = operation
         self._arguments = arguments
@@ -204,7 +196,6 @@ class _Making:
 
     def put(self, source: Root, time_retained_ms: int | None, etag: str | None) -> tuple[Put, tuple[str, ...]]:
         """Return what writes the tag, and what people should know."""
-        check_time_retained(time_retained_ms)
         created: datetime | None = None
         warnings = (*self._warnings, *self._cannot_promise(source))
         if time_retained_ms is not None:

@@ -1,16 +1,17 @@
 """The arguments of the operations on tags."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakesweep.errors import UsageError
 from lakesweep.model.tag_rules import KeepRules
 from lakesweep.operations import create_tag, delete_tag, expire_tags, rename_tag, tag_schedule
-from lakesweep.operations.call_values import count_of, flag_of, text_of, texts_of, words_of
-from lakesweep.operations.create_tag import TagArguments
-from lakesweep.operations.times import parse_span_ms, parse_time_ms
+from lakesweep.operations.call_values import count_of, flag_of, text_of, texts_of, version_of, words_of
+from lakesweep.operations.create_tag import TagArguments, named_sources
+from lakesweep.operations.time_travel import Version
+from lakesweep.operations.times import parse_span_ms
 
-_SOURCES = frozenset({"snapshot", "from_tag", "timestamp", "watermark", "version"})
+_SOURCES = frozenset(named_sources(Version()))
 _KEEP = frozenset(
     {"match", "keep_last", "keep_within", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly", "keep_tag"}
 )
@@ -31,11 +32,7 @@ class TagCall:
 
     names: tuple[str, ...] = ()
     target: str | None = None
-    snapshot_id: int | None = None
-    source_tag: str | None = None
-    timestamp_ms: int | None = None
-    watermark: int | None = None
-    version: str | None = None
+    source: Version = field(default_factory=Version)
     time_retained_ms: int | None = None
     ignore_if_exists: bool = False
     time_zone: str | None = None
@@ -55,23 +52,12 @@ class TagCall:
         Raises:
             UsageError: No tag, more than one, or more than one source.
         """
-        sources = {
-            "snapshot": self.snapshot_id,
-            "from_tag": self.source_tag,
-            "timestamp": self.timestamp_ms,
-            "watermark": self.watermark,
-            "version": self.version,
-        }
-        given = [name for name, value in sources.items() if value is not None]
+        given = [name for name, value in named_sources(self.source).items() if value is not None]
         if len(given) > 1:
             raise UsageError(f"{given[0]}: expected it without {given[1]}, found both", code="bad_argument")
         return TagArguments(
             name=self._one_name(),
-            snapshot_id=self.snapshot_id,
-            source_tag=self.source_tag,
-            timestamp_ms=self.timestamp_ms,
-            watermark=self.watermark,
-            version=self.version,
+            source=self.source,
             time_retained_ms=self.time_retained_ms,
             ignore_if_exists=self.ignore_if_exists,
             time_zone=self.time_zone,
@@ -140,15 +126,10 @@ def tag_call(given: Mapping[str, object]) -> TagCall:
     Raises:
         UsageError: A value that means nothing.
     """
-    timestamp = given.get("timestamp")
     return TagCall(
         names=_names(given.get("tag")),
         target=words_of(given, "target_tag"),
-        snapshot_id=count_of(given.get("snapshot"), "snapshot"),
-        source_tag=words_of(given, "from_tag"),
-        timestamp_ms=None if timestamp is None else parse_time_ms(text_of(timestamp, "timestamp"), "timestamp"),
-        watermark=count_of(given.get("watermark"), "watermark"),
-        version=words_of(given, "version"),
+        source=version_of(given, tag="from_tag"),
         time_retained_ms=_span_ms(given, "time_retained"),
         ignore_if_exists=flag_of(given.get("ignore_if_exists", False), "ignore_if_exists"),
         time_zone=words_of(given, "time_zone"),

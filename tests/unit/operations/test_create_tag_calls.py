@@ -7,6 +7,7 @@ import pytest
 from lakesweep.errors import UsageError
 from lakesweep.operations.registry import OPERATIONS, parse_call
 from lakesweep.operations.tag_call import TAG_ARGUMENTS, TagCall
+from lakesweep.operations.time_travel import Version
 
 CREATE = OPERATIONS["create_tag"]
 
@@ -19,14 +20,14 @@ CREATE = OPERATIONS["create_tag"]
         ({"tag": 7}, TagCall(names=("7",))),
         ({"tag": ["a", "b", "a"]}, TagCall(names=("a", "b"))),
         ({"tag": None, "snapshot": None}, TagCall()),
-        ({"snapshot": 3}, TagCall(snapshot_id=3)),
-        ({"snapshot": " 3 "}, TagCall(snapshot_id=3)),
-        ({"watermark": "-5"}, TagCall(watermark=-5)),
-        ({"from_tag": "old"}, TagCall(source_tag="old")),
-        ({"version": "watermark-5"}, TagCall(version="watermark-5")),
-        ({"version": 3}, TagCall(version="3")),
-        ({"timestamp": 1769860800000}, TagCall(timestamp_ms=1769860800000)),
-        ({"timestamp": "2026-01-31T12:00:00Z"}, TagCall(timestamp_ms=1769860800000)),
+        ({"snapshot": 3}, TagCall(source=Version(snapshot_id=3))),
+        ({"snapshot": " 3 "}, TagCall(source=Version(snapshot_id=3))),
+        ({"watermark": "-5"}, TagCall(source=Version(watermark=-5))),
+        ({"from_tag": "old"}, TagCall(source=Version(tag="old"))),
+        ({"version": "watermark-5"}, TagCall(source=Version(version="watermark-5"))),
+        ({"version": 3}, TagCall(source=Version(version="3"))),
+        ({"timestamp": 1769860800000}, TagCall(source=Version(timestamp_ms=1769860800000))),
+        ({"timestamp": "2026-01-31T12:00:00Z"}, TagCall(source=Version(timestamp_ms=1769860800000))),
         ({"time_retained": "1 d"}, TagCall(time_retained_ms=86_400_000)),
         ({"time_retained": 500}, TagCall(time_retained_ms=500)),
         ({"ignore_if_exists": "true"}, TagCall(ignore_if_exists=True)),
@@ -72,7 +73,7 @@ def test_what_means_nothing(arguments: dict[str, Any], sentence: str) -> None:
 @pytest.mark.parametrize("snapshot_id", [-1, 0, 1 << 62])
 def test_ids_that_no_snapshot_has(snapshot_id: int) -> None:
     """They are numbers, so the table is asked."""
-    assert parse_call(CREATE, {"snapshot": snapshot_id}).tags.snapshot_id == snapshot_id
+    assert parse_call(CREATE, {"snapshot": snapshot_id}).tags.source.snapshot_id == snapshot_id
 
 
 def test_every_operation_on_tags_is_known() -> None:
