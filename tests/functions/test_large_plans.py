@@ -62,7 +62,7 @@ def test_it_takes_as_many_invocations_as_it_takes() -> None:
         assert answer.metrics["Continuations"] == 1
         (message,) = waiting
         assert message["hop"] == 1
-    assert len(sizes) > 3
+    assert len(sizes) >= 3  # how often an invocation asks for the time that is left, and so stops, is not fixed
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == 0
     assert answer.metrics["RunsDone"] == 1
