@@ -14,7 +14,7 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,8 +94,13 @@ def assert_root_readable(builder: TableBuilder, root: str, store: Store | None =
 def assert_all_readable(builder: TableBuilder, store: Store | None = None) -> None:
     """Fail unless every root that exists reads completely and, where the builder made it, is what was built."""
     reader = TableReader(store or builder.store, builder.externals)
+    assert_readable(reader, builder, reader.roots())
+
+
+def assert_readable(reader: "TableReader", builder: TableBuilder, roots: Iterable[str]) -> None:
+    """Fail unless some roots read completely and, where the builder made them, are what was built."""
     built = frozenset(builder.roots())
-    for root in reader.roots():
+    for root in roots:
         if root in built:
             _read_as_built(reader, builder, root)
         else:
