@@ -38,5 +38,4 @@ def sources(plan: Plan) -> dict[str, str]:
     name = moved_branch(plan.actions)
     if name == plan.header.branch:
         return {}
-    hint = "snapshot/LATEST"
-    return {p: e for p, e in plan.header.roots_seen.items() if branch_of(p) != name and not p.endswith(hint)}
+    return {path: etag for path, etag in plan.header.roots_seen.items() if branch_of(path) != name}

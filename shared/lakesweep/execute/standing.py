@@ -141,11 +141,10 @@ class Documents:
         """Return after how many of its actions a path may be as it is: one number as a rule, none of a foreign one."""
         states = self._states(path)
         if etag is None:
-            return [steps for steps, state in enumerate(states) if state.body is None and state.etag is None]
+            return [steps for steps, state in enumerate(states) if state.body is None]
         first = states[0]
         body = first.body if etag == first.etag else self.body_of(path, etag)
-        found = [steps for steps, state in enumerate(states) if body is not None and state.body == body]
-        return sorted({0, *found}) if etag == first.etag else found
+        return [steps for steps, state in enumerate(states) if body is not None and state.body == body]
 
     def _states(self, path: str) -> list[_State]:
         actions = [self.plan.actions[number] for number in self.numbers[path]]

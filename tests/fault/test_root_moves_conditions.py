@@ -1,0 +1,198 @@
+"""Each request of a branch that moves has a condition: what somebody wrote right before it stays as it is."""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import pytest
+
+from lakesweep.control.plans import load_plan
+from lakesweep.execute.reversal import settle_latest
+from lakesweep.execute.standing import LOOSE_KINDS
+from lakesweep.model.plan import Action, Delete, Put
+from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.store import DeleteRequest, DeleteResult
+from lakesweep.table.discover import discover
+from tests.fault.test_attacks import ContentStore
+from tests.fault.test_fast_forward import IN_PLACE, World
+from tests.fault.test_fast_forward import calls as forward_calls
+from tests.fault.test_root_moves import Acting, undisturbed
+from tests.support.faulty_store import ProcessDeathError, Switch
+from tests.support.moving import MOVES, MovingWorld, check_moment
+
+
+def requests_of(operation: str) -> list[tuple[int, Action]]:
+    """Return the requests that carry a plan out, by their numbers among all calls, with what each of them does."""
+    calls, _ = undisturbed(operation, ContentStore)
+    world = MovingWorld(operation, ContentStore)
+    actions = load_plan(world.maintainer().table.area, world.plan_id).actions
+    numbers = [n for n, call in enumerate(calls, 1) if call.startswith(("table put", "table delete"))]
+    assert len(numbers) >= len(actions)
+    return list(zip(numbers, actions, strict=False))
+
+
+def each_kind(operation: str) -> list[tuple[int, Action]]:
+    """Return the first request of each kind that has a condition."""
+    found: dict[tuple[object, ...], tuple[int, Action]] = {}
+    for number, action in requests_of(operation):
+        if action.kind not in LOOSE_KINDS:
+            found.setdefault((type(action), action.phase, action.kind), (number, action))
+    return list(found.values())
+
+
+def written_by_others(action: Action) -> bytes:
+    """Return a document that stands where an action's does, and says something else."""
+    document = json.loads(action.body or "")
+    other = {"comment": "another one"} if action.kind == "schema" else {"commitUser": "other"}
+    return json.dumps(document | other).encode()
+
+
+@pytest.mark.parametrize("operation", MOVES)
+def test_what_somebody_wrote_right_before_a_request_stays(operation: str) -> None:
+    """It is neither deleted nor written over, nor taken for what was there when all is taken back."""
+    for number, action in each_kind(operation):
+        world, body = MovingWorld(operation, ContentStore), written_by_others(action)
+        act = Acting(number, lambda world=world, path=action.path, body=body: world.store.put(path, body))  # type: ignore[misc]
+        report = world.execute(act)
+        assert act.calls[number - 1].split()[1] == ("delete" if isinstance(action, Delete) else "put"), action
+        assert report.status == "stale", (number, action.path)
+        assert world.documents().get(action.path) == body, (number, action.path, report.refusal)
+
+
+@pytest.mark.parametrize("operation", MOVES)
+def test_what_somebody_removed_right_before_a_request_is_no_ground_to_write(operation: str) -> None:
+    """Of what is replaced nobody knows any more what it was; what goes anyhow may be gone."""
+    for number, action in each_kind(operation):
+        world = MovingWorld(operation, ContentStore)
+        report = world.execute(Acting(number, lambda world=world, path=action.path: world.remove(path)))
+        if isinstance(action, Put) and action.former is not None:
+            assert report.status == "stale", (number, action.path)
+        else:
+            assert report.status == "done", (number, action.path, report.refusal)
+            check_moment(world)
+
+
+class Interfering(ContentStore):
+    """Lets somebody write something else right before one of the requests that change a document."""
+
+    at: int | None = None
+    """Which one, counted from the moment that this is set."""
+    path = ""
+    body = b""
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        self._interfere(key)
+        return super().put(key, data, if_absent=if_absent, if_match=if_match)
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        self._interfere(requests[0].key)
+        return super().delete(requests)
+
+    def _interfere(self, key: str) -> None:
+        if self.at is None:
+            return
+        self.at -= 1
+        if self.at == 0:
+            self.at, self.path, self.body = None, key, b'{"version": 3, "id": 1, "commitUser": "somebody else"}'
+            super().put(key, self.body)
+
+
+@pytest.mark.parametrize("operation", ["rollback", "rollback to a tag", "fast-forward", "fast-forward without a base"])
+def test_what_somebody_wrote_right_before_a_step_back_stays(operation: str) -> None:
+    """Somebody has committed, so all is taken back; each step of that has a condition, too."""
+    changes = [number for number, _ in requests_of(operation)]
+    paths = set()
+    for at in range(1, len(changes) + 1):
+        world = MovingWorld(operation, Interfering)
+
+        def act(world: MovingWorld = world, at: int = at) -> None:
+            world.publish(8 if operation != "fast-forward without a base" else 9)
+            world.store.at = at  # type: ignore[attr-defined]
+
+        report = world.execute(Acting(changes[-2], act))
+        assert isinstance(world.store, Interfering)
+        path = world.store.path
+        if not path or path.endswith(("LATEST", "EARLIEST", "_SUCCESS")):
+            continue
+        paths.add(path)
+        assert report.status == "stale", (at, path)
+        assert world.documents().get(path) == world.store.body, (at, path, report.refusal)
+    assert paths
+
+
+def test_a_hint_that_somebody_has_just_written_is_not_settled() -> None:
+    """It names nothing that is there, and neither did the one before, which was listed."""
+    store = ContentStore("memory://bucket/t")
+    for number in (1, 2):
+        store.put(f"snapshot/snapshot-{number}", b"{}")
+    store.put("snapshot/LATEST", b"7")
+    listed = discover(store).branches["main"]
+    store.put("snapshot/LATEST", b"9")
+    settle_latest(store, listed)
+    assert store.read("snapshot/LATEST").data == b"9"
+    settle_latest(store, discover(store).branches["main"])
+    assert store.read("snapshot/LATEST").data == b"2"
+
+
+@pytest.mark.parametrize("operation", ["rollback", "fast-forward without a base"])
+def test_what_was_written_again_as_it_was_is_the_same_document(operation: str) -> None:
+    """A run died; another ETag of the same words is no reason for the next one to take all back."""
+    requests, (_, end) = requests_of(operation), undisturbed(operation, MemoryStore)
+    world = MovingWorld(operation)
+    with suppress(ProcessDeathError):
+        world.execute(Switch(requests[0][0], "death_after"))
+    for path in {action.path for _, action in requests if action.kind not in LOOSE_KINDS} & world.documents().keys():
+        world.store.put(path, world.store.read(path).data)
+    world.wait()
+    world.finish()
+    assert without(world.documents()) == without(end)
+
+
+def without(documents: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the documents of main without what deletions alone took."""
+    return {path: data for path, data in documents.items() if not path.startswith("branch/")}
+
+
+class CommittingUnder(Switch):
+    """Lets somebody commit under a schema before a call, and write that schema anew before ours puts it back."""
+
+    def __init__(self, world: World, before: int, schema: bytes | None = None) -> None:
+        super().__init__()
+        self._world = world
+        self._before = before
+        self._schema = schema
+
+    def _run(self, name: str, call: Callable[[], object]) -> object:
+        store, made = self._world.store, self._world.expected()
+        newest = max(int(path.rpartition("-")[2]) for path in made if path.startswith("snapshot/snapshot-"))
+        if len(self.calls) + 1 == self._before:
+            document = json.loads(store.read(f"snapshot/snapshot-{newest}").data)
+            document |= {"id": newest + 1, "schemaId": 2, "commitUser": "other"}
+            store.put(f"snapshot/snapshot-{newest + 1}", json.dumps(document).encode(), if_absent=True)
+        if name == "table put schema/schema-2" and self._schema is not None:
+            store.put("schema/schema-2", self._schema)
+        return super()._run(name, call)
+
+
+@pytest.mark.parametrize("other", [None, b'{"version": 3, "id": 2}'], ids=["", "and somebody writes it"])
+@pytest.mark.parametrize("late", [False, True], ids=["before the last request", "while files are looked for"])
+def test_a_schema_that_went_returns_for_a_commit_under_it(late: bool, other: bytes | None) -> None:
+    """The commit came after the last look at what the schema is needed for, and is found at the end."""
+    world, made = World("altered"), forward_calls("altered")
+    deletes = [number for number, call in enumerate(made, 1) if call.startswith("table delete")]
+    listings = [number for number, call in enumerate(made, 1) if call == "table list "]
+    report = world.forward(CommittingUnder(world, listings[-1] if late else deletes[-1], other))
+    assert report.status == "done", report.refusal
+    said = " ".join(report.all_warnings())
+    assert "snapshot 7 was committed meanwhile" in said
+    assert "schema/schema-2 stays: somebody has committed under it meanwhile" in said
+    assert world.store.read("schema/schema-2").data == (other or world.before["schema/schema-2"])
+
+
+@pytest.mark.parametrize("scene", IN_PLACE)
+def test_somebody_is_looked_for_right_before_the_newest_snapshot_is_replaced(scene: str) -> None:
+    """A commit on it that is there when it is another one would look as if it were made on that."""
+    made = forward_calls(scene)
+    first = next(number for number, call in enumerate(made) if call.startswith("table put snapshot/snapshot-"))
+    path, _, number = made[first].removeprefix("table put ").rpartition("-")
+    assert made[first - 1] == f"table read {path}-{int(number) + 1}"
