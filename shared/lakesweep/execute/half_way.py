@@ -21,9 +21,10 @@ class HalfWay:
 
         Args:
             ground: That look.
-            hollow: Paths of snapshots that are not to return, since their files are gone.
+            hollow: Paths of roots that are not to return, since their files are gone.
         """
         self._hollow = hollow
+        self._lacks_snapshots = any("snapshot/snapshot-" in path for path in hollow)
         self._seen = snapshots_seen(ground.plan)
         self._there = {ref.id for ref in ground.own.snapshots}
         self._foreign = ground.foreign_ids()
@@ -46,7 +47,7 @@ class HalfWay:
         snapshot_id = id_of(action.path)
         if self._foreign and snapshot_id >= self._foreign[0]:
             return False
-        if action.kind != "snapshot" or not self._there or self._hollow:
+        if action.kind != "snapshot" or not self._there or self._lacks_snapshots:
             return True
         # A hole would be left where others have taken what it followed on: a rollback further down, most likely.
         before = f"{action.path.rpartition('-')[0]}-{snapshot_id - 1}"

@@ -30,11 +30,12 @@ from lakesweep.errors import (
 from lakesweep.execute.batches import id_of, outcome_of
 from lakesweep.execute.doomed import doomed_snapshots
 from lakesweep.execute.ground import Ground, stale, take_look
+from lakesweep.execute.hollow import bare_others, hollow_snapshots
 from lakesweep.execute.reversal import reverse, settle_latest
 from lakesweep.execute.schema_needs import newest_schema, schema_id
 from lakesweep.execute.spine import Attempt, Environment, Executed, under_lease
 from lakesweep.execute.standing import LOOSE_KINDS, Documents, bytes_of
-from lakesweep.execute.wholeness import hollow_snapshots, lost_ahead, lost_of
+from lakesweep.execute.wholeness import lost_ahead, lost_of
 from lakesweep.model.allowed import LAST_PHASE
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Action, Delete, Plan, Put, order_problem
@@ -276,7 +277,11 @@ class _Moving:
         # To look for files takes long in a large table, and until then readers find a shorter history.
         others_took = error.code == LOST_FILES or self._has_begun or self._outcome.already_gone or ground.is_expired()
         check = self._lease.check
-        hollow = hollow_snapshots(self._env, ground, self._documents, check) if others_took else frozenset()
+        hollow: frozenset[str] = frozenset()
+        if others_took:
+            hollow = hollow_snapshots(self._env, ground, self._documents, check, goes_on=self._has_begun)
+        if self._has_begun:
+            hollow |= bare_others(self._env, ground, self._documents, hollow)
         reversal = reverse(self._documents, check, hollow)
         self._ledger.record_restored([action for action in reversal.restored if isinstance(action, Delete)])
         self._ledger.flush()

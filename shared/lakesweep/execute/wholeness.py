@@ -1,30 +1,24 @@
 """Is everything there that the documents of a move need?
 
-Asked before a run writes them, unless the call has just made the plan and asked then; when they are in their place; and
-when they are to return.
+Asked before a run writes them, unless the call has just made the plan and asked then; and when they are in their place.
+Of those that are to return asks `hollow.py`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lakesweep.errors import FormatError, RefusedError
-from lakesweep.execute.batches import id_of
 from lakesweep.execute.ground import Ground
+from lakesweep.execute.planned_roots import ROOT_KINDS, roots_to_write
 from lakesweep.execute.schema_needs import schema_id
 from lakesweep.execute.spine import Environment
-from lakesweep.execute.standing import Documents, bytes_of
-from lakesweep.format.changelog import parse_changelog
+from lakesweep.execute.standing import bytes_of
 from lakesweep.format.schema import TableSchema, parse_schema
-from lakesweep.format.snapshot import parse_snapshot
-from lakesweep.format.tag import parse_tag
-from lakesweep.model.plan import Action, Put, branch_of
-from lakesweep.model.roots import BranchListing, Root, RootKind, RootRef
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.plan import Put, branch_of
+from lakesweep.model.roots import BranchListing, Root, RootRef
 from lakesweep.table.completeness import lost_files
 from lakesweep.table.documents import read_roots, read_schema
 from lakesweep.table.outside_files import OutsideFiles
-
-_ROOT_KINDS: Mapping[str, RootKind] = {"snapshot": "snapshot", "changelog_document": "changelog", "tag": "tag"}
 
 
 def lost_ahead(env: Environment, ground: Ground, check: Callable[[], None] = lambda: None) -> tuple[str, ...]:
@@ -45,13 +39,13 @@ def lost_ahead(env: Environment, ground: Ground, check: Callable[[], None] = lam
         StorageError: A request failed, so nobody knows.
     """
     left = [ground.plan.actions[number] for number in ground.pending]
-    if not any(action.kind in _ROOT_KINDS for action in left):
+    if not any(action.kind in ROOT_KINDS for action in left):
         return ()
     changing = {action.path for action in left}
     whole = {*_whole(ground)} - changing
     there = [ref for ref in ground.own.roots() if ref.path in whole]
     try:
-        coming = tuple(_coming(ground.own.name, left))
+        coming = tuple(roots_to_write(ground.own.name, left))
         schemas = _schemas_in_the_end(env, ground)
         roots = (*coming, *read_roots(env.stores.table, there).roots)
     except (FormatError, RefusedError) as error:
@@ -82,70 +76,10 @@ def lost_of(env: Environment, ground: Ground, check: Callable[[], None] = lambda
     return tuple(each for name, group in by_branch.items() for each in _lost(env, ground, name, group, outside, check))
 
 
-def hollow_snapshots(
-    env: Environment, ground: Ground, documents: Documents, check: Callable[[], None] = lambda: None
-) -> frozenset[str]:
-    """Return the paths of the oldest snapshots that a plan took and that lack files by now, unless none is whole.
-
-    An expiry of the engine takes files before documents, from the oldest snapshot on. What it has begun with is not
-    wanted back; but where all of them lack something they are what the table had.
-
-    Where others have expired snapshots meanwhile, tags may keep some of the expired ones whole. So there all of them
-    stay away up to the newest one that lacks files.
-
-    Raises:
-        StorageError: A request failed, so nobody knows.
-    """
-    former = _former_snapshots(ground, documents)
-    outside = _outside(env)
-
-    def is_whole(path: str, body: bytes) -> bool:
-        ref = RootRef(ground.own.name, "snapshot", path.rpartition("-")[2], path, "", len(body))
-        try:
-            root = Root(ref, parse_snapshot(body, path), body)
-            schema = read_schema(env.stores.table, ground.own)
-            return not lost_files(env.stores.table, schema, [root], 1, outside, check)
-        except (FormatError, RefusedError):
-            return False  # it could not be read before, either
-
-    if former and ground.is_expired():
-        newest = next((n for n in reversed(range(len(former))) if not is_whole(*former[n])), -1)
-        is_below = newest + 1 < len(former) or any(ref.id > id_of(former[-1][0]) for ref in ground.own.snapshots)
-        if newest < 0 or is_below:
-            return frozenset(path for path, _ in former[: newest + 1])
-    oldest = next((n for n, each in enumerate(former) if is_whole(*each)), 0)
-    return frozenset(path for path, _ in former[:oldest])
-
-
 def _whole(ground: Ground) -> tuple[str, ...]:
     """Return the paths of the roots that must be whole in the end."""
     whole = ground.plan.header.findings.get("whole")
     return tuple(map(str, whole)) if isinstance(whole, list) else ()
-
-
-def _coming(branch: str, left: Iterable[Action]) -> Iterator[Root]:
-    """Yield the roots that are still to be written.
-
-    Raises:
-        FormatError: One is no such document.
-    """
-    for action in left:
-        if isinstance(action, Put) and action.kind in _ROOT_KINDS:
-            kind, path, body = _ROOT_KINDS[action.kind], action.path, bytes_of(action) or b""
-            parse = parse_changelog if kind == "changelog" else parse_snapshot
-            snapshot = parse_tag(body, path).snapshot if kind == "tag" else parse(body, path)
-            name = path.removeprefix(f"{branch_dir(branch)}{kind}/{kind}-")
-            yield Root(RootRef(branch, kind, name, path, "", len(body)), snapshot, body)
-
-
-def _former_snapshots(ground: Ground, documents: Documents) -> list[tuple[str, bytes]]:
-    """Return the snapshots that a plan has taken or replaced, by path and content, ascending by id."""
-    found: dict[str, bytes] = {}
-    for number, action in enumerate(ground.plan.actions):
-        before = documents.before(number)
-        if number in ground.standing.done and action.kind == "snapshot" and before is not None:
-            found.setdefault(action.path, before)
-    return sorted(found.items(), key=lambda item: id_of(item[0]))
 
 
 @dataclass(frozen=True, slots=True)

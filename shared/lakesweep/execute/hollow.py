@@ -1,0 +1,151 @@
+"""Roots that lack files: those that a plan took, and that are not to return when it is taken back."""
+
+from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
+from functools import cache
+
+from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
+from lakesweep.execute.batches import id_of
+from lakesweep.execute.ground import Ground
+from lakesweep.execute.planned_roots import root_of
+from lakesweep.execute.spine import Environment
+from lakesweep.execute.standing import Documents
+from lakesweep.format.snapshot import parse_snapshot
+from lakesweep.model.plan import Put
+from lakesweep.model.roots import Root, RootRef
+from lakesweep.table.completeness import lost_files
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_schema
+from lakesweep.table.metadata import MetadataReader, Unreadable
+from lakesweep.table.outside_files import OutsideFiles
+from lakesweep.table.root_files import RootFiles, read_root_files
+
+
+def hollow_snapshots(
+    env: Environment,
+    ground: Ground,
+    documents: Documents,
+    check: Callable[[], None] = lambda: None,
+    *,
+    goes_on: bool = False,
+) -> frozenset[str]:
+    """Return the paths of snapshots that a plan took, that lack files by now, and that are not to return for it.
+
+    They are the oldest ones, unless none is whole. An expiry of the engine takes files before documents, from the
+    oldest snapshot on. What it has begun with is not wanted back; but where all of them lack something they are what
+    the table had.
+
+    Where others have expired snapshots meanwhile, tags may keep some of the expired ones whole. So there all of them
+    stay away up to the newest one that lacks files.
+
+    Between two runs no root named the files of what was taken, the newest first. An orphan scan that took them leaves
+    snapshots with which nobody could read the branch; so the newest ones stay away, where a whole one is left.
+
+    Args:
+        env: Of the execution.
+        ground: As it was just looked at.
+        documents: Of the plan.
+        check: Called now and then; raises when the lease is lost.
+        goes_on: An earlier run of the plan has ended without its end.
+
+    Raises:
+        StorageError: A request failed, so nobody knows.
+    """
+    former = sorted(_former(ground, documents, {"snapshot"}).items(), key=lambda item: id_of(item[0]))
+    outside = OutsideFiles(env.stores.table, env.stores.open_store)
+
+    @cache
+    def is_whole(path: str, body: bytes) -> bool:
+        ref = RootRef(ground.own.name, "snapshot", path.rpartition("-")[2], path, "", len(body))
+        try:
+            root = Root(ref, parse_snapshot(body, path), body)
+            schema = read_schema(env.stores.table, ground.own)
+            return not lost_files(env.stores.table, schema, [root], 1, outside, check)
+        except (FormatError, RefusedError):
+            return False  # it could not be read before, either
+
+    newest_ones = _newest_ones(env, ground, former, is_whole) if goes_on else frozenset()
+    if former and ground.is_expired():
+        newest = next((n for n in reversed(range(len(former))) if not is_whole(*former[n])), -1)
+        is_below = newest + 1 < len(former) or any(ref.id > id_of(former[-1][0]) for ref in ground.own.snapshots)
+        if newest < 0 or is_below:
+            return frozenset(path for path, _ in former[: newest + 1])
+    oldest = next((n for n, each in enumerate(former) if is_whole(*each)), 0)
+    return frozenset(path for path, _ in former[:oldest]) | newest_ones
+
+
+def _newest_ones(
+    env: Environment, ground: Ground, former: Sequence[tuple[str, bytes]], is_whole: Callable[[str, bytes], bool]
+) -> frozenset[str]:
+    """Return the newest snapshots that lack files, where the newest one below them is there, or returns, and is whole.
+
+    None where somebody has committed on top of them: that has to follow on something.
+    """
+    if not former or any(ref.id > id_of(former[-1][0]) for ref in ground.own.snapshots):
+        return frozenset()
+    last = next((n for n in reversed(range(len(former))) if is_whole(*former[n])), None)
+    if last is not None:
+        return frozenset(path for path, _ in former[last + 1 :])
+
+    def is_there(ref: RootRef) -> bool:
+        try:
+            return is_whole(ref.path, env.stores.table.read(ref.path, max_bytes=MAX_DOCUMENT_BYTES).data)
+        except ObjectNotFoundError:
+            return False
+
+    written = {
+        action.path
+        for number, action in enumerate(ground.plan.actions)
+        if number in ground.standing.done and isinstance(action, Put)
+    }
+    staying = [ref for ref in ground.own.snapshots if ref.path not in written and ref.id < id_of(former[0][0])]
+    return frozenset(path for path, _ in former) if any(map(is_there, staying[-1:])) else frozenset()
+
+
+def bare_others(
+    env: Environment, ground: Ground, documents: Documents, hollow: Container[str] = frozenset()
+) -> frozenset[str]:
+    """Return the paths of tags and changelogs of which not even the lists are left: nobody could read anything there.
+
+    Asked where an earlier run has ended without its end. Whoever deletes a tag takes these, and an orphan scan does;
+    nothing tells whether the plan took the tag or somebody else. One that has its lists returns, damaged or not: what
+    else it names is kept for it. So does a tag whose snapshot is there or returns.
+
+    Args:
+        env: Of the execution.
+        ground: As it was just looked at.
+        documents: Of the plan.
+        hollow: Paths of snapshots that are not to return.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    returning = (path for path in _former(ground, documents, {"snapshot"}) if path not in hollow)
+    ids = {ref.id for ref in ground.own.snapshots} | set(map(id_of, returning))
+    roots: list[Root] = []
+    for path, body in _former(ground, documents, {"tag", "changelog_document"}).items():
+        with suppress(FormatError):  # it never could be read
+            root = root_of(ground.own.name, path, body)
+            if root.ref.kind == "changelog" or root.snapshot.id not in ids:
+                roots.append(root)
+    reader = MetadataReader(env.stores.table)
+    found = read_root_files(reader, roots, with_changelog=lambda root: root.ref.kind == "changelog")
+    return frozenset(path for path, files in found.items() if any(map(_is_missing, _lists_of(files))))
+
+
+def _lists_of(files: RootFiles) -> tuple[object, ...]:
+    """Return the lists without which a root is nothing. A changelog may be without those of the state."""
+    return (files.changelog,) if files.root.ref.kind == "changelog" else (files.base, files.delta)
+
+
+def _is_missing(content: object) -> bool:
+    return isinstance(content, Unreadable) and content.missing
+
+
+def _former(ground: Ground, documents: Documents, kinds: Container[str]) -> dict[str, bytes]:
+    """Return the documents that a plan has taken or replaced: path -> what was there before."""
+    found: dict[str, bytes] = {}
+    for number, action in enumerate(ground.plan.actions):
+        before = documents.before(number)
+        if number in ground.standing.done and action.kind in kinds and before is not None:
+            found.setdefault(action.path, before)
+    return found
