@@ -61,7 +61,7 @@ def hollow_snapshots(
             schema = read_schema(env.stores.table, ground.own)
             return not lost_files(env.stores.table, schema, [root], 1, outside, check)
         except (FormatError, RefusedError):
-            return False  # it could not be read before, either
+            return True  # it could not be read before, either, and nobody has taken files to make it so
 
     newest_ones = _newest_ones(env, ground, former, is_whole) if goes_on else frozenset()
     if former and ground.is_expired():
