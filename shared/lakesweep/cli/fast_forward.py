@@ -33,8 +33,8 @@ def fast_forward(
     Of main stay the snapshots and tags before the branch's first snapshot, and everything of the branch comes. Main can
     be read whole at every moment, and a run that dies is finished by the next one. No file is deleted: those that only
     main's former snapshots had are orphans then. Stop writers of main first: a commit that comes in between is kept,
-    and the move is taken back or stops there. Of a fleet policy only `pause` counts here. Prints the plan, and changes
-    nothing without --execute.
+    and the move is taken back or stops there. Of a fleet policy `pause` and the calendar rules that keep tags count
+    here. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 

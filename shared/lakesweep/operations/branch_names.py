@@ -8,6 +8,7 @@ from lakesweep.errors import RefusedError, UsageError
 from lakesweep.format.json_document import shorten
 from lakesweep.model.roots import BranchListing
 from lakesweep.model.table_ref import MAIN, branch_dir
+from lakesweep.model.wording import some_of
 from lakesweep.operations.context import Table
 from lakesweep.storage.keys import is_key
 from lakesweep.storage.store import StoredObject
@@ -39,7 +40,7 @@ def check_new_name(name: str) -> None:
     """
     _check_other_than_main(name)
     if rule := _rule(name):
-        raise _bad_name(f"branch {shorten(ascii(name))}: expected a name {rule}")
+        raise _bad_name(f"branch {shorten(repr(name))}: expected a name {rule}")
 
 
 def check_known_name(name: str) -> None:
@@ -50,7 +51,7 @@ def check_known_name(name: str) -> None:
     """
     _check_other_than_main(name)
     if "/" in name or name in (".", "..") or not is_key(name):
-        raise _bad_name(f"branch {shorten(ascii(name))}: expected a name that a folder can have")
+        raise _bad_name(f"branch {shorten(repr(name))}: expected a name that a folder can have")
 
 
 def check_on_main(table: Table, operation: str) -> None:
@@ -81,9 +82,9 @@ def list_branch(table: Table, name: str) -> BranchObjects:
 
 def no_such_branch(table: Table, name: str, there: Iterable[str]) -> RefusedError:
     """Return the error of a branch that is not there."""
-    known = ", ".join(shorten(ascii(each)[1:-1]) for each in there if each != MAIN) or "none"
+    known = some_of([shorten(repr(each)[1:-1]) for each in there if each != MAIN]) or "none"
     return RefusedError(
-        f"table {table.ref}: no branch {shorten(ascii(name))}; expected one of those that are there ({known})",
+        f"table {table.ref}: no branch {shorten(repr(name))}; expected one of those that are there ({known})",
         code=NO_BRANCH,
     )
 

@@ -31,7 +31,7 @@ def check_unused(table: Table, listing: TableListing, name: str) -> None:
         for option in _uses(read_schema(table.store, own).options, name):
             where = "the table" if own.name == MAIN else f"branch {own.name!r}"
             raise RefusedError(
-                f"table {table.ref}: branch {shorten(ascii(name))} is what {option} of {where} names; expected a "
+                f"table {table.ref}: branch {shorten(repr(name))} is what {option} of {where} names; expected a "
                 "branch that no other one reads, so unset that option first",
                 code=IN_USE,
             )

@@ -147,7 +147,7 @@ def _text_of(table: Table, entry: StoredObject, body: Body | StorageError) -> st
 
 
 def _unknown(table: Table, name: str, others: Iterable[str], keys: Iterable[str]) -> RefusedError:
-    found = [shorten(ascii(each)) for each in (*(f"branch {other}" for other in others), *keys)]
+    found = [shorten(repr(each)) for each in (*(f"branch {other}" for other in others), *keys)]
     return RefusedError(
         f"table {table.ref}: in the folder of branch {name!r} lies what is no document of it: {some_of(found)}; "
         "expected nothing else there, since it would go as well",
@@ -174,7 +174,7 @@ def _frame(own: BranchListing, name: str) -> Frame:
 
 def _warnings(name: str, own: BranchListing) -> Iterable[str]:
     if own.consumers:
-        consumers = some_of([shorten(ascii(consumer.name)[1:-1]) for consumer in own.consumers])
+        consumers = some_of([shorten(repr(consumer.name)[1:-1]) for consumer in own.consumers])
         yield f"branch {name!r} has readers that keep their place in it: {consumers}; they will fail"
     yield (
         f"stop what writes to branch {name!r} before it goes; a writer that commits later leaves a snapshot of a "

@@ -117,10 +117,11 @@ def read_schema(store: Store, branch: BranchListing) -> TableSchema:
             snapshots of its own.
     """
     if not branch.schemas:
-        found = "no such branch" if branch.name != "main" else "no schema/schema-<n> there"
+        is_main = branch.name == "main"
+        found = "no schema/schema-<n> there" if is_main else "no such branch (`lakesweep branches` lists them)"
         raise RefusedError(
             f"{store.location}: expected a Paimon table directory (branch {branch.name}), found {found}",
-            code="not_a_table" if branch.name == "main" else "no_such_branch",
+            code="not_a_table" if is_main else "no_such_branch",
         )
     path = branch.schemas[-1].path
     try:

@@ -21,6 +21,8 @@ OFF: tuple[tuple[tuple[str, ...], int, str], ...] = (
     (("create-branch",), 2, "NAME"),
     (("create-branch", "b", "--branch", "c"), 2, "--branch"),
     (("delete-branch", "b"), 3, "no branch 'b'; expected one of those that are there (none)"),
+    (("delete-branch", "\u65e5\u672c"), 3, "no branch '\u65e5\u672c'; expected"),
+    (("create-branch", "a\x1b[31m"), 2, "branch 'a\\x1b[31m': expected"),
     (("delete-branch", "main"), 2, "expected another one"),
     (("delete-branch",), 2, "NAME"),
 )
