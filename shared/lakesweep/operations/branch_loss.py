@@ -34,7 +34,7 @@ def find_loss(draft: Draft, own: BranchListing) -> BranchLoss:
         StorageError: A request failed.
     """
     going, unreadable = read_each(draft, own.roots())
-    warnings = [f"table {draft.table.ref}: {problem}; it goes all the same" for problem in unreadable.values()]
+    warnings = [f"{problem}; it goes all the same, and what it held is not counted" for problem in unreadable.values()]
     try:
         others = draft.other_documents([ref.path for ref in own.roots()]).roots
         stranded = find_stranded(draft, going)

@@ -80,12 +80,15 @@ def list_branches(table: Table, *, sizes: bool = False) -> dict[str, object]:
 def _row(draft: Draft, own: BranchListing, sizes: bool) -> BranchRow:
     wanted = tuple(own.roots()) if sizes else _of_interest(own)
     roots, unreadable = read_each(draft, wanted)
-    problems = list(unreadable.values())
+    prefix = f"table {draft.table.ref}: "  # the warning names the table, and the branch
+    problems = [problem.removeprefix(prefix) for problem in unreadable.values()]
     if not own.schemas:
         problems.append("it has no schema, so it is being made or deleted, or only half of it is there")
     newest = [root for root in roots if own.snapshots and root.ref == own.snapshots[-1]]
     alone = None
-    if sizes:
+    if sizes and unreadable:
+        problems.append("what it alone keeps alive cannot be told")
+    elif sizes:
         try:
             stranded = find_stranded(draft, roots)
         except RefusedError as error:

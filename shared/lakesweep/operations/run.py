@@ -228,7 +228,7 @@ def execute_stored(
         plan = engine.load(area, plan_id)
         if plan.header.branch != table.ref.branch:
             raise RefusedError(
-                f"plan {plan_id} is of branch {plan.header.branch}; expected --branch {table.ref.branch}",
+                f"plan {plan_id} is of branch {plan.header.branch}; expected one of branch {table.ref.branch}",
                 code="plan_of_another_branch",
             )
         if writes_tags(plan):

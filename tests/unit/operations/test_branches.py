@@ -127,6 +127,18 @@ def test_odd_branches_are_told() -> None:
         assert any("snapshot-2" in warning for warning in document["warnings"])
 
 
+def test_what_a_damaged_branch_keeps_is_not_known() -> None:
+    """It is not nothing: nobody can tell what the snapshot that does not parse would need."""
+    place = Place()
+    place.table.branch("b", from_tag="t").commit("+D")
+    place.store.put("branch/branch-b/snapshot/snapshot-3", b"{")
+    document = place.document(sizes=True)
+    (row,) = document["branches"]
+    assert (row["files"], row["bytes"]) == (None, None)
+    assert any("cannot be told" in warning for warning in document["warnings"])
+    assert all(warning.count("table memory://bucket/t") == 1 for warning in document["warnings"])
+
+
 def test_no_table_and_another_branch() -> None:
     with pytest.raises(RefusedError) as raised:
         list_branches(Maintainer(MemoryStore()).table)
