@@ -24,7 +24,7 @@ from lakesweep.model.plan import Plan, Put
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.model.tag_rules import AutoTagRules
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.operations.draft import Draft, begin, frame_of
 from lakesweep.operations.fleet import Ruling
 from lakesweep.operations.shortcut import known_state
 from lakesweep.operations.tag_documents import put_success, put_tag
@@ -120,7 +120,7 @@ def plan_auto_tags(
     except RefusedError as error:
         raise _named(draft, error) from error
     if rules is None or not draft.own.snapshots:
-        return draft.plan((), _frame(draft, arguments))
+        return draft.plan((), frame_of(draft.own, arguments.to_json()))
     found = _Walk(draft, rules).due(arguments.backfill)
     actions = [put for due in found.tags for put in _puts(draft, rules, options, declared, due)]
     by_writers = not is_write_only(options)
@@ -129,7 +129,7 @@ def plan_auto_tags(
         for due in found.tags
         if by_writers and due.snapshot_id != draft.own.snapshots[-1].id
     ]
-    frame = replace(_frame(draft, arguments), policy={"write_only": not by_writers})
+    frame = frame_of(draft.own, arguments.to_json(), {"write_only": not by_writers})
     return draft.plan(actions, frame, warnings=(*found.warnings, *warnings), next_pass=found.facts)
 
 
@@ -138,19 +138,6 @@ def _named(draft: Draft, error: RefusedError) -> RefusedError:
     if draft.table.ref.location in sentence:
         return error
     return RefusedError(f"table {draft.table.ref}: {sentence}", code=error.code)
-
-
-def _frame(draft: Draft, arguments: AutoTagArguments) -> Frame:
-    snapshots = draft.own.snapshots
-    return Frame(
-        arguments=arguments.to_json(),
-        policy={},
-        snapshots={
-            "earliest": snapshots[0].id if snapshots else None,
-            "latest": snapshots[-1].id if snapshots else None,
-            "expired": [],
-        },
-    )
 
 
 class _Walk:

@@ -17,12 +17,12 @@ from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.schema import TableSchema, parse_schema
 from lakesweep.format.tag import tag_body
 from lakesweep.model.plan import Plan, Put, to_text
-from lakesweep.model.roots import BranchListing, DocumentRef, Root, TableListing
+from lakesweep.model.roots import DocumentRef, Root
 from lakesweep.model.table_ref import MAIN, branch_dir
 from lakesweep.operations.branch_history import read_documents
 from lakesweep.operations.branch_names import EXISTS, check_new_name, check_on_main, list_branch
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.operations.draft import Draft, begin, frame_of, source_alone
 from lakesweep.operations.tag_documents import tag_path
 from lakesweep.operations.tag_options import is_write_only
 from lakesweep.operations.target_files import check_target
@@ -69,9 +69,9 @@ def plan_create_branch(table: Table, arguments: BranchArguments) -> Plan:
         # As a reader of the branch would look for the files: by the schema that is its newest.
         check_target(table, replace(draft, schema=copied[0][1]), source)
     actions = (*roots, *(put for put, _ in copied))
-    return _seeing(draft, source).plan(
+    return draft.seeing(source_alone(MAIN, source)).plan(
         actions,
-        _frame(draft, arguments),
+        frame_of(draft.own, arguments.to_json()),
         warnings=_warnings(draft, name, source),
         findings={
             "branch": {
@@ -151,29 +151,6 @@ def _schema(draft: Draft, name: str, schema: DocumentRef, body: bytes) -> tuple[
         raise RefusedError(f"table {draft.table.ref}: {error}", code="unreadable_schema") from error
     path = f"{branch_dir(name)}schema/schema-{schema.name}"
     return Put("schemas", "schema", path, to_text(body), f"schema {schema.name} of {MAIN}", if_absent=True), parsed
-
-
-def _seeing(draft: Draft, source: Root | None) -> Draft:
-    """Return the draft as one that has seen its source and no other root: all others may come and go."""
-    own = BranchListing(MAIN)
-    if source is not None and source.ref.kind == "tag":
-        own = replace(own, tags=(source.ref,))
-    elif source is not None:
-        own = replace(own, snapshots=(source.ref,))
-    return replace(draft, listing=TableListing({MAIN: own}), own=own)
-
-
-def _frame(draft: Draft, arguments: BranchArguments) -> Frame:
-    snapshots = draft.own.snapshots
-    return Frame(
-        arguments=arguments.to_json(),
-        policy={},
-        snapshots={
-            "earliest": snapshots[0].id if snapshots else None,
-            "latest": snapshots[-1].id if snapshots else None,
-            "expired": [],
-        },
-    )
 
 
 def _warnings(draft: Draft, name: str, source: Root | None) -> tuple[str, ...]:

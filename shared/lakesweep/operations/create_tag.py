@@ -7,16 +7,16 @@ Source: Paimon `TagManager#createTag`, `TagManager#replaceTag`, `AbstractFileSto
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 
 from lakesweep.errors import ObjectNotFoundError, RefusedError
 from lakesweep.execute.tag_writing import cannot_promise
 from lakesweep.format.zone import local_time
 from lakesweep.model.plan import Plan, Put, to_bytes
-from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.model.roots import Root, RootRef, TableListing
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import Draft, Frame
+from lakesweep.operations.draft import Draft, frame_of, source_alone
 from lakesweep.operations.fleet import ruling_of
 from lakesweep.operations.tag_documents import put_success, put_tag, tag_path
 from lakesweep.operations.tag_options import (
@@ -228,30 +228,16 @@ class _Making:
 
     def plan(self, source: Root, actions: tuple[Put, ...], warnings: tuple[str, ...]) -> Plan:
         """Return the plan, which has seen its source and no other root."""
-        branch, snapshots = self._table.ref.branch, self._own.snapshots
-        listing = BranchListing(branch)
-        listing = (
-            replace(listing, tags=(source.ref,))
-            if source.ref.kind == "tag"
-            else replace(listing, snapshots=(source.ref,))
-        )
+        own = source_alone(self._table.ref.branch, source)
         draft = Draft(
             table=self._table,
             operation=self._operation,
-            listing=TableListing({branch: listing}),
-            own=listing,
+            listing=TableListing({own.name: own}),
+            own=own,
             schema=self._schema,
             now_ms=self._table.store.now_ms(),
         )
-        frame = Frame(
-            arguments=self._arguments.to_json(),
-            policy={"write_only": is_write_only(self.options)},
-            snapshots={
-                "earliest": snapshots[0].id if snapshots else None,
-                "latest": snapshots[-1].id if snapshots else None,
-                "expired": [],
-            },
-        )
+        frame = frame_of(self._own, self._arguments.to_json(), {"write_only": is_write_only(self.options)})
         made = {"tags": {"made": {self._arguments.name: actions[0].reason}}} if actions else None
         return draft.plan(actions, frame, warnings=warnings, findings=made)
 

@@ -16,7 +16,7 @@ from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError, 
 from lakesweep.format.json_document import shorten
 from lakesweep.model.allowed import check_action
 from lakesweep.model.plan import MOVE_PHASES, Delete, Plan, to_text
-from lakesweep.model.roots import BranchListing, TableListing
+from lakesweep.model.roots import BranchListing
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.model.wording import some_of
 from lakesweep.operations.branch_loss import find_loss
@@ -29,7 +29,7 @@ from lakesweep.operations.branch_names import (
 )
 from lakesweep.operations.branch_use import check_unused
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.operations.draft import begin, frame_of
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Body, StoredObject
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
@@ -86,9 +86,9 @@ def plan_delete_branch(table: Table, name: str) -> Plan:
     check_unused(draft.table, draft.listing, name)
     going = tuple(_going(table, name, found))
     loss = find_loss(draft, found.own)
-    return _seeing(draft, found.own).plan(
+    return draft.seeing(found.own).plan(  # all other branches may come and go
         going,
-        _frame(found.own, name),
+        frame_of(found.own, {"branch": name}),
         warnings=(*loss.warnings, *_warnings(name, found.own)),
         findings={
             "branch": {"name": name, "tags": [ref.name for ref in found.own.tags], "objects": len(going)},
@@ -152,23 +152,6 @@ def _unknown(table: Table, name: str, others: Iterable[str], keys: Iterable[str]
         f"table {table.ref}: in the folder of branch {name!r} lies what is no document of it: {some_of(found)}; "
         "expected nothing else there, since it would go as well",
         code=UNKNOWN,
-    )
-
-
-def _seeing(draft: Draft, own: BranchListing) -> Draft:
-    """Return the draft as one that has seen the branch that goes and no other: all others may come and go."""
-    return replace(draft, listing=TableListing({own.name: own}), own=own)
-
-
-def _frame(own: BranchListing, name: str) -> Frame:
-    return Frame(
-        arguments={"branch": name},
-        policy={},
-        snapshots={
-            "earliest": own.snapshots[0].id if own.snapshots else None,
-            "latest": own.snapshots[-1].id if own.snapshots else None,
-            "expired": [],
-        },
     )
 
 

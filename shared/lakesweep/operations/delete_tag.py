@@ -2,10 +2,10 @@
 
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import begin
+from lakesweep.operations.draft import begin, frame_of
 from lakesweep.operations.tag_documents import tag_path
 from lakesweep.operations.tag_options import check_callbacks
-from lakesweep.operations.tag_removal import frame_of, plan_removal, read_own_tags
+from lakesweep.operations.tag_removal import plan_removal, read_own_tags
 
 OPERATION = "delete_tag"
 
@@ -24,7 +24,7 @@ def plan_delete_tag(table: Table, names: tuple[str, ...]) -> Plan:
     """
     draft = begin(table, OPERATION)
     options = draft.schema.options
-    frame = frame_of(draft, {"tag": list(names)})
+    frame = frame_of(draft.own, {"tag": list(names)})
     there = {ref.name for ref in draft.own.tags}
     warnings = [f"there is no tag {name!r} to delete" for name in names if name not in there]
     if there.isdisjoint(names):

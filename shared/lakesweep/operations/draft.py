@@ -1,7 +1,7 @@
 """What an operation knows of a table before it has chosen anything, and how that becomes a plan."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakesweep import __version__
 from lakesweep.control.plans import PLAN_LIFETIME_MS
@@ -40,6 +40,34 @@ class Frame:
     """The rules in force."""
     snapshots: Mapping[str, object]
     """`earliest`, `latest` and `expired`."""
+
+
+def frame_of(own: BranchListing, arguments: Mapping[str, object], policy: Mapping[str, object] | None = None) -> Frame:
+    """Return what a plan says about itself by which no snapshot expires.
+
+    Args:
+        own: The branch that it is about.
+        arguments: What the caller asked for.
+        policy: The rules in force.
+    """
+    snapshots = own.snapshots
+    return Frame(
+        arguments=arguments,
+        policy=policy or {},
+        snapshots={
+            "earliest": snapshots[0].id if snapshots else None,
+            "latest": snapshots[-1].id if snapshots else None,
+            "expired": [],
+        },
+    )
+
+
+def source_alone(branch: str, source: Root | None) -> BranchListing:
+    """Return a branch of which a snapshot or a tag was seen and nothing else; `None`: nothing at all."""
+    own = BranchListing(branch)
+    if source is None:
+        return own
+    return replace(own, tags=(source.ref,)) if source.ref.kind == "tag" else replace(own, snapshots=(source.ref,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +147,10 @@ class Draft:
             format_version=MOVE_FORMAT_VERSION if moves_roots(actions) else PLAN_FORMAT_VERSION,
         )
         return Plan(header, tuple(actions))
+
+    def seeing(self, own: BranchListing) -> "Draft":
+        """Return the draft as one that has seen a branch, or a part of one, and nothing else: all else may change."""
+        return replace(self, listing=TableListing({own.name: own}), own=own)
 
     def _roots_seen(self) -> dict[str, str]:
         etags = {**self.listing.etags(), **self._latest()}

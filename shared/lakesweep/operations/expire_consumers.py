@@ -14,7 +14,7 @@ from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.roots import DocumentRef
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.operations.draft import Draft, begin, frame_of
 from lakesweep.operations.retention_options import ExpireArguments, check_stated
 
 EXPIRE = "expire_consumers"
@@ -143,16 +143,7 @@ def _delete(ref: DocumentRef, reason: str) -> Delete:
 
 
 def _plan(draft: Draft, arguments: ConsumerArguments, actions: list[Delete] | list[Put]) -> Plan:
-    snapshots = draft.own.snapshots
-    frame = Frame(
-        arguments=arguments.to_json(),
-        policy={},
-        snapshots={
-            "earliest": snapshots[0].id if snapshots else None,
-            "latest": snapshots[-1].id if snapshots else None,
-            "expired": [],
-        },
-    )
+    frame = frame_of(draft.own, arguments.to_json())
     gone = {action.path for action in actions if isinstance(action, Delete)}
     staying = sum(ref.path not in gone for ref in draft.own.consumers)
     return draft.plan(actions, frame, kept={STAYS: staying} if staying else {})

@@ -10,10 +10,10 @@ from lakesweep.model.plan import Plan
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.model.tag_rules import KeepRules, TagFacts
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import Draft, begin
+from lakesweep.operations.draft import Draft, begin, frame_of
 from lakesweep.operations.fleet import ruling_of
 from lakesweep.operations.tag_options import auto_tag_rules, check_callbacks, declared_zone, expires_by_time
-from lakesweep.operations.tag_removal import OwnTags, files_at_stake, frame_of, plan_removal, read_own_tags
+from lakesweep.operations.tag_removal import OwnTags, files_at_stake, plan_removal, read_own_tags
 from lakesweep.operations.times import say_time
 from lakesweep.plan.auto_tags import beyond_count, period_of
 from lakesweep.plan.tag_expiry import Verdict, judge_tags
@@ -77,7 +77,7 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
     declared = declared_zone(table, arguments.time_zone, ruling)
     by_time = not arguments.is_pass or expires_by_time(options)
     policy: dict[str, object] = {"keep": [rules.to_json() for rules in keep]} if keep else {}
-    frame = frame_of(draft, arguments.to_json(), policy)
+    frame = frame_of(draft.own, arguments.to_json(), policy)
     if not draft.own.tags or not (by_time or keep or arguments.counts or arguments.older_than_ms is not None):
         return draft.plan((), frame)
     own = read_own_tags(draft)

@@ -14,14 +14,14 @@ from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.branch_history import read_history
 from lakesweep.operations.branch_names import check_known_name, check_on_main, no_such_branch
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import Draft, begin
+from lakesweep.operations.draft import Draft, begin, frame_of
 from lakesweep.operations.fast_forward_actions import forward_actions, hint_puts, read_hints
 from lakesweep.operations.fast_forward_warnings import forward_warnings
 from lakesweep.operations.fleet import ruling_of
 from lakesweep.operations.iceberg import refuse_iceberg
 from lakesweep.operations.stranded import find_stranded
 from lakesweep.operations.tag_protection import given_up_in_vain, protectors, refuse_protected
-from lakesweep.operations.tag_removal import frame_of, read_own_tags
+from lakesweep.operations.tag_removal import read_own_tags
 from lakesweep.operations.target_files import LOST_FILES, check_target, describe_lost
 from lakesweep.plan.fast_forward import Course, fast_forward_course, schema_conflict
 from lakesweep.table.completeness import lost_files
@@ -55,7 +55,7 @@ def plan_fast_forward(table: Table, name: str, lost_tags: Sequence[str] = ()) ->
     branch = _branch_of(draft, name)
     ours, theirs = read_history(draft, draft.own), read_history(draft, branch)
     course = fast_forward_course(ours, theirs)
-    frame = frame_of(draft, {"branch": name, **({"lose_tag": list(lost_tags)} if lost_tags else {})})
+    frame = frame_of(draft.own, {"branch": name, **({"lose_tag": list(lost_tags)} if lost_tags else {})})
     tags = {root.ref.name for root in ours.tags}
     if course.is_empty:
         nothing = f"{MAIN} is what branch {name} is already"

@@ -20,7 +20,7 @@ from lakesweep.model.layout import layout_of
 from lakesweep.model.plan import Action, Plan
 from lakesweep.model.roots import BranchListing, Root, TableListing
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import Apart, Draft, Frame
+from lakesweep.operations.draft import Apart, Draft, frame_of
 from lakesweep.operations.times import say_time
 from lakesweep.plan.orphans import Totals, needs_confirmation, shown
 from lakesweep.storage.location import parse_location
@@ -103,16 +103,7 @@ def orphan_plan(
     """Return the plan of what a scan found."""
     found, totals = scanned.found, scanned.totals
     draft = Draft(table, OPERATION, found.listing, scanned.own, scanned.schema, scanned.now_ms)
-    snapshots = scanned.own.snapshots
-    frame = Frame(
-        arguments=arguments.to_json(),
-        policy={"older_than": say_time(scanned.cutoff_ms)},
-        snapshots={
-            "earliest": snapshots[0].id if snapshots else None,
-            "latest": snapshots[-1].id if snapshots else None,
-            "expired": [],
-        },
-    )
+    frame = frame_of(scanned.own, arguments.to_json(), {"older_than": say_time(scanned.cutoff_ms)})
     plan = draft.plan(
         actions,
         frame,

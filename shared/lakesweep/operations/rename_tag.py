@@ -7,10 +7,10 @@ from lakesweep.errors import RefusedError
 from lakesweep.model.plan import Delete, Plan, Put, to_text
 from lakesweep.operations.context import Table
 from lakesweep.operations.create_tag import exists
-from lakesweep.operations.draft import begin
+from lakesweep.operations.draft import begin, frame_of
 from lakesweep.operations.tag_documents import PHASE, TAG, tag_path
 from lakesweep.operations.tag_options import check_callbacks, check_tag_name
-from lakesweep.operations.tag_removal import find_tag, frame_of
+from lakesweep.operations.tag_removal import find_tag
 
 OPERATION = "rename_tag"
 
@@ -44,4 +44,4 @@ def plan_rename_tag(table: Table, name: str, target: str) -> Plan:
         Put(PHASE, TAG, tag_path(draft.own.name, target), body, f"the new name of tag {name}", if_absent=True),
         Delete(PHASE, TAG, old.path, old.size_bytes, f"it is called {target} now", etag=old.etag, body=body),
     )
-    return draft.plan(actions, frame_of(draft, {"tag": name, "target_tag": target}), warnings=warnings)
+    return draft.plan(actions, frame_of(draft.own, {"tag": name, "target_tag": target}), warnings=warnings)

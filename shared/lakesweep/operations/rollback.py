@@ -26,7 +26,7 @@ from lakesweep.model.report import RunReport
 from lakesweep.model.roots import BranchListing, Root
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import Draft, Frame, begin
+from lakesweep.operations.draft import Draft, begin, frame_of
 from lakesweep.operations.expiry_conflict import may_conflict, refuse_conflict
 from lakesweep.operations.fleet import ruling_of
 from lakesweep.operations.iceberg import refuse_iceberg
@@ -34,7 +34,7 @@ from lakesweep.operations.rollback_warnings import rollback_warnings
 from lakesweep.operations.run import plan_and_execute, plan_only, refused, require_area
 from lakesweep.operations.stranded import find_stranded
 from lakesweep.operations.tag_protection import given_up_in_vain, protectors, refuse_protected
-from lakesweep.operations.tag_removal import frame_of, read_own_tags
+from lakesweep.operations.tag_removal import read_own_tags
 from lakesweep.operations.target_files import check_target
 from lakesweep.operations.time_travel import NO_VERSION, Version, resolve
 from lakesweep.operations.times import say_time
@@ -140,7 +140,7 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
     tags = read_own_tags(draft)
     coming = _coming(draft, target)
     going = withdrawal(draft, tags, snapshot_id)
-    frame = _frame(draft, arguments)
+    frame = frame_of(draft.own, arguments.to_json())
     if not coming and not going.actions:
         newest = f"snapshot {snapshot_id} of {say_time(target.snapshot.time_ms)} is the newest already"
         return draft.plan((), frame, warnings=(newest, *given_up_in_vain(arguments.lost_tags, tags.roots, ())))
@@ -226,10 +226,6 @@ def _lost(going: Withdrawal, target: Root) -> dict[str, object]:
         "rows": rows,
         "commit_users": list(going.commit_users),
     }
-
-
-def _frame(draft: Draft, arguments: RollbackArguments) -> Frame:
-    return frame_of(draft, arguments.to_json())
 
 
 def _snapshot_path(draft: Draft, snapshot_id: int) -> str:

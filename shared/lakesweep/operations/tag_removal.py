@@ -18,7 +18,7 @@ from lakesweep.format.tag import Tag
 from lakesweep.model.allowed import may_delete
 from lakesweep.model.plan import Action, Delete, to_text
 from lakesweep.model.roots import Root, RootRef
-from lakesweep.operations.draft import Draft, Frame
+from lakesweep.operations.draft import Draft
 from lakesweep.operations.memory import doubt, doubt_changelogs
 from lakesweep.operations.newest import is_large, refuse_damaged_head
 from lakesweep.operations.tag_documents import PHASE, SUCCESS, TAG, success_path
@@ -185,20 +185,6 @@ def _with_files(
         kept,
         (*warnings, *freed.warnings, *references.problems(), *vanished),
         is_large(deletes, latest),
-    )
-
-
-def frame_of(draft: Draft, arguments: Mapping[str, object], policy: Mapping[str, object] | None = None) -> Frame:
-    """Return what a plan says of itself by which no snapshot goes."""
-    snapshots = draft.own.snapshots
-    return Frame(
-        arguments=arguments,
-        policy=policy or {},
-        snapshots={
-            "earliest": snapshots[0].id if snapshots else None,
-            "latest": snapshots[-1].id if snapshots else None,
-            "expired": [],
-        },
     )
 
 

@@ -10,13 +10,12 @@ there any more: the orphan scan takes such files when they are old enough.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from lakesweep.model.plan import Action, Delete, Plan
 from lakesweep.model.report import RunReport
-from lakesweep.model.roots import BranchListing, Root, TableListing
+from lakesweep.model.roots import BranchListing, Root
 from lakesweep.operations.context import Table
-from lakesweep.operations.draft import Frame, begin
+from lakesweep.operations.draft import begin, frame_of
 from lakesweep.operations.returning_roots import returning_roots
 from lakesweep.operations.run import plan_and_execute, plan_only
 from lakesweep.operations.undo_ground import check_ground
@@ -49,7 +48,7 @@ def plan_undo_move(table: Table, undone: Plan, run_id: str) -> Plan:
     """
     draft, run = begin(table, OPERATION), UndoneRun(undone, run_id, places_of(undone.actions))
     own = draft.listing.branches.get(run.branch) or BranchListing(run.branch)
-    frame = _frame(own, run_id)
+    frame = frame_of(own, {"run_id": run_id})
     current = read_current(table.store, run.places)
     actions = actions_in_force(run, current)
     if not actions:
@@ -58,7 +57,7 @@ def plan_undo_move(table: Table, undone: Plan, run_id: str) -> Plan:
     way_back = inverse(actions, current, f"run {run_id} is undone")
     coming = returning_roots(run, table, own, way_back)
     if run.is_of_another_branch:  # all other branches may come and go
-        draft = replace(draft, listing=TableListing({own.name: own}), own=own)
+        draft = draft.seeing(own)
     header = undone.header
     return draft.plan(
         way_back,
@@ -67,19 +66,6 @@ def plan_undo_move(table: Table, undone: Plan, run_id: str) -> Plan:
         findings={
             "undone": {"run_id": run_id, "plan_id": header.plan_id, "operation": header.operation},
             "whole": _whole(coming),
-        },
-    )
-
-
-def _frame(own: BranchListing, run_id: str) -> Frame:
-    snapshots = own.snapshots
-    return Frame(
-        arguments={"run_id": run_id},
-        policy={},
-        snapshots={
-            "earliest": snapshots[0].id if snapshots else None,
-            "latest": snapshots[-1].id if snapshots else None,
-            "expired": [],
         },
     )
 
