@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from lakesweep.model.branch_paths import split_branch
 from lakesweep.model.table_ref import MAIN
 
 PLAN_FORMAT_VERSION = 1
@@ -294,6 +295,8 @@ def _move_problem(moves: Sequence[Action]) -> str | None:
 
 def branch_of(path: str) -> str:
     """Return the branch in whose folder a document lies."""
+    if found := split_branch(path):
+        return found[0]
     match = _BRANCH.match(path)
     return MAIN if match is None else match[1]
 

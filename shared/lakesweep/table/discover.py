@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lakesweep.errors import RefusedError
 from lakesweep.format.names import changelog_id_of, schema_id_of, snapshot_id_of
+from lakesweep.model.branch_paths import split_branch
 from lakesweep.model.roots import BranchListing, DocumentRef, RootKind, RootRef, TableListing
 from lakesweep.model.table_ref import MAIN
 from lakesweep.storage.store import Store, StoredObject
@@ -21,14 +22,6 @@ ALL_FOLDERS = (*ROOT_FOLDERS, "schema")
 _RARE_FOLDERS = ("changelog", "consumer", "branch")
 """Folders that most tables have not. One request tells which of them are there."""
 
-_NUMBERED_OF_BRANCH = re.compile(
-    r"branch/branch-(.+)/((?:snapshot/(?:snapshot-[0-9]+|EARLIEST|LATEST)"
-    r"|changelog/(?:changelog-[0-9]+|EARLIEST|LATEST)|schema/schema-[0-9]+))",
-    re.DOTALL,
-)
-_NAMED_OF_BRANCH = re.compile(r"branch/branch-(.+?)/((?:tag|consumer)/(?:tag|consumer)-.+)", re.DOTALL)
-"""A tag may have slashes in its name, and so may a branch: a branch called `a/snapshot` has its snapshots below
-`branch/branch-a/snapshot/snapshot/`."""
 _HINTS = frozenset({"EARLIEST", "LATEST"})
 _SUCCESS_FILE = re.compile(r"tag-success-file/.*_SUCCESS", re.DOTALL)
 """What Java writes beside a tag. Anything else in that folder is a tag with a slash in its name."""
@@ -69,15 +62,15 @@ def sort_listing(location: str, entries: Iterable[StoredObject]) -> TableListing
                 "since roots behind a link cannot be protected",
                 code="symbolic_link",
             )
-        match = _NUMBERED_OF_BRANCH.fullmatch(entry.key) or _NAMED_OF_BRANCH.fullmatch(entry.key)
-        if match and match[1] == MAIN:
+        found = split_branch(entry.key)
+        if found and found[0] == MAIN:
             raise RefusedError(
                 f"table {location}: {entry.key} lies in the folder of a branch called {MAIN}; expected the documents "
                 "of that branch below the table itself, since no other branch can have its name",
                 code="two_main_branches",
             )
-        if match:
-            by_branch[match[1]].append((match[2], entry))
+        if found:
+            by_branch[found[0]].append((found[1], entry))
         elif not entry.key.startswith("branch/"):
             by_branch[MAIN].append((entry.key, entry))
     by_branch.setdefault(MAIN, [])

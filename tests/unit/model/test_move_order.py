@@ -41,6 +41,9 @@ def test_anything_else_is_not(actions: tuple[Action, ...], problem: str) -> None
 def test_the_branch_of_a_document() -> None:
     assert branch_of("snapshot/snapshot-1") == "main"
     assert branch_of("branch/branch-a b/tag/tag-t") == "a b"
+    assert branch_of("branch/branch-a/b/snapshot/snapshot-1") == "a/b"
+    assert branch_of("branch/branch-a/tag/tag-t/u") == "a"
+    assert branch_of("branch/branch-a/snapshot/.snapshot-1.tmp") == "a"
 
 
 def test_what_was_there_before_counts_in_the_hash() -> None:

@@ -823,3 +823,22 @@ def test_leftovers_of_a_rollback_of_the_engine_go() -> None:
 
 def _request(path: str) -> DeleteRequest:
     return DeleteRequest(path)
+
+
+def test_a_branch_with_another_in_its_folder() -> None:
+    """Others may have made one whose name has a slash: it stays, and does not look like a change of the first."""
+
+    def build(table: TableBuilder) -> None:
+        ten(table)
+        for name in ("a", "a/b"):
+            branch = table.branch(name, from_tag="t4")
+            for number in range(3):
+                branch.commit(f"+{name[-1]}{number}")
+
+    world = World(build)
+    before = world.bodies()
+    report = world.rollback(branch="a", snapshot=5)
+    assert report.status == "done", report.refusal
+    assert not any("a/b" in warning for warning in report.all_warnings())
+    gone = before.keys() - world.bodies().keys()
+    assert gone == {f"branch/branch-a/snapshot/snapshot-{number}" for number in (6, 7)}

@@ -1,0 +1,20 @@
+"""Paths of the documents of branches other than main. A branch may have slashes in its name, and so may a tag."""
+
+import re
+
+_NUMBERED = re.compile(
+    r"branch/branch-(.+)/((?:snapshot/(?:snapshot-[0-9]+|EARLIEST|LATEST)"
+    r"|changelog/(?:changelog-[0-9]+|EARLIEST|LATEST)|schema/schema-[0-9]+))",
+    re.DOTALL,
+)
+_NAMED = re.compile(r"branch/branch-(.+?)/((?:tag|consumer)/(?:tag|consumer)-.+)", re.DOTALL)
+"""A branch called `a/snapshot` has its snapshots below `branch/branch-a/snapshot/snapshot/`."""
+
+
+def split_branch(path: str) -> tuple[str, str] | None:
+    """Return the branch that a document is of, and the document's path below the branch's folder.
+
+    `None`: it is of main, or no snapshot, changelog, schema, tag, consumer or hint.
+    """
+    match = _NUMBERED.fullmatch(path) or _NAMED.fullmatch(path)
+    return None if match is None else (match[1], match[2])
