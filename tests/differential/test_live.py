@@ -1,0 +1,51 @@
+"""The engine and Lakesweep at work on one table at once, each in processes of its own, and ours killed now and then.
+
+`LAKESWEEP_LIVE_PLAYS` says how many plays, `LAKESWEEP_DIFFERENTIAL_SEED` which one is first (`random` draws it).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.differential.engine import Engine
+from tests.differential.live_cli import Forks
+from tests.differential.live_play import run_play
+
+pytestmark = pytest.mark.differential
+
+COUNT = int(os.environ.get("LAKESWEEP_LIVE_PLAYS") or 2)
+SEED_TEXT = os.environ.get("LAKESWEEP_DIFFERENTIAL_SEED") or "700"
+FIRST_SEED = random.randrange(10**9) if SEED_TEXT == "random" else int(SEED_TEXT)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("live")
+
+
+@pytest.fixture(scope="module")
+def forks(work: Path) -> Iterator[tuple[Forks, Forks]]:
+    """Where the command lines run: two at once."""
+    made = Forks(work / "one"), Forks(work / "two")
+    yield made
+    for each in made:
+        each.close()
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + COUNT))
+def test_everything_reads_whoever_was_there_at_once(
+    engine: Engine,
+    forks: tuple[Forks, Forks],
+    work: Path,
+    record_property: Callable[[str, object], None],
+    seed: int,
+) -> None:
+    """Every root reads what it read when it was committed, and the engine goes on."""
+    play = run_play(engine, forks, work, seed)
+    record_property("live", {"seed": seed, "windows": dict(play.windows), "facts": dict(play.facts)})
+    assert not play.problems, str(play)
