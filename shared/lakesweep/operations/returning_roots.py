@@ -3,17 +3,15 @@
 The orphan scan takes files that nobody refers to when they are old enough, so some may be gone for good.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lakesweep.errors import FormatError, RefusedError
+from lakesweep.execute.planned_roots import roots_to_write
 from lakesweep.execute.schema_needs import schema_id
-from lakesweep.format.changelog import parse_changelog
 from lakesweep.format.schema import TableSchema, parse_schema
-from lakesweep.format.snapshot import parse_snapshot
-from lakesweep.format.tag import parse_tag
 from lakesweep.model.plan import Action, Put, to_bytes
-from lakesweep.model.roots import BranchListing, Root, RootKind, RootRef
+from lakesweep.model.roots import BranchListing, Root
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.context import Table
 from lakesweep.operations.target_files import COUNTED, describe_lost
@@ -22,7 +20,6 @@ from lakesweep.table.completeness import lost_files
 from lakesweep.table.documents import read_schema
 from lakesweep.table.outside_files import OutsideFiles
 
-_ROOT_KINDS: Mapping[str, RootKind] = {"snapshot": "snapshot", "changelog_document": "changelog", "tag": "tag"}
 _ABSENT = "would_stay_absent"
 
 
@@ -39,7 +36,10 @@ def returning_roots(run: UndoneRun, table: Table, own: BranchListing, way_back: 
         RefusedError: One does not: `would_stay_absent`.
         StorageError: A request failed.
     """
-    coming = tuple(_coming(run, way_back))
+    try:
+        coming = tuple(roots_to_write(run.branch, way_back))
+    except FormatError as error:
+        raise _damaged(run, error) from error
     schemas, latest = _schemas(run, table, own, way_back)
     folder = f"{branch_dir(run.branch)}schema/schema-"
     wanted = {root.snapshot.schema_id for root in coming}
@@ -54,20 +54,6 @@ def returning_roots(run: UndoneRun, table: Table, own: BranchListing, way_back: 
             "remove_orphan_files that took it, if the bucket keeps versions",
         )
     return coming
-
-
-def _coming(run: UndoneRun, way_back: Iterable[Action]) -> Iterator[Root]:
-    for action in way_back:
-        if not isinstance(action, Put) or action.kind not in _ROOT_KINDS:
-            continue
-        kind, body = _ROOT_KINDS[action.kind], to_bytes(action.body)
-        parse = parse_changelog if kind == "changelog" else parse_snapshot
-        try:
-            snapshot = parse_tag(body, action.path).snapshot if kind == "tag" else parse(body, action.path)
-        except FormatError as error:
-            raise _damaged(run, error) from error
-        name = action.path.removeprefix(f"{branch_dir(run.branch)}{kind}/{kind}-")
-        yield Root(RootRef(run.branch, kind, name, action.path, "", len(body)), snapshot, body)
 
 
 def _schemas(
