@@ -228,3 +228,15 @@ def test_what_an_orphan_scan_took_does_not_return_as_the_newest() -> None:
     read_all(world.store)
     assert [path for path in documents(world.store) if "snapshot/snapshot-" in path] == ["snapshot/snapshot-6"]
     assert world.store.read("snapshot/LATEST").data == b"6"
+
+
+def test_a_call_that_plans_and_carries_out_asks_no_third_time() -> None:
+    """It asks when it plans and at the end; only whoever carries out a plan of before asks in between."""
+    switch = Switch()
+    assert World("rollback_to_expired").maintainer(switch).run("rollback", tag="three").status == "done"
+    assert sum(call == "table list " for call in switch.calls) == 2
+    world, stored = World("rollback_to_expired"), Switch()
+    plan = world.maintainer().run("rollback", tag="three", execute=False).plan
+    assert plan is not None
+    assert world.maintainer(stored).execute(plan.header.plan_id).status == "done"
+    assert sum(call == "table list " for call in stored.calls) == 2
