@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 
 from lakesweep.control.plans import load_plan
 from lakesweep.execute.reversal import settle_latest
-from lakesweep.execute.standing import LOOSE_KINDS
+from lakesweep.execute.standing import LOOSE_KINDS, Documents
 from lakesweep.model.plan import Action, Delete, Put
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult
@@ -196,3 +197,77 @@ def test_somebody_is_looked_for_right_before_the_newest_snapshot_is_replaced(sce
     first = next(number for number, call in enumerate(made) if call.startswith("table put snapshot/snapshot-"))
     path, _, number = made[first].removeprefix("table put ").rpartition("-")
     assert made[first - 1] == f"table read {path}-{int(number) + 1}"
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_hint_is_written_over_whatever_it_says(was_there: bool) -> None:
+    """Others write it at any time; where there was none when the plan was made, there may be one by now."""
+    world = MovingWorld("rollback", ContentStore)
+    if not was_there:
+        world.remove("snapshot/LATEST")
+    plan = world.maintainer().run("rollback", execute=False, snapshot=5).plan
+    assert plan is not None
+    world.plan_id, probe = plan.header.plan_id, Switch()
+    (hint,) = (action for action in plan.actions if action.path == "snapshot/LATEST")
+    assert isinstance(hint, Put) and hint.if_absent != was_there
+
+    def write_before(name: str, call: Callable[[], object]) -> object:
+        if name == "table put snapshot/LATEST":
+            world.store.put("snapshot/LATEST", b"6")
+        return Switch._run(probe, name, call)
+
+    probe._run = write_before  # type: ignore[method-assign]
+    report = world.execute(probe)
+    assert report.status == "done", report.refusal
+    assert world.documents()["snapshot/LATEST"] == b"5"
+
+
+def test_a_snapshot_below_that_somebody_replaced_is_one_of_others() -> None:
+    """The plan neither takes nor needs it; that it is another one now says that somebody else is at work."""
+    number = next(
+        n for n, action in requests_of("rollback") if isinstance(action, Delete) and "snapshot-6" in action.path
+    )
+    world = MovingWorld("rollback", ContentStore)
+    body = json.dumps(json.loads(world.store.read("snapshot/snapshot-4").data) | {"commitUser": "other"}).encode()
+    report = world.execute(Acting(number, lambda: world.store.put("snapshot/snapshot-4", body)))
+    assert report.status == "stale" and report.refusal is not None
+    assert "snapshot/snapshot-4 was written by somebody else" in report.refusal.message
+    assert world.documents()["snapshot/snapshot-4"] == body
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"), [("new branch", "tag/tag-t6"), ("fast-forward", "branch/branch-b/snapshot/snapshot-6")]
+)
+def test_a_source_that_is_gone_stops_a_plan_before_its_first_request(operation: str, path: str) -> None:
+    """What a branch copies is looked for, too, when nothing has been done yet."""
+    world = MovingWorld(operation)
+    world.remove(path)
+    there, switch = world.documents(), Switch()
+    report = world.execute(switch)
+    assert report.status == "stale" and report.refusal is not None
+    assert path in report.refusal.message and report.refusal.message.endswith("; nothing was done")
+    assert world.documents() == there
+    assert not any(call.startswith(("table put", "table delete")) for call in switch.calls)
+
+
+@pytest.mark.parametrize("operation", ["rollback to a tag", "fast-forward", "branch that goes"])
+def test_a_look_lies_between_deletions_and_the_next_phase(operation: str) -> None:
+    """Whoever committed while the last snapshots went is found before tags and changelogs go."""
+    calls, _ = undisturbed(operation, ContentStore)
+    requests = requests_of(operation)
+    for (number, before), (following, after) in pairwise(requests):
+        is_needed = isinstance(before, Delete) and before.phase != after.phase
+        assert ("table list snapshot/" in calls[number:following]) >= is_needed, (before.path, after.path)
+
+
+def test_what_changed_since_it_was_listed_is_not_read_as_what_was_there() -> None:
+    """The listing said which document it was; another one has come before it was read."""
+    world = MovingWorld("rollback")
+    plan = load_plan(world.maintainer().table.area, world.plan_id)
+    found = Documents(world.store, plan)
+    etags = {entry.key: entry.etag for entry in world.store.list("snapshot/")}
+    world.store.put("snapshot/snapshot-6", b"{}")
+    world.remove("snapshot/snapshot-7")
+    assert found.body_of("snapshot/snapshot-6", etags["snapshot/snapshot-6"]) is None
+    assert found.body_of("snapshot/snapshot-7", etags["snapshot/snapshot-7"]) is None
+    assert found.body_of("snapshot/snapshot-5", etags["snapshot/snapshot-5"]) == world.before["snapshot/snapshot-5"]

@@ -1,5 +1,6 @@
 """`delete_branch`: what goes, in which order, what is lost with it, and what is refused."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from lakesweep.errors import UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.memory import MemoryStore
+from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.reader import read_all
 from tests.support.table_builder import TableBuilder
@@ -383,3 +385,26 @@ def test_a_consumer_and_a_hint_that_move_meanwhile() -> None:
     place.branch.hint("EARLIEST", 3)
     assert place.maintainer.execute(plan_id).status == "done"
     assert place.left() == []
+
+
+@pytest.mark.parametrize("name", ["snapshot/snapshot-4", "schema/schema-1"])
+def test_a_document_that_changes_while_the_plan_is_made(name: str) -> None:
+    """The plan would take what nobody has seen; it is made again."""
+    place = Place()
+    path, other = f"{FOLDER}{name}", place.store.read(f"{FOLDER}{name}").data + b" "
+
+    class Changing(Switch):
+        listed = False
+
+        def _run(self, call_name: str, call: Callable[[], object]) -> object:
+            found = super()._run(call_name, call)
+            if call_name == f"table list {FOLDER}" and not self.listed:
+                self.listed = True
+                place.store.put(path, other)
+            return found
+
+    maintainer = Maintainer(FaultyStore(place.store, Changing(), "table"), control=place.maintainer.control)
+    plan = maintainer.run("delete_branch", execute=False, branch="b").plan
+    assert plan is not None
+    (action,) = (action for action in plan.actions if action.path == path)
+    assert (action.etag, action.body) == (place.store.read(path).etag, other.decode())

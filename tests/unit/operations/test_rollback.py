@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from lakesweep.control.intent import Intent
 from lakesweep.errors import UsageError
 from lakesweep.model.plan import Delete, Put
 from lakesweep.model.report import RunReport
 from lakesweep.operations.context import Table
+from lakesweep.operations.expiry_conflict import may_conflict
 from lakesweep.operations.registry import run_operation
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
+from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.reader import assert_all_readable, read_root
 from tests.support.table_builder import TableBuilder
@@ -842,3 +845,35 @@ def test_a_branch_with_another_in_its_folder() -> None:
     assert not any("a/b" in warning for warning in report.all_warnings())
     gone = before.keys() - world.bodies().keys()
     assert gone == {f"branch/branch-a/snapshot/snapshot-{number}" for number in (6, 7)}
+
+
+@pytest.mark.parametrize("path", ["snapshot/snapshot-10", "snapshot/snapshot-7"])
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_document_that_changes_while_the_plan_is_made(path: str, is_gone: bool) -> None:
+    """The plan would take what nobody has seen; it is made again."""
+    world = World(ten)
+
+    class Changing(Switch):
+        def _run(self, name: str, call: Callable[[], object]) -> object:
+            if name == f"table read {path}" and name not in self.calls:
+                world.table.remove(path) if is_gone else world.store.put(path, b'{"id": 1}')
+            return super()._run(name, call)
+
+    switch = Changing()
+    maintainer = Maintainer(FaultyStore(world.store, switch, "table"), control=world.control)
+    plan = maintainer.run("rollback", execute=False, snapshot=5).plan
+    assert plan is not None
+    found = [(action.etag, action.body) for action in plan.actions if action.path == path]
+    there = world.store.read(path) if not is_gone else None
+    assert found == ([] if there is None else [(there.etag, '{"id": 1}')])
+    assert switch.calls.count("table list snapshot/") == 2
+
+
+def test_a_plan_that_cannot_be_loaded_is_no_conflict() -> None:
+    """Who finishes it says what is wrong with it."""
+    world = World(ten)
+    area = world.maintainer().table.area
+    assert area is not None
+    begun = Intent("20270115T080000Z-00000000", "main", 9, ("run",), 0)
+    assert not may_conflict(area, begun, "main")
+    assert not may_conflict(area, None, "main")

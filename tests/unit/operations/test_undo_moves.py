@@ -214,6 +214,14 @@ def test_all_is_as_it_was(name: str) -> None:
     assert world.documents() == after
 
 
+def test_what_must_be_whole_at_the_end_is_the_newest_snapshot_and_the_tags() -> None:
+    """Older snapshots may expire while an undo is under way."""
+    world = World("rollback")
+    plan = world.undo(world.run(), execute=False).plan
+    assert plan is not None
+    assert plan.header.findings["whole"] == ["snapshot/snapshot-8", "tag/tag-seven", "tag/tag-eight"]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_every_prefix_of_the_way_back_is_a_table_that_reads(name: str) -> None:
     """Wherever it stops, each root reads, and main has a snapshot if it had one before."""

@@ -140,3 +140,11 @@ def test_a_changelog_without_a_producer_needs_what_its_commit_wrote() -> None:
     assert scene.lost("changelog/changelog-4", "changelog/changelog-5") == ()
     table.remove("E")
     assert scene.lost("changelog/changelog-4", "changelog/changelog-5") == (table.path("E"),)
+
+
+def test_an_option_that_hides_where_files_lie_is_a_sentence() -> None:
+    """Nobody can tell what is there."""
+    scene = Scene()
+    scene.table.alter(options={"data-file.path-directory": "../x"})
+    (problem,) = scene.lost("snapshot/snapshot-2")
+    assert "data-file.path-directory" in problem
