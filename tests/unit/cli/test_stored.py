@@ -67,7 +67,7 @@ def test_plans_are_listed_newest_first(folder: Path, control: Path) -> None:
     assert tuple(document) == ("table", "plans")
     assert document["table"] == str(folder)
     by_id = {row["plan_id"]: row for row in document["plans"]}
-    assert list(by_id) == sorted([first, second], reverse=True)
+    assert list(by_id) == [second, first]
     assert tuple(by_id[first]) == (
         "plan_id", "operation", "branch", "created_ms", "expires_ms", "status", "run_id", "needs_confirmation",
         "action_count", "expired_snapshot_count", "withdrawn_snapshot_count", "written_snapshot_count",
