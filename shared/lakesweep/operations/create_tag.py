@@ -19,10 +19,10 @@ from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Draft, frame_of, source_alone
 from lakesweep.operations.fleet import ruling_of
 from lakesweep.operations.tag_documents import put_success, put_tag, tag_path
+from lakesweep.operations.tag_names import check_tag_name
 from lakesweep.operations.tag_options import (
     auto_tag_rules,
     check_callbacks,
-    check_tag_name,
     check_time_retained,
     declared_zone,
     default_time_retained_ms,

@@ -9,7 +9,8 @@ from lakesweep.operations.context import Table
 from lakesweep.operations.create_tag import exists
 from lakesweep.operations.draft import begin, frame_of
 from lakesweep.operations.tag_documents import PHASE, TAG, tag_path
-from lakesweep.operations.tag_options import check_callbacks, check_tag_name
+from lakesweep.operations.tag_names import check_tag_name
+from lakesweep.operations.tag_options import check_callbacks
 from lakesweep.operations.tag_removal import find_tag
 
 OPERATION = "rename_tag"

@@ -1,24 +1,21 @@
 """From table options and arguments to rules about tags. Source: Paimon `CoreOptions` (`tag.*`), `IcebergOptions`."""
 
-import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, timedelta, tzinfo
 from typing import get_args
 
-from lakesweep.errors import FormatError, RefusedError, UsageError
+from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.json_document import shorten
 from lakesweep.format.options import bad_option, parse_bool, parse_duration_ms, parse_duration_ns, parse_int
 from lakesweep.format.zone import parse_zone
 from lakesweep.model.tag_rules import AutoTagMode, AutoTagRules, Formatter
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import Ruling
+from lakesweep.operations.tag_names import name_problem
 
 MAX_TIME_RETAINED_MS = 1000 * 366 * 86_400_000
 """A thousand years. Longer than this is a slip of the unit, and the engine's calendar ends some time."""
-
-MAX_NAME_BYTES = 200
-"""A tag's name is part of file names, of which local file systems take 255 bytes."""
 
 _MODE = "tag.automatic-creation"
 _PERIOD = "tag.creation-period"
@@ -145,31 +142,6 @@ def check_callbacks(table: Table, options: Mapping[str, str]) -> None:
             )
 
 
-def check_tag_name(name: str, argument: str = "tag") -> tuple[str, ...]:
-    """Refuse a name that could be read as something else, and return sentences about one that is unwise.
-
-    Args:
-        name: As the tag is to be called.
-        argument: What the caller calls it.
-
-    Raises:
-        UsageError: With code `bad_tag_name`.
-    """
-    if problem := _problem(name):
-        raise UsageError(
-            f"tag {shorten(ascii(name))}: expected a name without {problem}"
-            if name.strip()
-            else f"{argument}: expected a name, found none",
-            code="bad_tag_name",
-        )
-    if name.isascii() and name.isdigit():
-        return (
-            f"tag {name!r} is a number: where a version is given as text, such as VERSION AS OF '{name}', it hides "
-            f"the snapshot {name}",
-        )
-    return ()
-
-
 def check_time_retained(ms: int | None) -> None:
     """Refuse a time to live that no tag could have.
 
@@ -197,23 +169,6 @@ def declared_zone(table: Table, time_zone: str | None, ruling: Ruling | None) ->
         return parse_zone(text, "time_zone")
     except FormatError as error:
         raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
-
-
-def _problem(name: str) -> str | None:
-    """Return what a name should be without, `None` for one that is fine."""
-    if not name.strip():
-        return "nothing in it"
-    if "/" in name:
-        return "a slash: it would lie in another folder"
-    if any(unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp") for sign in name):
-        return "control characters and others that cannot be seen"
-    if name in (".", ".."):
-        return "a meaning for file systems"
-    if name.startswith("success-file"):
-        return "success-file at its beginning: success files lie there"
-    if len(name.encode("utf-8")) > MAX_NAME_BYTES:
-        return f"more than {MAX_NAME_BYTES} bytes"
-    return None
 
 
 def _mode(options: Mapping[str, str]) -> AutoTagMode | None:
@@ -285,7 +240,7 @@ def _max_count(options: Mapping[str, str]) -> int | None:
 
 def _batch_name(options: Mapping[str, str]) -> str | None:
     name = options.get("tag.batch.customized-name")
-    if name is not None and (problem := _problem(name)):
+    if name is not None and (problem := name_problem(name)):
         raise bad_option("tag.batch.customized-name", f"a name without {problem}", name)
     return name
 

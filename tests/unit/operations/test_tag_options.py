@@ -14,11 +14,11 @@ from lakesweep.model.table_ref import TableRef
 from lakesweep.model.tag_rules import AutoTagRules
 from lakesweep.operations.context import Table
 from lakesweep.operations.fleet import Ruling
+from lakesweep.operations.tag_names import check_tag_name
 from lakesweep.operations.tag_options import (
     MAX_TIME_RETAINED_MS,
     auto_tag_rules,
     check_callbacks,
-    check_tag_name,
     check_time_retained,
     declared_zone,
     default_time_retained_ms,
