@@ -311,7 +311,12 @@ def test_two_commits_in_the_middle_cannot_both_have_what_they_stand_on() -> None
     assert world.committed == ["snapshot/snapshot-8", "snapshot/snapshot-6"]
     assert world.latest() == 6
     assert report.status == "stale" and report.refusal is not None
-    assert "snapshot/snapshot-8 was committed on what is gone" in report.refusal.message
+    assert "snapshot/snapshot-8 was committed on what is gone: readers find it when" in report.refusal.message
+    world.commits()
+    assert world.committed[2:] == ["snapshot/snapshot-7"] and world.latest() == 8
+    world.wait()
+    assert world.maintainer().run("rollback", snapshot=6, lose_tag=["t7"]).status == "done"
+    assert world.latest() == world.ids()[-1] == 6
 
 
 def test_a_document_that_no_listing_shows_returns_too() -> None:

@@ -36,7 +36,10 @@ class Reversal:
     def sentence(self) -> str:
         """Say what stands."""
         apart = (
-            f"; {some_of(self.apart)} was committed on what is gone, so readers may not find it" if self.apart else ""
+            f"; {some_of(self.apart)} was committed on what is gone: readers find it when the ids below are there "
+            "again, and then it is the newest; a rollback to a snapshot below takes it away"
+            if self.apart
+            else ""
         )
         if not self.left:
             return f"what was done was taken back{apart}"
