@@ -299,6 +299,21 @@ def test_a_commit_in_the_middle_is_named_with_what_stays_gone() -> None:
     assert read_root(world.store, "snapshot/snapshot-7").document["commitUser"] == "other"
 
 
+def test_who_finishes_a_rollback_leaves_what_latest_says_of_commits_since() -> None:
+    """All that went has its ids taken again, so nothing is left that tells of the run but where the branch is."""
+    world = MovingWorld("rollback", ContentStore)
+    calls, _ = undisturbed("rollback", ContentStore)
+    deletes = [number for number, call in enumerate(calls, 1) if call.startswith("table delete")]
+    dies(world, deletes[1])
+    assert world.ids() == [4, 5]
+    world.commits()
+    world.commits()
+    world.wait()
+    world.finish()
+    assert world.ids() == [4, 5, 6, 7]
+    assert world.store.read("snapshot/LATEST").data == b"7"
+
+
 def test_two_commits_in_the_middle_cannot_both_have_what_they_stand_on() -> None:
     """One came before the first deletion and was not seen, the other one after the last."""
     world = MovingWorld("rollback", ContentStore)

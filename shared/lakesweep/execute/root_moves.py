@@ -136,7 +136,7 @@ class _Moving:
             if comes_next or self._unseen >= LOOK_AFTER:
                 ground = self._look()
             phase = action.phase
-            if phase == LAST_PHASE and self._is_needed(action, ground):
+            if (phase == LAST_PHASE and self._is_needed(action, ground)) or _is_outdated(action, ground):
                 continue
             self._env.check_time(f"plan {self._plan.header.plan_id} of table {self._plan.header.table}")
             self._lease.check()
@@ -286,3 +286,9 @@ class _Moving:
         self._ledger.record_restored([action for action in reversal.restored if isinstance(action, Delete)])
         self._ledger.flush()
         return self._executed("stale", error, f"; {reversal.sentence()}")
+
+
+def _is_outdated(action: Action, ground: Ground) -> bool:
+    """Tell whether LATEST is to name what others have gone on from since an earlier run: theirs says so."""
+    is_latest = action.kind == "hint" and action.path.endswith("snapshot/LATEST")
+    return is_latest and bool(ground.foreign_ids()) and ground.is_arrived()
