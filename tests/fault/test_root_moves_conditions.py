@@ -135,6 +135,20 @@ def test_a_hint_that_somebody_has_just_written_is_not_settled() -> None:
     assert store.read("snapshot/LATEST").data == b"2"
 
 
+@pytest.mark.parametrize(
+    ("said", "settled"),
+    [(b"9", b"4"), (b"5", b"4"), (b"1", b"1"), (b"2", b"4"), (b"3", b"3"), (b"4", b"4"), (b"0", b"0"), (b"-1", b"-1")],
+)
+def test_a_hint_is_settled_where_readers_would_believe_it(said: bytes, settled: bytes) -> None:
+    """It names nothing that is there. With a snapshot right after what it names, readers list."""
+    store = ContentStore("memory://bucket/t")
+    for number in (2, 4) if said in (b"1", b"3") else (1, 4):
+        store.put(f"snapshot/snapshot-{number}", b"{}")
+    store.put("snapshot/LATEST", said)
+    settle_latest(store, discover(store).branches["main"])
+    assert store.read("snapshot/LATEST").data == settled
+
+
 @pytest.mark.parametrize("operation", ["rollback", "fast-forward without a base"])
 def test_what_was_written_again_as_it_was_is_the_same_document(operation: str) -> None:
     """A run died; another ETag of the same words is no reason for the next one to take all back."""
@@ -220,6 +234,18 @@ def test_a_hint_is_written_over_whatever_it_says(was_there: bool) -> None:
     report = world.execute(probe)
     assert report.status == "done", report.refusal
     assert world.documents()["snapshot/LATEST"] == b"5"
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_hint_that_is_another_one_before_the_first_request_stops_a_plan(is_gone: bool) -> None:
+    """Somebody has moved the branch since the plan was made, or is about to."""
+    world = MovingWorld("rollback")
+    world.remove("snapshot/LATEST") if is_gone else world.store.put("snapshot/LATEST", b"7")
+    there = world.documents()
+    report = world.execute()
+    assert report.status == "stale" and report.refusal is not None
+    assert "LATEST was written by somebody else" in report.refusal.message
+    assert world.documents() == there
 
 
 def test_a_snapshot_below_that_somebody_replaced_is_one_of_others() -> None:

@@ -9,6 +9,7 @@ import pytest
 from lakesweep.errors import UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.store import DeleteRequest
 from tests.support.maintenance import Maintainer
 from tests.support.reader import read_root
 from tests.support.table_builder import TableBuilder
@@ -57,6 +58,17 @@ def test_from_a_tag_as_the_engine_makes_it() -> None:
     assert sorted(place.made()) == ["schema/schema-0", "schema/schema-1", "snapshot/snapshot-2", "tag/tag-t"]
     read_root(place.store, f"{FOLDER}snapshot/snapshot-2")
     read_root(place.store, f"{FOLDER}tag/tag-t")
+
+
+def test_files_are_looked_for_where_readers_of_the_branch_look() -> None:
+    """By the schema that is the branch's newest, not by main's, whose files lie elsewhere since."""
+    place = Place()
+    place.table.alter(options={"data-file.path-directory": "elsewhere"})
+    report = place.run(tag="t")
+    assert report.status == "done", report.refusal
+    read_root(place.store, f"{FOLDER}snapshot/snapshot-2")
+    place.store.delete([DeleteRequest(place.table.path("B"))])
+    assert code_of(place.run(branch="c", tag="t")) == "target_lost_files"
 
 
 def test_an_empty_branch_has_all_schemas() -> None:

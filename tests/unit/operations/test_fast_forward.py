@@ -383,3 +383,16 @@ def test_the_command(tmp_path: Any) -> None:
     assert not (tmp_path / "table/snapshot/snapshot-10").exists()
     assert call("fast-forward", str(tmp_path / "table"), "nothing", "--control", str(tmp_path / "c")).exit_code == 3
     assert call("fast-forward", str(tmp_path / "table"), "main", "--control", str(tmp_path / "c")).exit_code == 2
+
+
+def test_the_branchs_earliest_counts_where_that_of_main_names_nothing() -> None:
+    """It is written once, and hides what the branch hides."""
+    table = build("far_ahead")
+    table.on_branch("b").hint("EARLIEST", 6)
+    expected = engine_end(documents(table.store))
+    assert Maintainer(table.store).run("fast_forward", branch="b").status == "done"
+    after = documents(table.store)
+    assert after[EARLIEST] == expected[EARLIEST] == b"6"
+    assert [path for path in after if path.startswith("snapshot/snapshot-")] == [
+        f"snapshot/snapshot-{number}" for number in (5, 6, 7)
+    ]
