@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.errors import UsageError
+from lakesweep.errors import StorageError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.memory import MemoryStore
 from tests.support.faulty_store import FaultyStore, Switch
@@ -408,3 +408,16 @@ def test_a_document_that_changes_while_the_plan_is_made(name: str) -> None:
     assert plan is not None
     (action,) = (action for action in plan.actions if action.path == path)
     assert (action.etag, action.body) == (place.store.read(path).etag, other.decode())
+
+
+def test_a_request_that_fails_is_no_unknown_object() -> None:
+    """Nothing is said about the branch; the call may be made again."""
+    place = Place()
+    switch = Switch()
+    stored = Maintainer(FaultyStore(place.store, switch, "table"), control=place.maintainer.control)
+    assert stored.run("delete_branch", execute=False, branch="b").status == "planned"
+    listed = switch.calls.index(f"table list {FOLDER}")
+    number = switch.calls.index(f"table read {FOLDER}snapshot/snapshot-4", listed) + 1
+    failing = Maintainer(FaultyStore(place.store, Switch(number), "table"), control=place.maintainer.control)
+    with pytest.raises(StorageError, match="broken on purpose"):
+        failing.run("delete_branch", execute=False, branch="b")

@@ -877,3 +877,15 @@ def test_a_plan_that_cannot_be_loaded_is_no_conflict() -> None:
     begun = Intent("20270115T080000Z-00000000", "main", 9, ("run",), 0)
     assert not may_conflict(area, begun, "main")
     assert not may_conflict(area, None, "main")
+
+
+@pytest.mark.parametrize(("said", "becomes"), [(1, 1), (3, 3), (5, 5), (6, 1), (10, 1)])
+def test_earliest_is_written_only_where_it_would_hide_the_target(said: int, becomes: int) -> None:
+    """Up to the target it stays as others wrote it."""
+    world = World(ten)
+    world.table.hint("EARLIEST", said)
+    plan = world.rollback(execute=False, snapshot=5).plan
+    assert plan is not None
+    assert [action.body for action in plan.actions if action.path == "snapshot/EARLIEST"] == (
+        [] if said == becomes else [str(becomes)]
+    )

@@ -2,11 +2,17 @@
 
 import pytest
 
+from lakesweep.errors import LeaseLostError, RefusedError
 from lakesweep.model.roots import Root
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.table.completeness import lost_files
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_roots, read_schema
+from lakesweep.table.metadata import MetadataReader
+from lakesweep.table.needs import Needs
+from lakesweep.table.outside_files import OutsideFiles
+from lakesweep.table.paths import TablePaths
+from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.table_builder import TableBuilder
 
 
@@ -148,3 +154,52 @@ def test_an_option_that_hides_where_files_lie_is_a_sentence() -> None:
     scene.table.alter(options={"data-file.path-directory": "../x"})
     (problem,) = scene.lost("snapshot/snapshot-2")
     assert "data-file.path-directory" in problem
+
+
+@pytest.mark.parametrize(("more", "asked"), [(0, 1), (2000, 3)])
+def test_each_page_of_the_listing_asks_whether_to_go_on(more: int, asked: int) -> None:
+    """Who looks for files for minutes has to know that the lease is still its own."""
+    scene, calls = Scene(), []
+    for number in range(more):
+        scene.store.put(f"elsewhere/{number}", b"")
+    schema = read_schema(scene.store, discover(scene.store).branches["main"])
+    assert lost_files(scene.store, schema, [scene.root(ALL[0])], check=lambda: calls.append(1)) == ()
+    assert len(calls) == asked
+
+    def lose_the_lease() -> None:
+        raise LeaseLostError("another run has it")
+
+    with pytest.raises(LeaseLostError):
+        lost_files(scene.store, schema, [scene.root(ALL[0])], check=lose_the_lease)
+
+
+def test_files_beside_a_manifest_are_needed_with_it() -> None:
+    """Lists name them; nothing that we know of writes them yet."""
+    scene = Scene()
+    schema = read_schema(scene.store, discover(scene.store).branches["main"])
+    needs = Needs(MetadataReader(scene.store, again=True), TablePaths(schema), schema, [scene.root(ALL[1])])
+    needs._metas = {name: meta._replace(extra_files=(f"{name}.idx",)) for name, meta in needs._metas.items()}
+    assert needs._metas
+    assert {f"manifest/{name}.idx" for name in needs._metas} <= set(needs.paths())
+
+
+def test_files_outside_cost_one_listing_of_each_root() -> None:
+    """However many are asked for, and none before the first one is."""
+    scene, opened = Scene(), []
+
+    def open_store(location: str) -> MemoryStore:
+        opened.append(location)
+        return scene.outside
+
+    switch = Switch()
+    ask = OutsideFiles(FaultyStore(scene.store, switch, "table"), open_store)
+    assert (switch.calls, opened) == ([], [])
+    path = scene.table.path("X")
+    assert ask(path)
+    made = len(switch.calls)
+    assert not ask(path.replace("x.parquet", "y.parquet"))
+    scene.outside.put("y.parquet", b"")
+    assert not ask(path.replace("x.parquet", "y.parquet"))
+    assert (len(switch.calls), len(opened)) == (made, 1)
+    with pytest.raises(RefusedError):
+        ask("s3://nowhere/else.parquet")
