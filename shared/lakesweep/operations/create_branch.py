@@ -72,7 +72,7 @@ def plan_create_branch(table: Table, arguments: BranchArguments) -> Plan:
     return draft.seeing(source_alone(MAIN, source)).plan(
         actions,
         frame_of(draft.own, arguments.to_json()),
-        warnings=_warnings(draft, name, source),
+        warnings=tuple(_warnings(draft, name, source)),
         findings={
             "branch": {
                 "name": name,
@@ -153,13 +153,18 @@ def _schema(draft: Draft, name: str, schema: DocumentRef, body: bytes) -> tuple[
     return Put("schemas", "schema", path, to_text(body), f"schema {schema.name} of {MAIN}", if_absent=True), parsed
 
 
-def _warnings(draft: Draft, name: str, source: Root | None) -> tuple[str, ...]:
+def _warnings(draft: Draft, name: str, source: Root | None) -> Iterator[str]:
     """Say what the engine would do to the branch: its expiry and its deletion of tags ask one branch alone."""
+    if "$" in name:
+        yield (
+            f"table {draft.table.ref}: no engine opens branch {name!r} by its name, since in t$branch_{name} another $ "
+            "begins the name of a system table; better give it another name"
+        )
     if source is None or is_write_only(draft.schema.options):
-        return ()
+        return
     what = f"snapshot {source.snapshot.id}" if source.ref.kind == "snapshot" else str(source.ref)
-    return (
+    yield (
         f"table {draft.table.ref}: its writers may expire snapshots themselves (it is not write-only), and the engine "
         f"asks no branch what it needs: it may take files of branch {name!r} when {what} of {MAIN} goes, unless "
-        f"another tag of {MAIN} holds them",
+        f"another tag of {MAIN} holds them"
     )

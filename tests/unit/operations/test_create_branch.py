@@ -252,6 +252,13 @@ def test_names_that_are_fine(name: str) -> None:
     read_root(place.store, f"branch/branch-{name}/snapshot/snapshot-2")
 
 
+@pytest.mark.parametrize(("name", "is_said"), [("a$b", True), ("$", True), ("a.b", False), ("b", False)])
+def test_a_name_that_engines_cannot_open(name: str, is_said: bool) -> None:
+    """The engine makes such branches, too, and reads `t$branch_a$b` as the system table `b` of branch `a`."""
+    said = Place(**{"write-only": "true"}).run(branch=name, tag="t").all_warnings()
+    assert [f"t$branch_{name}" in warning for warning in said] == [True] * is_said
+
+
 def test_a_branch_that_is_there() -> None:
     """Whatever lies in its folder, be it no document of a branch."""
     for key in ("schema/schema-0", "snapshot/snapshot-7", "nothing-known", "snapshot/snapshot/snapshot-1"):
