@@ -15,9 +15,10 @@ from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from lakesweep.table.discover import discover
 from tests.fault.test_attacks import ContentStore
-from tests.fault.test_fast_forward import IN_PLACE, World
+from tests.fault.test_fast_forward import IN_PLACE, Between, Commit, World
 from tests.fault.test_fast_forward import calls as forward_calls
 from tests.fault.test_root_moves import Acting, undisturbed
+from tests.support.fast_forwards import documents
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.moving import MOVES, MovingWorld, check_moment
 
@@ -58,6 +59,9 @@ def test_what_somebody_wrote_right_before_a_request_stays(operation: str) -> Non
         assert act.calls[number - 1].split()[1] == ("delete" if isinstance(action, Delete) else "put"), action
         assert report.status == "stale", (number, action.path)
         assert world.documents().get(action.path) == body, (number, action.path, report.refusal)
+        assert report.refusal is not None
+        if isinstance(action, Put) and not report.refusal.message.endswith("; nothing was done"):
+            assert action.path in report.refusal.message.partition("and stays")[2], report.refusal.message
 
 
 @pytest.mark.parametrize("operation", MOVES)
@@ -286,6 +290,29 @@ def test_a_look_lies_between_deletions_and_the_next_phase(operation: str) -> Non
         assert ("table list snapshot/" in calls[number:following]) >= is_needed, (before.path, after.path)
 
 
+def test_a_look_lies_right_before_the_schemas_go() -> None:
+    """Whoever has committed under one of them keeps it, whatever came before."""
+    made = forward_calls("altered")
+    requests = [number for number, call in enumerate(made) if call.startswith(("table put", "table delete"))]
+    first = next(number for number in requests if made[number].startswith("table delete"))
+    schemas = [number for number in requests if number > first and made[number].startswith("table delete")][-1]
+    before = max(number for number in requests if number < schemas)
+    assert made[before].startswith("table put")
+    assert "table list snapshot/" in made[before:schemas]
+
+
+@pytest.mark.parametrize("operation", ["rollback", "rollback to a tag", "fast-forward"])
+def test_a_commit_while_snapshots_are_still_to_go_is_found_by_the_next_look(operation: str) -> None:
+    """It stands on what is about to go: all of that is back."""
+    number = next(n for n, action in requests_of(operation) if isinstance(action, Delete))
+    for at in (number - 1, number):
+        world = MovingWorld(operation, ContentStore)
+        newest = max(world.ids())
+        report = world.execute(Acting(at, lambda world=world, newest=newest: world.publish(newest + 1)))  # type: ignore[misc]
+        assert report.status == "stale", at
+        assert world.ids()[-2:] == [newest, newest + 1]
+
+
 def test_what_changed_since_it_was_listed_is_not_read_as_what_was_there() -> None:
     """The listing said which document it was; another one has come before it was read."""
     world = MovingWorld("rollback")
@@ -297,3 +324,52 @@ def test_what_changed_since_it_was_listed_is_not_read_as_what_was_there() -> Non
     assert found.body_of("snapshot/snapshot-6", etags["snapshot/snapshot-6"]) is None
     assert found.body_of("snapshot/snapshot-7", etags["snapshot/snapshot-7"]) is None
     assert found.body_of("snapshot/snapshot-5", etags["snapshot/snapshot-5"]) == world.before["snapshot/snapshot-5"]
+
+
+@pytest.mark.parametrize("schema_id", [0, 1])
+def test_a_schema_that_came_stays_only_for_a_commit_under_it(schema_id: int) -> None:
+    """Somebody has committed half way, under the newest schema or under the one of before; all else is taken back."""
+    world = World("altered_once")
+    commit = Commit(world.store)
+
+    def act() -> None:
+        commit()
+        commit.body = json.dumps(json.loads(commit.body) | {"schemaId": schema_id}).encode()
+        world.store.put(commit.path, commit.body)
+
+    at = forward_calls("altered_once").index("table put snapshot/snapshot-6") + 1
+    assert world.forward(Between(at, act)).status == "stale"
+    assert (commit.path, commit.schema[0]) == ("snapshot/snapshot-6", "schema/schema-1")
+    now = documents(world.store)
+    assert now[commit.path] == commit.body
+    assert now.get("schema/schema-1") == (commit.schema[1] if schema_id == 1 else None)
+    assert now["schema/schema-0"] == world.before["schema/schema-0"]
+
+
+class Helping(Interfering):
+    """Somebody puts the very documents back that ours is about to."""
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        if self.at is not None and if_absent:
+            ContentStore.put(self, key, data)
+            self.path = key
+        return ContentStore.put(self, key, data, if_absent=if_absent, if_match=if_match)
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        return ContentStore.delete(self, requests)
+
+
+def test_what_is_back_already_is_said_to_be_back() -> None:
+    """It is the same document, whoever wrote it."""
+    world = MovingWorld("rollback", Helping)
+    last = requests_of("rollback")[-1][0]
+
+    def act() -> None:
+        world.publish(8)
+        world.store.at = 0  # type: ignore[attr-defined]
+
+    report = world.execute(Acting(last, act))
+    assert isinstance(world.store, Helping) and world.store.path
+    assert report.status == "stale" and report.refusal is not None
+    assert report.refusal.message.endswith("; what was done was taken back")
+    assert world.before.items() - {("snapshot/LATEST", b"7")} <= world.documents().items()

@@ -159,7 +159,7 @@ class _Moving:
             StalePlanError: Somebody has committed under a schema, or on top of a snapshot since the last look: a commit
                 that is there when the snapshot is another one looks as if it were made on that.
         """
-        if action.kind == "schema" and self._is_needed(action, ground):
+        if self._is_needed(action, ground):
             raise stale(self._plan.header, f"somebody has committed under {action.path}")
         if action.kind != "snapshot" or any(ref.id > id_of(action.path) for ref in ground.own.snapshots):
             return

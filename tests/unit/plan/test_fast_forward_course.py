@@ -83,6 +83,17 @@ def test_a_schema_does_not_change_under_a_root_that_stays(kind: RootKind) -> Non
     assert (conflict.schema_id, conflict.goes, conflict.root.ref) == (1, False, stays.ref)
 
 
+def test_a_schema_does_not_change_under_a_root_that_is_replaced_later() -> None:
+    """It is read until then; what goes before the schemas come is not."""
+    main = history(root("snapshot", 1), root("snapshot", 2, 1), root("snapshot", 3, 2), schemas=schemas(0, 1, 2))
+    theirs = (root("snapshot", 2, 1, user="b"), root("snapshot", 3, 2, user="b"))
+    branch = history(*theirs, schemas=schemas(0) + schemas(1, words="b") + schemas(2), earliest_id=3)
+    conflict = schema_conflict(fast_forward_course(main, branch))
+    assert conflict is not None and (conflict.schema_id, conflict.root.snapshot.id) == (1, 2)
+    branch = history(*theirs, schemas=schemas(0, 1) + schemas(2, words="b"), earliest_id=3)
+    assert schema_conflict(fast_forward_course(main, branch)) is None
+
+
 def test_a_schema_does_not_go_under_a_root_that_comes() -> None:
     """The branch has none of this id, and what comes of it is of a later one."""
     main = history(root("snapshot", 5), schemas=schemas(0, 1))
