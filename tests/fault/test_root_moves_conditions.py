@@ -373,3 +373,61 @@ def test_what_is_back_already_is_said_to_be_back() -> None:
     assert report.status == "stale" and report.refusal is not None
     assert report.refusal.message.endswith("; what was done was taken back")
     assert world.before.items() - {("snapshot/LATEST", b"7")} <= world.documents().items()
+
+
+class Denying(ContentStore):
+    """Answers some deletions as S3 does whose policy denies them: for each object."""
+
+    denied = ""
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        if self.denied and requests[0].key.startswith(self.denied):
+            return [DeleteResult(request.key, "access_denied") for request in requests]
+        return super().delete(requests)
+
+
+def test_a_deletion_that_is_denied_is_not_done() -> None:
+    """The run says so and stops; whoever may delete goes on."""
+    end = undisturbed("rollback", ContentStore)[1]
+    world = MovingWorld("rollback", Denying)
+    assert isinstance(world.store, Denying)
+    world.store.denied = "snapshot/snapshot-6"
+    report = world.execute()
+    assert (report.status, report.refusal and report.refusal.code) == ("partial", "access_denied")
+    assert report.refusal is not None and "snapshot/snapshot-6 could not be deleted" in report.refusal.message
+    assert world.ids() == [4, 5, 6]
+    world.store.denied = ""
+    world.wait()
+    world.finish()
+    assert world.documents() == end
+
+
+def test_a_step_back_that_is_denied_is_not_done() -> None:
+    """The next run takes the rest back."""
+    world = MovingWorld("rollback to a tag", Denying)
+    assert isinstance(world.store, Denying)
+    world.store.denied = "snapshot/snapshot-1"
+    number = next(n for n, action in requests_of("rollback to a tag") if action.kind == "tag")
+    report = world.execute(Acting(number, lambda: world.publish(8)))
+    assert report.status == "partial" and report.refusal is not None
+    assert "snapshot/snapshot-1 could not be deleted" in report.refusal.message
+    assert "snapshot/snapshot-1" in world.documents()
+    world.store.denied = ""
+    world.wait()
+    world.finish()
+    assert world.ids() == [4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("on", [6, 7])
+def test_what_a_commit_stands_on_stays_when_the_rest_is_taken_back(on: int) -> None:
+    """Somebody has committed on what had come of the branch by then: that is main's history now."""
+    world = World("diverged")
+    commit = Commit(world.store)
+    at = forward_calls("diverged").index(f"table put snapshot/snapshot-{on + 1}") + 1
+    report = world.forward(Between(at, commit))
+    assert (report.status, commit.path) == ("stale", f"snapshot/snapshot-{on + 1}")
+    now = documents(world.store)
+    assert now[commit.path] == commit.body
+    for number in range(6, on + 1):
+        assert now[f"snapshot/snapshot-{number}"] == world.before[f"branch/branch-b/snapshot/snapshot-{number}"]
+    assert [path for path in now if path.startswith("snapshot/snapshot-") and int(path[18:]) > on + 1] == []
