@@ -5,9 +5,7 @@ versitygw, a real server beside the simulation, is started by `tests.support.ver
 
 import functools
 import itertools
-import logging
 import os
-import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,14 +14,13 @@ from uuid import uuid4
 
 import boto3
 from moto.core import DEFAULT_ACCOUNT_ID
-from moto.moto_server.werkzeug_app import MotoRequestHandler
 from moto.s3.models import s3_backends
-from moto.server import ThreadedMotoServer
 
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3 import S3Store
 from lakesweep.storage.s3_client import make_client
+from tests.support.moto_http import all_services, serve
 
 OTHER_ENDPOINT = os.environ.get("LAKESWEEP_TEST_S3_ENDPOINT", "")
 """Another S3 to hold to the same guarantees, with LAKESWEEP_TEST_S3_ACCESS_KEY, ..._SECRET_KEY and ..._REGION.
@@ -86,14 +83,7 @@ def _client_of(server: S3Server) -> Any:
 @functools.cache
 def moto_endpoint() -> str:
     """Return the URL of moto, started once per process. It ends with the process."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line per request otherwise
-    # Answers go out in two pieces; with Nagle's algorithm each waits 40 ms for the acknowledgement of the first.
-    MotoRequestHandler.disable_nagle_algorithm = True
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    _one_at_a_time(server)
-    host, port = server.get_host_and_port()
-    return f"http://{host}:{port}"
+    return serve(all_services())
 
 
 def moto_settings() -> StoreSettings:
@@ -149,15 +139,3 @@ def other_server() -> S3Server:
         os.environ.get("LAKESWEEP_TEST_S3_REGION", "us-east-1"),
         checks_etags_of_many=os.environ.get("LAKESWEEP_TEST_S3_CHECKS_ETAGS", "1") != "0",
     )
-
-
-def _one_at_a_time(server: ThreadedMotoServer) -> None:
-    # moto looks whether a condition holds and writes in two steps. Real S3 does it in one, so requests queue up here.
-    assert server._server is not None
-    app, lock = server._server.app, threading.Lock()
-
-    def locked(environ: Any, start_response: Any) -> Any:
-        with lock:
-            return app(environ, start_response)
-
-    server._server.app = locked

@@ -30,8 +30,8 @@ from werkzeug.serving import make_server
 from werkzeug.test import run_wsgi_app
 from werkzeug.wrappers import Response
 
-from tests.support.fault_s3 import QuickHandler
 from tests.support.iam import Role, calls_of
+from tests.support.moto_http import QuickHandler
 from tests.support.system.clock import Clock
 from tests.support.system.filler import Filler, with_deleted
 from tests.support.system.message import MAX_BODY_BYTES
