@@ -1,6 +1,7 @@
 """`create_branch`: what a branch consists of, what it is made of, and what is refused."""
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -211,6 +212,17 @@ def test_a_branch_that_came_between_plan_and_execution() -> None:
         before = place.made()
         assert code_of(place.maintainer.execute(plan_id), "stale") == "stale", source
         assert place.made() == before
+
+
+def test_what_came_between_plan_and_execution_is_named() -> None:
+    """A document that is there; not one that the plan would have written before it."""
+    place = Place()
+    plan_id = str(place.run(snapshot=1, execute=False).to_json()["plan_id"])
+    place.table.branch("b")
+    report = place.maintainer.execute(plan_id)
+    assert report.refusal is not None
+    (named,) = re.findall(r"branch/branch-b/\S+", report.refusal.message)
+    assert place.store.read(named)
 
 
 # What is refused.
