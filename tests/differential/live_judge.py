@@ -164,7 +164,7 @@ def _check_commits(actor: Actor, ours: Ours, play: Play) -> None:
         plans = taken.get(identifier, [])
         if any(plan.status == "done" or "stays" in plan.message for plan in plans):
             play.facts["commits that a plan took"] += 1
-        elif expires and (not ids or number < ids[0]):
+        elif expires and (not ids or number < ids[0] or play.cast == "everything"):  # the engine's hints hide some
             play.facts["commits that expired"] += 1
         else:
             said = [(plan.document["plan_id"], plan.status, plan.message) for plan in plans]
