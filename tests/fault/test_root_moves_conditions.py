@@ -431,3 +431,17 @@ def test_what_a_commit_stands_on_stays_when_the_rest_is_taken_back(on: int) -> N
     for number in range(6, on + 1):
         assert now[f"snapshot/snapshot-{number}"] == world.before[f"branch/branch-b/snapshot/snapshot-{number}"]
     assert [path for path in now if path.startswith("snapshot/snapshot-") and int(path[18:]) > on + 1] == []
+
+
+def test_nothing_goes_any_more_once_a_commit_has_been_seen() -> None:
+    """A run died when it had taken the newest snapshot; the next one puts that back, and takes no other."""
+    number = next(n for n, action in requests_of("rollback") if isinstance(action, Delete))
+    world, switch = MovingWorld("rollback", ContentStore), Switch()
+    with suppress(ProcessDeathError):
+        world.execute(Switch(number, "death_after"))
+    assert world.ids() == [4, 5, 6]
+    world.publish(8)
+    world.wait()
+    world.finish(switch)
+    assert world.ids() == [4, 5, 6, 7, 8]
+    assert not any(call.startswith("table delete") for call in switch.calls)

@@ -889,3 +889,12 @@ def test_earliest_is_written_only_where_it_would_hide_the_target(said: int, beco
     assert [action.body for action in plan.actions if action.path == "snapshot/EARLIEST"] == (
         [] if said == becomes else [str(becomes)]
     )
+
+
+def test_success_files_of_a_table_that_has_none_are_not_ours() -> None:
+    """Whoever wrote them, the engine would leave them."""
+    world = World(ten)
+    world.store.put("tag/tag-success-file/t8_SUCCESS", b"{}")
+    assert world.rollback(snapshot=5).status == "done"
+    assert world.bodies()["tag/tag-success-file/t8_SUCCESS"] == b"{}"
+    assert "tag/tag-t8" not in world.bodies()
