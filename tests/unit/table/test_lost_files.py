@@ -5,7 +5,7 @@ import pytest
 from lakesweep.errors import LeaseLostError, RefusedError
 from lakesweep.model.roots import Root
 from lakesweep.storage.memory import MemoryStore
-from lakesweep.table.completeness import lost_files
+from lakesweep.table.completeness import first_missing, lost_files
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_roots, read_schema
 from lakesweep.table.metadata import MetadataReader
@@ -203,3 +203,30 @@ def test_files_outside_cost_one_listing_of_each_root() -> None:
     assert (len(switch.calls), len(opened)) == (made, 1)
     with pytest.raises(RefusedError):
         ask("s3://nowhere/else.parquet")
+
+
+def first_of(scene: Scene, root: str) -> str | None:
+    """Return what would keep a root from coming back."""
+    there = {entry.key for entry in scene.store.list("")}
+    schema = read_schema(scene.store, discover(scene.store).branches["main"])
+    return first_missing(
+        scene.store,
+        TablePaths(schema),
+        [scene.root(root)],
+        lambda path: path in there or "://" in path,
+        lambda _: False,
+        changelogs_need_delta=False,
+    )
+
+
+@pytest.mark.parametrize("root", ALL)
+def test_nothing_comes_back_without_one_of_its_files(root: str) -> None:
+    """Statistics, extra files and index files are among them."""
+    whole = Scene()
+    assert first_of(whole, root) is None
+    needed = whole.table.model(root).needs("changelog" if root.startswith("changelog") else "tag", has_producer=True)
+    for path in sorted(path for path in needed if "://" not in path):
+        scene = Scene()
+        scene.table.remove(path)
+        found = first_of(scene, root)
+        assert found is not None and path in found, path
