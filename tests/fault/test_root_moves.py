@@ -4,21 +4,22 @@ At each storage call in turn a run breaks, or somebody else acts. At every momen
 engine finds a newest snapshot. What a broken run leaves is finished by whichever operation runs next, to the same end.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 
 import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
+from lakesweep.operations.undo import undo
 from lakesweep.storage.memory import MemoryStore
 from tests.fault.test_attacks import ContentStore
 from tests.fault.test_every_call import MODES
 from tests.support.every import EVERY
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.moving import GOING, MOVES, MovingWorld, assert_no_hole, check_files, check_moment
-from tests.support.reader import read_root
+from tests.support.reader import UnreadableRootError, read_root
 
 
 class Acting(Switch):
@@ -145,6 +146,68 @@ def test_latest_names_a_commit_that_came_before_it_was_pointed_elsewhere(operati
     assert report.status == "stale" and world.committed == ["snapshot/snapshot-8"]
     assert world.store.read("snapshot/LATEST").data == b"8"
     assert_taken_back(world, operation)
+
+
+class Plays(Switch):
+    """Lets others act right before some calls."""
+
+    def __init__(self, acts: Mapping[int, Callable[[], object]]) -> None:
+        super().__init__()
+        self._acts = acts
+
+    def _run(self, name: str, call: Callable[[], object]) -> object:
+        self._acts.get(len(self.calls) + 1, lambda: None)()
+        return super()._run(name, call)
+
+
+@pytest.mark.parametrize("tag", ["t3", "t6", "t7"])
+@pytest.mark.parametrize("operation", ["rollback", "rollback to a tag", "fast-forward"])
+def test_an_engine_deletes_a_tag_at_any_call_and_somebody_commits(operation: str, tag: str) -> None:
+    """It takes files where the tag's snapshot is not there. What is taken back for the commit needs them."""
+    calls, _ = undisturbed(operation, ContentStore)
+    for number, pause in ((n, p) for n in range(1, len(calls) + 1, EVERY) for p in (0, 3)):
+        world, where = MovingWorld(operation, ContentStore), f"before {number} and {pause} later: {calls[number - 1]}"
+        acts = {number + pause: partial(world.write, 8, world.former_newest)}
+        acts[number] = partial(_in_turn, partial(world.delete_tag, tag), acts.get(number))
+        with suppress(MaintenanceError):
+            world.execute(Plays(acts))
+        world.wait()
+        world.finish()
+        assert_reads(world, where)
+
+
+@pytest.mark.parametrize("tag", ["t3", "t6", "t7"])
+@pytest.mark.parametrize("operation", ["rollback", "rollback to a tag", "fast-forward"])
+def test_an_engine_deletes_a_tag_at_any_call_of_an_undo(operation: str, tag: str) -> None:
+    """It returns after what needs its files has returned, or goes before."""
+
+    def undone(world: MovingWorld, switch: Switch) -> None:
+        run_id = world.execute().run_id
+        assert run_id is not None
+        with suppress(MaintenanceError):
+            undo(world.maintainer(switch).table, run_id, execute=True)
+
+    probe = Switch()
+    undone(MovingWorld(operation, ContentStore), probe)
+    for number in range(1, len(probe.calls) + 1, EVERY):
+        world, where = MovingWorld(operation, ContentStore), f"before {number}: {probe.calls[number - 1]}"
+        undone(world, Plays({number: partial(world.delete_tag, tag)}))
+        world.wait()
+        world.finish()
+        assert_reads(world, where)
+
+
+def assert_reads(world: MovingWorld, where: str) -> None:
+    try:
+        check_files(world)
+    except UnreadableRootError as error:
+        raise AssertionError(where) from error
+
+
+def _in_turn(*acts: Callable[[], object] | None) -> None:
+    for act in acts:
+        if act is not None:
+            act()
 
 
 @pytest.mark.parametrize("operation", ["rollback", "rollback to a tag"])

@@ -189,6 +189,26 @@ class MovingWorld:
         self.remove(*(path for path in files if not is_document(path)), *going)
         self.store.put("snapshot/EARLIEST", str(end_id).encode())
 
+    def delete_tag(self, name: str) -> None:
+        """Delete a tag of main as the engine does, all at once.
+
+        Where its snapshot is not there, it takes what neither the tag before needs nor the next root: the tag after, or
+        the oldest snapshot there is, be it before or after. Here what branches need stays, which the engine takes too.
+        """
+        path, ids = f"tag/tag-{name}", self.ids()
+        tags = {key: int(json.loads(data)["id"]) for key, data in self.documents().items() if is_tag(key)}
+        number = tags.pop(path, None)
+        if number is None:
+            return
+        needed = read_root(self.store, path).paths if number not in ids else frozenset[str]()
+        before = [key for key, each in sorted(tags.items(), key=lambda item: item[1]) if each < number][-1:]
+        after = [(each, key) for key, each in tags.items() if each > number]
+        after += [(ids[0], f"snapshot/snapshot-{ids[0]}")] if ids else []
+        for neighbour in (*before, *(key for _, key in sorted(after)[:1])):
+            needed -= read_root(self.store, neighbour).paths
+        needed -= frozenset().union(*(paths for root, paths in _needs().items() if root.startswith("branch/")))
+        self.remove(path, *(each for each in needed if not is_document(each)))
+
     def lose(self, path: str) -> None:
         """Lose a file."""
         self.remove(path)

@@ -32,11 +32,11 @@ PHASES = (
 """Order of execution; a phase starts when the one before it is complete. Documents go before the first file: what makes
 a plan safe to stop anywhere is this order."""
 MOVE_PHASES = (
+    "withdraw_tags",
     "target",
     "point",
     "withdraw",
     "withdraw_changelogs",
-    "withdraw_tags",
     "schemas",
     "publish",
     "replace",
@@ -45,7 +45,10 @@ MOVE_PHASES = (
     "clean",
 )
 """Order of a plan that moves a branch to other documents and takes no file: a rollback, a fast-forward, a new branch, a
-branch that goes. Within a phase the plan's own order counts (`execute/root_moves.py`)."""
+branch that goes. Within a phase the plan's own order counts (`execute/root_moves.py`).
+
+Tags go before snapshots, and return after them: whoever deletes a tag whose snapshot is not there takes files, and an
+engine that does looks at the tag before and at the oldest snapshot, not at those that are about to return."""
 MOVE_FORMAT_VERSION = 2
 """Of plans with such phases. An edition that does not know them refuses the plan, and does not forget it."""
 _BRANCH = re.compile(r"branch/branch-([^/]+)/", re.DOTALL)

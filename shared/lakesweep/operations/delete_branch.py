@@ -53,12 +53,12 @@ class _Place:
 _PLACES = tuple(
     _Place(phase, kind, re.compile(pattern, re.DOTALL), descends)
     for phase, kind, pattern, descends in (
+        ("withdraw_tags", "tag", r"tag/tag-(?!success-file/).+", True),
+        ("withdraw_tags", "tag_success", r"tag/tag-success-file/[^/]+_SUCCESS", True),
         ("withdraw", "snapshot", r"snapshot/snapshot-([0-9]+)", True),
         ("withdraw", "consumer", r"consumer/consumer-[^/]+", True),
         ("withdraw_changelogs", "hint", r"changelog/(?:EARLIEST|LATEST)", True),
         ("withdraw_changelogs", "changelog_document", r"changelog/changelog-([0-9]+)", True),
-        ("withdraw_tags", "tag_success", r"tag/tag-success-file/[^/]+_SUCCESS", True),
-        ("withdraw_tags", "tag", r"tag/tag-.+", True),
         ("publish_hints", "hint", r"snapshot/(?:EARLIEST|LATEST)", True),
         ("clean", "schema", r"schema/schema-([0-9]+)", False),
         ("withdraw", "branch_document", r"(?:snapshot|changelog|tag|schema|consumer)/[^/]+", True),

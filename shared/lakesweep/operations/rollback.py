@@ -141,7 +141,7 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
     coming = _coming(draft, target)
     going = withdrawal(draft, tags, snapshot_id)
     frame = frame_of(draft.own, arguments.to_json())
-    if not coming and not going.actions:
+    if not coming and not going.actions and not going.tag_actions:
         newest = f"snapshot {snapshot_id} of {say_time(target.snapshot.time_ms)} is the newest already"
         return draft.plan((), frame, warnings=(newest, *given_up_in_vain(arguments.lost_tags, tags.roots, ())))
     protected = protectors(draft, tags, going.tags, ruling_of(table))
@@ -152,7 +152,7 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
     earliest = () if coming else _unhidden(draft, snapshot_id)
     latest = put_hint(draft, "point", "snapshot/LATEST", snapshot_id, f"snapshot {snapshot_id} becomes the newest")
     return draft.plan(
-        (*coming, *earliest, latest, *going.actions),
+        (*going.tag_actions, *coming, *earliest, latest, *going.actions),
         frame,
         warnings=(
             *given_up_in_vain(arguments.lost_tags, tags.roots, protected),

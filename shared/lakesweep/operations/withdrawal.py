@@ -27,7 +27,10 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 class Withdrawal:
     """What goes, and what that was."""
 
+    tag_actions: tuple[Delete, ...]
+    """Of tags: what comes first of all."""
     actions: tuple[Action, ...]
+    """Of all else."""
     roots: tuple[Root, ...]
     """Those that could be read."""
     snapshot_ids: tuple[int, ...]
@@ -74,11 +77,11 @@ def withdrawal(draft: Draft, tags: OwnTags, snapshot_id: int) -> Withdrawal:
     documents = _read(draft, (*snapshots, *changelogs))
     deletes = [_delete(ref, documents[ref.path], why) for ref in (*snapshots, *changelogs)]
     return Withdrawal(
+        tag_actions=tuple(action for name in names for action in _tag_deletes(draft, tags.roots[name], why)),
         actions=(
             *deletes[: len(snapshots)],
             *_changelog_hint(draft, changelogs, snapshot_id),
             *deletes[len(snapshots) :],
-            *(action for name in names for action in _tag_deletes(draft, tags.roots[name], why)),
         ),
         roots=(
             *(root for ref in (*snapshots, *changelogs) if (root := _root(ref, documents[ref.path])) is not None),

@@ -3,7 +3,7 @@
 So the branch passes through the states that it passed on the way there, each of which is a table that reads. Three
 things are told differently:
 
-- Schemas go at the very end, when nothing is left that was written with them.
+- Schemas go at the very end, when nothing is left that was written with them; and tags return then.
 - `LATEST` of a branch that was deleted returns when its snapshots are back.
 - Where no snapshot of before the plan is left, and one of the plan's is newer than others, the newest one of before
   comes first: it takes over, and those of the plan go from the newest down.
@@ -18,11 +18,11 @@ from lakesweep.model.plan import MOVE_PHASES, Action, Delete, Put, to_bytes
 _PHASES: Mapping[str, str] = {
     "clean": "target",
     "publish_hints": "point",
-    "publish_tags": "withdraw",
+    "publish_tags": "withdraw_tags",
     "replace": "withdraw",
     "publish": "withdraw",
     "schemas": "schemas",
-    "withdraw_tags": "publish",
+    "withdraw_tags": "clean",
     "withdraw_changelogs": "publish",
     "withdraw": "publish",
     "point": "publish_hints",

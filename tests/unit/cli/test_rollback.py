@@ -120,10 +120,10 @@ def test_the_document(place: tuple[Path, list[str]]) -> None:
     assert document["findings"]["lost"]["snapshots"] == [5, 6]
     assert document["snapshots"] == {"earliest": 1, "latest": 6, "expired": []}
     assert [action["path"] for action in document["actions"]] == [
-        "snapshot/snapshot-6",
-        "snapshot/snapshot-5",
         "tag/tag-base",
         "tag/tag-load",
+        "snapshot/snapshot-6",
+        "snapshot/snapshot-5",
     ]
     assert json.dumps(document["findings"])
 

@@ -16,13 +16,14 @@ FILE = Delete("data", "data", "bucket-0/data-1.parquet", 2, "why")
 
 
 def test_a_whole_plan_is_fine() -> None:
-    assert order_problem((HINT, SEVEN, SIX, TAG, NEW, OVER)) is None
+    assert order_problem((TAG, HINT, SEVEN, SIX, NEW, OVER)) is None
 
 
 @pytest.mark.parametrize(
     ("actions", "problem"),
     [
         ((SEVEN, HINT), "order of their phases"),
+        ((SEVEN, TAG), "order of their phases"),
         ((SIX, SEVEN), "descending order"),
         ((SEVEN, FILE), "found both"),
         ((SEVEN, replace(SIX, path="branch/branch-b/snapshot/snapshot-6")), "one branch"),

@@ -75,12 +75,15 @@ def test_all_documents_go_and_nothing_else() -> None:
 
 
 def test_the_order() -> None:
-    """Snapshots from the newest on, hints and schemas at the end, the newest schema last of all."""
+    """Tags, snapshots from the newest on, hints and schemas at the end, the newest schema last of all."""
     place = Place()
     place.fill()
     report = place.run(execute=False)
     assert report.plan is not None
     assert [(action.phase, action.path.removeprefix(FOLDER)) for action in report.plan.actions] == [
+        ("withdraw_tags", "tag/tag-own"),
+        ("withdraw_tags", "tag/tag-t"),
+        ("withdraw_tags", "tag/tag-success-file/own_SUCCESS"),
         ("withdraw", "snapshot/snapshot-4"),
         ("withdraw", "snapshot/snapshot-3"),
         ("withdraw", "snapshot/snapshot-2"),
@@ -91,9 +94,6 @@ def test_the_order() -> None:
         ("withdraw_changelogs", "changelog/LATEST"),
         ("withdraw_changelogs", "changelog/changelog-3"),
         ("withdraw_changelogs", "changelog/changelog-2"),
-        ("withdraw_tags", "tag/tag-success-file/own_SUCCESS"),
-        ("withdraw_tags", "tag/tag-own"),
-        ("withdraw_tags", "tag/tag-t"),
         ("publish_hints", "snapshot/EARLIEST"),
         ("publish_hints", "snapshot/LATEST"),
         ("clean", "schema/schema-0"),

@@ -166,12 +166,13 @@ def test_what_is_lost_is_said_before() -> None:
 
 
 def test_the_order_of_the_requests() -> None:
-    """The target first, then LATEST, then snapshots from the newest down, then changelogs, then tags."""
+    """Tags first, then the target, then LATEST, then snapshots from the newest down, then changelogs."""
     world = World(decoupled)
     world.table.tag("t8", snapshot=8)
     plan = world.rollback(execute=False, tag="t4").plan
     assert plan is not None
     assert [action.path for action in plan.actions] == [
+        "tag/tag-t8",
         "snapshot/snapshot-4",
         "snapshot/EARLIEST",
         "snapshot/LATEST",
@@ -179,7 +180,6 @@ def test_the_order_of_the_requests() -> None:
         "changelog/LATEST",
         "changelog/changelog-6",
         "changelog/changelog-5",
-        "tag/tag-t8",
     ]
     for action in plan.actions:
         if isinstance(action, Delete):
@@ -188,8 +188,8 @@ def test_the_order_of_the_requests() -> None:
         else:
             assert isinstance(action, Put)
             assert action.if_absent or (action.etag and action.former is not None)
-    assert json.loads(plan.actions[0].body or "")["id"] == 4
-    assert "tagTimeRetained" not in (plan.actions[0].body or "")
+    assert json.loads(plan.actions[1].body or "")["id"] == 4
+    assert "tagTimeRetained" not in (plan.actions[1].body or "")
 
 
 def test_success_files_go_with_their_tags() -> None:

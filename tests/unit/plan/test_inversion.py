@@ -19,25 +19,25 @@ def after(actions: Sequence[Action], current: Mapping[str, Current]) -> list[tup
 
 
 def test_a_target_that_came_goes_last_where_others_return() -> None:
-    """So the branch has a snapshot at every moment; its hint is set right after them."""
+    """So the branch has a snapshot at every moment; its hint is set right after them. Then tags return."""
     actions = (
+        delete("withdraw_tags", "tag", "tag/tag-t", "tagged"),
         put("target", "snapshot", "snapshot/snapshot-3", "3"),
         put("target", "hint", "snapshot/EARLIEST", "3"),
         put("point", "hint", "snapshot/LATEST", "3", former="7"),
         delete("withdraw", "snapshot", "snapshot/snapshot-7", "seven"),
         delete("withdraw", "snapshot", "snapshot/snapshot-6", "six"),
         delete("withdraw_changelogs", "changelog_document", "changelog/changelog-5", "five"),
-        delete("withdraw_tags", "tag", "tag/tag-t", "tagged"),
     )
     current = {path: Current("3", "now") for path in ("snapshot/snapshot-3", "snapshot/EARLIEST", "snapshot/LATEST")}
     assert after(actions, current) == [
-        ("publish", "tag/tag-t", "tagged"),
         ("publish", "changelog/changelog-5", "five"),
         ("publish", "snapshot/snapshot-6", "six"),
         ("publish", "snapshot/snapshot-7", "seven"),
         ("publish_hints", "snapshot/LATEST", "7"),
         ("publish_hints", "snapshot/EARLIEST", "3"),
         ("clean", "snapshot/snapshot-3", "3"),
+        ("clean", "tag/tag-t", "tagged"),
     ]
 
 
@@ -50,7 +50,7 @@ def test_what_is_written_over_is_what_is_there_now() -> None:
     assert gone == Delete("clean", "schema", "schema/schema-1", 1, "", "now", body="s")
     assert inverse((put("publish_tags", "tag", "tag/tag-t", "t"),), {}, "undone") == ()
     (returns,) = inverse((delete("withdraw_tags", "tag", "tag/tag-t", "t"),), {}, "undone")
-    assert returns == Put("publish", "tag", "tag/tag-t", "t", "undone", if_absent=True)
+    assert returns == Put("clean", "tag", "tag/tag-t", "t", "undone", if_absent=True)
 
 
 def test_two_requests_at_one_path_are_two_on_the_way_back() -> None:
