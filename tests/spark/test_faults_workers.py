@@ -88,6 +88,7 @@ def test_workers_that_are_killed_between_writing_and_answering(tmp_path: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_executors_that_are_lost_and_rows_that_cannot_be_fetched(tmp_path: Path) -> None:
     """After the live stage; and in the match, where a part of the rows is gone that its later tasks were to fetch."""
     scene, orphans = make_scene(tmp_path)

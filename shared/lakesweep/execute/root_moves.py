@@ -211,6 +211,8 @@ class _Moving:
         etag = None if action.kind in LOOSE_KINDS else self._etags.get(action.path, action.etag)
         try:
             result = self._store.delete([DeleteRequest(action.path, etag)])[0]
+        except AccessDeniedError:
+            raise
         except StorageError:
             self._has_acted = True  # it may be gone
             raise

@@ -38,7 +38,7 @@ class Standing:
     missing: frozenset[str]
     """Paths of documents that the plan replaces, and somebody else has removed."""
     returned: frozenset[str]
-    """Paths of snapshots that are there although the plan has done more than take them: somebody wrote them again."""
+    """Paths of snapshots and tags that are there although the plan did more than take them: somebody wrote them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Documents:
 
     def _is_taken(self, path: str, least: int) -> bool:
         last = self.plan.actions[self.numbers[path][-1]]
-        return last.kind == "snapshot" and isinstance(last, Delete) and self.numbers[path][-1] < least
+        return last.kind in ("snapshot", "tag") and isinstance(last, Delete) and self.numbers[path][-1] < least
 
     def _uncertain(self, least: int) -> frozenset[int]:
         rest = range(least + 1, len(self.plan.actions))
