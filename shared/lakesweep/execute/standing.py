@@ -38,7 +38,7 @@ class Standing:
     missing: frozenset[str]
     """Paths of documents that the plan replaces, and somebody else has removed."""
     returned: frozenset[str]
-    """Paths of snapshots and tags that are there although the plan did more than take them: somebody wrote them again."""
+    """Paths of snapshots and tags that are there although the plan did more than take them: others wrote them again."""
 
 
 @dataclass(frozen=True, slots=True)
