@@ -216,6 +216,10 @@ differential-tags: install jars ## Compare tags with the Java engine on COUNT ra
 differential-branches: install jars ## Compare rollback and branches with the Java engine on COUNT random histories (100)
 	@LAKESWEEP_BRANCH_HISTORIES=$(or $(COUNT),100) $(BIN)/python -m pytest tests/differential/test_branches.py --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
+.PHONY: differential-live
+differential-live: install jars ## Let the Java engine and this program work on one table at once, COUNT times (50)
+	@LAKESWEEP_LIVE_PLAYS=$(or $(COUNT),50) $(BIN)/python -m pytest tests/differential/test_live.py $(PYTEST_ARGS)
+
 .PHONY: bad-bytes
 bad-bytes: install ## Flip every bit of the metadata of every test table, hours of work (PYTEST_ARGS="-k name")
 	@LAKESWEEP_BAD_BYTES=all $(BIN)/python -m pytest tests/bad_bytes --timeout=0 $(PYTEST_ARGS)
