@@ -88,11 +88,12 @@ class Ground:
         that was deleted may have been made anew since.
         """
         end_id, there = self.end_id, {ref.id: ref for ref in self.own.snapshots}
-        if end_id is None:
-            return bool(self.standing.returned)
         present = {ref.path for ref in self.own.snapshots}
         pending = (self.plan.actions[number] for number in self.pending)
-        if not there or any(each.kind == "snapshot" and each.path in present for each in pending):
+        left = {each.path for each in pending if each.kind == "snapshot" and each.path in present}
+        if end_id is None:  # a tag alone may have been made again while snapshots were still to go
+            return bool(self.standing.returned) and left <= self.standing.returned
+        if not there or left:
             return False
         if end_id not in there:
             return max(there) > end_id or not self._has_snapshots_to_write()
@@ -141,8 +142,9 @@ class Ground:
         late = [ref for ref in newcomers if ref.kind == "changelog" and (end_id is None or ref.id > end_id)]
         if late:
             raise self._stale(f"{late[0].path} was written by somebody else")
-        if end_id is None and newcomers:
-            raise self._stale(f"{newcomers[0].path} was written by somebody else")
+        written = (*(ref.path for ref in newcomers), *sorted(self.standing.returned))
+        if end_id is None and written:
+            raise self._stale(f"{written[0]} was written by somebody else")
 
     def may_stay(self, action: Action) -> bool:
         """Tell whether a document of somebody else may stay in the place of one that goes: a tag, where others do."""
