@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from lakesweep.errors import ObjectNotFoundError
+from lakesweep.model.allowed import LAST_PHASE
 from lakesweep.model.plan import Action, Delete, Plan, Put, to_bytes
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
@@ -94,8 +95,9 @@ class Documents:
             fitting = [steps for steps in found if self._number(path, steps) <= least]
             done.update(numbers[: max(fitting) if fitting else min(found, default=0)])
             if path not in present:
-                # The plan wrote it, since it wrote later ones, and others have removed it since: an expiry.
-                done.update(number for number in numbers if number <= written)
+                # The plan wrote it, since it wrote later ones, and others have removed it since: an expiry. Tags at the
+                # very end say nothing of each other, since others may have made the same while the plan lay there.
+                done.update(number for number in numbers if number <= written and not self._is_last_tag(number))
                 if not found and numbers[-1] > written:
                     missing.add(path)
             elif not found:
@@ -109,6 +111,10 @@ class Documents:
         return Standing(
             frozenset(done), self._uncertain(least), etags, foreign, frozenset(missing), frozenset(returned)
         )
+
+    def _is_last_tag(self, number: int) -> bool:
+        action = self.plan.actions[number]
+        return action.kind == "tag" and action.phase == LAST_PHASE
 
     def _is_taken(self, path: str, least: int) -> bool:
         last = self.plan.actions[self.numbers[path][-1]]
