@@ -9,11 +9,14 @@ from contextlib import suppress
 
 import pytest
 
+from lakesweep.errors import MaintenanceError
 from lakesweep.operations.undo import undo
 from tests.fault.test_attacks import ContentStore
-from tests.fault.test_root_moves import undisturbed
+from tests.fault.test_root_moves import Acting, assert_reads, undisturbed
+from tests.support.every import EVERY
 from tests.support.faulty_store import ProcessDeathError, Switch
-from tests.support.moving import MovingWorld
+from tests.support.moving import MovingWorld, is_document
+from tests.support.reader import all_roots, read_root
 
 BACK = ["rollback", "rollback to a tag", "fast-forward"]
 
@@ -36,6 +39,22 @@ def make_tag(world: MovingWorld, name: str, snapshot: str) -> bool:
         return False
     world.store.put(name, there[snapshot])
     return True
+
+
+def expire(world: MovingWorld, count: int) -> None:
+    """Expire main but for its newest snapshots. What the roots need stays that are there; tags that went are not."""
+    ids = world.ids()[-count:]
+    needs = {root: read_root(world.store, root).paths for root in all_roots(world.store)}
+    going = [root for root in needs if root.startswith("snapshot/") and int(root.rpartition("-")[2]) < ids[0]]
+    kept = frozenset().union(*(paths for root, paths in needs.items() if root not in going))
+    gone = frozenset().union(*(needs[root] for root in going)) - kept
+    world.remove(*(path for path in gone if not is_document(path)), *going)
+
+
+def scan(world: MovingWorld) -> None:
+    """Take all files that no root needs."""
+    kept = frozenset().union(*(read_root(world.store, root).paths for root in all_roots(world.store)))
+    world.remove(*(path for path in world.documents() if not is_document(path) and path not in kept))
 
 
 def test_a_tag_of_a_branch_that_goes_is_made_again() -> None:
@@ -69,3 +88,49 @@ def test_a_tag_is_made_again_before_an_undo_returns_it(operation: str, number: i
             world.finish()
             assert world.documents() == world.before, where
     assert places
+
+
+@pytest.mark.parametrize(
+    ("operation", "snapshot_id"),
+    [("rollback", None), ("rollback to a tag", None), ("rollback to a tag", 5), ("fast-forward", 5)],
+)
+def test_tags_without_lists_do_not_return(operation: str, snapshot_id: int | None) -> None:
+    """An orphan scan took them, after somebody rolled back, or not; and somebody committed with the ids of the tags."""
+    for world, where in left_behind(operation, EVERY):
+        if snapshot_id is not None:
+            world.roll_back(snapshot_id)
+        scan(world)
+        for _ in range(3):
+            world.commits()
+        world.finish()
+        assert_reads(world, where)
+
+
+@pytest.mark.parametrize("commits", [0, 1])
+@pytest.mark.parametrize("operation", ["rollback", "rollback to a tag"])
+def test_what_an_expiry_took_does_not_return(operation: str, commits: int) -> None:
+    """The plan would have taken the oldest snapshots last: those above it are there, so somebody else took them."""
+    for world, where in left_behind(operation, EVERY):
+        expire(world, 3)
+        for _ in range(commits):
+            world.commits()
+        world.finish()
+        assert_reads(world, where)
+
+
+@pytest.mark.parametrize("commits", [0, 1])
+@pytest.mark.parametrize("operation", ["rollback", "rollback to a tag"])
+def test_an_expiry_at_any_call_takes_what_a_tag_held_that_went(operation: str, commits: int) -> None:
+    """The tag does not return when its lists are gone."""
+    calls, _ = undisturbed(operation, ContentStore)
+    for number in range(1, len(calls) + 1, EVERY):
+        world, where = MovingWorld(operation, ContentStore), f"before {number}: {calls[number - 1]}"
+
+        def act(world: MovingWorld = world) -> None:
+            for _ in range(commits):
+                world.commits()
+            expire(world, 2)
+
+        with suppress(MaintenanceError):
+            world.execute(Acting(number, act))
+        assert_reads(world, where)

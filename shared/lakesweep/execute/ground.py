@@ -70,7 +70,14 @@ class Ground:
         return end_id_of(self.plan)
 
     def is_expired(self) -> bool:
-        """Tell whether snapshots of the branch are gone that the plan did not take: somebody may take files as well."""
+        """Tell whether snapshots of the branch are gone that the plan did not take: somebody may take files as well.
+
+        The plan takes the newest first, so it did not take those below one that it has still to take.
+        """
+        takes = [n for n, each in enumerate(self.plan.actions) if each.kind == "snapshot" and isinstance(each, Delete)]
+        gone = [self.plan.actions[number].path not in self.standing.etags for number in takes]
+        if gone != sorted(gone, reverse=True):
+            return True
         there = {ref.path for ref in self.own.snapshots}
         last = {action.path: action for action in self.plan.actions}
         written = {

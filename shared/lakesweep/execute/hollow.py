@@ -92,11 +92,7 @@ def _newest_ones(
         except ObjectNotFoundError:
             return False
 
-    written = {
-        action.path
-        for number, action in enumerate(ground.plan.actions)
-        if number in ground.standing.done and isinstance(action, Put)
-    }
+    written = _written(ground)
     staying = [ref for ref in ground.own.snapshots if ref.path not in written and ref.id < id_of(former[0][0])]
     return frozenset(path for path, _ in former) if any(map(is_there, staying[-1:])) else frozenset()
 
@@ -106,7 +102,8 @@ def bare_others(
 ) -> frozenset[str]:
     """Return the paths of tags and changelogs of which not even the lists are left: nobody could read anything there.
 
-    Asked where an earlier run has ended without its end. Whoever deletes a tag takes these, and an orphan scan does;
+    Asked where an earlier run has ended without its end, and where others seem to have expired snapshots: while a tag
+    is away, its files go with its snapshot. Whoever deletes a tag takes these, and an orphan scan does;
     nothing tells whether the plan took the tag or somebody else. One that has its lists returns, damaged or not: what
     else it names is kept for it. So does a tag whose snapshot is there or returns.
 
@@ -119,8 +116,12 @@ def bare_others(
     Raises:
         StorageError: A request failed.
     """
-    returning = (path for path in _former(ground, documents, {"snapshot"}) if path not in hollow)
-    ids = {ref.id for ref in ground.own.snapshots} | set(map(id_of, returning))
+    end_id = min(ground.foreign_ids(), default=None)  # nothing returns from there on
+    former = (path for path in _former(ground, documents, {"snapshot"}) if path not in hollow)
+    returning = (path for path in former if end_id is None or id_of(path) < end_id)
+    # One of the same id may be another one: of somebody else, or of the plan.
+    others = {ref.path for ref in ground.newcomers()} | _written(ground)
+    ids = {ref.id for ref in ground.own.snapshots if ref.path not in others} | set(map(id_of, returning))
     roots: list[Root] = []
     for path, body in _former(ground, documents, {"tag", "changelog_document"}).items():
         with suppress(FormatError):  # it never could be read
@@ -130,6 +131,15 @@ def bare_others(
     reader = MetadataReader(env.stores.table)
     found = read_root_files(reader, roots, with_changelog=lambda root: root.ref.kind == "changelog")
     return frozenset(path for path, files in found.items() if any(map(_is_missing, _lists_of(files))))
+
+
+def _written(ground: Ground) -> frozenset[str]:
+    """Return the paths of documents that a plan has written."""
+    return frozenset(
+        action.path
+        for number, action in enumerate(ground.plan.actions)
+        if number in ground.standing.done and isinstance(action, Put)
+    )
 
 
 def _lists_of(files: RootFiles) -> tuple[object, ...]:

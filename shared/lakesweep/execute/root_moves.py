@@ -282,7 +282,6 @@ class _Moving:
         hollow: frozenset[str] = frozenset()
         if others_took:
             hollow = hollow_snapshots(self._env, ground, self._documents, check, goes_on=self._has_begun)
-        if self._has_begun:
             hollow |= bare_others(self._env, ground, self._documents, hollow)
         reversal = reverse(self._documents, check, hollow)
         self._ledger.record_restored([action for action in reversal.restored if isinstance(action, Delete)])
