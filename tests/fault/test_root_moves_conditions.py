@@ -282,7 +282,7 @@ def test_a_source_that_is_gone_stops_a_plan_before_its_first_request(operation: 
 
 @pytest.mark.parametrize("operation", ["rollback to a tag", "fast-forward", "branch that goes"])
 def test_a_look_lies_between_deletions_and_the_next_phase(operation: str) -> None:
-    """Whoever committed while the last snapshots went is found before tags and changelogs go."""
+    """Whoever committed while the last snapshots went is found before changelogs and schemas go."""
     calls, _ = undisturbed(operation, ContentStore)
     requests = requests_of(operation)
     for (number, before), (following, after) in pairwise(requests):

@@ -1,9 +1,10 @@
 """`delete_branch`: remove a branch's documents. The files that only it holds become orphans.
 
 The engine removes the branch's folder. Here each object in it is named, with what it says, so that it can be put back
-while the plan is under way and afterwards. Snapshots go from the newest on, so what is left is a history without a hole
-at every moment. Schemas go last, the newest of them at the very end, so that nobody can write with an older one. An
-object that is no document of a branch is nothing that can be judged here, so the branch stays then.
+while the plan is under way and afterwards. Tags go first, then snapshots from the newest on, so what is left is a
+history without a hole at every moment. Schemas go last, the newest of them at the very end, so that nobody can write
+with an older one. An object that is no document of a branch is nothing that can be judged here, so the branch stays
+then.
 
 Source: Paimon `AbstractFileStoreTable#deleteBranch`, `FileSystemBranchManager#dropBranch`.
 """
