@@ -96,10 +96,10 @@ class Ground:
         """
         end_id, there = self.end_id, {ref.id: ref for ref in self.own.snapshots}
         present = {ref.path for ref in self.own.snapshots}
-        pending = (self.plan.actions[number] for number in self.pending)
-        left = {each.path for each in pending if each.kind == "snapshot" and each.path in present}
-        if end_id is None:  # a tag alone may have been made again while snapshots were still to go
-            return bool(self.standing.returned) and left <= self.standing.returned
+        snapshots = (n for n in self.pending if self.plan.actions[n].kind == "snapshot")
+        left = [number for number in snapshots if self.plan.actions[number].path in present]
+        if end_id is None:  # a tag alone may have been made again while the rest was still to go
+            return bool(self.standing.returned) and max(left, default=-1) < max(self.standing.done, default=-1)
         if not there or left:
             return False
         if end_id not in there:
