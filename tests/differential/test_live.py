@@ -1,7 +1,7 @@
 """The engine and Lakesweep at work on one table at once, each in processes of its own, and ours killed now and then.
 
-`LAKESWEEP_LIVE_PLAYS` says how many plays (none unless told: `make differential-live`, since what happens is a matter of
-luck), `LAKESWEEP_DIFFERENTIAL_SEED` which one is first (`random` draws it).
+`LAKESWEEP_LIVE_PLAYS` says how many plays: none unless told (`make differential-live`), since what happens is a matter
+of luck. `LAKESWEEP_DIFFERENTIAL_SEED` says which one is first (`random` draws it).
 """
 
 from __future__ import annotations
