@@ -78,6 +78,17 @@ def engine_classpath() -> str:
     return made.read_text(encoding="utf-8").strip()
 
 
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """The name of a parameter of bytes that are no short text: the argument's, which pytest numbers.
+
+    Bytes in the name of a test are read by nobody, and those of gzip hold the second at which they were made: processes
+    that share the tests among them would not know each other's.
+    """
+    if isinstance(val, bytes) and not (len(val) <= 40 and val.isascii() and val.decode().isprintable()):
+        return argname
+    return None
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what tests recorded."""
     calls_broken(terminalreporter)

@@ -83,7 +83,7 @@ def test_tables_do_not_share_segments() -> None:
 
 
 def packed(document: Any) -> bytes:
-    return gzip.compress(json.dumps(document).encode())
+    return gzip.compress(json.dumps(document).encode(), mtime=0)
 
 
 def index(*rows: Any, version: Any = 1, table: str = TABLE) -> bytes:
@@ -99,9 +99,9 @@ def index(*rows: Any, version: Any = 1, table: str = TABLE) -> bytes:
         packed([]),
         packed({}),
         packed(1),
-        gzip.compress(b"\xff"),
-        gzip.compress(b"[" * 100_000),
-        gzip.compress(b"{}")[:-3],
+        gzip.compress(b"\xff", mtime=0),
+        gzip.compress(b"[" * 100_000, mtime=0),
+        gzip.compress(b"{}", mtime=0)[:-3],
         index(["a", 1, 1, ["m"]], version=2),
         index(["a", 1, 1, ["m"]], version=None),
         index(["a", 1, 1, ["m"]], table="other"),
