@@ -17,6 +17,7 @@ from lakesweep.errors import LeaseHeldError, MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import delete_all
+from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.interleaving import Turns
@@ -104,20 +105,6 @@ def expire(maintainer: Maintainer) -> RunReport:
 
 def delete_the_tag(maintainer: Maintainer) -> RunReport:
     return maintainer.run("delete_tag", tag=["old"])
-
-
-class Acting(Switch):
-    """Lets somebody act right before a call."""
-
-    def __init__(self, before: int, act: Callable[[], None]) -> None:
-        super().__init__()
-        self._before = before
-        self._act = act
-
-    def _run(self, name: str, call: Callable[[], object]) -> object:
-        if len(self.calls) + 1 == self._before:
-            self._act()
-        return super()._run(name, call)
 
 
 def ended(call: Call, maintainer: Maintainer) -> str:

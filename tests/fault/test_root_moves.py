@@ -4,7 +4,7 @@ At each storage call in turn a run breaks, or somebody else acts. At every momen
 engine finds a newest snapshot. What a broken run leaves is finished by whichever operation runs next, to the same end.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 
@@ -16,24 +16,11 @@ from lakesweep.operations.undo import undo
 from lakesweep.storage.memory import MemoryStore
 from tests.fault.test_attacks import ContentStore
 from tests.fault.test_every_call import MODES
+from tests.support.acting import Acting, Plays
 from tests.support.every import EVERY
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.moving import GOING, MOVES, MovingWorld, assert_no_hole, check_files, check_moment
 from tests.support.reader import UnreadableRootError, read_root
-
-
-class Acting(Switch):
-    """Lets somebody act right before a call."""
-
-    def __init__(self, before: int, act: Callable[[], object]) -> None:
-        super().__init__()
-        self._before = before
-        self._act = act
-
-    def _run(self, name: str, call: Callable[[], object]) -> object:
-        if len(self.calls) + 1 == self._before:
-            self._act()
-        return super()._run(name, call)
 
 
 class Watching(Switch):
@@ -146,18 +133,6 @@ def test_latest_names_a_commit_that_came_before_it_was_pointed_elsewhere(operati
     assert report.status == "stale" and world.committed == ["snapshot/snapshot-8"]
     assert world.store.read("snapshot/LATEST").data == b"8"
     assert_taken_back(world, operation)
-
-
-class Plays(Switch):
-    """Lets others act right before some calls."""
-
-    def __init__(self, acts: Mapping[int, Callable[[], object]]) -> None:
-        super().__init__()
-        self._acts = acts
-
-    def _run(self, name: str, call: Callable[[], object]) -> object:
-        self._acts.get(len(self.calls) + 1, lambda: None)()
-        return super()._run(name, call)
 
 
 @pytest.mark.parametrize("tag", ["t3", "t6", "t7"])

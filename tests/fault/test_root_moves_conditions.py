@@ -17,7 +17,8 @@ from lakesweep.table.discover import discover
 from tests.fault.test_attacks import ContentStore
 from tests.fault.test_fast_forward import IN_PLACE, Between, Commit, World
 from tests.fault.test_fast_forward import calls as forward_calls
-from tests.fault.test_root_moves import Acting, undisturbed
+from tests.fault.test_root_moves import undisturbed
+from tests.support.acting import Acting
 from tests.support.fast_forwards import documents
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.moving import MOVES, MovingWorld, check_moment

@@ -16,7 +16,8 @@ from lakesweep.storage.local import LocalStore
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.fault.test_attacks import ContentStore
-from tests.fault.test_root_moves import Acting, undisturbed
+from tests.fault.test_root_moves import undisturbed
+from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
@@ -62,8 +63,8 @@ def test_taking_back_may_die_at_any_call(operation: str, mode: str) -> None:
     calls, _ = undisturbed(operation, ContentStore)
     changes = changes_of(calls)
     committed_at = changes[2 * len(changes) // 3]
-    probe, switch = MovingWorld(operation, ContentStore), Acting(committed_at, lambda: None)
-    switch._act = lambda: probe.publish(8)
+    probe = MovingWorld(operation, ContentStore)
+    switch = Acting(committed_at, lambda: probe.publish(8))
     assert probe.execute(switch).status == "stale"
     for number in range(committed_at + 1, len(switch.calls) + 1, EVERY):
         world = MovingWorld(operation, ContentStore)

@@ -10,7 +10,7 @@ from lakesweep.storage.memory import MemoryStore
 from lakesweep.table.discover import discover
 from tests.fault.test_fast_forward import World
 from tests.fault.test_fast_forward import calls as forward_calls
-from tests.fault.test_root_moves import Acting
+from tests.support.acting import Acting
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.table_builder import TableBuilder

@@ -12,7 +12,8 @@ import pytest
 from lakesweep.errors import MaintenanceError
 from lakesweep.operations.undo import undo
 from tests.fault.test_attacks import ContentStore
-from tests.fault.test_root_moves import Acting, assert_reads, undisturbed
+from tests.fault.test_root_moves import assert_reads, undisturbed
+from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.moving import MovingWorld, is_document

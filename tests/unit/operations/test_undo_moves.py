@@ -17,6 +17,7 @@ from lakesweep.operations.undo import undo
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from lakesweep.table.discover import discover
+from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.fast_forwards import SCENES, Onlooker, apply, documents
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
@@ -104,20 +105,6 @@ BREAKS = (
     *((name, "before") for name in ("forward_altered_once", "rollback_to_expired")),
     *((name, "after") for name in ("rollback", "forward_far_behind")),
 )
-
-
-class Meanwhile(Switch):
-    """Lets somebody do something right before one call."""
-
-    def __init__(self, at: int, what: Callable[[], None]) -> None:
-        super().__init__()
-        self._turn = at
-        self._what = what
-
-    def run(self, name: str, call: Callable[[], object]) -> object:
-        if len(self.calls) + 1 == self._turn:
-            self._what()
-        return super().run(name, call)
 
 
 class World:
@@ -473,7 +460,7 @@ def test_a_commit_at_any_request_is_kept(name: str, branch: str) -> None:
         def commit(world: World = world, committed: list[int | None] = committed) -> None:
             committed.append(world.commit(folder))
 
-        report = world.undo(run_id, switch=Meanwhile(number, commit))
+        report = world.undo(run_id, switch=Acting(number, commit))
         where = (number, switch.calls[number - 1], report)
         assert report.status in ("done", "stale", "refused"), where
         read_all(world.store)
@@ -555,7 +542,7 @@ def test_an_expiry_of_the_engine_at_any_request_leaves_a_snapshot_that_reads(nam
             gone += [world.table.root(i) for i in ids[:-1]]
             world.store.delete([DeleteRequest(path) for path in gone])
 
-        report = world.undo(run_id, switch=Meanwhile(number, expire))
+        report = world.undo(run_id, switch=Acting(number, expire))
         ids = [ref.id for ref in discover(world.store).branches["main"].snapshots]
         assert ids, (number, switch.calls[number - 1], report)
         read_root(world.store, f"snapshot/snapshot-{ids[-1]}")
