@@ -8,6 +8,7 @@ import pytest
 from lakesweep.model.report import RunReport
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store
+from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.fast_forwards import LATEST, SCENES, Onlooker, build, documents, engine_end
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
@@ -26,20 +27,6 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now_ms
-
-
-class Between(Switch):
-    """Lets somebody act before one of the requests."""
-
-    def __init__(self, at: int, act: Callable[[], None]) -> None:
-        super().__init__()
-        self._number = at
-        self._act = act
-
-    def _run(self, name: str, call: Callable[[], object]) -> object:
-        if len(self.calls) + 1 == self._number:
-            self._act()
-        return super()._run(name, call)
 
 
 class World:
@@ -173,7 +160,7 @@ def test_a_commit_at_any_request_is_kept_with_what_it_stands_on(scene: str) -> N
     for at in after_planning(made)[::EVERY]:
         world = World(scene)
         commit = Commit(world.store)
-        report = world.forward(Between(at, commit))
+        report = world.forward(Acting(at, commit))
         now = documents(world.store)
         about = (at, made[at - 1], report.status, report.refusal)
         assert now.get(commit.path) == commit.body, about
@@ -194,7 +181,7 @@ def test_a_snapshot_that_came_in_below_goes_again_with_its_schema() -> None:
     for at in before_the_first(made):
         world = World("far_ahead_altered")
         commit = Commit(world.store)
-        assert world.forward(Between(at, commit)).status == "stale"
+        assert world.forward(Acting(at, commit)).status == "stale"
         now = documents(world.store)
         assert "snapshot/snapshot-7" not in now
         used = dict([commit.schema])
@@ -208,7 +195,7 @@ def test_a_commit_under_a_schema_that_is_about_to_change_is_kept_with_it() -> No
     for at in (changed - 1, changed):
         world = World("altered_alike")
         commit = Commit(world.store)
-        assert world.forward(Between(at, commit)).status == "stale"
+        assert world.forward(Acting(at, commit)).status == "stale"
         now = documents(world.store)
         assert now[commit.path] == commit.body
         assert now["schema/schema-1"] == world.before["schema/schema-1"] == commit.schema[1]
@@ -220,7 +207,7 @@ def test_a_schema_that_a_commit_needs_is_there_all_the_time() -> None:
     first = made.index("table put snapshot/snapshot-6") + 2
     world = World("altered")
 
-    class Watching(Between):
+    class Watching(Acting):
         def _run(self, name: str, call: Callable[[], object]) -> object:
             found = super()._run(name, call)
             if len(self.calls) >= first:
@@ -240,7 +227,7 @@ def test_a_commit_before_the_newest_snapshot_is_replaced(scene: str) -> None:
     for at in before_the_first(calls(scene))[:-1]:
         world = World(scene)
         commit = Commit(world.store)
-        assert world.forward(Between(at, commit)).status == "stale", at
+        assert world.forward(Acting(at, commit)).status == "stale", at
         now = documents(world.store)
         assert now[commit.path] == commit.body
         assert now[commit.on[0]] == commit.on[1]
@@ -277,7 +264,7 @@ def test_an_engine_that_expires_the_branch_meanwhile() -> None:
             for i in (5, 6):
                 table.remove(table.on_branch("b").root(i))
 
-        assert world.forward(Between(at, expire)).status == "stale", made[at - 1]
+        assert world.forward(Acting(at, expire)).status == "stale", made[at - 1]
         read_all(world.store)
         now = documents(world.store)
         assert {path: now.get(path) for path in world.before if path.startswith(("snapshot/", "tag/"))} == {

@@ -15,7 +15,7 @@ from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from lakesweep.table.discover import discover
 from tests.fault.test_attacks import ContentStore
-from tests.fault.test_fast_forward import IN_PLACE, Between, Commit, World
+from tests.fault.test_fast_forward import IN_PLACE, Commit, World
 from tests.fault.test_fast_forward import calls as forward_calls
 from tests.fault.test_root_moves import undisturbed
 from tests.support.acting import Acting
@@ -219,8 +219,8 @@ def test_somebody_is_looked_for_right_before_the_newest_snapshot_is_replaced(sce
 
 
 @pytest.mark.parametrize("was_there", [False, True])
-def test_a_hint_is_written_over_whatever_it_says(was_there: bool) -> None:
-    """Others write it at any time; where there was none when the plan was made, there may be one by now."""
+def test_a_hint_that_was_written_since_the_last_look_stays_and_stops_a_plan(was_there: bool) -> None:
+    """Writers write it after a commit, and an engine before it rolls back; so may one that was not there before."""
     world = MovingWorld("rollback", ContentStore)
     if not was_there:
         world.remove("snapshot/LATEST")
@@ -236,9 +236,11 @@ def test_a_hint_is_written_over_whatever_it_says(was_there: bool) -> None:
         return Switch._run(probe, name, call)
 
     probe._run = write_before  # type: ignore[method-assign]
+    there = world.documents()
     report = world.execute(probe)
-    assert report.status == "done", report.refusal
-    assert world.documents()["snapshot/LATEST"] == b"5"
+    assert report.status == "stale" and report.refusal is not None
+    assert "snapshot/LATEST was written by somebody else" in report.refusal.message
+    assert world.documents() == {**there, "snapshot/LATEST": b"6"}
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
@@ -339,7 +341,7 @@ def test_a_schema_that_came_stays_only_for_a_commit_under_it(schema_id: int) -> 
         world.store.put(commit.path, commit.body)
 
     at = forward_calls("altered_once").index("table put snapshot/snapshot-6") + 1
-    assert world.forward(Between(at, act)).status == "stale"
+    assert world.forward(Acting(at, act)).status == "stale"
     assert (commit.path, commit.schema[0]) == ("snapshot/snapshot-6", "schema/schema-1")
     now = documents(world.store)
     assert now[commit.path] == commit.body
@@ -425,7 +427,7 @@ def test_what_a_commit_stands_on_stays_when_the_rest_is_taken_back(on: int) -> N
     world = World("diverged")
     commit = Commit(world.store)
     at = forward_calls("diverged").index(f"table put snapshot/snapshot-{on + 1}") + 1
-    report = world.forward(Between(at, commit))
+    report = world.forward(Acting(at, commit))
     assert (report.status, commit.path) == ("stale", f"snapshot/snapshot-{on + 1}")
     now = documents(world.store)
     assert now[commit.path] == commit.body

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.fault.test_attacks import ContentStore
 from tests.fault.test_root_moves import undisturbed
-from tests.support.acting import Acting
+from tests.support.acting import Acting, Plays
 from tests.support.every import EVERY
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
@@ -325,20 +326,18 @@ def test_who_finishes_a_rollback_leaves_what_latest_says_of_commits_since() -> N
 
 
 def test_two_commits_in_the_middle_cannot_both_have_what_they_stand_on() -> None:
-    """One came before the first deletion and was not seen, the other one after the last."""
+    """One came before the first deletion, has not written LATEST yet and was not seen, the other one after the last."""
     world = MovingWorld("rollback", ContentStore)
     calls, _ = undisturbed("rollback", ContentStore)
-    deletes = snapshots_go(calls)
-    acting = Acting(deletes[0] - 1, world.commits)
-    late = Acting(deletes[1] + 1, world.commits)
-    acting._run = lambda name, call: late._run(name, lambda: Acting._run(acting, name, call))  # type: ignore[method-assign]
-    report = world.execute(acting)
-    assert world.committed == ["snapshot/snapshot-8", "snapshot/snapshot-6"]
+    deletes, newer = snapshots_go(calls), json.dumps(json.loads(world.former_newest) | {"id": 8}).encode()
+    acts = {deletes[0]: partial(world.store.put, "snapshot/snapshot-8", newer), deletes[1] + 1: world.commits}
+    report = world.execute(Plays(acts))
+    assert world.committed == ["snapshot/snapshot-6"]
     assert world.latest() == 6
     assert report.status == "stale" and report.refusal is not None
     assert "snapshot/snapshot-8 was committed on what is gone: readers find it when" in report.refusal.message
     world.commits()
-    assert world.committed[2:] == ["snapshot/snapshot-7"] and world.latest() == 8
+    assert world.committed[1:] == ["snapshot/snapshot-7"] and world.latest() == 8
     world.wait()
     assert world.maintainer().run("rollback", snapshot=6, lose_tag=["t7"]).status == "done"
     assert world.latest() == world.ids()[-1] == 6

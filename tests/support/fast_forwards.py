@@ -156,6 +156,13 @@ def rebuilt_shorter(table: TableBuilder) -> None:
     _commits(table.branch("b"), 1, 3, "B")
 
 
+def below(table: TableBuilder) -> None:
+    """The branch was made empty and ends below the oldest snapshot of main."""
+    _commits(table, 1, 7)
+    _expire(table, 5)
+    _commits(table.branch("b"), 1, 2, "B")
+
+
 def rebuilt_altered(table: TableBuilder) -> None:
     """The branch was made empty, with a schema more, and main has as many snapshots."""
     _commits(table, 1, 4)
@@ -217,7 +224,7 @@ SCENES: Mapping[str, Scene] = {
     for scene in (
         ahead, diverged, longer, behind, tagged, altered, altered_alike, altered_once, expired_base, expired_both,
         far_ahead, far_ahead_altered, rebuilt_altered, far_behind, rolled_back, rolled_back_far, rebuilt,
-        rebuilt_shorter, first_commits, with_changelogs, holes, of_other_times, hidden,
+        rebuilt_shorter, below, first_commits, with_changelogs, holes, of_other_times, hidden,
     )
 }  # fmt: skip
 

@@ -25,22 +25,20 @@ from lakesweep.errors import (
     PreconditionFailedError,
     RefusedError,
     StalePlanError,
-    StorageError,
 )
-from lakesweep.execute.batches import id_of, outcome_of
+from lakesweep.execute.batches import id_of
 from lakesweep.execute.doomed import doomed_snapshots
 from lakesweep.execute.ground import Ground, stale, take_look
 from lakesweep.execute.hollow import bare_others, hollow_snapshots
 from lakesweep.execute.reversal import reverse, settle_latest
+from lakesweep.execute.root_requests import RootRequests, is_latest
 from lakesweep.execute.schema_needs import newest_schema, schema_id
 from lakesweep.execute.spine import Attempt, Environment, Executed, under_lease
 from lakesweep.execute.standing import LOOSE_KINDS, Documents, bytes_of
 from lakesweep.execute.wholeness import lost_ahead, lost_of
 from lakesweep.model.allowed import LAST_PHASE
-from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Action, Delete, Plan, Put, order_problem
 from lakesweep.model.wording import some_of
-from lakesweep.storage.store import DeleteRequest
 
 LOOK_AFTER = 100
 """So many deletions at most lie between two looks."""
@@ -84,11 +82,8 @@ class _Moving:
         self._store = env.stores.table
         self._documents = Documents(self._store, plan)
         self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id)
-        self._outcome = Outcome()
+        self._requests = RootRequests(self._documents, self._ledger)
         self._warnings: dict[str, None] = {}
-        self._etags: dict[str, str] = {}
-        self._has_acted = False
-        self._unseen = 0
 
     def run(self) -> Executed:
         try:
@@ -100,7 +95,7 @@ class _Moving:
         except MaintenanceError as error:
             with suppress(MaintenanceError):
                 self._ledger.flush()
-            if self._has_acted:
+            if self._requests.has_acted:
                 return self._executed("interrupted", error)
             if error.code == DENIED and not self._has_begun:
                 return self._executed("stale", error, _NOTHING)  # and whoever comes next need not finish it
@@ -109,7 +104,8 @@ class _Moving:
 
     def _executed(self, status: str, error: MaintenanceError | None = None, more: str = "") -> Executed:
         message = "" if error is None else f"{error}{more}"
-        return Executed(status, self._outcome, message, "" if error is None else error.code, tuple(self._warnings))
+        code = "" if error is None else error.code
+        return Executed(status, self._requests.outcome, message, code, tuple(self._warnings))
 
     def _carry_out(self) -> None:
         ground = self._look()
@@ -132,8 +128,8 @@ class _Moving:
         phase = ""
         for number in pending:
             action = self._plan.actions[number]
-            comes_next = action.phase != phase and (self._unseen or action.phase == LAST_PHASE)
-            if comes_next or self._unseen >= LOOK_AFTER:
+            comes_next = action.phase != phase and (self._requests.unseen or action.phase == LAST_PHASE)
+            if comes_next or self._requests.unseen >= LOOK_AFTER:
                 ground = self._look()
             phase = action.phase
             if (phase == LAST_PHASE and self._is_needed(action, ground)) or _is_outdated(action, ground):
@@ -141,16 +137,23 @@ class _Moving:
             self._env.check_time(f"plan {self._plan.header.plan_id} of table {self._plan.header.table}")
             self._lease.check()
             if isinstance(action, Delete):
-                self._delete(action)
+                self._requests.delete(action)
             else:
-                if action.former is not None:
-                    self._check_replaced(action, ground)
-                self._write(action)
+                self._write(action, ground)
             self._env.progress(number + 1, len(self._plan.actions))
         self._verify(self._look())
         ground = self._look()
         self._return_schemas(ground)
         settle_latest(self._store, ground.own)
+
+    def _write(self, action: Put, ground: Ground) -> None:
+        if action.former is not None:
+            self._check_replaced(action, ground)
+        try:
+            self._requests.write(action)
+        except StalePlanError:
+            if not (is_latest(action) and _is_outdated(action, self._look())):
+                raise
 
     def _check_replaced(self, action: Put, ground: Ground) -> None:
         """Make sure that nobody goes by what is about to be written over.
@@ -192,10 +195,9 @@ class _Moving:
         if self._is_first:
             ground.check_untouched(self._store)
             self._is_first = False
-        elif self._has_acted or not ground.has_moved_on():
+        elif self._requests.has_acted or not ground.has_moved_on():
             ground.check()
-        self._etags = dict(ground.standing.etags)
-        self._unseen = 0
+        self._requests.see(ground)
         self._warn(ground)
         return ground
 
@@ -206,52 +208,6 @@ class _Moving:
                 self._warnings[f"{ref} was made meanwhile and stays; its files stay with it"] = None
         for name in ground.new_branches():
             self._warnings[f"branch {name} was made meanwhile and stays; its files stay with it"] = None
-
-    def _delete(self, action: Delete) -> None:
-        etag = None if action.kind in LOOSE_KINDS else self._etags.get(action.path, action.etag)
-        try:
-            result = self._store.delete([DeleteRequest(action.path, etag)])[0]
-        except AccessDeniedError:
-            raise
-        except StorageError:
-            self._has_acted = True  # it may be gone
-            raise
-        if result.code == "precondition_failed":
-            raise stale(self._plan.header, f"{action.path} is another document by now")
-        results = {action.path: result}
-        self._outcome += outcome_of([action], results, 0)
-        self._ledger.record([action], results, ())
-        if not result.ok:
-            raise MaintenanceError(
-                f"table {self._plan.header.table}: {action.path} could not be deleted ({result.code}); expected "
-                "permission to delete it",
-                code=result.code,
-            )
-        self._has_acted = True
-        self._unseen += 1
-
-    def _write(self, action: Put) -> None:
-        body = bytes_of(action) or b""
-        is_loose = action.kind in LOOSE_KINDS
-        etag = None if is_loose or action.etag is None else self._etags.get(action.path, action.etag)
-        try:
-            found = self._store.put(action.path, body, if_absent=action.if_absent and not is_loose, if_match=etag)
-        except PreconditionFailedError as error:
-            try:
-                there = self._store.read(action.path)
-            except ObjectNotFoundError:
-                raise stale(self._plan.header, f"{action.path} is gone") from error
-            if there.data != body:
-                raise stale(self._plan.header, f"{action.path} was written by somebody else") from error
-            found = there.etag
-        except AccessDeniedError:
-            raise
-        except StorageError:
-            self._has_acted = True  # it may have been written
-            raise
-        self._has_acted = True
-        self._documents.bodies[action.path, found] = body
-        self._etags[action.path] = found
 
     def _verify(self, ground: Ground) -> None:
         """Make sure that every file is there that the plan promises.
@@ -271,16 +227,18 @@ class _Moving:
         """Take back what was done, if anything was, and say what stands."""
         if error.code == MOVED_ON:
             return self._executed("stale", error)
-        if not self._has_acted and not self._has_begun:  # what is as the plan would make it, somebody else has made
+        if (
+            not self._requests.has_acted and not self._has_begun
+        ):  # what is as the plan would make it, somebody else has made
             return self._executed("stale", error, _NOTHING)
         ground = take_look(self._documents)
         if not ground.standing.done | ground.standing.uncertain:
             return self._executed("stale", error, _NOTHING)
         # To look for files takes long in a large table, and until then readers find a shorter history.
-        others_took = error.code == LOST_FILES or self._has_begun or self._outcome.already_gone or ground.is_expired()
+        has_lost = error.code == LOST_FILES or bool(self._requests.outcome.already_gone)
         check = self._lease.check
         hollow: frozenset[str] = frozenset()
-        if others_took:
+        if has_lost or self._has_begun or ground.is_expired():
             hollow = hollow_snapshots(self._env, ground, self._documents, check, goes_on=self._has_begun)
             hollow |= bare_others(self._env, ground, self._documents, hollow)
         reversal = reverse(self._documents, check, hollow)
@@ -291,5 +249,4 @@ class _Moving:
 
 def _is_outdated(action: Action, ground: Ground) -> bool:
     """Tell whether LATEST is to name what others have gone on from since an earlier run: theirs says so."""
-    is_latest = action.kind == "hint" and action.path.endswith("snapshot/LATEST")
-    return is_latest and bool(ground.foreign_ids()) and ground.is_arrived()
+    return is_latest(action) and bool(ground.foreign_ids()) and ground.is_arrived()
