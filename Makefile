@@ -85,7 +85,7 @@ test: install ## Run every test that this machine can run (PYTEST_ARGS="-k name"
 
 .PHONY: faults
 faults: install ## Break every storage call of a run in every way, and kill it there; prints what was broken
-	@LAKESWEEP_FAULTS_EVERY=$${LAKESWEEP_FAULTS_EVERY:-1} $(BIN)/python -m pytest tests/fault tests/bad_bytes \
+	@LAKESWEEP_FAULTS_EVERY=$${LAKESWEEP_FAULTS_EVERY:-1} LAKESWEEP_SCHEDULES=$${LAKESWEEP_SCHEDULES:-1000} $(BIN)/python -m pytest tests/fault tests/bad_bytes \
 		tests/unit/operations/test_branch_protection.py tests/unit/operations/test_undo_moves.py --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 # --- deployment: docs/deploy.md ---------------------------------------------------------------------------------------

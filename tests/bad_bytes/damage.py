@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from tests.bad_bytes.judge import Case
 from tests.bad_bytes.worlds import World
 
-STEP = 64 if os.environ.get("LAKESWEEP_BAD_BYTES") == "all" else 256
+STEP = 64 if os.environ.get("LAKESWEEP_BAD_BYTES") == "all" else 512
 
 
 def cuts(world: World) -> Iterator[Case]:

@@ -22,7 +22,7 @@ from tests.differential.history import BASE, FULL, Space, make_history
 
 pytestmark = pytest.mark.differential
 
-COUNT = int(os.environ.get("LAKESWEEP_DIFFERENTIAL_COUNT") or 80)
+COUNT = int(os.environ.get("LAKESWEEP_DIFFERENTIAL_COUNT") or 50)
 SEED_TEXT = os.environ.get("LAKESWEEP_DIFFERENTIAL_SEED") or "20260101"
 FIRST_SEED = random.randrange(10**9) if SEED_TEXT == "random" else int(SEED_TEXT)
 

@@ -34,9 +34,7 @@ from tests.support.reader import RootNeeds, TableReader, UnreadableRootError
 
 pytestmark = pytest.mark.differential
 
-COUNT = int(
-    os.environ.get("LAKESWEEP_ORPHAN_TABLES") or int(os.environ.get("LAKESWEEP_DIFFERENTIAL_COUNT") or 120) // 5
-)
+COUNT = int(os.environ.get("LAKESWEEP_ORPHAN_TABLES") or int(os.environ.get("LAKESWEEP_DIFFERENTIAL_COUNT") or 80) // 5)
 SEED_TEXT = os.environ.get("LAKESWEEP_DIFFERENTIAL_SEED") or "20260101"
 FIRST_SEED = random.randrange(10**9) if SEED_TEXT == "random" else int(SEED_TEXT)
 SPACE = Space(

@@ -20,7 +20,7 @@ from tests.differential.tag_steps import Step
 
 pytestmark = pytest.mark.differential
 
-COUNT = int(os.environ.get("LAKESWEEP_TAG_HISTORIES") or 6)
+COUNT = int(os.environ.get("LAKESWEEP_TAG_HISTORIES") or 4)
 SEED_TEXT = os.environ.get("LAKESWEEP_DIFFERENTIAL_SEED") or "20260101"
 FIRST_SEED = random.randrange(10**9) if SEED_TEXT == "random" else int(SEED_TEXT)
 WITHOUT_BRANCHES = 20260102

@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 import pytest
@@ -72,6 +73,12 @@ def play(
     return played, calls, said
 
 
+@cache
+def requests_of(setting: str) -> int:
+    """Return how many requests there are when nobody else acts."""
+    return play(setting, None, 0, 0)[1]
+
+
 @pytest.mark.parametrize("setting", races.SETTINGS)
 def test_alone_it_takes_every_orphan(setting: str) -> None:
     played, calls, said = play(setting, None, 0, 0)
@@ -87,7 +94,7 @@ def test_whatever_others_do_nothing_that_a_root_needs_goes(
     act: Act, setting: str, record_property: Callable[[str, object], None]
 ) -> None:
     """Before one request in a hundred of the plain table, before one of all of the others."""
-    _, requests, _ = play(setting, None, 0, 0)
+    requests = requests_of(setting)
     stride = 97 if setting == "plain" else requests
     ends: Counter[str] = Counter()
     for at in range(1 + Random(f"{setting} {act.__name__}").randrange(stride), requests + 1, stride):

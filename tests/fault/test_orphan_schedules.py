@@ -34,7 +34,7 @@ from tests.support.table_world import (
     engine_expires,
 )
 
-COUNT = int(os.environ.get("LAKESWEEP_SCHEDULES") or 1000)
+COUNT = int(os.environ.get("LAKESWEEP_SCHEDULES") or 600)
 SEED_TEXT = os.environ.get("LAKESWEEP_SCHEDULE_SEED") or "20260101"
 FIRST_SEED = random.randrange(10**9) if SEED_TEXT == "random" else int(SEED_TEXT)
 PARTS = 20

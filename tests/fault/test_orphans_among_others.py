@@ -9,6 +9,7 @@ over every root reads, and the next run, alone, leaves no orphan.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 import pytest
 
@@ -19,6 +20,7 @@ from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.fault import test_races_of_every_kind as races
 from tests.fault.test_races_of_every_kind import Act, Stage
+from tests.support.every import EVERY
 from tests.support.maintenance import Maintainer
 from tests.support.metadata_files import stable_uuid
 from tests.support.paged_store import PagedStore
@@ -191,6 +193,12 @@ def play(setting: str, act: Act | None, at: int, pace: int) -> tuple[OrphanStage
     return stage, calls, ended
 
 
+@cache
+def requests_of(setting: str) -> int:
+    """Return how many requests there are when nobody else acts."""
+    return play(setting, None, 0, 0)[1]
+
+
 @pytest.mark.parametrize("setting", races.SETTINGS)
 def test_alone_it_takes_every_orphan(setting: str) -> None:
     stage, calls, ended = play(setting, None, 0, 0)
@@ -205,18 +213,18 @@ def test_alone_it_takes_every_orphan(setting: str) -> None:
 def test_whatever_others_do_nothing_that_a_root_needs_goes(
     act: Act, setting: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """Before every request of the plain table, before every thirteenth of the others; at once, or a step at a time."""
-    _, requests, _ = play(setting, None, 0, 0)
-    stride = 1 if setting == "plain" else 13
+    """Before each so many-th request of the plain table and every thirteenth of the others; at once, or in steps."""
+    requests = requests_of(setting)
+    stride = EVERY if setting == "plain" else 13
     ends: Counter[str] = Counter()
     for at in range(1 + ACTS.index(act) % stride, requests + 1, stride):
-        pace = (0, 1, 3)[at % 3]
+        pace = (0, 1, 3)[at // stride % 3]
         where = f"{act.__name__} before request {at} of {requests}, pace {pace}"
         try:
             stage, _, ended = play(setting, act, at, pace)
             stage.check()
             ends[ended] += 1
-            if at % 4 == 0:
+            if at // stride % 4 == 0:
                 stage.now_ms += LEASE_MS + DELETE_MARGIN_MS + 2 * DAY_MS
                 _remove_rest(stage)
         except (AssertionError, MaintenanceError) as error:

@@ -19,6 +19,7 @@ from lakesweep.errors import LeaseHeldError, LeaseLostError, MaintenanceError, S
 from lakesweep.model.report import RunReport
 from lakesweep.storage.store import Store, delete_all
 from tests.fault.test_attacks import Stage, simple
+from tests.support.every import EVERY
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.interleaving import Turns
 from tests.support.maintenance import Maintainer
@@ -117,7 +118,7 @@ SCHEMA = 2
 
 
 def cuts(others: int, whole: bool) -> Sequence[int]:
-    """Return how far a creation comes before the other acts: each place it can be at, or two of them by lot."""
+    """Return how far a creation comes before the other acts: each place that it can be at, or two of them by lot."""
     places = range(SCHEMA, CREATION + 1)
     return places if whole else Random(others).sample(places, 2)
 
@@ -142,7 +143,7 @@ def interleavings(
             return
 
 
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("whole", [EVERY == 1])
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_expiry_of_ours_at_every_request(source: dict[str, object], whole: bool) -> None:
     """A commit comes in between, so that what was the newest snapshot when the creation began may go as well."""
@@ -294,7 +295,7 @@ def with_a_tag_of_what_expired() -> Stage:
     return stage
 
 
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("whole", [EVERY == 1])
 @pytest.mark.parametrize(
     ("source", "operation"),
     [({"from_tag": "old"}, "delete_tag"), ({"snapshot": 2}, "delete_tag"), ({"from_tag": "old"}, "rename_tag")],
@@ -316,7 +317,7 @@ def test_the_tag_that_it_is_made_of_goes(source: dict[str, object], operation: s
     assert seen["done"] and seen["snapshot_vanished"], seen
 
 
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("whole", [EVERY == 1])
 def test_replacing_while_an_expiry_runs(whole: bool) -> None:
     """A tag that is replaced reads at every moment: as what it was, or as what it is."""
 

@@ -150,7 +150,7 @@ def test_whatever_others_do_every_root_reads(act: Act, operation: str, setting: 
     _, requests = play(operation, setting, None, 0, 0)
     stride = EVERY * (1 if setting == "plain" else 5)
     for at in range(1 + ACTS.index(act) % stride, requests + 1, stride):
-        pace = (0, 1, 3)[at % 3]
+        pace = (0, 1, 3)[at // stride % 3]
         where = f"{act.__name__} before request {at} of {requests}, pace {pace}"
         try:
             stage, _ = play(operation, setting, act, at, pace)

@@ -2,5 +2,5 @@
 
 import os
 
-EVERY = int(os.environ.get("LAKESWEEP_FAULTS_EVERY") or 3)
+EVERY = int(os.environ.get("LAKESWEEP_FAULTS_EVERY") or 4)
 """Each so many-th, where trying takes long."""
