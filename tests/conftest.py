@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support.seeds import draw_seeds
 from tests.support.summaries import (
     branches_compared,
     calls_broken,
@@ -76,6 +77,11 @@ def engine_classpath() -> str:
     if not made.is_file():
         pytest.skip("no engine jars: run `make jars`")
     return made.read_text(encoding="utf-8").strip()
+
+
+def pytest_configure() -> None:
+    """Before processes that run tests are started, which go by this one's environment."""
+    draw_seeds()
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:

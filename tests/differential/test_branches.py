@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -18,12 +17,12 @@ from tests.differential.files import Listing, listing
 from tests.differential.judged_step import engine_as_maintainer
 from tests.differential.ours import Answer, operate
 from tests.differential.tag_steps import Step
+from tests.support.seeds import first_seed
 
 pytestmark = pytest.mark.differential
 
 COUNT = int(os.environ.get("LAKESWEEP_BRANCH_HISTORIES") or 6)
-SEED_TEXT = os.environ.get("LAKESWEEP_DIFFERENTIAL_SEED") or "20260101"
-FIRST_SEED = random.randrange(10**9) if SEED_TEXT == "random" else int(SEED_TEXT)
+FIRST_SEED = first_seed("LAKESWEEP_DIFFERENTIAL_SEED")
 UNDONE = ("rollback", "fast_forward", "create_branch", "delete_branch")
 HARMLESS = 4
 """A seed of whose table the engine breaks nothing, so it agrees with itself."""

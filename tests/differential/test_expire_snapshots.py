@@ -9,7 +9,6 @@ old when it is used.
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,12 +18,12 @@ from tests.differential import ours
 from tests.differential.case import run_case
 from tests.differential.engine import Engine
 from tests.differential.history import BASE, FULL, Space, make_history
+from tests.support.seeds import first_seed
 
 pytestmark = pytest.mark.differential
 
 COUNT = int(os.environ.get("LAKESWEEP_DIFFERENTIAL_COUNT") or 50)
-SEED_TEXT = os.environ.get("LAKESWEEP_DIFFERENTIAL_SEED") or "20260101"
-FIRST_SEED = random.randrange(10**9) if SEED_TEXT == "random" else int(SEED_TEXT)
+FIRST_SEED = first_seed("LAKESWEEP_DIFFERENTIAL_SEED")
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ of luck. `LAKESWEEP_DIFFERENTIAL_SEED` says which one is first (`random` draws i
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,12 +15,12 @@ import pytest
 from tests.differential.engine import Engine
 from tests.differential.live_cli import Forks
 from tests.differential.live_play import run_play
+from tests.support.seeds import first_seed
 
 pytestmark = pytest.mark.differential
 
 COUNT = int(os.environ.get("LAKESWEEP_LIVE_PLAYS") or 0)
-SEED_TEXT = os.environ.get("LAKESWEEP_DIFFERENTIAL_SEED") or "700"
-FIRST_SEED = random.randrange(10**9) if SEED_TEXT == "random" else int(SEED_TEXT)
+FIRST_SEED = first_seed("LAKESWEEP_DIFFERENTIAL_SEED", 700)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ tests' own reader. What one of the two takes and the other leaves is explained b
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import time
 from collections import Counter
@@ -31,12 +30,12 @@ from tests.differential.planting import DAY_S, POISON, back_date, plant, poison
 from tests.differential.truth import Root, read_roots
 from tests.differential.writing import apply, external_root
 from tests.support.reader import RootNeeds, TableReader, UnreadableRootError
+from tests.support.seeds import first_seed
 
 pytestmark = pytest.mark.differential
 
 COUNT = int(os.environ.get("LAKESWEEP_ORPHAN_TABLES") or int(os.environ.get("LAKESWEEP_DIFFERENTIAL_COUNT") or 80) // 5)
-SEED_TEXT = os.environ.get("LAKESWEEP_DIFFERENTIAL_SEED") or "20260101"
-FIRST_SEED = random.randrange(10**9) if SEED_TEXT == "random" else int(SEED_TEXT)
+FIRST_SEED = first_seed("LAKESWEEP_DIFFERENTIAL_SEED")
 SPACE = Space(
     name="orphans",
     changelog_producers=True,

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,12 +16,12 @@ from tests.differential.judged_step import engine_as_maintainer
 from tests.differential.ours import Answer, operate
 from tests.differential.tag_case import run_tag_history
 from tests.differential.tag_steps import Step
+from tests.support.seeds import first_seed
 
 pytestmark = pytest.mark.differential
 
 COUNT = int(os.environ.get("LAKESWEEP_TAG_HISTORIES") or 4)
-SEED_TEXT = os.environ.get("LAKESWEEP_DIFFERENTIAL_SEED") or "20260101"
-FIRST_SEED = random.randrange(10**9) if SEED_TEXT == "random" else int(SEED_TEXT)
+FIRST_SEED = first_seed("LAKESWEEP_DIFFERENTIAL_SEED")
 WITHOUT_BRANCHES = 20260102
 """A seed whose table has none: there the engine agrees with itself."""
 

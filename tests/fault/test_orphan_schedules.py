@@ -9,7 +9,6 @@ independent walk says that nobody can reach.
 """
 
 import os
-import random
 from collections import Counter
 from collections.abc import Callable
 
@@ -23,6 +22,7 @@ from lakesweep.operations.run import execute_stored, finish_begun, plan_and_exec
 from tests.support.interleaving import InterleavedStore, Turns
 from tests.support.maintenance import Maintainer
 from tests.support.reader import read_all
+from tests.support.seeds import first_seed
 from tests.support.table_world import (
     CHANGES,
     DAY_MS,
@@ -35,8 +35,7 @@ from tests.support.table_world import (
 )
 
 COUNT = int(os.environ.get("LAKESWEEP_SCHEDULES") or 600)
-SEED_TEXT = os.environ.get("LAKESWEEP_SCHEDULE_SEED") or "20260101"
-FIRST_SEED = random.randrange(10**9) if SEED_TEXT == "random" else int(SEED_TEXT)
+FIRST_SEED = first_seed("LAKESWEEP_SCHEDULE_SEED")
 PARTS = 20
 """So many tests share the schedules."""
 MOMENTS = 30

@@ -1,0 +1,37 @@
+"""Tests have the same names in every process, at any time: what shares them among processes goes by their names."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.support.seeds import draw_seeds, first_seed
+
+
+def test_another_process_finds_the_same_tests(request: pytest.FixtureRequest) -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "", "-p", "no:cacheprovider", "tests"],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    names = set(found.stdout.splitlines())
+    here = {item.nodeid for item in request.session.items}
+    assert here <= names, (sorted(here - names)[:5], found.stdout[-500:], found.stderr[-500:])
+
+
+def test_a_seed_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whoever starts the others: each of them would find tests of its own."""
+    monkeypatch.setenv("LAKESWEEP_DIFFERENTIAL_SEED", "random")
+    monkeypatch.setenv("LAKESWEEP_SCHEDULE_SEED", "17")
+    draw_seeds()
+    drawn = first_seed("LAKESWEEP_DIFFERENTIAL_SEED")
+    draw_seeds()
+    assert first_seed("LAKESWEEP_DIFFERENTIAL_SEED") == drawn
+    assert first_seed("LAKESWEEP_SCHEDULE_SEED") == 17
+    monkeypatch.delenv("LAKESWEEP_SCHEDULE_SEED")
+    assert first_seed("LAKESWEEP_SCHEDULE_SEED", 5) == 5
