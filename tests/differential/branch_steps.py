@@ -127,7 +127,7 @@ def draw_step(random: Random, kind: BranchKind, clock: Clock, location: Path) ->
         return _create_branch(random, clock, state_of(location), branches)
     if draw < 0.91:
         return _delete_branch(random, branches)
-    return _fast_forward(random, branches)
+    return _fast_forward(random, state_of(location), branches)
 
 
 def _step_of_changelogs(random: Random, kind: BranchKind, clock: Clock, state: State) -> Step:
@@ -243,10 +243,12 @@ def _delete_branch(random: Random, branches: list[str]) -> Step | None:
     return _judged("delete_branch", "main", {"op": "delete", "name": name}, {"branch": name}, command="branch")
 
 
-def _fast_forward(random: Random, branches: list[str]) -> Step:
+def _fast_forward(random: Random, state: State, branches: list[str]) -> Step:
+    """Let main be one of the branches, and give up its tags now and then."""
     name = random.choice(branches) if branches and random.random() < 0.93 else random.choice(["main", "nobodys"])
     words = {"op": "fast_forward", "name": name}
-    return _judged("fast_forward", "main", words, {"branch": name}, command="branch")
+    ours = {"branch": name, "lose_tag": sorted(state.tags)} if random.random() < 0.6 else {"branch": name}
+    return _judged("fast_forward", "main", words, ours, command="branch")
 
 
 TWO_DAYS_MS = 2 * 86_400_000
