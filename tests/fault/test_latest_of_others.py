@@ -6,10 +6,12 @@ from functools import partial
 import pytest
 
 from lakesweep.storage.store import Store
-from tests.fault.test_fast_forward import World, after_planning, calls
+from tests.fault.test_fast_forward import HOUR_MS, World, after_planning, calls, writes
 from tests.support.acting import Plays
 from tests.support.every import EVERY
 from tests.support.fast_forwards import LATEST, documents
+from tests.support.faulty_store import ProcessDeathError, Switch
+from tests.support.maintenance import Maintainer
 from tests.support.reader import read_all
 
 
@@ -43,4 +45,25 @@ def test_the_newer_of_two_commits_is_found(scene: str, gap: int) -> None:
         assert f"snapshot/snapshot-{newest(world.store)}" == made[-1], about
         ids = [int(path.rpartition("-")[2]) for path in made]
         assert ids == [*range(ids[0], ids[0] + len(ids))], about
+        read_all(world.store)
+
+
+@pytest.mark.parametrize(("scene", "count"), [("below", 1), ("below", 3), ("far_ahead", 1)])
+def test_who_finishes_a_move_takes_what_would_hide_commits_since(scene: str, count: int) -> None:
+    """There is a hole above the branch's newest snapshot: others go on from it, until they meet what is still there."""
+    for at in (n for n in writes(scene) if calls(scene)[n - 1].startswith("table delete")):
+        world, made = World(scene), list[str]()
+        with pytest.raises(ProcessDeathError):
+            world.forward(Switch(at, "death"))
+        for _ in range(count):
+            commit(world.store, made)
+        world.clock.now_ms += HOUR_MS
+        Maintainer(world.store, control=world.control).run("delete_tag", tag="nothing")
+        commit(world.store, made)
+        theirs = {path for path in world.expected() if path.startswith("snapshot/snapshot-")}
+        assert {path for path in documents(world.store) if path.startswith("snapshot/snapshot-")} == theirs | {*made}, (
+            at
+        )
+        newest = max(int(path.rpartition("-")[2]) for path in theirs)
+        assert made == [f"snapshot/snapshot-{newest + i}" for i in range(1, count + 2)], at
         read_all(world.store)

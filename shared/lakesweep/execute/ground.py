@@ -115,13 +115,19 @@ class Ground:
         return any(isinstance(action, Put) and action.kind == "snapshot" for action in actions)
 
     def is_arrived(self) -> bool:
-        """Tell whether the newest snapshots are those that the plan is for, and others have at most gone on there."""
+        """Tell whether the newest snapshots are those that the plan is for, and others have at most gone on there.
+
+        What goes may still lie above, behind a hole: who goes by LATEST does not see it until commits have come so far.
+        To stop there would leave it to hide them.
+        """
         end_id, foreign = self.end_id, self.foreign_ids()
         if end_id is None:
             return not foreign
-        for number in self.pending:
-            action = self.plan.actions[number]
-            if action.kind == "snapshot" and (isinstance(action, Delete) or id_of(action.path) == end_id):
+        for action in (self.plan.actions[number] for number in self.pending):
+            if action.kind == "snapshot" and isinstance(action, Delete):
+                if not foreign or id_of(action.path) <= foreign[-1]:
+                    return False
+            elif action.kind == "snapshot" and id_of(action.path) == end_id:
                 return False
         there = {ref.id for ref in self.own.snapshots}
         return end_id in there and foreign == tuple(range(end_id + 1, end_id + 1 + len(foreign)))
