@@ -5,13 +5,17 @@ from functools import partial
 
 import pytest
 
+from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store
+from tests.fault.test_attacks import ContentStore
 from tests.fault.test_fast_forward import HOUR_MS, World, after_planning, calls, writes
-from tests.support.acting import Plays
+from tests.fault.test_root_moves import undisturbed
+from tests.support.acting import Acting, Plays
 from tests.support.every import EVERY
 from tests.support.fast_forwards import LATEST, documents
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.moving import MovingWorld, check_files, is_tag
 from tests.support.reader import read_all
 
 
@@ -67,3 +71,47 @@ def test_who_finishes_a_move_takes_what_would_hide_commits_since(scene: str, cou
         newest = max(int(path.rpartition("-")[2]) for path in theirs)
         assert made == [f"snapshot/snapshot-{newest + i}" for i in range(1, count + 2)], at
         read_all(world.store)
+
+
+class RollingBack:
+    """An engine that rolls main back to snapshot 4: LATEST first, then snapshots from the newest down, then tags."""
+
+    def __init__(self, world: MovingWorld) -> None:
+        self._world = world
+        self._going: list[int] = []
+
+    def begin(self) -> None:
+        """Write LATEST, and take the newest snapshot."""
+        self._going = [i for i in self._world.ids() if i > 4]
+        self._world.store.put(LATEST, b"4")
+        self._take()
+
+    def end(self) -> None:
+        """Take the rest."""
+        while self._going:
+            self._take()
+        world = self._world
+        world.remove(*(key for key, data in world.documents().items() if is_tag(key) and json.loads(data)["id"] > 4))
+
+    def _take(self) -> None:
+        self._world.remove(f"snapshot/snapshot-{self._going.pop()}")
+
+
+@pytest.mark.parametrize("kind", [MemoryStore, ContentStore])
+@pytest.mark.parametrize("operation", ["rollback", "fast-forward"])
+def test_a_rollback_of_an_engine_that_ends_after_ours(operation: str, kind: type[MemoryStore]) -> None:
+    """It has begun before our LATEST: that is its own then, and what it took does not return above what it takes."""
+    names, _ = undisturbed(operation, kind)
+    begun = names.index("control put " + next(n for n in names if n.endswith("lease.json")).split()[2])
+    for at in range(begun, names.index(f"table put {LATEST}") + 2):
+        world = MovingWorld(operation, kind)
+        other = RollingBack(world)
+        report = world.execute(Acting(at, other.begin))
+        other.end()
+        world.wait()
+        assert world.finish().status == "nothing_to_do"
+        about = (at, names[at - 1], report.status, report.refusal)
+        assert report.status == "stale" and world.latest() == world.ids()[-1] == 4, about
+        world.commits()
+        assert world.latest() == 5, about
+        check_files(world)

@@ -52,7 +52,10 @@ class Reversal:
 
 
 def reverse(
-    documents: Documents, check: Callable[[], None] = lambda: None, hollow: Iterable[str] = frozenset()
+    documents: Documents,
+    check: Callable[[], None] = lambda: None,
+    hollow: Iterable[str] = frozenset(),
+    until: int | None = None,
 ) -> Reversal:
     """Take back what is done of a plan, and say what was and what was not.
 
@@ -62,11 +65,13 @@ def reverse(
         documents: Of the plan, in a table whose lease the caller has.
         check: Called before each request; raises when the lease is lost.
         hollow: Paths of snapshots that are not to return, since their files are gone.
+        until: Number of the last action that may have been carried out, where that is known. What looks like a later
+            one is somebody else's.
 
     Raises:
         StorageError: A request failed; the rest is still to be taken back.
     """
-    return _Reversing(documents, take_look(documents), check, frozenset(hollow)).run()
+    return _Reversing(documents, take_look(documents), check, frozenset(hollow), until).run()
 
 
 def settle_latest(store: Store, branch: BranchListing) -> None:
@@ -89,13 +94,21 @@ def settle_latest(store: Store, branch: BranchListing) -> None:
 
 
 class _Reversing:
-    def __init__(self, documents: Documents, ground: Ground, check: Callable[[], None], hollow: frozenset[str]) -> None:
+    def __init__(
+        self,
+        documents: Documents,
+        ground: Ground,
+        check: Callable[[], None],
+        hollow: frozenset[str],
+        until: int | None,
+    ) -> None:
         self._documents = documents
         self._store: Store = documents.store
         self._plan = documents.plan
         self._ground = ground
         self._check = check
         self._hollow = hollow
+        self._end = len(documents.plan.actions) if until is None else until + 1
         self._etags = dict(ground.standing.etags)
         self._history = HalfWay(ground, hollow)
         has_schemas = any(action.kind == "schema" for action in documents.plan.actions)
@@ -106,7 +119,7 @@ class _Reversing:
     def run(self) -> Reversal:
         standing = self._ground.standing
         kept: list[int] = []
-        for number in sorted(standing.done | standing.uncertain, reverse=True):
+        for number in sorted((standing.done | standing.uncertain).intersection(range(self._end)), reverse=True):
             action = self._plan.actions[number]
             self._check()
             done = self._return(action) if isinstance(action, Delete) else self._withdraw(action, number)

@@ -84,6 +84,8 @@ class _Moving:
         self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id)
         self._requests = RootRequests(self._documents, self._ledger)
         self._warnings: dict[str, None] = {}
+        self._number = -1
+        """Of the action that this run has come to."""
 
     def run(self) -> Executed:
         try:
@@ -136,6 +138,7 @@ class _Moving:
                 continue
             self._env.check_time(f"plan {self._plan.header.plan_id} of table {self._plan.header.table}")
             self._lease.check()
+            self._number = number
             if isinstance(action, Delete):
                 self._requests.delete(action)
             else:
@@ -241,10 +244,19 @@ class _Moving:
         if has_lost or self._has_begun or ground.is_expired():
             hollow = hollow_snapshots(self._env, ground, self._documents, check, goes_on=self._has_begun)
             hollow |= bare_others(self._env, ground, self._documents, hollow)
-        reversal = reverse(self._documents, check, hollow)
+        reversal = reverse(self._documents, check, hollow, self._until())
         self._ledger.record_restored([action for action in reversal.restored if isinstance(action, Delete)])
         self._ledger.flush()
         return self._executed("stale", error, f"; {reversal.sentence()}")
+
+    def _until(self) -> int | None:
+        """Return how far the plan was carried out, where no snapshot had gone yet: those that are gone, others took.
+
+        An engine that rolls back takes the newest ones first, as a plan does, and would go on below what returns.
+        """
+        done = self._plan.actions[: self._number + 1]
+        has_taken = any(action.kind == "snapshot" and isinstance(action, Delete) for action in done)
+        return None if self._has_begun or has_taken else self._number
 
 
 def _is_outdated(action: Action, ground: Ground) -> bool:

@@ -23,7 +23,7 @@ class RootRequests:
         self._documents = documents
         self._ledger = ledger
         self._etags: dict[str, str] = {}
-        self._hints: dict[str, str] = {}
+        self._hints: dict[str, str] | None = None
         self.outcome = Outcome()
         """Of the deletions."""
         self.has_acted = False
@@ -34,7 +34,8 @@ class RootRequests:
     def see(self, ground: Ground) -> None:
         """Take what a look found as the condition of what follows."""
         self._etags = dict(ground.standing.etags)
-        self._hints = {ref.path: ref.etag for ref in ground.own.hints.values()}
+        if self._hints is None:  # later looks do not tell who has written it since, nor what for
+            self._hints = {ref.path: ref.etag for ref in ground.own.hints.values()}
         self.unseen = 0
 
     def delete(self, action: Delete) -> None:
@@ -64,16 +65,18 @@ class RootRequests:
     def write(self, action: Put) -> None:
         """Write a document.
 
-        LATEST is written over what the last look saw as well: a commit that came since has written it, and may lie far
-        above what the plan would have it say. The next commit would not see that one, and be made on something else.
+        LATEST is written over what the first look saw, or this run has written: a commit that came since has written
+        it, and may lie far above what the plan would have it say. The next commit would not see that one, and be made
+        on something else. And an engine that rolls the branch back begins with it.
 
         Raises:
             StalePlanError: Somebody else has written there, or has taken what was there.
             StorageError: The request failed; it may be written.
         """
         if is_latest(action):
-            etag = self._hints.get(action.path)
-            self._hints[action.path] = self._written(action, if_absent=etag is None, if_match=etag)
+            hints = {} if self._hints is None else self._hints
+            etag = hints.get(action.path)
+            self._hints = hints | {action.path: self._written(action, if_absent=etag is None, if_match=etag)}
             return
         is_loose = action.kind in LOOSE_KINDS
         etag = None if is_loose or action.etag is None else self._etags.get(action.path, action.etag)
