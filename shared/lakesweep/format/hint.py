@@ -1,17 +1,20 @@
 """Hints: the files `EARLIEST` and `LATEST`, each one decimal snapshot id.
 
-A hint may be missing, old or wrong; it is never more than a place to start looking. Source: Paimon `HintFileUtils`.
+A hint may be missing, old or wrong; it is never more than a place to start looking. Source: Paimon `HintFileUtils`, and
+`FileIO#readFileUtf8`, which joins lines: what an editor or `echo` wrote has an end of line.
 """
 
 import re
 
 _DIGITS = re.compile(rb"[0-9]{1,19}")
+_LINE_ENDS = b"\r\n"
 _MAX_ID = (1 << 63) - 1
 
 
 def parse_hint(body: bytes) -> int | None:
-    """Return the id, or None for anything that Java would not take: white space around it included."""
-    if not _DIGITS.fullmatch(body):
+    """Return the id, or None for anything else: an engine does not take it with a space around it either."""
+    digits = body.translate(None, _LINE_ENDS)
+    if not _DIGITS.fullmatch(digits):
         return None
-    number = int(body)
+    number = int(digits)
     return number if 0 < number <= _MAX_ID else None
