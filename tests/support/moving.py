@@ -50,13 +50,6 @@ def _build(store: MemoryStore) -> None:
         apart.commit(f"+G{number}", partition=("d5",), snapshot_id=number)
 
 
-@cache
-def _objects() -> dict[str, bytes]:
-    store = MemoryStore("memory://bucket/t")
-    _build(store)
-    return {entry.key: store.read(entry.key).data for entry in store.list("")}
-
-
 Entries = dict[str, tuple[bytes, str, int]]
 START_MS = 1_800_000_000_000
 

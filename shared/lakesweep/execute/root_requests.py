@@ -23,7 +23,8 @@ class RootRequests:
         self._documents = documents
         self._ledger = ledger
         self._etags: dict[str, str] = {}
-        self._hints: dict[str, str] | None = None
+        self._has_seen = False
+        self._latest: str | None = None
         self.outcome = Outcome()
         """Of the deletions."""
         self.has_acted = False
@@ -34,8 +35,10 @@ class RootRequests:
     def see(self, ground: Ground) -> None:
         """Take what a look found as the condition of what follows."""
         self._etags = dict(ground.standing.etags)
-        if self._hints is None:  # later looks do not tell who has written it since, nor what for
-            self._hints = {ref.path: ref.etag for ref in ground.own.hints.values()}
+        if not self._has_seen:  # later looks do not tell who has written LATEST since, nor what for
+            latest = ground.own.hints.get("snapshot/LATEST")
+            self._latest = None if latest is None else latest.etag
+            self._has_seen = True
         self.unseen = 0
 
     def delete(self, action: Delete) -> None:
@@ -74,9 +77,7 @@ class RootRequests:
             StorageError: The request failed; it may be written.
         """
         if is_latest(action):
-            hints = {} if self._hints is None else self._hints
-            etag = hints.get(action.path)
-            self._hints = hints | {action.path: self._written(action, if_absent=etag is None, if_match=etag)}
+            self._latest = self._written(action, if_absent=self._latest is None, if_match=self._latest)
             return
         is_loose = action.kind in LOOSE_KINDS
         etag = None if is_loose or action.etag is None else self._etags.get(action.path, action.etag)
