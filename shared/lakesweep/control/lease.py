@@ -2,7 +2,10 @@
 
 The lease is one document that only conditional writes change, so it works on any store that has them. A token grows
 with every change. A delete may start only while the lease outlasts it, and a successor waits for the same margin
-beyond the expiry: two runs never delete at once, even if one was suspended for hours.
+beyond the expiry: two runs never delete at once, even if one was suspended for hours. For a request may be sent long
+after it was decided on: the process stood still in it, or botocore sends it again. So each attempt is refused once the
+lease has ended (`Lease.refuse_late`), by clocks of this machine that go on meanwhile. They count from the moment before
+the lease was written.
 
 The lease also says what its holder is about to remove (`control/intent.py`). A lease that ended with an intent in it
 was left by a run that died: what it began is finished before anything else, and no run can take the lease for another
@@ -22,6 +25,8 @@ from lakesweep.errors import (
     PreconditionFailedError,
     StorageError,
 )
+from lakesweep.storage.elapsed import CLOCKS, Clocks, Stopwatch
+from lakesweep.storage.guard import TimeLimit
 
 LEASE_MS = 480_000
 """How long a lease holds unless it is renewed. A killed worker's message has to find the lease free when it comes back,
@@ -56,13 +61,15 @@ class LeaseDocument:
 class Lease:
     """The lease of one table, as one run holds it."""
 
-    def __init__(self, area: ControlArea, run_id: str, intent: Intent | None) -> None:
+    def __init__(self, area: ControlArea, run_id: str, intent: Intent | None, clocks: Clocks = CLOCKS) -> None:
         self._area = area
+        self._clocks = clocks
         self._run_id = run_id
         self._intent = intent
         self._etag: str | None = None
         self._token = 0
         self._expires_ms = 0
+        self._limit = self._limit_of(Stopwatch(clocks), 0)
         self.is_as_known = False
         """Nobody has held the lease since the caller read it."""
         self.is_let_go = False
@@ -90,6 +97,17 @@ class Lease:
         """Return when it ends unless it is renewed, by the control location's clock."""
         return self._expires_ms
 
+    def refuse_late(self) -> None:
+        """Make sure that the lease lasts, without asking the store: the question before each attempt to change a table.
+
+        It is answered by clocks of this machine that go on while the process stands still. Once it says no, it does so
+        until the lease is renewed.
+
+        Raises:
+            LeaseLostError: It ended, or was given back.
+        """
+        self._limit()
+
     def check(self, left_ms: int = LEASE_MS // 2) -> None:
         """Make sure that a batch of deletes that starts now ends under this lease; renew it when it runs low.
 
@@ -100,10 +118,10 @@ class Lease:
             LeaseLostError: Another run took the lease.
         """
         now_ms = self._area.store.now_ms()
-        if self._expires_ms - now_ms > left_ms:
+        if min(self._expires_ms - now_ms, self._limit.left_ms()) > left_ms:
             return
         self._write(now_ms + LEASE_MS)
-        if self._expires_ms - self._area.store.now_ms() <= DELETE_MARGIN_MS:
+        if min(self._expires_ms - self._area.store.now_ms(), self._limit.left_ms()) <= DELETE_MARGIN_MS:
             raise LeaseLostError(
                 f"{self._area.path(_NAME)}: renewing the lease took longer than it lasts; run {self._run_id} stopped"
             )
@@ -183,9 +201,22 @@ class Lease:
             "intent": self._intent.to_json() if self._intent else None,
         }
         body = to_json_bytes(document)
+        if expires_ms == 0:
+            self._limit = self._limit_of(Stopwatch(self._clocks), 0)
+        written = Stopwatch(self._clocks)
         self._etag = self._area.put(_NAME, body, if_absent=self._etag is None, if_match=self._etag)
         self._token += 1
         self._expires_ms = expires_ms
+        # The store's clock, as its answer says it, is later than the moment at which the request was made. So this ends
+        # no later than the lease does, however long anything stood still since.
+        self._limit = self._limit_of(written, expires_ms - self._area.store.now_ms())
+
+    def _limit_of(self, begun: Stopwatch, length_ms: int) -> TimeLimit:
+        return TimeLimit(
+            begun,
+            length_ms,
+            f"table {self._area.table}: run {self._run_id} may change nothing after the end of its lease",
+        )
 
 
 def read_lease(area: ControlArea) -> LeaseDocument:

@@ -19,7 +19,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.errors import (
+    AccessDeniedError,
+    LeaseLostError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageError,
+)
+from lakesweep.storage.guard import LateDeleteError, ask_guard
 from lakesweep.storage.keys import check_key, check_prefix, check_range, count_deletes, is_key, too_short
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import (
@@ -206,11 +213,20 @@ class LocalStore:
         could replace the file.
         """
         self._counter.add("delete", count_deletes(requests, self._root))
-        results = [DeleteResult(request.key, self._delete(request)) for request in requests]
+        late: LeaseLostError | None = None
+        results: list[DeleteResult] = []
+        for request in requests:
+            try:
+                results.append(DeleteResult(request.key, self._delete(request)))
+            except LeaseLostError as error:
+                late = error
+                results.append(DeleteResult(request.key, "not_tried"))
         for result in results:
             if result.code == "deleted":
                 self._forget_branch(result.key)
         self._counter.add_deleted_keys(sum(result.code == "deleted" for result in results))
+        if late is not None:
+            raise LateDeleteError(late, results)
         return results
 
     def _delete(self, request: DeleteRequest) -> str:
@@ -221,11 +237,13 @@ class LocalStore:
         path = Path(self._below + request.key)
         try:
             if request.etag is None:
+                ask_guard()
                 path.unlink()
                 return "deleted"
             with _locked(path.parent, make=False):
                 if _etag(path.lstat()) != request.etag:
                     return "precondition_failed"
+                ask_guard()
                 path.unlink()
                 return "deleted"
         except _MISSING:
@@ -324,6 +342,7 @@ def _write(path: str, data: bytes, *, if_absent: bool) -> str:
             os.utime(file.fileno(), ns=(now_ns, now_ns))
             os.fsync(file.fileno())
             etag = _etag(os.fstat(file.fileno()))
+        ask_guard()
         if if_absent:
             try:
                 target.hardlink_to(temporary)

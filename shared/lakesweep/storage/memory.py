@@ -4,7 +4,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.errors import LeaseLostError, ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.storage.guard import LateDeleteError, ask_guard
 from lakesweep.storage.keys import check_count, check_key, check_prefix, check_range, count_deletes, is_key, part_of
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import (
@@ -129,6 +130,7 @@ class MemoryStore:
             if if_match is not None and (entry is None or entry[1] != if_match):
                 found = "nothing" if entry is None else entry[1]
                 raise PreconditionFailedError(f"{self._location}/{key}: expected ETag {if_match}, found {found}")
+            ask_guard()
             etag = self._next()
             self._objects[key] = (bytes(data), etag, self._clock())
             self._note(key, etag, self._objects[key])
@@ -145,9 +147,18 @@ class MemoryStore:
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
         """Delete up to 1 000 keys; see `Store.delete`."""
         self._counter.add("delete", count_deletes(requests, self._location))
+        late: LeaseLostError | None = None
+        results: list[DeleteResult] = []
         with self._lock:
-            results = [self._delete(request) for request in requests]
+            for request in requests:
+                try:
+                    results.append(self._delete(request))
+                except LeaseLostError as error:
+                    late = error
+                    results.append(DeleteResult(request.key, "not_tried"))
         self._counter.add_deleted_keys(sum(result.code == "deleted" for result in results))
+        if late is not None:
+            raise LateDeleteError(late, results)
         return results
 
     def _delete(self, request: DeleteRequest) -> DeleteResult:
@@ -158,6 +169,7 @@ class MemoryStore:
             return DeleteResult(request.key, "already_gone")
         if request.etag is not None and entry[1] != request.etag:
             return DeleteResult(request.key, "precondition_failed")
+        ask_guard()
         del self._objects[request.key]
         marker = self._next()
         self._note(request.key, marker, None)
@@ -178,6 +190,7 @@ class MemoryStore:
             return UndeleteResult(request.key, "bad_key")
         code, entry = self._below(request)
         if code == "restorable" and not only_check and entry is not None:
+            ask_guard()
             self._versions[request.key].pop()
             self._objects[request.key] = entry
             code = "restored"

@@ -9,7 +9,9 @@ from email.utils import parsedate_to_datetime
 from operator import lt
 from typing import Any
 
-from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.errors import LeaseLostError, ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.storage.elapsed import CLOCKS
+from lakesweep.storage.guard import Guard, LateDeleteError, current_guard
 from lakesweep.storage.keys import (
     SINGLE_DELETES,
     check_count,
@@ -23,7 +25,7 @@ from lakesweep.storage.keys import (
 from lakesweep.storage.list_page import ListPage, PageEntry, page_of
 from lakesweep.storage.noncurrent import Noncurrent
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.s3_client import s3_request, was_repeated
+from lakesweep.storage.s3_client import s3_request, was_repeated, was_sent
 from lakesweep.storage.s3_versions import KeyVersion, below_marker, noncurrent_days_of, versions_of
 from lakesweep.storage.store import (
     Body,
@@ -217,7 +219,7 @@ class S3Store:
         if if_match is not None:
             conditions["IfMatch"] = f'"{if_match}"'
         try:
-            with s3_request("put", where, self._counter):
+            with s3_request("put", where, self._counter, current_guard()):
                 response = self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=data, **conditions)
         except ObjectNotFoundError as error:  # so S3 says that nothing is there whose ETag could match
             raise PreconditionFailedError(f"put {where}: expected ETag {if_match}, found nothing") from error
@@ -256,15 +258,16 @@ class S3Store:
         started = time.monotonic()
         many = sum(request.etag is not None for request in requests) > WINDOW_DELETES
         together = [r for r in requests if (many or r.etag is None) and is_key(r.key) and not _NO_XML.search(r.key)]
-        results = self._delete_together(together)
+        work = _Deleting(current_guard())
+        results = self._delete_together(together, work)
         again = [request for request in together if results[request.key].code in _PASSING]
         if any(results[request.key].code == "SlowDown" for request in again):
             self._counter.add_throttled()
         if again and time.monotonic() - started < BEGIN_WITHIN_S:
             time.sleep(_PAUSE_S)
-            results |= self._delete_together(again)
+            results |= self._delete_together(again, work)
         single = [r for r in requests if is_key(r.key) and r.key not in results]
-        singly = iter(self._delete_singly(single, started + BEGIN_WITHIN_S))
+        singly = iter(self._delete_singly(single, started + BEGIN_WITHIN_S, work))
         answers: list[DeleteResult] = []
         for request in requests:
             if not is_key(request.key):
@@ -274,9 +277,11 @@ class S3Store:
             else:
                 answers.append(next(singly))
         self._counter.add_deleted_keys(sum(answer.code == "deleted" for answer in answers))
+        if work.refusal is not None:
+            raise LateDeleteError(work.refusal, [each for each in answers if each.key not in work.unanswered])
         return answers
 
-    def _delete_together(self, requests: Sequence[DeleteRequest]) -> dict[str, DeleteResult]:
+    def _delete_together(self, requests: Sequence[DeleteRequest], work: "_Deleting") -> dict[str, DeleteResult]:
         if not requests:
             return {}
         keys = [request.key for request in requests]
@@ -284,29 +289,37 @@ class S3Store:
             {"Key": self._prefix + request.key} | ({} if request.etag is None else {"ETag": f'"{request.etag}"'})
             for request in requests
         ]
-        with s3_request("delete", f"{len(keys)} objects of {self.location}", self._counter):
-            # Not Quiet: only the long answer has the versions with which deletes can be undone.
-            response = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": False})
+        try:
+            with s3_request("delete", f"{len(keys)} objects of {self.location}", self._counter, work.guard):
+                # Not Quiet: only the long answer has the versions with which deletes can be undone.
+                response = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": False})
+        except LeaseLostError as error:
+            return {key: work.refused(key, error) for key in keys}
         self._note_time(response)
         deleted = {entry.get("Key"): entry for entry in response.get("Deleted", ())}
         failed = {entry.get("Key"): str(entry.get("Code", "unknown")) for entry in response.get("Errors", ())}
         return {key: _result(key, deleted.get(self._prefix + key), failed.get(self._prefix + key)) for key in keys}
 
-    def _delete_singly(self, requests: Sequence[DeleteRequest], begin_before: float) -> Sequence[DeleteResult]:
+    def _delete_singly(
+        self, requests: Sequence[DeleteRequest], begin_before: float, work: "_Deleting"
+    ) -> Sequence[DeleteResult]:
         """Delete one by one, in windows: one begins when every request of the one before has its answer."""
         results: list[DeleteResult] = []
         if not requests:
             return results
         with ThreadPoolExecutor(max_workers=min(WINDOW_DELETES, len(requests)), thread_name_prefix="delete") as pool:
             while len(results) < len(requests) and time.monotonic() < begin_before:
-                results += pool.map(self._delete_one, requests[len(results) : len(results) + WINDOW_DELETES])
+                window = requests[len(results) : len(results) + WINDOW_DELETES]
+                results += pool.map(lambda request: self._delete_one(request, work), window)
         return results + [DeleteResult(request.key, "not_tried") for request in requests[len(results) :]]
 
-    def _delete_one(self, request: DeleteRequest) -> DeleteResult:
+    def _delete_one(self, request: DeleteRequest, work: "_Deleting") -> DeleteResult:
         condition = {} if request.etag is None else {"IfMatch": f'"{request.etag}"'}
         try:
-            with s3_request("delete", self._where(request.key), self._counter):
+            with s3_request("delete", self._where(request.key), self._counter, work.guard):
                 response = self._client.delete_object(Bucket=self._bucket, Key=self._prefix + request.key, **condition)
+        except LeaseLostError as error:
+            return work.refused(request.key, error)
         except StorageError as error:
             return DeleteResult(request.key, _SINGLE_CODES.get(error.code, error.code))
         self._note_time(response)
@@ -363,7 +376,7 @@ class S3Store:
         if not requests:
             return {}
         objects = [{"Key": self._prefix + request.key, "VersionId": request.version_id} for request in requests]
-        with s3_request("undelete", f"{len(objects)} objects of {self.location}", self._counter):
+        with s3_request("undelete", f"{len(objects)} objects of {self.location}", self._counter, current_guard()):
             response = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": False})
         self._note_time(response)
         deleted = {entry.get("Key") for entry in response.get("Deleted", ())}
@@ -378,7 +391,7 @@ class S3Store:
         failed: dict[str, str] = {}
         for request in requests:
             try:
-                with s3_request("undelete", self._where(request.key), self._counter):
+                with s3_request("undelete", self._where(request.key), self._counter, current_guard()):
                     self._client.delete_object(
                         Bucket=self._bucket, Key=self._prefix + request.key, VersionId=request.version_id
                     )
@@ -445,24 +458,32 @@ class S3Store:
             seconds = parsedate_to_datetime(date).timestamp()
         except ValueError as error:
             raise StorageError(f"{self.location}: expected a date in the Date header, found {date!r}") from error
-        return int((seconds + _elapsed_s() - noted) * 1000)
+        return int((seconds + CLOCKS.boot_s() - noted) * 1000)
 
     def _note_time(self, response: Any) -> None:
         date = response["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
         if date:
-            self._clock = (date, _elapsed_s())
+            self._clock = (date, CLOCKS.boot_s())
 
     def _where(self, key: str) -> str:
         return f"{self.location}/{check_key(key, self.location)}"
 
 
-def _elapsed_s() -> float:
-    """Return seconds since some moment, those included for which the machine slept: a lease ends meanwhile.
+class _Deleting:
+    """One call of `delete`, in all its threads."""
 
-    Where there is no such clock, the monotonic one, which on Linux stands still then.
-    """
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+        self.refusal: LeaseLostError | None = None
+        self.unanswered: set[str] = set()
+        """Keys that were asked for, of which no answer came before the guard refused to ask again."""
+
+    def refused(self, key: str, error: LeaseLostError) -> DeleteResult:
+        """Note what the guard raised for a key, in the thread that was to delete it."""
+        self.refusal = error
+        if was_sent():
+            self.unanswered.add(key)
+        return DeleteResult(key, "not_tried")
 
 
 def _result(key: str, deleted: Any, failed: str | None) -> DeleteResult:

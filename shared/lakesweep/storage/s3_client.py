@@ -17,6 +17,7 @@ from lakesweep.errors import (
     StorageError,
     UsageError,
 )
+from lakesweep.storage.guard import Guard
 from lakesweep.storage.list_page import PARSE_EVENT, parse_response
 from lakesweep.storage.requests import RequestCounter
 
@@ -106,13 +107,21 @@ def _service_models() -> Any:
 
 
 def _with_events(client: Any) -> Any:
-    client.meta.events.register("before-send.s3", _count_attempt)
+    client.meta.events.register("before-send.s3", _before_attempt)
     client.meta.events.register("response-received.s3", _count_throttling)
     client.meta.events.register(PARSE_EVENT, parse_response)
     return client
 
 
-def _count_attempt(event_name: str, **_: object) -> None:
+def _before_attempt(event_name: str, **_: object) -> None:
+    """Ask whether a change may still be made, and count the attempt.
+
+    botocore calls this for each attempt of a request, when it is signed and about to be sent.
+    """
+    guard: Guard | None = getattr(_current, "guard", None)
+    if guard is not None:
+        guard()
+    _current.attempts = getattr(_current, "attempts", 0) + 1
     counter: RequestCounter | None = getattr(_current, "counter", None)
     if counter is not None:
         counter.add(_KIND_OF_OPERATION.get(event_name.rsplit(".", 1)[-1], "get"))
@@ -126,19 +135,20 @@ def _count_throttling(parsed_response: Any = None, **_: object) -> None:
 
 
 @contextmanager
-def s3_request(operation: str, where: str, counter: RequestCounter) -> Iterator[None]:
+def s3_request(operation: str, where: str, counter: RequestCounter, guard: Guard | None = None) -> Iterator[None]:
     """Make one request in the block: every attempt is counted, and errors of botocore become ours.
 
     Args:
         operation: What is asked, for messages.
         where: Bucket and key, for messages.
         counter: Counts the attempts.
+        guard: Asked before each attempt; what it raises comes out.
     """
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
     from urllib3.exceptions import HTTPError
 
-    _current.counter = counter
+    _current.counter, _current.guard, _current.attempts = counter, guard, 0
     try:
         yield
     except ClientError as error:
@@ -146,7 +156,12 @@ def s3_request(operation: str, where: str, counter: RequestCounter) -> Iterator[
     except (BotoCoreError, ResponseParserError, HTTPError) as error:
         raise StorageError(f"{operation} {where}: {error}", code=type(error).__name__) from error
     finally:
-        _current.counter = None
+        _current.counter = _current.guard = None
+
+
+def was_sent() -> bool:
+    """Tell whether the last request of this thread was sent at all: a guard may have refused each attempt."""
+    return bool(getattr(_current, "attempts", 0))
 
 
 def was_repeated(error: StorageError) -> bool:
