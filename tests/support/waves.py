@@ -16,6 +16,7 @@ from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import RunReport
 from lakesweep.operations.execute_in_waves import engine_of
 from lakesweep.operations.run import Engine
+from lakesweep.storage.guard import Guard
 from lakesweep.storage.store import Store
 from tests.support.orphan_scene import FOLDER, OPERATION, OrphanScene, unique
 
@@ -67,7 +68,7 @@ class Team:
     def _crew(self, env: Environment) -> Crew:
         site = Site(env.stores, env.area, self.scene._sleep, lambda: self.scene.now_ms / 1000)
 
-        def run_wave(lanes: Sequence[Lane]) -> list[SliceResult]:
+        def run_wave(lanes: Sequence[Lane], _: Guard) -> list[SliceResult]:
             self.waves.append(lanes)
             self.before_wave(len(self.waves))
             with ThreadPoolExecutor(max_workers=self.lanes) as pool:

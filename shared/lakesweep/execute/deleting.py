@@ -1,9 +1,10 @@
 """Send deletions to the stores that hold the objects, and tell what their answers mean."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 
 from lakesweep.errors import ObjectNotFoundError, StorageError
 from lakesweep.model.plan import Delete
+from lakesweep.storage.guard import LateDeleteError
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from lakesweep.table.stores import TableStores
@@ -14,7 +15,12 @@ _LASTING = ("access_denied", "no_such_bucket")
 """Answers of a whole store that asking again later does not change by itself."""
 
 
-def send(stores: TableStores, deletes: Sequence[Delete], before_request: Callable[[], None]) -> dict[str, DeleteResult]:
+def send(
+    stores: TableStores,
+    deletes: Sequence[Delete],
+    before_request: Callable[[], None],
+    answered: MutableMapping[str, DeleteResult] | None = None,
+) -> dict[str, DeleteResult]:
     """Delete up to 1 000 objects and return path -> what became of each.
 
     An object that is not there any more is `already_gone`, also where the store only says that it is not the one that
@@ -24,8 +30,11 @@ def send(stores: TableStores, deletes: Sequence[Delete], before_request: Callabl
         stores: Of the table.
         deletes: What to delete.
         before_request: Called right before each request that deletes; raises when nothing may be deleted any more.
+        answered: Gets path -> what became of it where the stores refuse to go on. Of what is missing there a request
+            was sent, and nobody knows its answer.
 
     Raises:
+        LateDeleteError: The stores' guard refused to go on.
         StorageError: A request of the table's store failed as a whole; any of its objects may be gone.
     """
     results: dict[str, DeleteResult] = {}
@@ -39,6 +48,12 @@ def send(stores: TableStores, deletes: Sequence[Delete], before_request: Callabl
         before_request()
         try:
             answers = store.delete(requests)
+        except LateDeleteError as error:
+            if answered is not None:
+                paths = {key: delete.path for delete, key in entries}
+                answered.update(results)
+                answered.update({paths[answer.key]: answer for answer in error.answers})
+            raise
         except StorageError as error:
             if store is stores.table or error.code not in _LASTING:
                 raise

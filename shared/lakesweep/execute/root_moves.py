@@ -66,7 +66,7 @@ def move_roots(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
         )
 
     def run(lease: Lease) -> Executed:
-        return _Moving(env, plan, attempt, lease).run()
+        return _Moving(env.under(lease), plan, attempt, lease).run()
 
     return under_lease(env.area, plan.header, attempt, run, doomed_snapshots(plan))
 

@@ -3,6 +3,7 @@
 from lakesweep.control.ledger import Ledger
 from lakesweep.errors import (
     AccessDeniedError,
+    LeaseLostError,
     MaintenanceError,
     ObjectNotFoundError,
     PreconditionFailedError,
@@ -13,6 +14,7 @@ from lakesweep.execute.ground import Ground, stale
 from lakesweep.execute.standing import LOOSE_KINDS, Documents, bytes_of
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Action, Delete, Put
+from lakesweep.storage.guard import LateDeleteError
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 
 
@@ -88,6 +90,9 @@ class RootRequests:
             return self._documents.store.delete([request])[0]
         except AccessDeniedError:
             raise
+        except LateDeleteError as error:
+            self.has_acted = self.has_acted or not error.answers
+            raise
         except StorageError:
             self.has_acted = True  # it may be gone
             raise
@@ -106,7 +111,7 @@ class RootRequests:
             etag = there.etag
         except AccessDeniedError:
             raise
-        except StorageError:
+        except (StorageError, LeaseLostError):
             self.has_acted = True  # it may have been written
             raise
         self.has_acted = True

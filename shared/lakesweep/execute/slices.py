@@ -2,8 +2,8 @@
 
 The process that holds the lease decides what goes and when (`execute/waves.py`). It hands slices out in *lanes*: what
 one process deletes one after the other, at its share of the rate. Who works on a lane holds no lease, so it knows when
-the lease ends, and begins no request unless the lease outlasts it. A process that was taken for dead and wakes up later
-deletes nothing any more.
+the lease ends, and begins no request unless the lease outlasts it. No attempt of a request is sent after that end. So a
+process that was taken for dead and wakes up later deletes nothing any more.
 
 A slice may be begun twice: its process was lost, or somebody ran it twice. Every object goes by its ETag, so the second
 time finds it gone. Each attempt has its own parts in the ledger, and one that finds the results of another goes on from
@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import DELETE_MARGIN_MS
 from lakesweep.control.ledger import SliceLedger, slice_answers
-from lakesweep.errors import MaintenanceError, OutOfTimeError
+from lakesweep.errors import LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.execute.deleting import REWRITTEN, send
 from lakesweep.execute.part_actions import PartActions
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import Delete
+from lakesweep.storage.elapsed import CLOCKS, Clocks, Stopwatch
+from lakesweep.storage.guard import TimeLimit
 from lakesweep.storage.store import DeleteResult
 from lakesweep.table.stores import TableStores
 
@@ -118,6 +120,8 @@ class Site:
     check_time: Callable[[str], None] = lambda what: None
     """Called before a slice is begun, and while it waits; raises OutOfTimeError when this process's time is nearly
     over."""
+    clocks: Clocks = CLOCKS
+    """What says for how long this process stood still."""
     actions: PartActions | None = None
     """Of the plan, where lanes of one process share them; else each lane reads its own."""
 
@@ -139,7 +143,7 @@ def work(site: Site, lane: Lane) -> Iterator[SliceResult]:
         if not stopped:
             try:
                 result = _Work(site, lane, each, pace).run(actions.of(each.part, each.start, each.stop))
-            except (_LeaseEndsError, OutOfTimeError):
+            except (_LeaseEndsError, LeaseLostError, OutOfTimeError):
                 pass
             except MaintenanceError as error:
                 result = SliceResult(each.number, error.code, str(error))
@@ -198,6 +202,7 @@ class _Work:
         if not left:
             return SliceResult(self._slice.number)
         answers: dict[str, str] = {}
+        begun = Stopwatch(self._site.clocks)
         if self._site.area.store.now_ms() + self._pace.wait_s * 1000 >= self._last_ms:
             raise _LeaseEndsError
         self._pace.take(sum(delete.path not in why for delete in left))
@@ -209,7 +214,13 @@ class _Work:
             if not left:
                 return self._result(deletes, answers)
         throttled = self._site.throttled()
-        found = send(self._site.stores, [delete for delete in left if delete.path not in why], self._check_lease)
+        going = [delete for delete in left if delete.path not in why]
+        answered: dict[str, DeleteResult] = {}
+        try:
+            found = send(self._stores(begun), going, self._check_lease, answered)
+        except LeaseLostError:
+            self._ledger.record([delete for delete in going if delete.path in answered], answered, ())
+            raise
         self._is_slowed = self._site.throttled() > throttled
         kept = [(delete, why[delete.path]) for delete in left if delete.path in why]
         kept += [(delete, REWRITTEN) for delete in left if _is_rewritten(found.get(delete.path))]
@@ -217,6 +228,16 @@ class _Work:
         self._ledger.record([delete for delete in left if delete.path not in stays], found, kept)
         answers |= {path: result.code for path, result in found.items()} | dict.fromkeys(stays, _KEPT)
         return self._result(deletes, answers)
+
+    def _stores(self, begun: Stopwatch) -> TableStores:
+        """Return stores that change nothing after the end of the lease.
+
+        The ledger's intent was written since `begun`, so the store's clock, as its answer says it, is later than that:
+        the limit ends no later than the lease does, however long this process stood still since.
+        """
+        left_ms = self._lane.until_ms - self._site.area.store.now_ms()
+        what = f"plan {self._lane.plan_id}: a slice may delete nothing after the end of the lease"
+        return self._site.stores.guarded(TimeLimit(begun, left_ms, what))
 
     @property
     def _last_ms(self) -> int:

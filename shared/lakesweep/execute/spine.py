@@ -20,7 +20,7 @@ document goes, every root that exists now is asked again for what it needs, and 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
@@ -104,6 +104,10 @@ class Environment:
     clear: frozenset[str] = frozenset()
     """Manifests that name nothing of the plan."""
 
+    def under(self, lease: Lease) -> "Environment":
+        """Return it with stores that change nothing once a lease has ended: no attempt of any request does."""
+        return replace(self, stores=self.stores.guarded(lease.refuse_late))
+
     def wait(self, seconds: float, what: str) -> None:
         """Sleep in steps, so that time that runs out is noticed.
 
@@ -157,7 +161,7 @@ def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
     """
 
     def run(lease: Lease) -> Executed:
-        return _Execution(env, plan, attempt, lease).run()
+        return _Execution(env.under(lease), plan, attempt, lease).run()
 
     return under_lease(env.area, plan.header, attempt, run, doomed_snapshots(plan))
 
@@ -393,7 +397,7 @@ class _Execution:
                         self._write(action)
                 # The look and the steps before this one may have taken long, hence the lease.
                 going = [delete for delete in deletes if step_of(delete) == step]
-                found = send(self._env.stores, going, self._lease.check)
+                found = send(self._env.stores, going, self._lease.check, answered=results)
                 if step == FILES_STEP:
                     written = {path for path, result in found.items() if result.code == "precondition_failed"}
                     kept += [(delete, REWRITTEN) for delete in deletes if delete.path in written]

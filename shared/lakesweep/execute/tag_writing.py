@@ -17,6 +17,9 @@ The engine's own expiry takes files before documents, so of what that may be tak
 takes the newest snapshot, and lists tags when it begins. So a tag of the snapshot that is the newest after the tag was
 written is safe from it, too.
 
+Nothing keeps others away meanwhile, so no request is sent again by a maker that stood still: what it was to write or
+withdraw may be somebody else's by then.
+
 A maker that dies between writing and looking leaves a tag whose source was there right before it was written.
 """
 
@@ -25,8 +28,9 @@ from dataclasses import dataclass
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
-from lakesweep.control.lease import read_lease
+from lakesweep.control.lease import DELETE_MARGIN_MS, read_lease
 from lakesweep.errors import (
+    LeaseLostError,
     MaintenanceError,
     ObjectNotFoundError,
     PreconditionFailedError,
@@ -39,6 +43,8 @@ from lakesweep.format.tag import parse_tag
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Plan, PlanHeader, Put, to_bytes
 from lakesweep.model.table_ref import branch_dir
+from lakesweep.storage.elapsed import Stopwatch
+from lakesweep.storage.guard import GuardedStore, TimeLimit
 from lakesweep.storage.store import DeleteRequest, Store
 from lakesweep.table.discover import sort_listing
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
@@ -47,6 +53,8 @@ PHASE = "tags"
 TAG = "tag"
 VANISHED = "snapshot_vanished"
 GOING = "snapshot_is_going"
+STOOD_STILL = "stood_still"
+"""Code of a request that took longer than all its attempts can, so that it was not sent again."""
 
 
 def writes_tags(plan: Plan) -> bool:
@@ -121,6 +129,12 @@ class _Writing:
             return Executed("partial", Outcome(), str(refusal), refusal.code, warnings), tuple(made)
         return Executed("done" if made else "nothing_to_do", Outcome(), warnings=warnings), tuple(made)
 
+    @property
+    def _soon(self) -> Store:
+        """Return the table's store, which sends no attempt of the next request that is later than any should be."""
+        what = f"table {self._header.table}: a request of plan {self._header.plan_id} took longer than it may"
+        return GuardedStore(self._store, TimeLimit(Stopwatch(), DELETE_MARGIN_MS, what, STOOD_STILL))
+
     def _tag(self, put: Put) -> bool:
         """Write one tag; tell whether it stands now by this run."""
         snapshot_id = parse_tag(_bytes(put), put.path).snapshot.id
@@ -132,10 +146,10 @@ class _Writing:
             former = self._former(put)
             self._check(put, snapshot_id, source, after=False)
         try:
-            etag = self._store.put(put.path, _bytes(put), if_absent=put.if_absent, if_match=put.etag)
+            etag = self._soon.put(put.path, _bytes(put), if_absent=put.if_absent, if_match=put.etag)
         except PreconditionFailedError as error:
             return self._found(put, snapshot_id, source, error)
-        except StorageError as error:
+        except (StorageError, LeaseLostError) as error:
             etag = self._etag_if_written(put, error)
         written = _Written(put, etag, former)
         try:
@@ -144,7 +158,7 @@ class _Writing:
             raise type(error)(f"{error}; {self._withdraw(written)}", code=error.code) from error
         return True
 
-    def _etag_if_written(self, put: Put, error: StorageError) -> str:
+    def _etag_if_written(self, put: Put, error: StorageError | LeaseLostError) -> str:
         """Return the ETag of a tag whose write failed, where it is there all the same; else raise the error."""
         try:
             there = self._store.read(put.path, max_bytes=MAX_DOCUMENT_BYTES)
@@ -263,13 +277,13 @@ class _Writing:
         name = _name_of(written.put)
         try:
             if written.former is not None:
-                self._store.put(path, written.former, if_match=written.etag)
+                self._soon.put(path, written.former, if_match=written.etag)
                 # While it was written over nobody counted what it alone holds.
                 return (
                     f"tag {name!r} is what it was before; make sure that it reads, since whoever removed snapshots or "
                     "tags meanwhile may have taken files of it"
                 )
-            result = self._store.delete([DeleteRequest(path, written.etag)])[0]
+            result = self._soon.delete([DeleteRequest(path, written.etag)])[0]
         except MaintenanceError as error:
             return _stands(name, str(error))
         if result.ok:
@@ -281,10 +295,10 @@ class _Writing:
     def _success_file(self, put: Put) -> bool:
         """Write what says that a tag is there, and tell whether it was. Without it the tag is the same."""
         try:
-            self._store.put(put.path, _bytes(put), if_absent=put.if_absent, if_match=put.etag)
+            self._soon.put(put.path, _bytes(put), if_absent=put.if_absent, if_match=put.etag)
         except PreconditionFailedError:
             return False  # somebody else has just written it
-        except StorageError as error:
+        except (StorageError, LeaseLostError) as error:
             self._warnings.append(f"tag {_name_of(put)!r} is made, and {put.path} could not be written: {error}")
             return False
         return True

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from lakesweep.control.plans import PART_ROWS
 from lakesweep.execute.part_actions import PartActions
 from lakesweep.execute.slices import SLICE_KEYS, Lane, Site, SliceResult, work
 from lakesweep.execute.spine import Environment
 from lakesweep.execute.waves import Crew
+from lakesweep.storage.guard import Guard
 
 LANES = 4
 """A request for a thousand keys takes about a second, and two of them a second are the rate."""
@@ -26,8 +28,11 @@ def thread_crew(env: Environment, plan_id: str) -> Crew:
     actions = PartActions.shared(env.area, plan_id)
     site = Site(env.stores, env.area, env.sleep, throttled=env.throttled, check_time=env.check_time, actions=actions)
 
-    def run_wave(lanes: Sequence[Lane]) -> list[SliceResult]:
+    def run_wave(lanes: Sequence[Lane], guard: Guard) -> list[SliceResult]:
+        under_lease = replace(site, stores=env.stores.guarded(guard))
         with ThreadPoolExecutor(max_workers=LANES, thread_name_prefix="delete") as pool:
-            return [result for results in pool.map(lambda lane: list(work(site, lane)), lanes) for result in results]
+            return [
+                result for results in pool.map(lambda lane: list(work(under_lease, lane)), lanes) for result in results
+            ]
 
     return Crew(run_wave, LANES, slice_keys=SLICE_KEYS, wave_keys=WAVE_KEYS, actions=actions)

@@ -45,6 +45,7 @@ from lakesweep.execute.slices import GONE, NOT_BEGUN, SLICE_KEYS, THROTTLED, Lan
 from lakesweep.execute.spine import EPOCH_MS, Attempt, Environment, Executed, under_lease
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import PlanHeader, joined_hash
+from lakesweep.storage.guard import Guard
 from lakesweep.storage.reads import PARALLEL
 
 KEYS_PER_S = 2000
@@ -63,9 +64,10 @@ _SLOWEST = 20
 """What is left, in keys a second, of the rate at which a store is asked that throttles for ever."""
 _RECOVERY = 1 / 10
 
-RunWave = Callable[[Sequence[Lane]], Iterable[SliceResult]]
+RunWave = Callable[[Sequence[Lane], Guard], Iterable[SliceResult]]
 """Has each lane worked on by a process, and returns what became of the slices. One that it does not speak of is done
-again, so a lane whose process was lost costs time and nothing else."""
+again, so a lane whose process was lost costs time and nothing else. The guard is asked before each attempt to delete by
+those who work in this process; others go by the end of the lease that their lane names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +298,7 @@ class _Waves:
         self._due_ms = self._env.area.store.now_ms() + int(keys / self._rate * 1000)
         lent_before_ms = self._lease.lent_until_ms
         self._lease.lent_until_ms = self._lease.expires_ms
-        found = {result.number: result for result in self._crew.run_wave(self._lanes(wave))}
+        found = {result.number: result for result in self._crew.run_wave(self._lanes(wave), self._lease.refuse_late)}
         if all(each.number in found and not found[each.number].is_doubled for each in wave):
             self._lease.lent_until_ms = lent_before_ms
         return found

@@ -445,7 +445,10 @@ def _executed_report(table: Table, plan: Plan, run_id: str, executed: Executed, 
         "interrupted": f"; the next run finishes plan {plan_id}",
         PUT_OFF: f"; plan {plan_id} goes on where it stopped when it is executed again",
     }.get(executed.status, "")
-    after = "" if executed.code == PLAN_UNDONE else after
+    if executed.code == PLAN_UNDONE:
+        after = ""
+    elif executed.code == LeaseLostError.code:
+        after = f"; whoever has had the lease since finished plan {plan_id}, or the next run does"
     return RunReport(
         operation=plan.header.operation,
         table=table.ref.location,

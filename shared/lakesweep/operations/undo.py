@@ -116,7 +116,7 @@ def _execute(table: Table, area: ControlArea, run_id: str) -> RunReport:
     lease = acquire(area, own_id)
     try:
         record = load_record(area, run_id)  # again: from here on no other run changes what it says
-        env = _environment(table, area, record)
+        env = _environment(table, area, record).under(lease)
         planned = plan_undo(env, record, lease.check)
         executed = restore(env, planned, own_id, lease) if planned.restores or planned.after else None
         if executed is None or executed.status == "done":

@@ -19,6 +19,7 @@ from lakesweep.model.outcome import FailedDelete
 from lakesweep.operations.execute_in_waves import engine_of
 from lakesweep.operations.run import Engine
 from lakesweep.spark.tasks import Access, Row, Task, check_workers, count_requests, run_tasks
+from lakesweep.storage.guard import Guard
 from lakesweep.storage.open import StoreSettings
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.table.stores import TableStores
@@ -77,7 +78,7 @@ def spark_engine(
         check_workers(session, access)
         lane = DeleteLane(env.stores.external_roots)
 
-        def run_wave(lanes: Sequence[Lane]) -> list[SliceResult]:
+        def run_wave(lanes: Sequence[Lane], _: Guard) -> list[SliceResult]:
             try:
                 rows = list(count_requests(counter, run_tasks(session, access, lane, list(map(asdict, lanes)))))
             except MaintenanceError as error:

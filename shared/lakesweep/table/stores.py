@@ -6,12 +6,13 @@ point a deletion at somebody else's objects.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.uri import normalise_uri
 from lakesweep.model.allowed import is_external
+from lakesweep.storage.guard import Guard, GuardedStore
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Store
 
@@ -91,6 +92,15 @@ class TableStores:
                 f"table {self.table.location}: {path} lies outside the table and its declared external roots",
                 code="undeclared_external_root",
             )
+        return self._open(root), path.removeprefix(f"{root}/")
+
+    def guarded(self, guard: Guard) -> "TableStores":
+        """Return the same stores, of which each asks a guard before each attempt to change something."""
+        opened = None if self.open_store is None else lambda root: GuardedStore(self._open(root), guard)
+        return replace(self, table=GuardedStore(self.table, guard), open_store=opened, _opened={})
+
+    def _open(self, root: str) -> Store:
         if root not in self._opened:
+            assert self.open_store is not None
             self._opened[root] = self.open_store(root)
-        return self._opened[root], path.removeprefix(f"{root}/")
+        return self._opened[root]
