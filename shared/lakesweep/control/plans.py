@@ -14,7 +14,7 @@ from types import UnionType
 from lakesweep.control.area import ControlArea, from_json_bytes, table_key, to_json_bytes
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError, RefusedError
-from lakesweep.model.allowed import check_action
+from lakesweep.model.permitted import check_actions, check_plan
 from lakesweep.model.plan import (
     MOVE_FORMAT_VERSION,
     PLAN_FORMAT_VERSION,
@@ -102,8 +102,7 @@ def load_part(area: ControlArea, header: PlanHeader, part: PlanPart) -> tuple[Ac
     actions = tuple(_actions_of(list(unpack(body.data, path)), path))
     if len(actions) != part.count or content_hash(actions) != part.hash:
         raise FormatError(f"{path}: expected {part.count} actions that match the header's hash, found others")
-    for action in actions:
-        check_action(action)
+    check_actions(header, actions)
     return actions
 
 
@@ -146,6 +145,7 @@ def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
         raise RefusedError(
             f"plan {plan_id} is of table {header.table}; expected {area.table}", code="plan_of_another_table"
         )
+    check_plan(header)
     return header, rows
 
 
@@ -182,8 +182,7 @@ def _loaded(area: ControlArea, header: PlanHeader, rows: object) -> Plan:
     actions: tuple[Action, ...] = ()
     if rows is not None:
         actions = tuple(_actions_of(rows, f"{path}header.json"))
-        for action in actions:
-            check_action(action)
+        check_actions(header, actions)
     else:
         actions = tuple(action for part in header.parts for action in load_part(area, header, part))
     if len(actions) != header.action_count or content_hash(actions) != header.content_hash:

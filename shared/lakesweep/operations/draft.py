@@ -7,8 +7,9 @@ from lakesweep import __version__
 from lakesweep.control.plans import PLAN_LIFETIME_MS
 from lakesweep.errors import FormatError, RefusedError, StalePlanError
 from lakesweep.format.schema import TableSchema
-from lakesweep.model.allowed import check_action, is_external
+from lakesweep.model.allowed import is_external
 from lakesweep.model.facts import Freed
+from lakesweep.model.permitted import check_actions, check_plan
 from lakesweep.model.plan import (
     MOVE_FORMAT_VERSION,
     PLAN_FORMAT_VERSION,
@@ -117,8 +118,6 @@ class Draft:
         Raises:
             RefusedError: An action that no plan may hold, so that nobody could finish it either.
         """
-        for action in actions:
-            check_action(action)
         header = PlanHeader(
             plan_id=apart.plan_id if apart else new_id(self.now_ms),
             operation=self.operation,
@@ -146,6 +145,8 @@ class Draft:
             by_kind=dict(sorted(apart.by_kind.items())) if apart else {},
             format_version=MOVE_FORMAT_VERSION if moves_roots(actions) else PLAN_FORMAT_VERSION,
         )
+        check_plan(header)
+        check_actions(header, actions)
         return Plan(header, tuple(actions))
 
     def seeing(self, own: BranchListing) -> "Draft":

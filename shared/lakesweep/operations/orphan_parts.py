@@ -11,13 +11,16 @@ from typing import Any
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import PART_ROWS, store_part
+from lakesweep.errors import RefusedError
 from lakesweep.model.allowed import check_action
+from lakesweep.model.permitted import FORBIDDEN, fits
 from lakesweep.model.plan import PHASES, PlanPart, count_by_kind
 from lakesweep.operations.draft import Apart
 from lakesweep.operations.times import say_time
 from lakesweep.plan.orphans import Orphan, deletions, phase_of
 
 Row = dict[str, Any]
+OPERATION = "remove_orphan_files"
 
 
 class PlanParts:
@@ -55,6 +58,8 @@ class PlanParts:
         actions = deletions(orphans, say_time)
         for action in actions:
             check_action(action)
+            if not fits(OPERATION, action):
+                raise RefusedError(f"{action.kind} {action.path!r} is no orphan file", code=FORBIDDEN)
         part = store_part(self._area, self._plan_id, f"{PHASES.index(phase):02d}-{uuid.uuid4().hex}", actions)
         return {"plan": asdict(part), "phase": phase, "by_kind": count_by_kind(actions)}
 
