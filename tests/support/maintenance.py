@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lakesweep.control.area import ControlArea
+from lakesweep.model.allowance import Allowance
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.table_ref import TableRef
@@ -32,6 +33,8 @@ class Maintainer:
     open_store: Callable[[str], Store] = MemoryStore
     counter: RequestCounter = field(default_factory=RequestCounter)
     sleep: Callable[[float], None] = lambda seconds: None
+    external_roots: tuple[str, ...] = ()
+    """What the operator allows outside the table."""
 
     @property
     def table(self) -> Table:
@@ -44,6 +47,7 @@ class Maintainer:
             counter=self.counter,
             clock_ms=self.store.now_ms,
             sleep=self.sleep,
+            allowance=Allowance(self.external_roots),
         )
 
     def plan(self, retain_max: int | None = 1, retain_min: int | None = 1, **arguments: object) -> RunReport:

@@ -19,6 +19,7 @@ from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, Store
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.metadata_files import stable_uuid
+from tests.support.outside import opener
 from tests.support.s3_server import fresh_bucket, moto_store
 from tests.support.table_builder import TableBuilder
 from tests.support.walk import WatchedStore
@@ -147,8 +148,7 @@ class OrphanScene:
 
     def _open(self, location: str) -> Store:
         assert self.external is not None
-        assert location == self.external.location
-        return self._outside or self.external
+        return opener(self._outside or self.external)(location)
 
     def _sleep(self, seconds: float) -> None:
         self.sleeps.append(seconds)

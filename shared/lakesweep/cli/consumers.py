@@ -16,7 +16,7 @@ RESET_EXAMPLES = (
 )
 
 
-@at_place("branch", "policy", "control")
+@at_place("branch", "policy", "control", "external_root")
 def clear_consumers(
     place: Place,
     including: Annotated[
@@ -44,7 +44,7 @@ def clear_consumers(
     )
 
 
-@at_place("branch", "policy", "control")
+@at_place("branch", "policy", "control", "external_root")
 def reset_consumer(
     place: Place,
     consumer: Annotated[str, typer.Argument(metavar="ID", help="The consumer, as `show` lists it.")],

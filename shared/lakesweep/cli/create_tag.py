@@ -52,7 +52,7 @@ TimeZone = Annotated[
 ]
 
 
-@at_place("branch", "policy", "control")
+@at_place("branch", "policy", "control", "external_root")
 def create_tag(
     place: Place,
     name: Name,
@@ -102,7 +102,7 @@ def create_tag(
     )
 
 
-@at_place("branch", "policy", "control")
+@at_place("branch", "policy", "control", "external_root")
 def replace_tag(
     place: Place,
     name: Name,

@@ -12,7 +12,7 @@ EXAMPLES = (
 )
 
 
-@at_place("branch", "policy", "control")
+@at_place("branch", "policy", "control", "external_root")
 def delete_tag(
     place: Place,
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Of one or more tags.")],

@@ -14,7 +14,7 @@ EXAMPLES = (
 )
 
 
-@at_place("policy", "control")
+@at_place("policy", "control", "external_root")
 def execute(
     place: Place,
     plan_id: Annotated[str, typer.Argument(metavar="PLAN_ID", help="As a dry run or `plans` names it.")],

@@ -14,7 +14,7 @@ EXAMPLES = (
 )
 
 
-@at_place("branch", "policy", "control")
+@at_place("branch", "policy", "control", "external_root")
 def expire_changelogs(
     place: Place,
     retain_max: options.RetainMax = None,

@@ -10,7 +10,7 @@ EXAMPLES = (
 )
 
 
-@at_place("branch", "policy", "control")
+@at_place("branch", "policy", "control", "external_root")
 def expire_snapshots(
     place: Place,
     retain_max: options.RetainMax = None,

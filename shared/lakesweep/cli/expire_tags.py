@@ -18,7 +18,7 @@ def _number(name: str, what: str) -> object:
     return typer.Option(name, metavar="N", help=what)
 
 
-@at_place("branch", "policy", "control")
+@at_place("branch", "policy", "control", "external_root")
 def expire_tags(
     place: Place,
     older_than: Annotated[

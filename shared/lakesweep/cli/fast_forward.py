@@ -13,7 +13,7 @@ EXAMPLES = (
 )
 
 
-@at_place("policy", "control")
+@at_place("policy", "control", "external_root")
 def fast_forward(
     place: Place,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the branch that main becomes.")],

@@ -18,7 +18,7 @@ EXAMPLES = (
 )
 
 
-@at_place("policy", "control")
+@at_place("policy", "control", "external_root")
 def maintain(
     place: Place,
     branch: Annotated[

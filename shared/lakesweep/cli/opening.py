@@ -9,6 +9,7 @@ from lakesweep.cli.progress import Report
 from lakesweep.control.area import ControlArea, check_apart
 from lakesweep.errors import UsageError
 from lakesweep.model.table_ref import TableRef, check_whole
+from lakesweep.operations.allowance import allowing
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_scan import check_scan_id
 from lakesweep.storage.location import Location, parse_location
@@ -47,6 +48,7 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
         policy=policy_location(place),
         say=say,
     )
+    opened_table = allowing(opened_table, place.external_root or (), "--external-root")
     if place.engine is None:
         return opened_table
     from lakesweep.cli.engines import with_engines

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Concatenate, ParamSpec
 
@@ -26,6 +26,15 @@ EndpointUrl = Annotated[
     str | None, typer.Option("--endpoint-url", metavar="URL", help="Endpoint of an S3-compatible store.")
 ]
 Region = Annotated[str | None, typer.Option("--region", metavar="NAME", help="Region of the bucket.")]
+ExternalRoot = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--external-root",
+        metavar="LOCATION",
+        help="Files outside the table may be deleted below this location, where the table's schema declares an "
+        "external path; repeatable. Else they stay.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document (docs/cli_json.md).")]
 Execute = Annotated[bool, typer.Option("--execute", help="Carry the plan out; else nothing in the table changes.")]
 TableOptions = Annotated[
@@ -89,6 +98,8 @@ class Place:
     """What a scan asks for."""
     scan_queue: str | None = None
     """Where a deployment takes scans."""
+    external_root: Sequence[str] | None = None
+    """Where files outside the table may be deleted."""
 
 
 _PLACE: Mapping[str, inspect.Parameter] = {
@@ -98,6 +109,7 @@ _PLACE: Mapping[str, inspect.Parameter] = {
         ("branch", Branch, "main"),
         ("policy", Policy, None),
         ("control", Control, None),
+        ("external_root", ExternalRoot, None),
         ("endpoint_url", EndpointUrl, None),
         ("region", Region, None),
         ("as_json", Json, False),
@@ -113,7 +125,8 @@ def at_place(*options: str) -> Callable[[Callable[Concatenate[Place, P], int]], 
     """Give a command TABLE and the options of a `Place`, which is what it gets as its first argument.
 
     Args:
-        options: Those of `branch`, `policy` and `control` that the command has; it has the others anyway.
+        options: Those of `branch`, `policy`, `control` and `external_root` that the command has; it has the others
+            anyway.
     """
     names = tuple(name for name in _PLACE if name in (*_ALWAYS, *options))
 

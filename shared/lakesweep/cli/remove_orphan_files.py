@@ -20,7 +20,7 @@ EXAMPLES = (
 )
 
 
-@at_place("control")
+@at_place("control", "external_root")
 def remove_orphan_files(
     place: Place,
     older_than: options.OlderThan = None,

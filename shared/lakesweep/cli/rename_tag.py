@@ -9,7 +9,7 @@ from lakesweep.cli.options import Execute, Place, at_place
 EXAMPLES = ("lakesweep rename-tag s3://lake/sales.db/orders before-load 2026-01-31-before-load --execute",)
 
 
-@at_place("branch", "policy", "control")
+@at_place("branch", "policy", "control", "external_root")
 def rename_tag(
     place: Place,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the tag.")],

@@ -14,7 +14,7 @@ EXAMPLES = (
 )
 
 
-@at_place("branch", "policy", "control")
+@at_place("branch", "policy", "control", "external_root")
 def rollback(
     place: Place,
     snapshot: Annotated[

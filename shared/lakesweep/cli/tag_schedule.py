@@ -16,7 +16,7 @@ EXAMPLES = (
 )
 
 
-@at_place("branch", "policy", "control")
+@at_place("branch", "policy", "control", "external_root")
 def tag_schedule(
     place: Place,
     backfill: Annotated[

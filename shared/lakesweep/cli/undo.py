@@ -12,7 +12,7 @@ EXAMPLES = (
 )
 
 
-@at_place("policy", "control")
+@at_place("policy", "control", "external_root")
 def undo(
     place: Place,
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="As a report or `runs` names it.")],

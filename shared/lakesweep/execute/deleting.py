@@ -35,12 +35,13 @@ def send(
 
     Raises:
         LateDeleteError: The stores' guard refused to go on.
+        RefusedError: One lies outside the table, where it must stay. Callers leave those out.
         StorageError: A request of the table's store failed as a whole; any of its objects may be gone.
     """
     results: dict[str, DeleteResult] = {}
     by_store: dict[str, list[tuple[Delete, str]]] = {}
     for delete in deletes:
-        store, key = stores.resolve(delete.path)
+        store, key = stores.resolve_to_change(delete.kind, delete.path)
         by_store.setdefault(store.location, []).append((delete, key))
     for entries in by_store.values():
         store, _ = stores.resolve(entries[0][0].path)

@@ -22,6 +22,7 @@ from lakesweep.execute.deleting import REWRITTEN, send
 from lakesweep.execute.part_actions import PartActions
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import Delete
+from lakesweep.model.stays import Stays, count_stays
 from lakesweep.storage.elapsed import CLOCKS, Clocks, Stopwatch
 from lakesweep.storage.guard import TimeLimit
 from lakesweep.storage.store import DeleteResult
@@ -100,6 +101,8 @@ class SliceResult:
     """The store asked for fewer requests; repeated, they went well."""
     is_doubled: bool = False
     """Another process began it in this run and gave no answer. It may still live."""
+    stays: tuple[Stays, ...] = ()
+    """What lies outside the table and may not be deleted there."""
 
     @property
     def outcome(self) -> Outcome:
@@ -193,6 +196,7 @@ class _Work:
         self._ledger = SliceLedger(site.area, lane.run_id, lane.plan_id, each.number)
         self._is_doubled = False
         self._is_slowed = False
+        self._stays: tuple[Stays, ...] = ()
 
     def run(self, deletes: Sequence[Delete]) -> SliceResult:
         earlier = slice_answers(self._site.area, self._lane.plan_id, self._slice.earlier)
@@ -201,6 +205,9 @@ class _Work:
         left = [delete for delete in deletes if earlier.get(delete.path) not in GONE]
         if not left:
             return SliceResult(self._slice.number)
+        outside = self._site.stores.stays((delete.kind, delete.path) for delete in left)
+        self._stays = count_stays(outside.values())
+        why |= {path: str(stay) for path, stay in outside.items()}
         answers: dict[str, str] = {}
         begun = Stopwatch(self._site.clocks)
         if self._site.area.store.now_ms() + self._pace.wait_s * 1000 >= self._last_ms:
@@ -266,6 +273,7 @@ class _Work:
             failed=tuple(failed[:SHOWN_FAILURES]),
             is_slowed=self._is_slowed,
             is_doubled=self._is_doubled,
+            stays=self._stays,
         )
 
 

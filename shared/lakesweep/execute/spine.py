@@ -53,6 +53,7 @@ from lakesweep.execute.take_back import Progress, TakeBack
 from lakesweep.model.facts import References, base_name
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put, to_bytes
+from lakesweep.model.stays import count_stays
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.keys import SINGLE_DELETES
 from lakesweep.storage.store import DeleteResult, Store
@@ -256,6 +257,7 @@ class _Execution:
         )
         self._epoch_began_ms = env.area.store.now_ms()
         self._kept: dict[str, str] = {}
+        self._warnings: tuple[str, ...] = ()
         self._outcome = Outcome()
         self._progress = Progress(others_were_here=bool(attempt.earlier_runs))
 
@@ -273,6 +275,7 @@ class _Execution:
         self._kept = {path: "an earlier run kept it" for path, result in done.items() if result == "kept_by_look"}
         pending = [action for action in self._plan.actions if done.get(action.path) not in _GONE]
         try:
+            self._keep_outside(pending)
             self._carry_out(pending)
             self._ledger.flush()
         except StalePlanError as error:
@@ -284,8 +287,14 @@ class _Execution:
                 raise
             is_put_off = isinstance(error, HeldBackError | OutOfTimeError) and self._is_of_orphans
             status = "put_off" if is_put_off and not self._lease.is_let_go else "interrupted"
-            return Executed(status, self._outcome, str(error), error.code)
-        return Executed("partial" if self._outcome.failed else "done", self._outcome)
+            return Executed(status, self._outcome, str(error), error.code, self._warnings)
+        return Executed("partial" if self._outcome.failed else "done", self._outcome, warnings=self._warnings)
+
+    def _keep_outside(self, pending: Sequence[Action]) -> None:
+        """Take out of the plan what lies outside the table and may not be deleted there, whatever the plan says."""
+        stays = self._env.stores.stays((action.kind, action.path) for action in pending if isinstance(action, Delete))
+        self._kept |= {path: str(stay) for path, stay in stays.items()}
+        self._warnings = tuple(map(str, count_stays(stays.values())))
 
     def _carry_out(self, pending: Sequence[Action]) -> None:
         total = sum(isinstance(action, Delete) for action in pending)
@@ -497,7 +506,7 @@ class _Execution:
             self._salvage([a for a in pending if isinstance(a, Delete) and a.phase not in (DOCUMENT_PHASE, TAG_PHASE)])
         take_back.moved_tags()
         self._ledger.flush()
-        return Executed("stale", self._outcome, str(error), error.code)
+        return Executed("stale", self._outcome, str(error), error.code, self._warnings)
 
     def _salvage(self, deletes: Sequence[Delete]) -> None:
         """Remove what no root that exists now needs. See the module's docstring."""

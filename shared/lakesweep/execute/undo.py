@@ -130,7 +130,7 @@ class _Restoring:
         self._env.progress(self._outcome.restored, len(self._undo.restores))
 
     def _follow(self, action: Action) -> None:
-        store, key = self._env.stores.resolve(action.path)
+        store, key = self._env.stores.resolve_to_change(action.kind, action.path)
         if not isinstance(action, Delete):
             store.put(key, to_bytes(action.body))
             return
@@ -147,10 +147,15 @@ class _Restoring:
 def undelete(
     stores: TableStores, restores: Sequence[Restore], results: dict[str, UndeleteResult], *, only_check: bool = False
 ) -> None:
-    """Ask each store for up to 1 000 objects back, and put what it says into `results` by path."""
+    """Ask each store for up to 1 000 objects back, and put what it says into `results` by path.
+
+    Raises:
+        RefusedError: One lies outside the table, where the operator allows nothing.
+        StorageError: A request failed.
+    """
     by_store: dict[str, list[tuple[Restore, str]]] = {}
     for each in restores:
-        store, key = stores.resolve(each.path)
+        store, key = stores.resolve_to_change(each.kind, each.path)
         by_store.setdefault(store.location, []).append((each, key))
     for entries in by_store.values():
         store, _ = stores.resolve(entries[0][0].path)

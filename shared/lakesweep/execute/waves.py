@@ -45,6 +45,7 @@ from lakesweep.execute.slices import GONE, NOT_BEGUN, SLICE_KEYS, THROTTLED, Lan
 from lakesweep.execute.spine import EPOCH_MS, Attempt, Environment, Executed, under_lease
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import PlanHeader, joined_hash
+from lakesweep.model.stays import Stays, add_stays
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.reads import PARALLEL
 
@@ -149,6 +150,7 @@ class _Waves:
         self._rate = crew.keys_per_s
         self._outcome = Outcome()
         self._failures = 0
+        self._stays: tuple[Stays, ...] = ()
         self._settled = 0
         self._again: deque[Slice] = deque()
         self._throttled: dict[int, int] = {}
@@ -178,9 +180,11 @@ class _Waves:
 
     def _warnings(self) -> tuple[str, ...]:
         shown = len(self._outcome.failed)
+        told = tuple(map(str, self._stays))
         if shown == self._failures:
-            return ()
+            return told
         return (
+            *told,
             f"{self._failures} objects could not be deleted, of which the report names {shown}; the ledger of run "
             f"{self._run_id} names all",
         )
@@ -354,6 +358,7 @@ class _Waves:
         shown: tuple[FailedDelete, ...] = result.failed[:room]
         self._outcome += replace(result.outcome, failed=shown)
         self._failures += result.failures
+        self._stays = add_stays((*self._stays, *result.stays))
         self._settled += each.count - result.failures
 
 

@@ -36,6 +36,7 @@ _RULE_KEYS = (
     "retention",
     "time_zone",
     "tags",
+    "external_roots",
 )
 _COUNTS = ("snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.expire.limit")
 _TIME = "snapshot.time-retained"
@@ -65,6 +66,8 @@ class FleetRule:
     """In which tags are named, made and counted by days, where neither the table nor the call says it."""
     tags: tuple[KeepRules, ...] = ()
     """Calendar rules of tags. A tag that one of them is about, and none keeps, goes."""
+    external_roots: tuple[str, ...] | None = None
+    """Outside the tables, files may be deleted below these; `None`: the rule says nothing of it."""
 
     def holds_for(self, table: str) -> bool:
         """Tell whether a table, in the spelling of `tables`, is this folder or lies below it."""
@@ -135,17 +138,28 @@ class _Rule:
             retention=self._retention(),
             time_zone=self._time_zone(),
             tags=self._tags(),
+            external_roots=self._external_roots(),
         )
 
     def _tables(self) -> str:
-        text = self._entry.get("tables")
+        return self._folder("tables", self._entry.get("tables"))
+
+    def _external_roots(self) -> tuple[str, ...] | None:
+        if "external_roots" not in self._entry:
+            return None
+        value = self._entry["external_roots"]
+        if not isinstance(value, list):
+            self._refuse("external_roots", "an array of locations", value)
+        return tuple(dict.fromkeys(self._folder("external_roots", text) for text in value))
+
+    def _folder(self, key: str, text: object) -> str:
         expected = "an absolute location such as s3://bucket/folder or /folder"
         if not isinstance(text, str) or not (text.startswith("/") or ":/" in text):
-            self._refuse("tables", expected, text)
+            self._refuse(key, expected, text)
         try:
             return self._spell(text)
         except MaintenanceError as error:
-            raise _error(self._location, f"{self._at}.tables", expected, text) from error
+            raise _error(self._location, f"{self._at}.{key}", expected, text) from error
 
     def _mode(self) -> Mode:
         mode = self._entry.get("mode", "observe")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from lakesweep.control.area import ControlArea, check_apart
+from lakesweep.model.allowance import Allowance
 from lakesweep.model.table_ref import TableRef
 from lakesweep.storage.remembering import Memory
 from lakesweep.storage.requests import RequestCounter
@@ -85,6 +86,8 @@ class Table:
     """Tells people something while a call goes on."""
     policy: str | None = None
     """Location of the fleet policy that governs unattended maintenance."""
+    allowance: Allowance = field(default_factory=Allowance)
+    """Where outside the table the operator lets files be deleted; the fleet policy may say more."""
     writes_schemas: bool = True
     """Whoever calls may write and remove schemas, and write over snapshots; see `operations/by_hand.py`."""
 

@@ -22,13 +22,14 @@ from lakesweep.model.plan import (
     moves_roots,
 )
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.operations.allowance import fence_rules
 from lakesweep.operations.context import Table
 from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.memory import remembering
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import Documents, read_all_schemas, read_roots, read_schema
 from lakesweep.table.paths import TablePaths
-from lakesweep.table.stores import declared_roots
+from lakesweep.table.stores import TableStores
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +194,13 @@ class Draft:
         self.vanished.update(ref.path for ref in documents.vanished)
         return documents
 
-    def external_roots(self, freed: Sequence[Freed]) -> tuple[str, ...]:
-        """Return the external roots of every schema of every branch, when any file is external at all."""
-        if not any(is_external(file.path) for file in freed):
-            return ()
+    def stores(self, freed: Sequence[Freed]) -> TableStores:
+        """Return the stores of the table, and of its external roots when any file is external at all."""
         store = self.table.store
-        return declared_roots(store.location, read_all_schemas(store, self.listing))
+        if not any(is_external(file.path) for file in freed):
+            return TableStores(store)
+        rules = fence_rules(self.table, read_all_schemas(store, self.listing))
+        return TableStores(store, rules, self.table.open_store)
 
 
 def begin(table: Table, operation: str, listing: TableListing | None = None) -> Draft:

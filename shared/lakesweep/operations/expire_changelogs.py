@@ -25,7 +25,6 @@ from lakesweep.table.freed import find_freed_changelogs
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.references import find_references
 from lakesweep.table.root_files import read_root_files
-from lakesweep.table.stores import TableStores
 
 OPERATION = "expire_changelogs"
 STAYS = "changelog_retention"
@@ -158,8 +157,7 @@ def _plan(
             "changelogs go",
             code="unreadable_root",
         )
-    stores = TableStores(store, draft.external_roots(freed.files))
-    deletes, kept = plan_files(freed.files, references, lambda path: stores.root_of(path) is not None)
+    deletes, kept = plan_files(freed.files, references, draft.stores(freed.files).stays)
     vanished = tuple(f"{ref} vanished while the plan was made" for ref in others.vanished)
     return draft.plan(
         (*_documents(draft, expiring), *_hints(draft, end), *deletes),
@@ -167,7 +165,7 @@ def _plan(
         end_id=end,
         kept={**_kept(own.changelogs, going), **kept.count},
         kept_bytes=kept.size_bytes,
-        warnings=(*freed.warnings, *references.problems(), *vanished),
+        warnings=(*freed.warnings, *references.problems(), *kept.warnings, *vanished),
     )
 
 

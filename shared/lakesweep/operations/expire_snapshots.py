@@ -35,7 +35,6 @@ from lakesweep.table.freed import Lifecycle, find_freed
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.references import find_references
 from lakesweep.table.root_files import RootFiles, read_root_files
-from lakesweep.table.stores import TableStores
 
 OPERATION = "expire_snapshots"
 _CHUNKS = (2, 16, 10_000)
@@ -247,7 +246,6 @@ def _plan_range(
         _refuse_damaged_manifests(draft, reader, latest, files[expiring[0].ref.path])
 
     hint = latest_hint_of(store, own)
-    stores = TableStores(store, draft.external_roots(freed.files))
     planned = plan_expiry(
         own.name,
         expiring,
@@ -255,7 +253,7 @@ def _plan_range(
         {snapshot_id: _why_expired(snapshot_id, limits, policy, draft.now_ms) for snapshot_id in chosen.expired},
         freed.files,
         references,
-        lambda path: stores.root_of(path) is not None,
+        draft.stores(freed.files).stays,
         (
             *latest_hint(own.name, hint, end_id, chosen.latest_id),
             *(() if coupled else changelog_documents(own.name, expiring)),
@@ -268,7 +266,7 @@ def _plan_range(
         end_id=chosen.end_id,
         kept={**chosen.kept, **planned.kept.count},
         kept_bytes=planned.kept.size_bytes,
-        warnings=(*warnings, *freed.warnings, *references.problems(), *vanished),
+        warnings=(*warnings, *freed.warnings, *references.problems(), *planned.kept.warnings, *vanished),
         needs_confirmation=arguments.overrides_table and is_large(planned.actions, latest),
         waits_for_consumers=not consumers_bind_changelogs_only({**draft.schema.options, **arguments.options}),
         settled=hint == chosen.latest_id,

@@ -19,6 +19,7 @@ from lakesweep.operations.remove_orphan_files import DEFAULT_AGE_MS
 from lakesweep.plan.orphans import Rules, Sorting
 from lakesweep.table.capture import Capture
 from lakesweep.table.documents import read_all_schemas
+from lakesweep.table.fence import FenceRules
 from lakesweep.table.holders import Holders
 from lakesweep.table.live_set import LiveSet
 from lakesweep.table.metadata import MetadataReader
@@ -101,7 +102,7 @@ def judge(table: Table, older_than_ms: int | None) -> Judging:
         found=found,
         roots=tuple(root for path, root in found.roots.items() if there.get(path) == root.ref.etag),
         classes=classes,
-        stores=TableStores(store, declared_roots(store.location, schemas), table.open_store),
+        stores=TableStores(store, FenceRules(declared_roots(store.location, schemas)), table.open_store),
         rules=Rules(cutoff_ms, bool(found.live.damaged)),
     )
 

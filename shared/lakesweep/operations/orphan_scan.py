@@ -19,6 +19,7 @@ from lakesweep.model.file_class import FileClasses
 from lakesweep.model.layout import layout_of
 from lakesweep.model.plan import Action, Plan
 from lakesweep.model.roots import BranchListing, Root, TableListing
+from lakesweep.operations.allowance import allowing, fence_rules
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Apart, Draft, frame_of
 from lakesweep.operations.times import say_time
@@ -26,6 +27,7 @@ from lakesweep.plan.orphans import Totals, needs_confirmation, shown
 from lakesweep.storage.location import parse_location
 from lakesweep.table.capture import Capture
 from lakesweep.table.documents import read_all_schemas, read_schema
+from lakesweep.table.fence import Fence, FenceRules
 from lakesweep.table.inventory import Inventory, place_of_inventory, read_inventory
 from lakesweep.table.missing import Missing
 from lakesweep.table.outside import OutsideRoot, outside_roots
@@ -41,7 +43,7 @@ Outside = tuple[dict[str, object], str]
 _SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SCHEMA_FILE = "/schema/schema-"
 _NESTED = re.compile(rf"(?P<folder>.+){_SCHEMA_FILE}[0-9]+", re.DOTALL)
-_TABLE = re.compile(r"(?:.+/)?schema/schema-[0-9]+", re.DOTALL)
+_TABLE = re.compile(r"(?:.+/)?(?:schema|snapshot)/.+", re.DOTALL)
 """Shows outside that a table lies there."""
 
 
@@ -187,10 +189,29 @@ def places_of(
     """
     schemas = schemas_of(table, listing)
     try:
-        roots = outside_roots(table.ref.location, declared_roots(table.ref.location, schemas), arguments.owned_external)
-        return FileClasses(layout_of(schema for _, schema in schemas)), tuple(roots)
+        declared = declared_roots(table.ref.location, schemas)
+        roots = tuple(outside_roots(table.ref.location, declared, arguments.owned_external))
+        classes = FileClasses(layout_of(schema for _, schema in schemas))
     except FormatError as error:
         raise RefusedError(f"table {table.ref}: {error}", code="bad_option") from error
+    owned = [root.location for root in roots if root.is_owned]
+    if owned:
+        _refuse_owned(table, schemas, owned)
+    return classes, roots
+
+
+def _refuse_owned(table: Table, schemas: Sequence[tuple[str, TableSchema]], owned: Sequence[str]) -> None:
+    """Refuse an owned root below which nothing may be deleted. What it holds itself, the listing shows.
+
+    Raises:
+        RefusedError: There is one.
+    """
+    # Whoever says that the root is this table's alone allows it, within what a deployment allows.
+    fence = Fence(table.store.location, fence_rules(allowing(table, owned), schemas), table.open_store)
+    for root in owned:
+        stay = fence.refusal(root)
+        if stay is not None:
+            raise RefusedError(f"table {table.ref}: owned root {root}: {stay.why}", code=stay.code)
 
 
 def schemas_of(table: Table, listing: TableListing) -> tuple[tuple[str, TableSchema], ...]:
@@ -268,7 +289,7 @@ def refuse_table(table: str, location: str, key: str) -> None:
     """
     if _TABLE.fullmatch(key):
         raise RefusedError(
-            f"table {table}: {location}/{key} is a schema of another table; expected that an owned root holds "
+            f"table {table}: {location}/{key} belongs to another table; expected that an owned root holds "
             "files of this table alone",
             code="owned_root_holds_tables",
         )
@@ -304,7 +325,8 @@ def unlisted(location: str, problem: str) -> Outside:
 def stores_of(table: Table, found: Capture) -> TableStores:
     """Return what resolves paths outside the table."""
     store = table.store
-    return TableStores(store, declared_roots(store.location, read_all_schemas(store, found.listing)), table.open_store)
+    rules = FenceRules(declared_roots(store.location, read_all_schemas(store, found.listing)))
+    return TableStores(store, rules, table.open_store)
 
 
 def _warnings(found: Capture, totals: Totals) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from lakesweep.operations import (
     tag_schedule,
     undo,
 )
+from lakesweep.operations.allowance import allowing
 from lakesweep.operations.branch_call import BRANCH_ARGUMENTS, BranchCall, branch_call
 from lakesweep.operations.call_values import count_of, flag_of, text_of, texts_of, words_of
 from lakesweep.operations.context import Table
@@ -100,6 +101,8 @@ class Call:
     inventory: str | None = None
     dry_run: bool = False
     owned_external: tuple[str, ...] = ()
+    external_roots: tuple[str, ...] = ()
+    """Outside the table, files may be deleted below these."""
     options: Mapping[str, str] | None = None
     tags: TagCall = field(default_factory=TagCall)
     """Of the operations on tags."""
@@ -141,6 +144,7 @@ def run_operation(table: Table, name: str, arguments: Mapping[str, object], *, e
             code="unknown_operation",
         )
     call = parse_call(operation, arguments)
+    table = allowing(table, (*call.external_roots, *call.owned_external))
     if execute and name not in (maintain.OPERATION, undo.OPERATION):  # these two ask themselves
         try:
             watched_ruling(table)
@@ -156,10 +160,11 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
         UsageError: An argument that the operation does not have, or a value that means nothing.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
+    known = operation.arguments | _ALWAYS
     for name in given:
-        if name not in operation.arguments:
+        if name not in known:
             raise UsageError(
-                f"{operation.name} has no argument {name!r}; expected some of {', '.join(sorted(operation.arguments))}",
+                f"{operation.name} has no argument {name!r}; expected some of {', '.join(sorted(known))}",
                 code="unknown_argument",
             )
     grace, min_interval = given.get("grace"), given.get("min_interval")
@@ -189,6 +194,7 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
         inventory=words_of(given, "inventory"),
         dry_run=flag_of(given.get("dry_run", False), "dry_run"),
         owned_external=texts_of(given.get("owned_external", ()), "owned_external"),
+        external_roots=texts_of(given.get("external_roots", ()), "external_roots"),
         options=_options(given.get("options"), operation),
         tags=tag_call(given) if operation.name in TAG_ARGUMENTS else TagCall(),
         branches=branch_call(given) if operation.name in BRANCH_ARGUMENTS else BranchCall(),
@@ -381,6 +387,8 @@ def _undo(table: Table, call: Call, execute: bool) -> RunReport:
     return undo.undo(table, call.run_id, execute=execute)
 
 
+_ALWAYS = frozenset({"external_roots"})
+"""Arguments of every operation: each finishes first what another one began."""
 _LIMITS = frozenset({"retain_max", "retain_min", "older_than", "max_deletes", "grace"})
 _SCAN = frozenset(
     {

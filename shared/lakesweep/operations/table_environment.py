@@ -1,28 +1,30 @@
-"""What a plan is executed with: the table's store, and its declared external roots."""
+"""What a plan is executed with: the table's store, and the external roots that the operator allows."""
 
 from lakesweep.control.area import ControlArea
 from lakesweep.execute.spine import Environment
 from lakesweep.model.allowed import is_external
 from lakesweep.model.plan import Plan
+from lakesweep.operations.allowance import fence_rules
 from lakesweep.operations.context import Table
 from lakesweep.storage.remembering import RememberingStore
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_all_schemas
-from lakesweep.table.stores import TableStores, declared_roots
+from lakesweep.table.fence import FenceRules
+from lakesweep.table.stores import TableStores
 
 
 def environment(table: Table, area: ControlArea, plan: Plan) -> Environment:
     """Return what `plan` is executed with.
 
-    A plan is data, so what it says is outside the table is held against the schemas again.
+    A plan is data and no permission, so what it says is outside the table is held against the schemas and against what
+    the operator allows again.
     """
-    roots: tuple[str, ...] = ()
+    rules = FenceRules()
     if plan.is_apart or any(is_external(action.path) for action in plan.actions):
-        schemas = read_all_schemas(table.store, discover(table.store, ("schema", "branch")))
-        roots = declared_roots(table.store.location, schemas)
+        rules = fence_rules(table, read_all_schemas(table.store, discover(table.store, ("schema", "branch"))))
     plan_id, manifests = table.memory.clear
     return Environment(
-        stores=TableStores(table.store, roots, table.open_store),
+        stores=TableStores(table.store, rules, table.open_store),
         area=area,
         known=RememberingStore(table.store, table.memory, {}),
         sleep=table.sleep,

@@ -28,7 +28,6 @@ from lakesweep.table.freed import find_freed_tags
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.references import find_references
 from lakesweep.table.root_files import read_root_files
-from lakesweep.table.stores import TableStores
 from lakesweep.table.tags import TagDocument, read_tags
 
 
@@ -177,13 +176,12 @@ def _with_files(
     references = find_references(reader, staying, freed.files, own.name)
     latest = files[latest_path]
     refuse_damaged_head(draft, latest, references.unreadable_roots, references.problems(), "tags go that hold files")
-    stores = TableStores(store, draft.external_roots(freed.files))
-    deletes, kept = plan_files(freed.files, references, lambda path: stores.root_of(path) is not None)
+    deletes, kept = plan_files(freed.files, references, draft.stores(freed.files).stays)
     vanished = tuple(f"{ref} vanished while the plan was made" for ref in others.vanished)
     return Removal(
         (*documents, *deletes),
         kept,
-        (*warnings, *freed.warnings, *references.problems(), *vanished),
+        (*warnings, *freed.warnings, *references.problems(), *kept.warnings, *vanished),
         is_large(deletes, latest),
     )
 

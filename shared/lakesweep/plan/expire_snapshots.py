@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakesweep.model.allowed import is_external, may_delete
+from lakesweep.model.allowed import may_delete
 from lakesweep.model.facts import Freed, References
 from lakesweep.model.plan import PHASES, Action, Delete, Put, to_text
 from lakesweep.model.roots import Root
+from lakesweep.model.stays import Stay, count_stays
 from lakesweep.model.table_ref import branch_dir
 
 _PHASE_OF = {
@@ -26,6 +27,9 @@ _PHASE_OF = {
     "statistics": "statistics",
 }
 
+Stayers = Callable[[Iterable[tuple[str, str]]], Mapping[str, Stay]]
+"""Returns path -> why it stays, of those among files (kind and path) that lie outside the table and stay."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeptFiles:
@@ -33,6 +37,8 @@ class KeptFiles:
 
     count: Mapping[str, int]
     size_bytes: Mapping[str, int]
+    warnings: tuple[str, ...] = ()
+    """What people should know of those that lie outside the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ def plan_expiry(
     why_expired: Mapping[int, str],
     freed: Iterable[Freed],
     references: References,
-    is_declared: Callable[[str], bool],
+    stays: Stayers,
     before: Sequence[Action] = (),
 ) -> ExpiryActions:
     """Plan the removal of `expired` and of what they alone hold.
@@ -62,7 +68,7 @@ def plan_expiry(
         why_expired: Snapshot id -> one sentence without a full stop.
         freed: What the expiring snapshots hold by the engine's rules.
         references: What the roots that stay need.
-        is_declared: Tells whether an external path lies below a declared root.
+        stays: Tells which files outside the table stay.
         before: What must be written before the first document goes.
     """
     documents = [
@@ -77,24 +83,20 @@ def plan_expiry(
         )
         for root in expired
     ]
-    files, kept = plan_files(freed, references, is_declared)
+    files, kept = plan_files(freed, references, stays)
     actions: list[Action] = [*before, *documents, earliest_hint(branch, end_id), *files]
     return ExpiryActions(tuple(actions), kept)
 
 
-def plan_files(
-    freed: Iterable[Freed], references: References, is_declared: Callable[[str], bool]
-) -> tuple[tuple[Delete, ...], KeptFiles]:
+def plan_files(freed: Iterable[Freed], references: References, stays: Stayers) -> tuple[tuple[Delete, ...], KeptFiles]:
     """Return the deletions of freed files that nothing needs, in order, and what stays for which reason."""
     kept: Counter[str] = Counter()
     kept_bytes: Counter[str] = Counter()
     deletes: list[Delete] = []
-    for file in freed:
-        why = references.reason_to_keep(file)
-        if why is None and not may_delete(file.kind, file.path):
-            why = "unknown_name"
-        if why is None and is_external(file.path) and not is_declared(file.path):
-            why = "undeclared_external_root"
+    reasons = [(file, _why_kept(file, references)) for file in freed]
+    outside = stays((file.kind, file.path) for file, why in reasons if why is None)
+    for file, reason in reasons:
+        why = outside[file.path].code if reason is None and file.path in outside else reason
         if why is None:
             owner = file.owner if file.owner != file.name else None
             deletes.append(
@@ -104,7 +106,13 @@ def plan_files(
             kept[why] += 1
             kept_bytes[why] += file.size_bytes or 0
     deletes.sort(key=lambda delete: (PHASES.index(delete.phase), delete.path))
-    return tuple(deletes), KeptFiles(dict(sorted(kept.items())), dict(sorted(kept_bytes.items())))
+    warnings = tuple(map(str, count_stays(outside.values())))
+    return tuple(deletes), KeptFiles(dict(sorted(kept.items())), dict(sorted(kept_bytes.items())), warnings)
+
+
+def _why_kept(file: Freed, references: References) -> str | None:
+    why = references.reason_to_keep(file)
+    return "unknown_name" if why is None and not may_delete(file.kind, file.path) else why
 
 
 def changelog_documents(branch: str, expired: Sequence[Root]) -> tuple[Put, ...]:

@@ -16,12 +16,14 @@ from lakesweep.execute.slices import Lane, Site, Slice, SliceResult, work
 from lakesweep.execute.spine import Environment
 from lakesweep.execute.waves import KEYS_PER_S, Crew
 from lakesweep.model.outcome import FailedDelete
+from lakesweep.model.stays import Stay, Stays
 from lakesweep.operations.execute_in_waves import engine_of
 from lakesweep.operations.run import Engine
 from lakesweep.spark.tasks import Access, Row, Task, check_workers, count_requests, run_tasks
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.open import StoreSettings
 from lakesweep.storage.requests import RequestCounter
+from lakesweep.table.fence import FenceRules
 from lakesweep.table.stores import TableStores
 
 if TYPE_CHECKING:
@@ -36,11 +38,12 @@ _SPECULATION = "spark.speculation"
 class DeleteLane:
     """Work: delete the slices of one lane."""
 
-    external_roots: tuple[str, ...]
+    rules: FenceRules
+    """What may be deleted outside the table, as the driver was told. A plan cannot say it."""
 
     def __call__(self, task: Task, piece: Row) -> Iterator[Row]:
         """Answer with a row for each slice."""
-        stores = TableStores(task.store(task.access.table), self.external_roots, task.store)
+        stores = TableStores(task.store(task.access.table), self.rules, task.store)
         site = Site(stores, task.area, throttled=lambda: task.counter.throttled)
         yield from map(asdict, work(site, lane_of(piece)))
 
@@ -53,7 +56,9 @@ def lane_of(row: Row) -> Lane:
 
 def result_of(row: Row) -> SliceResult:
     """Return the result that `asdict` took apart."""
-    return SliceResult(**{**row, "failed": tuple(FailedDelete(**each) for each in row["failed"])})
+    failed = tuple(FailedDelete(**each) for each in row["failed"])
+    stays = tuple(Stays(Stay(**each["stay"]), each["count"]) for each in row["stays"])
+    return SliceResult(**{**row, "failed": failed, "stays": stays})
 
 
 def spark_engine(
@@ -76,7 +81,7 @@ def spark_engine(
         refuse_speculation(session)
         access = Access(env.stores.table.location, env.area.store.location, settings)
         check_workers(session, access)
-        lane = DeleteLane(env.stores.external_roots)
+        lane = DeleteLane(env.stores.rules)
 
         def run_wave(lanes: Sequence[Lane], _: Guard) -> list[SliceResult]:
             try:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_all_schemas
+from lakesweep.table.fence import FenceRules
 from lakesweep.table.stores import TableStores, declared_roots
 
 
@@ -28,7 +29,9 @@ class OutsideFiles:
         """
         if self._stores is None:
             schemas = read_all_schemas(self.store, discover(self.store, ("schema", "branch")))
-            self._stores = TableStores(self.store, declared_roots(self.store.location, schemas), self.open_store)
+            self._stores = TableStores(
+                self.store, FenceRules(declared_roots(self.store.location, schemas)), self.open_store
+            )
         place, key = self._stores.resolve(path)
         if place.location not in self._keys:
             self._keys[place.location] = frozenset(entry.key for entry in place.list(""))

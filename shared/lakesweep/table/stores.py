@@ -1,8 +1,8 @@
 """The store of a table, and those of its declared external roots.
 
 A path in metadata is relative to the table root or an absolute URI. An absolute one is only ever resolved below a root
-that some schema of the table declares (`data-file.external-paths`, `global-index.external-path`), so metadata cannot
-point a deletion at somebody else's objects.
+that some schema of the table declares (`data-file.external-paths`, `global-index.external-path`). That is enough to
+look. What may be deleted there, the fence says (`table/fence.py`): schemas are written by whoever writes the table.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,9 +12,11 @@ from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.uri import normalise_uri
 from lakesweep.model.allowed import is_external
+from lakesweep.model.stays import Stay
 from lakesweep.storage.guard import Guard, GuardedStore
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Store
+from lakesweep.table.fence import NOT_DECLARED, Fence, FenceRules
 
 _EXTERNAL_OPTIONS = ("data-file.external-paths", "global-index.external-path")
 
@@ -49,10 +51,42 @@ class TableStores:
     """Resolves a plan's paths to a store and a key in it."""
 
     table: Store
-    external_roots: tuple[str, ...] = ()
+    rules: FenceRules = field(default_factory=FenceRules)
+    """Those of the roots that are declared serve to look; nothing is deleted where no root is allowed."""
     open_store: Callable[[str], Store] | None = None
+    _fence: list[Fence] = field(default_factory=list)
+    """One, made when it is needed."""
     _opened: dict[str, Store] = field(default_factory=dict)
     _meets_table: dict[str, bool | None] = field(default_factory=dict)
+
+    @property
+    def external_roots(self) -> tuple[str, ...]:
+        """Return the external roots that schemas of the table declare."""
+        return self.rules.declared
+
+    def stays(self, files: Iterable[tuple[str, str]]) -> dict[str, Stay]:
+        """Return path -> why it must not be deleted, of those among `files` (kind and path) that lie outside.
+
+        Raises:
+            OutOfTimeError: The caller has no time to look.
+        """
+        outside = [(kind, path) for kind, path in files if is_external(path)]
+        if not outside:
+            return {}
+        if not self._fence:
+            self._fence.append(Fence(self.table.location, self.rules, self.open_store))
+        return self._fence[0].stays(outside)
+
+    def resolve_to_change(self, kind: str, path: str) -> tuple[Store, str]:
+        """Return the store of a file that is deleted, or that comes back, and its key there: the last fence.
+
+        Raises:
+            RefusedError: It lies outside, where it must stay as it is.
+        """
+        stay = self.stays([(kind, path)]).get(path)
+        if stay is not None:
+            raise RefusedError(f"table {self.table.location}: {path} stays as it is: {stay.why}", code=stay.code)
+        return self.resolve(path)
 
     def root_of(self, path: str) -> str | None:
         """Return the declared root that an external path lies below, `None` when there is none.
@@ -90,7 +124,7 @@ class TableStores:
         if root is None or self.open_store is None:
             raise RefusedError(
                 f"table {self.table.location}: {path} lies outside the table and its declared external roots",
-                code="undeclared_external_root",
+                code=NOT_DECLARED,
             )
         return self._open(root), path.removeprefix(f"{root}/")
 

@@ -139,8 +139,10 @@ def test_every_reason_to_keep_is_documented() -> None:
     files = (
         returned("table/references.py", "_why")
         | returned("model/facts.py", "reason_to_keep")
-        | assigned("plan/expire_snapshots.py", "why")
+        | returned("plan/expire_snapshots.py", "_why_kept")
     )
+    for code in ("NOT_DECLARED", "NOT_ALLOWED", "OTHER_STORE", "REFUSED", "UNKNOWN_FILE", "NOT_CHECKED"):
+        files |= assigned("table/fence.py", code)
     others = assigned("operations/expire_changelogs.py", "STAYS") | assigned("operations/expire_consumers.py", "STAYS")
     assert others == {"changelog_retention", "consumer_stays"}
     assert {"retain_min", "consumer", "limit", "too_young", "commit_user", "fleet_policy"} == snapshots

@@ -15,6 +15,7 @@ from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Body, DeleteRequest, DeleteResult
 from lakesweep.table.freed import FreedFiles, find_freed_tags
 from tests.support.maintenance import Maintainer
+from tests.support.outside import opener
 from tests.support.reader import all_roots, assert_all_readable
 from tests.support.table_builder import TableBuilder
 
@@ -120,13 +121,14 @@ def test_one_after_the_other_or_together_leaves_the_same() -> None:
 
 
 def test_f9_an_external_file_and_its_extra_file_go() -> None:
-    outside = MemoryStore("s3://other/p")
+    outside = MemoryStore("memory://other/p")
     store = MemoryStore("memory://bucket/db.db/t")
-    table = TableBuilder(store, externals={"s3://other/p": outside})
-    table.commit("+A", external={"A": "s3://other/p/q/data-a.parquet"}, extra={"A": ("x.index",)})
+    table = TableBuilder(store, externals={outside.location: outside})
+    name = "data-11111111-2222-3333-4444-555555555555-0.parquet"
+    table.commit("+A", external={"A": f"{outside.location}/bucket-0/{name}"}, extra={"A": (f"{name}.index",)})
     table.commit("-A", "+B")
     table.tag("t", snapshot=1)
-    maintainer = Maintainer(store, open_store=lambda location: outside)
+    maintainer = Maintainer(store, open_store=opener(outside), external_roots=(outside.location,))
     assert maintainer.expire().status == "done"
     assert len(list(outside.list(""))) == 2
     assert maintainer.run("delete_tag", tag=["t"]).status == "done"

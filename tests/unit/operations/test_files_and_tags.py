@@ -7,6 +7,7 @@ import pytest
 
 from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.outside import opener
 from tests.support.reader import TableReader
 from tests.support.table_builder import TableBuilder
 
@@ -153,12 +154,13 @@ def test_f8_extra_files_go_with_their_data_file(
 
 
 def test_f9_external_files_go_from_where_they_are(store: MemoryStore) -> None:
-    outside = MemoryStore("s3://other/p")
-    table = TableBuilder(store, externals={"s3://other/p": outside})
-    table.commit("+A", external={"A": "s3://other/p/q/data-a.parquet"}, extra={"A": ("x.index",)})
+    outside = MemoryStore("memory://other/p")
+    table = TableBuilder(store, externals={outside.location: outside})
+    name = "data-11111111-2222-3333-4444-555555555555-0.parquet"
+    table.commit("+A", external={"A": f"{outside.location}/bucket-0/{name}"}, extra={"A": (f"{name}.index",)})
     table.commit("-A")
-    assert {entry.key for entry in outside.list("")} == {"q/data-a.parquet", "q/x.index"}
-    report = Maintainer(store, open_store={"s3://other/p": outside}.__getitem__).expire()
+    assert {entry.key for entry in outside.list("")} == {f"bucket-0/{name}", f"bucket-0/{name}.index"}
+    report = Maintainer(store, open_store=opener(outside), external_roots=(outside.location,)).expire()
     assert report.status == "done", report.refusal
     assert list(outside.list("")) == []
 

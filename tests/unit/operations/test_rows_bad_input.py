@@ -9,11 +9,17 @@ from lakesweep.model.report import RunReport
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.outside import opener
 from tests.support.table_builder import TableBuilder
 
 NOW_MS = 1_800_000_000_000
 RULES = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2", "snapshot.time-retained": "1000 d"}
 OUTSIDE = "memory://outside/p"
+
+
+def outside_key(number: int) -> str:
+    """Return the key of a data file outside."""
+    return f"bucket-0/data-00000000-0000-0000-0000-{number:012d}-0.parquet"
 
 
 class Scene:
@@ -29,7 +35,7 @@ class Scene:
             start_ms=NOW_MS - 86_400_000,
         )
         for number in range(1, 7):
-            external = {f"F{number}": f"{OUTSIDE}/q/f{number}.parquet"} if outside is not None and number % 2 else {}
+            external = {f"F{number}": f"{OUTSIDE}/{outside_key(number)}"} if outside is not None and number % 2 else {}
             gone = [f"-F{number - 1}"] if number > 1 else []
             self.table.commit(*gone, f"+F{number}", changelog=[f"+L{number}"], external=external)
         self.maintainer = Maintainer(
@@ -37,11 +43,12 @@ class Scene:
             control=MemoryStore("memory://control", clock=lambda: NOW_MS),
             open_store=self._open,
             sleep=lambda seconds: None,
+            external_roots=(OUTSIDE,),
         )
 
     def _open(self, location: str) -> Store:
         assert self.outside is not None
-        return self.outside
+        return opener(self.outside)(location)
 
     def listing(self) -> dict[str, str]:
         return {entry.key: entry.etag for entry in self.store.list("")}
@@ -267,8 +274,11 @@ def test_an_external_root_that_says_no(how: str) -> None:
     report = scene.maintainer.run("expire_snapshots")
     assert report.status == "partial"
     assert report.outcome is not None
-    assert {failed.path for failed in report.outcome.failed} == {f"{OUTSIDE}/q/f1.parquet", f"{OUTSIDE}/q/f3.parquet"}
-    assert {entry.key for entry in outside.list("")} == {"q/f1.parquet", "q/f3.parquet", "q/f5.parquet"}
+    assert {failed.path for failed in report.outcome.failed} == {
+        f"{OUTSIDE}/{outside_key(1)}",
+        f"{OUTSIDE}/{outside_key(3)}",
+    }
+    assert {entry.key for entry in outside.list("")} == {outside_key(1), outside_key(3), outside_key(5)}
     assert not {"F2", "F4", "L1", "L2", "L3", "L4"} & scene.table.present(), "what lies inside is gone"
     assert scene.snapshots() == [5, 6]
     assert_roots_readable(scene.table)
@@ -279,7 +289,7 @@ def test_an_external_root_that_says_no(how: str) -> None:
     outside.how = ""
     assert report.plan is not None
     assert scene.maintainer.execute(report.plan.header.plan_id).status == "done"
-    assert {entry.key for entry in outside.list("")} == {"q/f5.parquet"}
+    assert {entry.key for entry in outside.list("")} == {outside_key(5)}
     assert_roots_readable(scene.table)
 
 
@@ -291,7 +301,7 @@ def test_an_external_root_that_does_not_answer() -> None:
     report = scene.maintainer.maintain()
     assert report.status == "partial"
     assert f"delete in {OUTSIDE}: no answer" in _said(report)
-    assert {entry.key for entry in outside.list("")} == {"q/f1.parquet", "q/f3.parquet", "q/f5.parquet"}
+    assert {entry.key for entry in outside.list("")} == {outside_key(1), outside_key(3), outside_key(5)}
     assert_roots_readable(scene.table)
     with pytest.raises(StorageError, match=OUTSIDE):
         scene.maintainer.maintain()
@@ -321,10 +331,10 @@ def test_two_tables_below_one_external_root(below: bool) -> None:
     one = Scene(outside)
     place = MemoryStore(f"{OUTSIDE}/other" if below else "memory://bucket/db.db/other")
     other = TableBuilder(place, externals={OUTSIDE: outside}, options=RULES)
-    other.commit("+A", external={"A": f"{OUTSIDE}/q/a.parquet"})
+    other.commit("+A", external={"A": f"{OUTSIDE}/{outside_key(9)}"})
     other.commit("+B")
     assert one.maintainer.maintain().status == "done"
-    assert {entry.key for entry in outside.list("")} == {"q/f5.parquet", "q/a.parquet"}
+    assert {entry.key for entry in outside.list("")} == {outside_key(5), outside_key(9)}
     assert_roots_readable(one.table)
     assert_roots_readable(other)
 

@@ -16,6 +16,7 @@ from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, UndeleteRequest, delete_all
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.outside import opener
 from tests.support.reader import all_roots, read_all
 from tests.support.table_builder import TableBuilder
 
@@ -287,10 +288,12 @@ def test_files_outside_the_table_come_back() -> None:
     outside = MemoryStore("memory://outside/root", versioned=True)
     store = MemoryStore("memory://bucket/t", versioned=True)
     table = TableBuilder(store, externals={"memory://outside/root": outside})
-    table.commit("+A", external={"A": "memory://outside/root/bucket-0/data-a.parquet"})
+    table.commit(
+        "+A", external={"A": "memory://outside/root/bucket-0/data-11111111-2222-3333-4444-555555555555-0.parquet"}
+    )
     table.commit("-A", "+B")
     table.commit("+C")
-    maintainer = Maintainer(store, open_store=lambda location: outside)
+    maintainer = Maintainer(store, open_store=opener(outside), external_roots=(outside.location,))
     before = [entry.key for entry in outside.list("")]
     run_id = maintainer.expire().run_id
     assert run_id is not None

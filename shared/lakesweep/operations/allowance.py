@@ -1,0 +1,90 @@
+"""Find where outside a table the operator lets files be deleted.
+
+Three may say so: the call, the fleet policy in the rule that holds for the table, and the deployment. Neither a schema
+nor a plan ever does.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lakesweep.errors import RefusedError, UsageError
+from lakesweep.format.schema import TableSchema
+from lakesweep.model.layout import layout_of
+from lakesweep.operations.context import Table
+from lakesweep.operations.fleet import ruling_of, spell
+from lakesweep.storage.location import parse_location
+from lakesweep.table.fence import NOT_ALLOWED, FenceRules
+from lakesweep.table.stores import declared_roots
+
+
+def allowing(table: Table, roots: Iterable[str], name: str = "external_roots") -> Table:
+    """Return the table as one of a call that allows `roots`.
+
+    Args:
+        table: The table.
+        roots: Locations.
+        name: What the caller calls them.
+
+    Raises:
+        UsageError: One of them is no location.
+    """
+    try:
+        found = dict.fromkeys((*table.allowance.roots, *map(spell, roots)))
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}", code="bad_argument") from error
+    return replace(table, allowance=replace(table.allowance, roots=tuple(found)))
+
+
+def allowed_roots(table: Table) -> tuple[str, ...]:
+    """Return the roots below which files outside a table may be deleted.
+
+    In a deployment those are its own, or those of them that the fleet policy names for the table.
+
+    Raises:
+        RefusedError: The call allows a root that the deployment does not.
+        UsageError: There is no valid policy at its location.
+        StorageError: It cannot be read.
+    """
+    ruling = ruling_of(table)
+    stated = None if ruling is None or ruling.rule is None else ruling.rule.external_roots
+    bound = table.allowance.bound
+    if bound is None:
+        return tuple(dict.fromkeys((*(stated or ()), *table.allowance.roots)))
+    allowed = bound if stated is None else tuple(root for root in stated if _is_within(root, bound))
+    for root in table.allowance.roots:
+        if not _is_within(root, allowed):
+            raise RefusedError(
+                f"table {table.ref}: this deployment does not let files below {root} be deleted; expected a root in "
+                "its parameter ExternalRoots, and in the fleet policy's `external_roots` where a rule has them",
+                code=NOT_ALLOWED,
+            )
+    return allowed
+
+
+def fence_rules(table: Table, schemas: Iterable[tuple[str, TableSchema]]) -> FenceRules:
+    """Return what says which files outside a table may be deleted. Without a declared root nothing is asked for.
+
+    Args:
+        table: The table.
+        schemas: Every schema of every branch, each with its path.
+
+    Raises:
+        RefusedError: A schema declares a root that means nothing, or as `allowed_roots`.
+        UsageError: There is no valid policy at its location.
+        StorageError: It cannot be read.
+    """
+    schemas = tuple(schemas)
+    declared = declared_roots(table.store.location, schemas)
+    if not declared:
+        return FenceRules()
+    return FenceRules(
+        declared=declared,
+        allowed=allowed_roots(table),
+        control=None if table.area is None else table.area.store.location,
+        layout=layout_of(schema for _, schema in schemas),
+    )
+
+
+def _is_within(root: str, bound: Iterable[str]) -> bool:
+    place = parse_location(root)
+    return any(parse_location(each).contains(place) for each in bound)

@@ -1,0 +1,252 @@
+"""The fence around a table: which files outside its own directory may be deleted.
+
+A table's schemas and manifests say what whoever writes the table wants them to say. Where they place files outside is a
+claim, never a permission. So a file outside may be deleted only when all of this holds:
+
+- A schema of the table declares a root above it.
+- The operator allows a root above it, in the table's own kind of store. Neither a schema nor a plan can.
+- That root lies apart from the table and from the control location.
+- The file is a data, changelog, extra or index file, in a folder where Paimon puts such files below the declared root.
+- No folder above it holds `snapshot/` or `schema/`: there would be another table.
+
+The planner asks, and whoever deletes asks again. A look that fails keeps the file.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from lakesweep.errors import FormatError, MaintenanceError, OutOfTimeError, UsageError
+from lakesweep.format.uri import normalise_uri
+from lakesweep.model.file_class import FileClasses
+from lakesweep.model.layout import Layout
+from lakesweep.model.stays import Stay
+from lakesweep.storage.location import Location, parse_location
+from lakesweep.storage.store import Store
+from lakesweep.table.outside import classify_outside
+
+NOT_DECLARED = "undeclared_external_root"
+NOT_ALLOWED = "external_root_not_allowed"
+OTHER_STORE = "external_other_store"
+REFUSED = "external_root_refused"
+UNKNOWN_FILE = "external_unknown_file"
+NOT_CHECKED = "external_not_checked"
+_TABLE_FOLDERS = ("schema", "snapshot")
+"""What holds one of them is a table."""
+_PARALLEL = 16
+_DATA = frozenset({"data", "changelog"})
+"""By its name alone, a file of one kind may be one of the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class FenceRules:
+    """What a fence goes by: plain values, so that other processes can have them."""
+
+    declared: tuple[str, ...] = ()
+    """External roots that schemas of the table declare, normalised, without closing slashes."""
+    allowed: tuple[str, ...] = ()
+    """Roots that the operator allows."""
+    control: str | None = None
+    """The control location."""
+    layout: Layout = field(default_factory=Layout)
+    """Where the table's files lie, and what they are called."""
+
+
+class Fence:
+    """Answers which files outside one table stay. Each folder is looked at once."""
+
+    def __init__(self, table: str, rules: FenceRules, open_store: Callable[[str], Store] | None) -> None:
+        """Build the fence of the table at `table`; without `open_store` nothing can be looked at, so all stays."""
+        self._location = table
+        self._rules = rules
+        self._open_store = open_store
+        self._refused: dict[str, Stay] = {}
+        """Allowed root -> why nothing below it may be deleted."""
+        self._looks: dict[Location, str] = {}
+        """Folder -> `_NO_TABLE`, `_IS_TABLE`, or why it could not be looked at."""
+
+    @cached_property
+    def _table(self) -> Location:
+        return parse_location(self._location)
+
+    @cached_property
+    def _classes(self) -> FileClasses:
+        return FileClasses(self._rules.layout)
+
+    @cached_property
+    def _allowed(self) -> Mapping[str, Location]:
+        """Return where the allowed roots really lie, as far as they are in the table's kind of store."""
+        control = None if self._rules.control is None else _place(self._rules.control)
+        found: dict[str, Location] = {}
+        for root in self._rules.allowed:
+            place = _place(root)
+            if place is None or place.scheme != self._table.scheme:
+                continue
+            found[root] = _real(place, whole=True)
+            if _meet(place, self._table):
+                how = "lies inside" if self._table.contains(place) else "holds"
+                self._refuse(root, f"the allowed root {how} table {self._location}; expected a root apart from it")
+            elif control is not None and _meet(place, control):
+                self._refuse(root, f"the allowed root meets control location {control}; expected a root apart from it")
+        return found
+
+    def stays(self, files: Iterable[tuple[str, str]]) -> dict[str, Stay]:
+        """Return path -> why it stays, of those that do.
+
+        Args:
+            files: Kind and absolute path of each.
+
+        Raises:
+            OutOfTimeError: The caller has no time to look.
+        """
+        found: dict[str, Stay] = {}
+        going: dict[str, tuple[str, Sequence[Location]]] = {}
+        for kind, path in files:
+            placed = self._placed(path, is_root=False)
+            if not isinstance(placed, Stay):
+                placed = self._named(kind, path) or placed
+            if isinstance(placed, Stay):
+                found[path] = placed
+            else:
+                going[path] = placed[0], _above(placed[1])
+        # All looks come first: a table that is found refuses its whole root, whichever file led to it.
+        self._look(going.values())
+        for path, (root, folders) in going.items():
+            stay = self._checked(root, folders)
+            if stay is not None:
+                found[path] = stay
+        return found
+
+    def refusal(self, root: str) -> Stay | None:
+        """Return why nothing may be deleted below a declared root, as far as its name and its parents tell.
+
+        Raises:
+            OutOfTimeError: The caller has no time to look.
+        """
+        placed = self._placed(root, is_root=True)
+        if isinstance(placed, Stay):
+            return placed
+        allowed, place = placed
+        folders = _above(place)
+        self._look([(allowed, folders)])
+        return self._checked(allowed, folders)
+
+    def _placed(self, path: str, *, is_root: bool) -> "Stay | tuple[str, Location]":
+        """Return the allowed root of a file, and where the file really lies; or why it stays."""
+        declared = [root for root in self._rules.declared if path.startswith(f"{root}/") or (is_root and path == root)]
+        try:
+            is_plain = normalise_uri(path) == path
+        except FormatError:
+            is_plain = False
+        if not declared or not is_plain:
+            return Stay(NOT_DECLARED, "", "no schema of the table declares a root above them")
+        root = declared[0]
+        place = _place(path)
+        if place is None or place.scheme != self._table.scheme:
+            return Stay(OTHER_STORE, root, "Lakesweep deletes only in the kind of store that the table lies in")
+        real = _real(place, whole=is_root)
+        if self._table.contains(place) or self._table.contains(real):
+            return Stay(REFUSED, root, "the path leads back into the table, where metadata names files without a root")
+        holding = [each for each, lies in self._allowed.items() if _lies_below(lies, real)]
+        if not holding:
+            return Stay(
+                NOT_ALLOWED,
+                root,
+                f"no operator allows this root. Allow it with --external-root {root} or `external_roots` in the fleet "
+                "policy",
+            )
+        # The narrowest one: it may lie apart from what a wider one meets.
+        return max(holding, key=lambda each: (each not in self._refused, len(self._allowed[each].path))), real
+
+    def _named(self, kind: str, path: str) -> Stay | None:
+        """Return why a file stays by its name and its folder."""
+        declared = [root for root in self._rules.declared if path.startswith(f"{root}/")]
+        for root in declared:
+            found = classify_outside(self._classes, path.removeprefix(f"{root}/"))
+            if found.policy == "delete" and (found.kind == kind or {found.kind, kind} <= _DATA):
+                return None
+        return Stay(UNKNOWN_FILE, declared[0], "Paimon puts no file of this table there under such a name")
+
+    def _look(self, files: Iterable[tuple[str, Sequence[Location]]]) -> None:
+        """Look at the folders above files, and refuse the roots that meet a table."""
+        going = (folders for root, folders in files if root not in self._refused)
+        unknown = dict.fromkeys(folder for folders in going for folder in folders if folder not in self._looks)
+        if len(unknown) > 1:
+            with ThreadPoolExecutor(max_workers=_PARALLEL, thread_name_prefix="fence") as pool:
+                self._looks.update(zip(unknown, pool.map(self._look_at, unknown), strict=True))
+        else:
+            self._looks.update({folder: self._look_at(folder) for folder in unknown})
+        for folder in unknown:
+            if self._looks[folder] == _IS_TABLE:
+                for root, place in self._allowed.items():
+                    if _lies_below(place, folder) or _lies_below(folder, place):
+                        self._refuse(root, f"{folder} holds another table; expected a root apart from all tables")
+
+    def _look_at(self, folder: Location) -> str:
+        """Tell whether a folder holds a table."""
+        if self._open_store is None:
+            return "no store can be opened here"
+        try:
+            store = self._open_store(str(folder))
+            names: Iterable[str] = _TABLE_FOLDERS
+            if folder.scheme != "file":  # one request says it of most folders; a local one may not be readable
+                names = sorted(store.folders_among(_TABLE_FOLDERS))
+            is_table = any(next(iter(store.list(f"{name}/")), None) is not None for name in names)
+        except OutOfTimeError:
+            raise
+        except MaintenanceError as error:
+            return str(error) or error.code
+        return _IS_TABLE if is_table else _NO_TABLE
+
+    def _checked(self, root: str, folders: Iterable[Location]) -> Stay | None:
+        if root in self._refused:
+            return self._refused[root]
+        for folder in folders:
+            if self._looks[folder] != _NO_TABLE:
+                why = f"nobody knows whether {folder} holds another table ({self._looks[folder]})"
+                return Stay(NOT_CHECKED, root, why)
+        return None
+
+    def _refuse(self, root: str, why: str) -> None:
+        self._refused.setdefault(root, Stay(REFUSED, root, why))
+
+
+_NO_TABLE, _IS_TABLE = "", "table"
+
+
+def _place(text: str) -> Location | None:
+    try:
+        return parse_location(text)
+    except UsageError:
+        return None
+
+
+def _real(place: Location, *, whole: bool) -> Location:
+    """Return where a place is without links. A file that is a link stays one: the link is what would be deleted."""
+    if place.scheme != "file":
+        return place
+    if whole:
+        return Location("file", "", os.path.realpath(place.path))
+    folder, _, name = place.path.rpartition("/")
+    return Location("file", "", f"{os.path.realpath(folder or '/').rstrip('/')}/{name}")
+
+
+def _meet(one: Location, other: Location) -> bool:
+    return one.contains(other) or other.contains(one)
+
+
+def _lies_below(root: Location, place: Location) -> bool:
+    """Tell whether a place is a root or lies below it. Both are real, so what a link inside leads to does not count."""
+    if (root.scheme, root.bucket) != (place.scheme, place.bucket):
+        return False
+    above, below = root.path.strip("/"), place.path.strip("/")
+    return not above or below == above or below.startswith(f"{above}/")
+
+
+def _above(place: Location) -> tuple[Location, ...]:
+    """Return the folders above a place, from the bucket or `/` down."""
+    parts = [part for part in place.path.split("/") if part][:-1]
+    lead = "/" if place.scheme == "file" else ""
+    return tuple(Location(place.scheme, place.bucket, lead + "/".join(parts[:end])) for end in range(len(parts) + 1))
