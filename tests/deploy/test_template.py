@@ -59,7 +59,7 @@ SPARK_VARIABLES = {
     *("LAKESWEEP_SPARK_PLANNER_ROLE", "LAKESWEEP_SPARK_EXECUTOR_ROLE", "LAKESWEEP_SPARK_LOG_GROUP"),
 }
 METRICS = {
-    *("Runs", "RunsDone", "RunsPartial", "RunsRefused", "RunsFailed", "RunsSkipped", "LeaseHeld"),
+    *("Runs", "RunsDone", "RunsPartial", "RunsRefused", "RunsDamaged", "RunsFailed", "RunsSkipped", "LeaseHeld"),
     *("ObjectsDeleted", "BytesFreed", "GetRequests", "ListRequests", "PutRequests", "DeleteRequests"),
     *("EventsReceived", "EventsRejected", "EventsIgnored", "HopLimitReached", "Continuations"),
     *("TablesSwept", "TablesLagging", "MaxLagSeconds", "TablesAskedForTags", "TablesWithTagsDue"),
@@ -273,7 +273,16 @@ def alarms(stack: Stack) -> Iterator[str]:
     spark = ("SparkJobsFailed",) if "SparkJobs" in stack.resources else ()
     scans = ("OrphanScansFailed", *spark)
     tags = ("MaxTagLagSeconds", "TablesAskedForTags")
-    for metric_name in ("RunsRefused", "RunsFailed", "HopLimitReached", "MaxLagSeconds", "TablesSwept", *tags, *scans):
+    for metric_name in (
+        "RunsRefused",
+        "RunsDamaged",
+        "RunsFailed",
+        "HopLimitReached",
+        "MaxLagSeconds",
+        "TablesSwept",
+        *tags,
+        *scans,
+    ):
         if (metric_name, "lakesweep") not in watched:
             yield f"{metric_name}: nobody is told"
     for name, function in stack.of_type(FUNCTIONS).items():

@@ -16,6 +16,7 @@ from lakesweep.aws.queues import Queues
 from lakesweep.aws.spark_jobs import SCANS, result_name
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, MaintenanceError, OutOfTimeError, StalePlanError, StorageError
+from lakesweep.storage.store import DeleteRequest
 from tests.functions.deployment import PREFIX, Answer, Deployment, keys_of
 
 ORPHAN = "bucket-0/data-5b0c1d2e-0000-4000-8000-000000000001-0.parquet"
@@ -248,6 +249,51 @@ def test_what_lasts_ends_the_scan_at_once() -> None:
     result = json.loads(deployed.control().read(key).data)
     assert (result["status"], bool(result["refusal"]["message"])) == ("refused", True)
     assert metric(answers, "RunsRefused") == 1
+
+
+@pytest.mark.parametrize("engine", ["local", "lambda"])
+def test_a_scan_of_a_damaged_table_sets_off_an_alarm(engine: str) -> None:
+    """The result says so, whoever did the scan, and an orphan that no root can need goes all the same."""
+    deployed = made()
+    lost = next(key for key in keys_of(deployed.store()) if "/data-" in key and key != ORPHAN)
+    deployed.store().delete([DeleteRequest(lost)])
+    message = scan_message(deployed, {"engine": engine}, execute=True)
+    answers = [deployed.send("orphan_scan", message), *deployed.run()]
+    assert [each for each in answers if each.failed] == []
+    (key,) = [key for key in deployed.control_keys() if key.endswith("s1/result.json")]
+    result = json.loads(deployed.control().read(key).data)
+    assert (result["status"], result["action_count"]) == ("damaged", 1)
+    assert metric(answers, "RunsDamaged") == 1
+    assert ORPHAN not in keys_of(deployed.store())
+
+
+@pytest.mark.parametrize("engine", ["local", "lambda"])
+def test_a_scan_of_a_damaged_table_that_finds_nothing_sets_off_an_alarm(engine: str) -> None:
+    deployed = made()
+    lost = next(key for key in keys_of(deployed.store()) if "/data-" in key and key != ORPHAN)
+    deployed.store().delete([DeleteRequest(lost), DeleteRequest(ORPHAN)])
+    answers = [deployed.send("orphan_scan", scan_message(deployed, {"engine": engine}, execute=True)), *deployed.run()]
+    assert [each for each in answers if each.failed] == []
+    (key,) = [key for key in deployed.control_keys() if key.endswith("s1/result.json")]
+    result = json.loads(deployed.control().read(key).data)
+    assert (result["status"], result["action_count"]) == ("damaged", 0)
+    assert metric(answers, "RunsDamaged") == 1
+
+
+@pytest.mark.parametrize("engine", ["local", "lambda"])
+def test_a_scan_of_a_lost_history_is_refused(engine: str) -> None:
+    deployed = made()
+    snapshots = [key for key in keys_of(deployed.store()) if key.startswith("snapshot/")]
+    deployed.store().put("tag/tag-t", deployed.store().read(max(snapshots)).data)
+    deployed.store().delete([DeleteRequest(key) for key in snapshots])
+    age(deployed, 10)
+    before = set(keys_of(deployed.store()))
+    answers = [deployed.send("orphan_scan", scan_message(deployed, {"engine": engine}, execute=True)), *deployed.run()]
+    (key,) = [key for key in deployed.control_keys() if key.endswith("s1/result.json")]
+    result = json.loads(deployed.control().read(key).data)
+    assert (result["status"], result["refusal"]["code"]) == ("refused", "history_missing")
+    assert metric(answers, "RunsRefused") == 1
+    assert set(keys_of(deployed.store())) == before
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,13 @@ from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store
 from tests.support.engines_compared import ask, differences
 from tests.support.walk import WatchedStore
-from tests.unit.orphans import test_collections, test_rows_of_files, test_rows_of_roots, test_rows_of_runs
+from tests.unit.orphans import (
+    test_collections,
+    test_rows_of_damage,
+    test_rows_of_files,
+    test_rows_of_roots,
+    test_rows_of_runs,
+)
 
 _OF_THE_LOCAL_ENGINE = frozenset(
     {
@@ -38,7 +44,7 @@ Planner = Callable[[Table, OrphanArguments], Plan]
 def rows() -> dict[str, Callable[..., object]]:
     """Return the tests by name."""
     found: dict[str, Callable[..., object]] = {}
-    for module in (test_rows_of_files, test_rows_of_roots, test_rows_of_runs, test_collections):
+    for module in (test_rows_of_files, test_rows_of_roots, test_rows_of_damage, test_rows_of_runs, test_collections):
         for name, test in vars(module).items():
             if name.startswith("test_") and callable(test) and name not in _OF_THE_LOCAL_ENGINE:
                 assert name not in found, name

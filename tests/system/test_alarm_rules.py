@@ -81,6 +81,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "ScanAgeAlarm": (age("lakesweep-scan", 4 * 3600),),
     "OrphanAgeAlarm": (age("lakesweep-orphan", 3600),),
     "RunsRefusedAlarm": (any_of("RunsRefused"),),
+    "RunsDamagedAlarm": (any_of("RunsDamaged"),),
     "RunsFailedAlarm": (any_of("RunsFailed"),),
     "OrphanScansFailedAlarm": (any_of("OrphanScansFailed"),),
     "HopLimitReachedAlarm": (any_of("HopLimitReached"),),

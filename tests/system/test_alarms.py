@@ -16,6 +16,7 @@ from werkzeug.wrappers import Response
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import acquire, read_lease
+from lakesweep.storage.store import DeleteRequest
 from tests.support.system.alarms import evaluate
 from tests.support.system.build import build_here
 from tests.support.system.deployed import System
@@ -373,6 +374,24 @@ def a_table_that_is_damaged(trouble: Trouble) -> None:
     table.store.put(root, whole)
     trouble.sweep()
     assert is_maintained(table)
+
+
+@sets_off("RunsDamaged")
+def a_table_that_lost_a_live_file(trouble: Trouble) -> None:
+    """Its scan comes to its end, and says that readers miss a file."""
+    table = trouble.maintained()
+    path = table.path(f"F{newest(table)}")
+    whole = table.store.read(path).data
+    table.store.delete([DeleteRequest(path)])
+    scan = ask_for_scan(trouble.system, table.store.location)
+    trouble.pass_time(10 * MINUTE_S)
+    result = scan.result()
+    assert result is not None and result["status"] == "damaged", result
+    table.store.put(path, whole)
+    scan = ask_for_scan(trouble.system, table.store.location)
+    trouble.pass_time(10 * MINUTE_S)
+    result = scan.result()
+    assert result is not None and result["status"] == "nothing_to_do", result
 
 
 @sets_off("RunsRefused", "Lag")

@@ -43,6 +43,7 @@ def orphan_arguments(call: Call) -> OrphanArguments:
     return OrphanArguments(
         older_than_ms=call.older_than_ms,
         no_writers=call.no_writers,
+        no_history=call.no_history,
         quarantine_ms=call.quarantine_ms,
         parallelism=PARALLELISM if call.parallelism is None else call.parallelism,
         owned_external=call.owned_external,

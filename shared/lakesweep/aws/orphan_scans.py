@@ -29,7 +29,7 @@ from lakesweep.errors import (
 )
 from lakesweep.fan_out import scan as fan_out
 from lakesweep.fan_out.scan import Ended
-from lakesweep.model.report import Refusal, RunReport
+from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.operations.context import Table
 from lakesweep.operations.engine_choice import compare, happened
 from lakesweep.operations.fleet import may_delete, watched_ruling
@@ -202,7 +202,7 @@ class _Turn:
                     operation=OPERATION,
                     table=message.table,
                     branch=message.branch,
-                    status="planned" if ended.status == "planned" else "refused" if refusal else "nothing_to_do",
+                    status="refused" if refusal else _status_of(ended),
                     plan=ended.plan,
                     refusal=refusal,
                 )
@@ -235,7 +235,7 @@ class _Turn:
     def _close(self, result: PlanResult) -> None:
         """Have a plan carried out, where that was asked for and may be, and note that the scan is over."""
         message = self._message
-        if message.execute and result.status == "planned" and result.plan_id is not None:
+        if message.execute and result.has_plan:
             why = self._why_not(result)
             if why is None:
                 work = Work(message.table, message.branch, result.plan_id, by_hand=message.by_hand)
@@ -271,6 +271,11 @@ class _Turn:
         if not self._message.by_hand:
             area = require_area(self._table)
             note_end(area, self._message.scan_id, status, area.store.now_ms())
+
+
+def _status_of(ended: Ended) -> Status:
+    """Return how a scan ended that was not refused; its plan tells whether the table is damaged."""
+    return "nothing_to_do" if ended.plan is None or ended.plan.is_empty else "planned"
 
 
 def _took(result: Mapping[str, object]) -> dict[str, object] | None:

@@ -173,10 +173,11 @@ class LambdaScan:
             seconds = (ended - began) / 1000 if isinstance(began, int) and isinstance(ended, int) else 0.0
             self.happened = happened("lambda", requests, seconds, self.estimate)
         status, plan_id, refusal = result.get("status"), result.get("plan_id"), result.get("refusal")
-        if status == "planned" and isinstance(plan_id, str):
+        is_empty = status == "nothing_to_do" or (status == "damaged" and not result.get("action_count"))
+        if status in ("planned", "damaged") and not is_empty and isinstance(plan_id, str):
             header = load_header(area, plan_id)
             return Plan(header) if header.parts else load_plan(area, plan_id)
-        if status == "nothing_to_do":  # a plan that is empty stays with the scan, where there is one
+        if is_empty:  # a plan that is empty stays with the scan, where there is one
             if isinstance(plan_id, str):
                 return Plan(load_header(replace(area, root=_SCANS), plan_id))
             return _empty(table, scan_id, result)
@@ -195,6 +196,7 @@ def _words_of(arguments: OrphanArguments) -> dict[str, object]:
         "older_than": None if arguments.older_than_ms is None else str(arguments.older_than_ms),
         "quarantine": None if quarantine_ms is None else f"{quarantine_ms} ms",
         "no_writers": arguments.no_writers,
+        "no_history": arguments.no_history,
         "owned_external": list(arguments.owned_external) or None,
     }
     return {name: value for name, value in words.items() if value is not None}

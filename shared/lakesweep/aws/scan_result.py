@@ -66,7 +66,7 @@ def document_of(report: RunReport, basis: Mapping[str, object]) -> dict[str, obj
     listed = plan.header.findings.get("listed") if plan is not None else None
     return {
         **basis,
-        "status": report.status,
+        "status": report.told_status,
         "plan_id": None if plan is None or plan.is_empty else plan.header.plan_id,
         "action_count": 0 if plan is None else plan.header.action_count,
         "bytes": 0 if plan is None else plan.delete_bytes,

@@ -63,6 +63,8 @@ SMALL_PLAN_ACTIONS = 100_000
 """A plan of at most so many actions needs no Spark: `execute_batch` is through with it before a job run has started."""
 FINAL_EXIT_CODES = frozenset({2, 3})
 """Words that mean nothing, and refusals: the same call gets the same answer."""
+DAMAGED = "damaged"
+"""The status of a scan that found the table damaged. Its job ends with exit code 4, and has come to its end."""
 LEASE_HELD = 5
 """This exit code says that another maintainer is at work, so there is no haste."""
 MAX_DETAILS = 1000
@@ -78,6 +80,13 @@ class PlanResult:
     needs_confirmation: bool = False
     code: str | None = None
     why: str | None = None
+
+    @property
+    def has_plan(self) -> bool:
+        """Tell whether there is a plan to carry out. A scan of a damaged table may have found some orphans, too."""
+        return self.plan_id is not None and (
+            self.status == "planned" or (self.status == DAMAGED and self.action_count > 0)
+        )
 
 
 class SparkJobs:
@@ -290,6 +299,9 @@ class SparkJobs:
         elif document.state == REFUSED:
             telemetry.count("RunsRefused")
             telemetry.warn(sentence, **facts)
+        elif document.code == DAMAGED and document.state != EXECUTED:
+            telemetry.count("RunsDamaged")
+            telemetry.warn(sentence, **facts)
         else:
             telemetry.tell(sentence, **facts)
 
@@ -315,6 +327,9 @@ def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may
         refused = False  # something vanished under the scan, or its state is damaged: not so in the next attempt
     if run.state == "SUCCESS" and document.kind == "execute":
         return replace(document, state=EXECUTED)
+    if document.kind == "plan" and result is not None and result.status == DAMAGED:
+        planned = _planned(document, result, may_delete)
+        return replace(planned, code=planned.code or DAMAGED, why=planned.why or "the table is damaged")
     if run.state == "SUCCESS" and result is not None and not refused:
         return _planned(document, result, may_delete)
     if refused:

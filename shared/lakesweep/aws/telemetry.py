@@ -24,7 +24,14 @@ SKIPPED = frozenset({"paused", "retention_not_stated", OBSERVED, "plan_undone"})
 """Refusals that somebody wants."""
 PASSING = frozenset({"snapshot_is_going", "snapshot_vanished"})
 """Refusals of a tag whose snapshot another run is about to remove: the same pass later finds the table in order."""
-_STATUS = {"done": "RunsDone", "partial": "RunsPartial", "refused": "RunsRefused", "stale": "RunsStale"}
+_STATUS = {
+    "done": "RunsDone",
+    "partial": "RunsPartial",
+    "refused": "RunsRefused",
+    "stale": "RunsStale",
+    "damaged": "RunsDamaged",
+}
+_WARNED = frozenset({"RunsRefused", "RunsPartial", "RunsDamaged"})
 _REQUESTS = {"get": "GetRequests", "head": "GetRequests", "list": "ListRequests", "put": "PutRequests"}
 _UNITS = {
     "BytesFreed": MetricUnit.Bytes,
@@ -89,8 +96,8 @@ class Telemetry:
             if value:
                 self.count(name, value)
         self.count_requests(report.requests)
-        say = self.warn if status_metric(report) in ("RunsRefused", "RunsPartial") else self.tell
-        say(f"{report.operation} of {report.table}: {report.status}", run=document)
+        say = self.warn if status_metric(report) in _WARNED else self.tell
+        say(f"{report.operation} of {report.table}: {report.told_status}", run=document)
 
     def count_requests(self, requests: Mapping[str, int]) -> None:
         """Tell of requests to S3."""
@@ -107,7 +114,7 @@ def status_metric(report: RunReport) -> str:
         return "RunsSkipped"
     if report.status == "refused" and report.refusal is not None and report.refusal.code in PASSING:
         return _STATUS["stale"]
-    return _STATUS.get(report.status, "RunsSkipped")
+    return _STATUS.get(report.told_status, "RunsSkipped")
 
 
 def _totals_of(report: RunReport) -> dict[str, int]:

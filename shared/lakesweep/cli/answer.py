@@ -28,12 +28,13 @@ Document = Mapping[str, object]
 
 REFUSED = 3
 PARTIAL = 4
+DAMAGED = 4
 INTERRUPTED = 130
 _NO_BUCKET = "no_such_bucket"
 """A place without a table, as an empty folder is."""
 _BADNESS = (0, REFUSED, 5, 1, PARTIAL)
 """Exit codes of branches, the worst last: what is half done, an error, a lease that another one holds."""
-_EXIT_CODES = {"planned": 0, "done": 0, "nothing_to_do": 0, "refused": REFUSED, "partial": PARTIAL}
+_EXIT_CODES = {"planned": 0, "done": 0, "nothing_to_do": 0, "refused": REFUSED, "partial": PARTIAL, "damaged": DAMAGED}
 
 
 def answer_operation(place: Place, operation: str, run: Callable[[Table], RunReport]) -> int:
@@ -116,6 +117,8 @@ def _carried_out(
         say("warning: the plan is not stored, since no control location is known (--control or $LAKESWEEP_CONTROL)")
     for message in _refusals(report):
         say(message)
+    if report.told_status == "damaged":
+        say(f"table {report.table} is damaged: readers of some version fail")
     document = report.to_json()
     text = list(report_lines(document))
     if table.area is not None and report.status == "planned":
@@ -186,7 +189,7 @@ def exit_code_of(report: RunReport) -> int:
         return report.refusal.exit_code
     if report.status == "stale":
         return PARTIAL if report.outcome is not None and report.outcome.deleted else REFUSED
-    return _EXIT_CODES[report.status]
+    return _EXIT_CODES[report.told_status]
 
 
 def explain(error: BaseException) -> tuple[str, str, int]:

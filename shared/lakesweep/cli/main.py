@@ -109,8 +109,8 @@ def _app() -> typer.Typer:
         rich_markup_mode=None,  # rich would triple what --help costs
         pretty_exceptions_enable=False,
         no_args_is_help=True,
-        epilog="Exit codes: 0 done, planned or nothing to do; 1 error; 2 usage; 3 refused; 4 partial; 5 another "
-        "maintainer holds the lease.",
+        epilog="Exit codes: 0 done, planned or nothing to do; 1 error; 2 usage; 3 refused; 4 partial, or a "
+        "damaged table; 5 another maintainer holds the lease.",
     )
     app.callback()(_root)
     for name, function, examples in _COMMANDS:

@@ -40,6 +40,14 @@ def remove_orphan_files(
             help="Why what is younger than a day may go: there is no writer that could still commit it.",
         ),
     ] = None,
+    no_history: Annotated[
+        str | None,
+        typer.Option(
+            "--no-history",
+            metavar="REASON",
+            help="Why a branch may have a schema and no snapshot: it never had one.",
+        ),
+    ] = None,
     owned_external: Annotated[
         list[str] | None,
         typer.Option(
@@ -112,6 +120,7 @@ def remove_orphan_files(
             "older_than": older_than,
             "quarantine": quarantine,
             "no_writers": no_writers,
+            "no_history": no_history,
             "owned_external": owned_external,
             "parallelism": parallelism,
             "engine": engine,

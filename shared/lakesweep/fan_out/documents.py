@@ -167,6 +167,7 @@ def arguments_of(document: Mapping[str, Any], parallelism: int) -> OrphanArgumen
     return OrphanArguments(
         older_than_ms=document["older_than_ms"],
         no_writers=document["no_writers"],
+        no_history=document.get("no_history"),
         quarantine_ms=document["quarantine_ms"],
         parallelism=parallelism,
         owned_external=tuple(document["owned_external"]),

@@ -31,6 +31,7 @@ from lakesweep.fan_out.result import result_of
 from lakesweep.fan_out.spill import Spill, head_of
 from lakesweep.fan_out.tasks import DecodeTask, Task, children_of, shard_of, task_of
 from lakesweep.fan_out.worker import Outbox, error_of, place_of
+from lakesweep.model.damage import is_damaged
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_scan import OrphanArguments, check_scan_id
@@ -53,7 +54,7 @@ class Ended:
     """How a scan ended."""
 
     status: str
-    """`planned`, `nothing_to_do`, `refused` or `failed`."""
+    """`planned`, `nothing_to_do`, `damaged`, `refused` or `failed`."""
     plan: Plan | None
     """Its header; the actions are in the stored parts."""
     refusal: Mapping[str, str] | None
@@ -294,6 +295,8 @@ class _Turn:
         plan = finish(self._table, documents, self._scan, state, self._goes_by)
         keep_names(documents, self._scan, self._goes_by)
         status = "nothing_to_do" if plan.is_empty else "planned"
+        if is_damaged(plan.header.findings):
+            status = "damaged"
         self._count("finish")
         result = result_of(documents, self._scan, state, self._goes_by, plan)
         return _ended(self._table, documents, documents.put_result({"status": status, **result}))
@@ -381,7 +384,8 @@ def _name_there(documents: ScanDocuments, task: Task) -> str:
 
 def _ended(table: Table, documents: ScanDocuments, result: Json) -> Ended:
     plan_id = result.get("plan_id")
-    area = documents.area if result["status"] == "nothing_to_do" else require_area(table)
+    # A plan without actions stays with the scan.
+    area = require_area(table) if result.get("action_count") else documents.area
     plan = None if plan_id is None else Plan(load_header(area, str(plan_id)))
     return Ended(str(result["status"]), plan, result.get("refusal"), result)
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from lakesweep.model.roots import Root
+
 FileKind = Literal["data", "extra", "changelog", "index", "index_manifest", "manifest", "manifest_list", "statistics"]
 
 DATA_KINDS = frozenset({"data", "extra", "changelog"})
@@ -39,6 +41,18 @@ class Freed:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that a root names and that could not be read."""
+
+    root: Root
+    part: Literal["state", "index", "changelog"]
+    """What of the root hangs on it."""
+    problem: str
+    is_missing: bool
+    """It is not there, which of some parts is no damage. Else it is there, and damaged."""
+
+
+@dataclass(frozen=True, slots=True)
 class References:
     """What roots that stay need, as far as it was asked."""
 
@@ -48,6 +62,8 @@ class References:
     """Kind -> sentences about roots whose files of that kind could not all be read; every such file stays."""
     unreadable_roots: frozenset[str] = frozenset()
     """Paths of those roots."""
+    gaps: tuple[Gap, ...] = ()
+    """What of them could not be read."""
 
     def reason_to_keep(self, freed: Freed) -> str | None:
         """Return why `freed` stays, `None` when nothing needs it."""

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lakesweep.errors import RefusedError
+from lakesweep.model.damage import is_damaged
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Delete, Plan, Restore
 
 Status = Literal["planned", "done", "nothing_to_do", "refused", "partial", "stale"]
+ToldStatus = Literal["planned", "done", "nothing_to_do", "refused", "partial", "stale", "damaged"]
+_SUCCESS = frozenset({"planned", "done", "nothing_to_do"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,20 @@ class RunReport:
     """What comes back; of an undo only."""
     engine: Mapping[str, object] | None = None
     """Where a scan ran, why, what was estimated and what happened; of the removal of orphan files only."""
+    is_stored_plan: bool = False
+    """The plan was made by an earlier call, which told of the damage that it saw. This one did not look for any."""
+
+    @property
+    def is_damaged(self) -> bool:
+        """Tell whether some step noticed that the table is damaged."""
+        return not self.is_stored_plan and any(
+            is_damaged(report.plan.header.findings) for report in self.leaves() if report.plan is not None
+        )
+
+    @property
+    def told_status(self) -> ToldStatus:
+        """Return the status as callers are told: success is never said of a damaged table."""
+        return "damaged" if self.status in _SUCCESS and self.is_damaged else self.status
 
     def all_warnings(self) -> tuple[str, ...]:
         """Return what people should know: of the plan, of the run, of its steps."""
@@ -82,7 +99,7 @@ class RunReport:
             "plan_id": plan.header.plan_id if plan and (not plan.is_empty or self.restores) else None,
             "run_id": self.run_id,
             "executed": self.executed,
-            "status": self.status,
+            "status": self.told_status,
             "refusal": {"code": self.refusal.code, "message": self.refusal.message} if self.refusal else None,
             "snapshots": dict(plan.header.snapshots) if plan else {"earliest": None, "latest": None, "expired": []},
             "delete": {

@@ -44,4 +44,5 @@ def plan_delete_tag(table: Table, names: tuple[str, ...]) -> Plan:
         kept_bytes=removal.kept.size_bytes,
         warnings=(*warnings, *removal.warnings),
         needs_confirmation=removal.is_large,
+        findings=removal.damage,
     )

@@ -9,6 +9,7 @@ from lakesweep.model.policy import INT_MAX, ChangelogRetention
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.context import Table
+from lakesweep.operations.damage import damage_findings
 from lakesweep.operations.draft import Draft, Frame, begin
 from lakesweep.operations.memory import doubt, doubt_changelogs
 from lakesweep.operations.retention_options import (
@@ -166,6 +167,7 @@ def _plan(
         kept={**_kept(own.changelogs, going), **kept.count},
         kept_bytes=kept.size_bytes,
         warnings=(*freed.warnings, *references.problems(), *kept.warnings, *vanished),
+        findings=damage_findings(draft, references),
     )
 
 

@@ -14,6 +14,7 @@ from lakesweep.model.plan import Plan
 from lakesweep.model.policy import SnapshotRetention
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.operations.context import Table
+from lakesweep.operations.damage import damage_findings, lost_findings, warnings_of
 from lakesweep.operations.draft import Draft, Frame, begin
 from lakesweep.operations.memory import doubt, doubt_changelogs
 from lakesweep.operations.newest import is_large, refuse_damaged_head
@@ -58,7 +59,8 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, draft: Draft
     policy = _policy(draft, arguments)
     snapshots = draft.own.snapshots
     if not snapshots:
-        return draft.plan((), _frame(arguments, policy, None))
+        lost = lost_findings(draft)
+        return draft.plan((), _frame(arguments, policy, None), warnings=warnings_of(lost), findings=lost)
     options = {**draft.schema.options, **arguments.options}
     slowest = _slowest_consumer(draft, options)
     consumer_next = slowest[1] if slowest else None
@@ -270,6 +272,7 @@ def _plan_range(
         needs_confirmation=arguments.overrides_table and is_large(planned.actions, latest),
         waits_for_consumers=not consumers_bind_changelogs_only({**draft.schema.options, **arguments.options}),
         settled=hint == chosen.latest_id,
+        findings=damage_findings(draft, references),
         next_pass=_next_pass(
             draft,
             arguments,

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, tzinfo
 
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.zone import parse_zone
+from lakesweep.model.damage import DAMAGED_ROOTS
 from lakesweep.model.plan import Plan
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.model.tag_rules import KeepRules, TagFacts
@@ -97,6 +98,7 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
         check_callbacks(table, options)
     going, held, warnings = _without_held(draft, own, verdict)
     why = {name: _sentence(word, arguments) for name, word in going.items()}
+    problem: str | None = None
     try:
         removal = plan_removal(draft, own, why, options)
     except RefusedError as error:
@@ -108,6 +110,11 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
         warnings = (*warnings, f"tags that alone hold files stay: {error}")
         going = {name: word for name, word in going.items() if name not in at_stake}
         removal = plan_removal(draft, own, {name: why[name] for name in going}, options)
+        problem = str(error)
+    damage = dict(removal.damage)
+    if problem is not None:
+        # The sentence names the root, which the refusal has not apart.
+        damage = {DAMAGED_ROOTS: damage.get(DAMAGED_ROOTS) or {f"branch {draft.own.name}": problem}}
     notes = (*notes, *verdict.notes)
     kept = {name: list(reasons) for name, reasons in verdict.kept.items()}
     kept |= {name: [word] for name, word in held.items()}
@@ -125,12 +132,13 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
         ),
         needs_confirmation=removal.is_large and not arguments.is_pass,
         findings={
+            **damage,
             "tags": {
                 "kept": dict(sorted(kept.items())),
                 "going": dict(sorted(going.items())),
                 "notes": list(notes),
                 "next_due_ms": verdict.next_due_ms,
-            }
+            },
         },
     )
 

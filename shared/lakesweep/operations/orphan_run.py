@@ -134,7 +134,7 @@ def _run_stored(table: Table, planner: Callable[[Table], Plan], *, execute: bool
     except RefusedError as error:
         return refused(table, OPERATION, error)
     if execute and not plan.is_empty:
-        return execute_stored(table, plan.header.plan_id)
+        return replace(execute_stored(table, plan.header.plan_id), is_stored_plan=False)
     if plan.is_apart and plan.header.action_count <= SHOWN_ACTIONS:
         plan = load_plan(area, plan.header.plan_id)
     return RunReport(
@@ -157,7 +157,7 @@ def _remember(scan: _Scan, report: RunReport, what: Mapping[str, object] | None)
     past = past_scan(
         report.plan,
         engine=scan.engine,
-        status=report.status,
+        status=report.told_status,
         times_ms=(scan.began_ms, scan.ended_ms),
         what=what,
         estimate=scan.estimate,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StalePlanError, UsageError
 from lakesweep.format.schema import TableSchema
+from lakesweep.model.damage import LOST_HISTORIES, empty_branches, lost_histories
 from lakesweep.model.file_class import FileClasses
 from lakesweep.model.layout import layout_of
 from lakesweep.model.plan import Action, Plan
@@ -23,7 +24,7 @@ from lakesweep.operations.allowance import allowing, fence_rules
 from lakesweep.operations.context import Table
 from lakesweep.operations.draft import Apart, Draft, frame_of
 from lakesweep.operations.times import say_time
-from lakesweep.plan.orphans import Totals, needs_confirmation, shown
+from lakesweep.plan.orphans import TEMP, Totals, needs_confirmation, shown
 from lakesweep.storage.location import parse_location
 from lakesweep.table.capture import Capture
 from lakesweep.table.documents import read_all_schemas, read_schema
@@ -34,6 +35,7 @@ from lakesweep.table.outside import OutsideRoot, outside_roots
 from lakesweep.table.stores import TableStores, declared_roots
 
 OPERATION = "remove_orphan_files"
+HISTORY_MISSING = "history_missing"
 DEFAULT_AGE_MS = 24 * 3_600_000
 """The engine's default age, and the least without a reason."""
 PARALLELISM = 8
@@ -63,6 +65,13 @@ class OrphanArguments:
     """External roots that hold files of this table alone; elsewhere nothing goes."""
     inventory: str | None = None
     """Where an S3 Inventory lies that is read instead of a listing."""
+    no_history: str | None = None
+    """Why a branch may have a schema and no snapshot: a reason in words, which the plan keeps."""
+
+    @property
+    def may_lack_history(self) -> bool:
+        """Tell whether the caller says why a branch has no snapshot."""
+        return bool((self.no_history or "").strip())
 
     def to_json(self) -> dict[str, object]:
         """Return what the plan keeps of it."""
@@ -72,6 +81,7 @@ class OrphanArguments:
             "quarantine_ms": self.quarantine_ms,
             "owned_external": list(self.owned_external),
             **({"inventory": self.inventory} if self.inventory else {}),
+            **({"no_history": self.no_history} if self.no_history else {}),
         }
 
 
@@ -102,8 +112,13 @@ def orphan_plan(
     actions: Sequence[Action] = (),
     apart: Apart | None = None,
 ) -> Plan:
-    """Return the plan of what a scan found."""
+    """Return the plan of what a scan found.
+
+    Raises:
+        RefusedError: A branch may have lost its snapshots, and the plan would delete what they need.
+    """
     found, totals = scanned.found, scanned.totals
+    lost = {} if arguments.may_lack_history else lost_histories(found.listing)
     draft = Draft(table, OPERATION, found.listing, scanned.own, scanned.schema, scanned.now_ms)
     frame = frame_of(scanned.own, arguments.to_json(), {"older_than": say_time(scanned.cutoff_ms)})
     plan = draft.plan(
@@ -119,15 +134,44 @@ def orphan_plan(
         needs_confirmation=needs_confirmation(scanned.data_files, scanned.data_bytes, totals),
         findings={
             **_findings(found, totals),
+            **({LOST_HISTORIES: lost} if lost else {}),
             "external_roots": [facts for facts, _ in scanned.outside],
             "missing": scanned.missing.to_json(),
             **({"inventory": scanned.inventory.to_json()} if scanned.inventory else {}),
         },
         apart=apart,
     )
+    _check_history(table, arguments, found.listing, plan)
     # All that these manifests name is live, so a look need not read them again.
     table.memory.clear = plan.header.plan_id, frozenset(found.live.manifests)
     return plan
+
+
+def _check_history(table: Table, arguments: OrphanArguments, listing: TableListing, plan: Plan) -> None:
+    """Refuse to delete more than temporary files while a branch has a schema and no snapshot.
+
+    A lost `snapshot/` folder looks like that of a branch that never had one. Every file of the lost snapshots looks
+    like an orphan then.
+
+    Raises:
+        RefusedError: With code `history_missing`.
+    """
+    if arguments.may_lack_history:
+        return
+    others = {kind for kind, count in plan.delete_kinds.items() if count and kind != TEMP}
+    lost = lost_histories(listing)
+    # What a quarantine keeps goes with the next scan. Of a branch that is surely lost, that is worth telling today.
+    is_about_to = bool(lost) and plan.header.kept.get("quarantine", 0) > 0
+    empty = next((branch for branch in empty_branches(listing) if not lost or branch.name in lost), None)
+    if empty is None or not (others or is_about_to):
+        return
+    why = lost.get(empty.name, "no snapshot is there, and nothing shows whether there ever was one")
+    raise RefusedError(
+        f"table {table.ref}: branch {empty.name} has a schema, but {why}; expected snapshots, since this scan would "
+        "delete all files of lost ones as orphans. Restore the folder snapshot/; or, if the branch never had a "
+        "snapshot, give no_history with a reason",
+        code=HISTORY_MISSING,
+    )
 
 
 def own_branch(table: Table, listing: TableListing) -> tuple[BranchListing, TableSchema]:

@@ -95,6 +95,7 @@ class Call:
     min_interval_ms: int = 0
     quarantine_ms: int | None = None
     no_writers: str | None = None
+    no_history: str | None = None
     parallelism: int | None = None
     mode: str | None = None
     engine: str | None = None
@@ -188,6 +189,7 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
         else parse_span_ms(text_of(min_interval, "min_interval"), "min_interval"),
         quarantine_ms=None if quarantine is None else parse_span_ms(text_of(quarantine, "quarantine"), "quarantine"),
         no_writers=words_of(given, "no_writers"),
+        no_history=words_of(given, "no_history"),
         parallelism=count_of(given.get("parallelism"), "parallelism"),
         mode=words_of(given, "mode"),
         engine=words_of(given, "engine"),
@@ -278,6 +280,7 @@ def _remove_orphan_files(table: Table, call: Call, execute: bool) -> RunReport:
     arguments = remove_orphan_files.OrphanArguments(
         older_than_ms=call.older_than_ms,
         no_writers=call.no_writers,
+        no_history=call.no_history,
         quarantine_ms=call.quarantine_ms,
         parallelism=remove_orphan_files.PARALLELISM if call.parallelism is None else call.parallelism,
         owned_external=call.owned_external,
@@ -395,6 +398,7 @@ _SCAN = frozenset(
         "older_than",
         "quarantine",
         "no_writers",
+        "no_history",
         "parallelism",
         "mode",
         "engine",

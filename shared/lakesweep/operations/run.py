@@ -244,7 +244,8 @@ def execute_stored(
         if end is not None and end.status == "done":
             _check_not_undone(area, plan_id)
             done = f"plan {plan_id} was carried out before, by run {end.run_id}"
-            return replace(_report(table, plan.header.operation, "nothing_to_do", plan), warnings=(done,))
+            nothing = _report(table, plan.header.operation, "nothing_to_do", plan)
+            return replace(nothing, warnings=(done,), is_stored_plan=True)
         if end is not None and end.status == "stale":
             raise RefusedError(
                 f"plan {plan_id} ended stale in run {end.run_id}; expected a new plan", code="plan_stale"
@@ -379,6 +380,7 @@ def _execute(
 
     def store(executed: Executed) -> None:
         report = _executed_report(table, plan, run_id, executed, warnings + executed.warnings)
+        report = replace(report, is_stored_plan=not begin.has_just_planned)
         ended = None if executed.status == "interrupted" else executed.status
         times_ms = (started_ms, table.store.now_ms())
         store_report(area, run_id, report.to_json(), report.all_warnings(), times_ms, ended=ended)

@@ -182,7 +182,7 @@ def remember(
     settled = {"done", "nothing_to_do", "planned"} if keeps_time else {"done", "nothing_to_do"}
     if table.area is None:
         return
-    state = None if any(step.status not in settled for step in steps) else _state_after(steps)
+    state = None if any(step.told_status not in settled for step in steps) else _state_after(steps)
     # Where the next commit asks for a whole pass in any case, only tags are worth a word: they wait for no commit.
     is_worth_it = state is not None and (keeps_time or state.retains_all(state.latest_id + 1, state.checked_ms))
     if not is_worth_it and note is None:

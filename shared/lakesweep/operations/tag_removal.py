@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError
 from lakesweep.format.tag import Tag
 from lakesweep.model.allowed import may_delete
+from lakesweep.model.facts import References
 from lakesweep.model.plan import Action, Delete, to_text
 from lakesweep.model.roots import Root, RootRef
+from lakesweep.operations.damage import damage_findings, lost_findings
 from lakesweep.operations.draft import Draft
 from lakesweep.operations.memory import doubt, doubt_changelogs
 from lakesweep.operations.newest import is_large, refuse_damaged_head
-from lakesweep.operations.tag_documents import PHASE, SUCCESS, TAG, success_path
+from lakesweep.operations.tag_documents import PHASE, SUCCESS, TAG, success_path, tag_path
 from lakesweep.operations.tag_options import writes_success_file
 from lakesweep.plan.expire_snapshots import KeptFiles, plan_files
 from lakesweep.table.freed import find_freed_tags
@@ -56,6 +58,8 @@ class Removal:
     warnings: tuple[str, ...] = ()
     is_large: bool = False
     """It takes many data files, and more than the newest snapshot has."""
+    damage: Mapping[str, object] = field(default_factory=dict)
+    """Findings about roots that stay and that are damaged."""
 
 
 def read_own_tags(draft: Draft) -> OwnTags:
@@ -77,6 +81,11 @@ def read_own_tags(draft: Draft) -> OwnTags:
             unreadable[ref.name] = str(found)
     roots = {name: document.root for name, document in whole.items()}
     return OwnTags(roots, {name: document.tag for name, document in whole.items()}, unreadable)
+
+
+def unreadable_tags(draft: Draft, own: OwnTags) -> dict[str, str]:
+    """Return path -> problem of each tag of the branch that does not parse."""
+    return {tag_path(draft.own.name, name): problem for name, problem in own.unreadable.items()}
 
 
 def files_at_stake(draft: Draft, own: OwnTags, going: Iterable[str]) -> dict[int, list[str]]:
@@ -108,14 +117,14 @@ def plan_removal(draft: Draft, own: OwnTags, going: Mapping[str, str], options: 
     documents = tuple(_documents(draft, own, going, options))
     at_stake = files_at_stake(draft, own, going)
     if not at_stake:
-        return Removal(documents)
+        return Removal(documents, damage=damage_findings(draft, References(), unreadable_tags(draft, own)))
     if not draft.own.snapshots:
         why = f"no snapshot is left in branch {draft.own.name}, so the files of its tags stay"
-        return Removal(documents, warnings=(why,))
+        return Removal(documents, warnings=(why,), damage=lost_findings(draft))
     _refuse_unreadable(draft, own)
     chosen, warnings = _one_each(own, at_stake)
     return _with_files(
-        draft, options, documents, chosen, frozenset(own.roots[name].ref.path for name in going), warnings
+        draft, options, documents, chosen, frozenset(own.roots[name].ref.path for name in going), warnings, own
     )
 
 
@@ -159,6 +168,7 @@ def _with_files(
     chosen: Sequence[Root],
     gone: frozenset[str],
     warnings: tuple[str, ...],
+    own_tags: OwnTags,
 ) -> Removal:
     """Load what the chosen tags hold and what all other roots need, and plan."""
     store, own = draft.table.store, draft.own
@@ -183,6 +193,7 @@ def _with_files(
         kept,
         (*warnings, *freed.warnings, *references.problems(), *kept.warnings, *vanished),
         is_large(deletes, latest),
+        damage_findings(draft, references, unreadable_tags(draft, own_tags)),
     )
 
 

@@ -115,7 +115,7 @@ class SparkScan:
         header = report.plan.header if report.plan is not None and not report.plan.is_empty else None
         refusal = report.refusal
         document = {
-            "status": report.status,
+            "status": report.told_status,
             "plan_id": header.plan_id if header else None,
             "action_count": header.action_count if header else 0,
             "needs_confirmation": header.needs_confirmation if header else False,

@@ -19,9 +19,10 @@ from collections.abc import Iterable, Iterator
 
 from lakesweep.format.manifest import COMPACT, ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import DATA_KINDS, FileKind, Freed, References, base_name
+from lakesweep.model.facts import DATA_KINDS, FileKind, Freed, Gap, References, base_name
 from lakesweep.model.roots import Root
 from lakesweep.model.table_ref import MAIN
+from lakesweep.table.live_set import Part
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import real_name
 from lakesweep.table.root_files import RootFiles
@@ -64,6 +65,7 @@ class _Search:
         self._names: dict[str, str] = {}
         self._unknown: dict[FileKind, list[str]] = defaultdict(list)
         self._unreadable: set[str] = set()
+        self._gaps: list[Gap] = []
         self._tagged: set[tuple[str, int]] = set()
 
     def run(self, roots: tuple[RootFiles, ...]) -> References:
@@ -79,6 +81,7 @@ class _Search:
             names=self._names,
             unknown={kind: tuple(sentences) for kind, sentences in self._unknown.items()},
             unreadable_roots=frozenset(self._unreadable),
+            gaps=tuple(self._gaps),
         )
 
     def _keep(self, root: Root, names: Iterable[str], wanted: frozenset[str]) -> None:
@@ -93,6 +96,8 @@ class _Search:
 
     def _hidden(self, root: Root, unreadable: Unreadable, *kinds: FileKind) -> None:
         self._unreadable.add(root.ref.path)
+        part: Part = "index" if "index" in kinds else "state" if "data" in kinds else "changelog"
+        self._gaps.append(Gap(root, part, unreadable.problem, unreadable.missing))
         for kind in kinds:
             self._unknown[kind].append(f"{root.ref} cannot be read completely: {unreadable.problem}")
 

@@ -75,6 +75,10 @@ CASES = {
     "executed": (EXECUTING, DONE, None, EXECUTED, "execute", 1, None),
     "execution failed": (EXECUTING, failed(1), None, RUNNING, "execute", 2, None),
     "lease held": (EXECUTING, failed(5), None, RUNNING, "execute", 2, None),
+    "a table that is damaged": (*(PLANNING, failed(4), PlanResult("damaged"), PLANNED, "plan", 1, "damaged"),),
+    "a table that is damaged, with orphans": (
+        *(PLANNING, failed(4), PlanResult("damaged", "p1", 3), HANDED_OVER, "plan", 1, "damaged"),
+    ),
     "damaged": (PLANNING, failed(1), DAMAGED, RUNNING, "plan", 2, None),
     "damaged at last": (replace(PLANNING, attempt=3), failed(1), DAMAGED, FAILED, "plan", 3, None),
     "lease held again": (

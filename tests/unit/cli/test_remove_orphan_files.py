@@ -158,7 +158,7 @@ def test_a_manifest_that_is_missing(
     (folder / "manifest" / name).unlink()
     gone, answer = execute(folder, control)
     assert gone == {temp}
-    assert answer.exit_code == 0
+    assert (answer.exit_code, answer.document["status"]) == (4, "damaged")
     findings = answer.document["findings"]
     assert name in findings["damaged_roots"]["snapshot/snapshot-6"]
     assert any("not whole" in sentence and name in sentence for sentence in answer.sentences)

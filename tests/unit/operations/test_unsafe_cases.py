@@ -517,8 +517,9 @@ def test_n13_truncated_and_missing_metadata_keep_what_a_root_may_need(
     else:
         table.remove(path)
     report = Maintainer(scene.store, control=scene.control, sleep=scene.sleep).expire(1, 1)
-    assert report.status == "done"
+    assert (report.status, report.to_json()["status"]) == ("done", "damaged")
     assert report.plan is not None
+    assert where in report.plan.header.findings["damaged_roots"]  # type: ignore[operator]
     assert report.plan.header.kept["unreadable_root"] > 0
     assert table.present() == {"A", "B", "C", "D"}
     table.corrupt(path, body)

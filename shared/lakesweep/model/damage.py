@@ -1,0 +1,49 @@
+"""Damage of a table: what an operation noticed of it, as the findings of its plan tell.
+
+A damaged root lacks a list or a manifest that its readers open. A missing file is one that a readable root names. A
+lost history is a branch of which all snapshots are gone. None of them is normal, so no run that noticed one of them
+ends as a success.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from lakesweep.model.roots import BranchListing, TableListing
+
+DAMAGED_ROOTS = "damaged_roots"
+MISSING = "missing"
+LOST_HISTORIES = "lost_histories"
+
+
+def is_damaged(findings: Mapping[str, object]) -> bool:
+    """Tell whether the findings of a plan speak of damage."""
+    missing = findings.get(MISSING)
+    count = missing.get("count") if isinstance(missing, Mapping) else 0
+    return bool(findings.get(DAMAGED_ROOTS) or findings.get(LOST_HISTORIES) or count)
+
+
+def empty_branches(listing: TableListing) -> Iterator[BranchListing]:
+    """Yield the branches that have a schema and no snapshot."""
+    for branch in listing.branches.values():
+        if branch.schemas and not branch.snapshots:
+            yield branch
+
+
+def lost_history(branch: BranchListing) -> str | None:
+    """Return what shows that a branch had snapshots, where it has a schema and none is left; else `None`.
+
+    A branch that was made empty has nothing of this: Paimon writes its first hint, tag, changelog and consumer after
+    its first snapshot, and no expiry deletes the last snapshot.
+    """
+    if not branch.schemas or branch.snapshots:
+        return None
+    roots = (ref.path for ref in (*branch.tags, *branch.changelogs))
+    others = (document.path for document in (*branch.hints.values(), *branch.consumers))
+    first = next(chain(roots, others), None)
+    return None if first is None else f"no snapshot is there, and {first} shows that there was one"
+
+
+def lost_histories(listing: TableListing) -> dict[str, str]:
+    """Return branch -> what shows that it lost its snapshots."""
+    found = ((branch.name, lost_history(branch)) for branch in listing.branches.values())
+    return {name: why for name, why in found if why is not None}

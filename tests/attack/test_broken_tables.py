@@ -1,0 +1,52 @@
+"""Tables that something else broke: no operation of ours ends as a success of them."""
+
+import pytest
+
+from tests.support.orphan_scene import OrphanScene
+
+
+def lost() -> OrphanScene:
+    """Return a table whose snapshots were deleted by somebody, and whose tag is still there."""
+    scene = OrphanScene(options={"snapshot.num-retained.max": "2", "snapshot.num-retained.min": "1"})
+    for label in "ABC":
+        scene.table.commit(f"+{label}")
+    scene.table.tag("t", snapshot=1)
+    scene.drop(*(key for key in scene.listed() if key.startswith("snapshot/")))
+    scene.age()
+    return scene
+
+
+@pytest.mark.parametrize("operation", ["expire_snapshots", "maintain"])
+def test_expiry_of_a_lost_history_is_no_success(operation: str) -> None:
+    scene = lost()
+    before = scene.listed()
+    report = scene.maintainer().run(operation)
+    assert report.to_json()["status"] == "damaged"
+    assert any("lost its history" in sentence for sentence in report.all_warnings())
+    assert scene.listed() == before
+
+
+def test_deleting_the_last_tag_of_a_lost_history_keeps_its_files() -> None:
+    scene = lost()
+    before = scene.listed()
+    report = scene.maintainer().run("delete_tag", tag=["t"])
+    assert report.to_json()["status"] == "damaged"
+    assert before - scene.listed() == {"tag/tag-t"}
+
+
+def test_a_pass_over_a_damaged_tag_is_no_success() -> None:
+    """The snapshot goes, whatever the tag may need stays, and the report names the tag."""
+    scene = OrphanScene(options={"snapshot.num-retained.max": "1", "snapshot.num-retained.min": "1"})
+    scene.table.commit("+A")
+    scene.table.tag("t")
+    for label in "BC":
+        scene.table.commit(f"+{label}", "-A" if label == "B" else "-B")
+    scene.drop(f"manifest/{scene.table.document('tag/tag-t')['deltaManifestList']}")
+    scene.age()
+    report = scene.maintainer().run("maintain")
+    document = report.to_json()
+    assert document["status"] == "damaged"
+    (step,) = [step for step in report.steps or () if step.operation == "expire_snapshots"]
+    assert step.plan is not None
+    assert "tag/tag-t" in step.plan.header.findings["damaged_roots"]  # type: ignore[operator]
+    assert scene.table.exists(scene.table.path("A"))
