@@ -237,7 +237,8 @@ def test_a_run_that_dies(mode: str) -> None:
             delete(stage.maintainer())
         assert_all_read(stage)
         stage.switch = Switch()
-        scanned = run("remove_orphan_files", execute=False)(stage.maintainer())
+        # A branch that is half deleted has a schema and no snapshot.
+        scanned = run("remove_orphan_files", execute=False, no_history="it is being deleted")(stage.maintainer())
         assert scanned.status in ("planned", "nothing_to_do"), scanned.refusal
         if len(calls) < at:
             return

@@ -167,9 +167,9 @@ def test_every_status_is_documented() -> None:
     """Statuses of a report, neither more nor less."""
     from typing import get_args
 
-    from lakesweep.model.report import Status
+    from lakesweep.model.report import ToldStatus
 
-    assert documented(section("Status")) == set(get_args(Status))
+    assert documented(section("Status")) == set(get_args(ToldStatus))
 
 
 @pytest.mark.parametrize("code", ["precondition_failed", "access_denied", "is_link", "is_directory", "not_in_answer"])
