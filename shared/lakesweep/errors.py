@@ -95,6 +95,31 @@ class OutOfTimeError(MaintenanceError):
     code = "out_of_time"
 
 
+class TerminatedError(KeyboardInterrupt):
+    """A signal asked this process to end. Handled as Ctrl-C is, which raises `KeyboardInterrupt`."""
+
+    def __init__(self, name: str, number: int) -> None:
+        super().__init__()
+        self.name = name
+        """Of the signal: `SIGTERM`."""
+        self.number = number
+
+
+def stopped_by(stop: KeyboardInterrupt) -> str:
+    """Return who stopped this process, for sentences."""
+    return stop.name if isinstance(stop, TerminatedError) else "Ctrl-C"
+
+
+def stop_code(stop: KeyboardInterrupt) -> str:
+    """Return the code word of a run that was stopped."""
+    return "terminated" if isinstance(stop, TerminatedError) else "interrupted"
+
+
+def stop_exit_code(stop: KeyboardInterrupt) -> int:
+    """Return the exit code of the command line: 128 and the number of the signal, as shells have it."""
+    return 128 + stop.number if isinstance(stop, TerminatedError) else 130
+
+
 class LeaseLostError(MaintenanceError):
     """This run no longer owns its lease, so it stopped."""
 

@@ -8,6 +8,7 @@ from lakesweep.storage.store import (
     Body,
     DeleteRequest,
     DeleteResult,
+    HiddenState,
     Page,
     Store,
     StoredObject,
@@ -112,6 +113,9 @@ class FaultyStore:
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
         name = f"{self._name} {'check' if only_check else 'undelete'} {len(requests)}"
         return self._switch.run(name, lambda: self._store.undelete(requests, only_check=only_check))  # type: ignore[return-value]
+
+    def hidden(self, keys: Sequence[str]) -> Sequence[HiddenState]:
+        return self._switch.run(f"{self._name} hidden {len(keys)}", lambda: self._store.hidden(keys))  # type: ignore[return-value]
 
     def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
         return self._switch.run(  # type: ignore[return-value]

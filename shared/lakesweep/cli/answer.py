@@ -17,7 +17,7 @@ from lakesweep.cli.options import Place
 from lakesweep.cli.output import print_document, print_lines, say, unwritten
 from lakesweep.cli.progress import progress_bar
 from lakesweep.cli.text import next_line, report_lines
-from lakesweep.errors import LeaseLostError, MaintenanceError, UsageError
+from lakesweep.errors import LeaseLostError, MaintenanceError, TerminatedError, UsageError, stop_exit_code, stopped_by
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.model.table_ref import TableRef
@@ -29,7 +29,8 @@ Document = Mapping[str, object]
 REFUSED = 3
 PARTIAL = 4
 DAMAGED = 4
-INTERRUPTED = 130
+_SIGNALS = 128
+"""Above it are the exit codes of a command that was stopped: this and the number of the signal."""
 _NO_BUCKET = "no_such_bucket"
 """A place without a table, as an empty folder is."""
 _BADNESS = (0, REFUSED, 5, 1, PARTIAL)
@@ -65,8 +66,10 @@ def answer_database(
     try:
         store = open_table(place, RequestCounter(), lambda done, total: None).store
         names = None if is_table(store) else list(tables_of(store))
-    except (Exception, KeyboardInterrupt):  # noqa: BLE001 - the operation meets it again, and answers for it
+    except Exception:  # noqa: BLE001 - the operation meets it again, and answers for it
         names = None
+    except KeyboardInterrupt as stop:
+        return answer_operation(place, operation, partial(_stop, stop))
     if not names:
         return answer_operation(place, operation, run)
     if of_one_table:
@@ -81,11 +84,15 @@ def answer_database(
             documents.append(document)
         else:
             print_lines(text)
-        if exit_code == INTERRUPTED:
+        if exit_code > _SIGNALS:
             break
     if place.as_json:
         print_document({"operation": operation, "database": store.location, "tables": documents})
-    return INTERRUPTED if INTERRUPTED in codes else max(codes, key=_BADNESS.index)
+    return codes[-1] if codes[-1] > _SIGNALS else max(codes, key=_BADNESS.index)
+
+
+def _stop(stop: KeyboardInterrupt, database: Table) -> RunReport:
+    raise stop
 
 
 def _refuse_database(argument: str, database: Table) -> RunReport:
@@ -199,8 +206,10 @@ def explain(error: BaseException) -> tuple[str, str, int]:
     if isinstance(error, MaintenanceError):
         exit_code = REFUSED if error.code == _NO_BUCKET else error.exit_code
         return error.code, str(error), exit_code
+    if isinstance(error, TerminatedError):
+        return "terminated", str(error) or f"stopped by {stopped_by(error)}", stop_exit_code(error)
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted", "interrupted", INTERRUPTED
+        return "interrupted", str(error) or f"stopped by {stopped_by(error)}", stop_exit_code(error)
     return (
         "internal",
         f"unexpected {type(error).__name__}: {error}; this is a bug (LAKESWEEP_DEBUG=1 shows where)",
@@ -215,9 +224,10 @@ def _failed(
     ref = TableRef(place.table, place.branch) if table is None else table.ref
     code, message, exit_code = explain(error)
     begun = requests.get("delete", 0) > 0 or isinstance(error, LeaseLostError)
-    if begun:
+    if begun and not (isinstance(error, KeyboardInterrupt) and str(error)):  # a run that was stopped says what is left
         message += "; the execution had begun, and the next one with --execute finishes it"
-        exit_code = INTERRUPTED if exit_code == INTERRUPTED else PARTIAL
+    if begun and exit_code < _SIGNALS:
+        exit_code = PARTIAL
     say(message)
     report = RunReport(
         operation=operation,

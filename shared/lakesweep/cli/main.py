@@ -39,7 +39,8 @@ from lakesweep.cli import (
     undo,
 )
 from lakesweep.cli.output import explain_usage, print_lines, say, unwritten
-from lakesweep.errors import MaintenanceError
+from lakesweep.cli.signals import stopping
+from lakesweep.errors import MaintenanceError, stop_exit_code, stopped_by
 
 _COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (
     ("show", show.show, show.EXAMPLES),
@@ -82,7 +83,8 @@ def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     command = typer.main.get_command(_app())
     try:
-        return int(command.main(arguments, prog_name="lakesweep", standalone_mode=False) or 0)
+        with stopping():
+            return int(command.main(arguments, prog_name="lakesweep", standalone_mode=False) or 0)
     except MaintenanceError as error:  # words that exclude each other, or an answer that could not be written
         say(str(error))
         return error.exit_code
@@ -98,9 +100,15 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except SystemExit as leave:  # the parser's answer to a closed pipe
         return leave.code if isinstance(leave.code, int) else 1
-    except typer.Abort:
-        say("interrupted")
-        return 130
+    except typer.Abort as error:  # what the parser makes of Ctrl-C and of signals
+        return _stopped(error.__cause__ if isinstance(error.__cause__, KeyboardInterrupt) else KeyboardInterrupt())
+    except KeyboardInterrupt as stop:
+        return _stopped(stop)
+
+
+def _stopped(stop: KeyboardInterrupt) -> int:
+    say(f"stopped by {stopped_by(stop)}")
+    return stop_exit_code(stop)
 
 
 def _app() -> typer.Typer:
@@ -110,7 +118,7 @@ def _app() -> typer.Typer:
         pretty_exceptions_enable=False,
         no_args_is_help=True,
         epilog="Exit codes: 0 done, planned or nothing to do; 1 error; 2 usage; 3 refused; 4 partial, or a "
-        "damaged table; 5 another maintainer holds the lease.",
+        "damaged table; 5 another maintainer holds the lease; 129, 130, 143 stopped by SIGHUP, Ctrl-C, SIGTERM.",
     )
     app.callback()(_root)
     for name, function, examples in _COMMANDS:

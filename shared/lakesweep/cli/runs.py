@@ -30,7 +30,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
                 run["run_id"],
                 str(run["operation"]),
                 str(run["branch"]),
-                human_time(run["finished_ms"]),
+                "-" if run["finished_ms"] is None else human_time(run["finished_ms"]),
                 str(run["status"]),
                 str(run["deleted"]),
                 human_bytes(run["bytes"]),

@@ -9,9 +9,10 @@ from typing import Any
 from lakesweep.cli.opening import require_control
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import plan_end
-from lakesweep.control.lease import read_lease
+from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import load_header, load_listed, plan_ids
-from lakesweep.control.reports import load_report, run_ids
+from lakesweep.control.reports import load_report
+from lakesweep.control.unreported import is_known, known_runs, unreported
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.report import RunReport
@@ -98,9 +99,15 @@ def list_runs(table: Table, limit: int) -> Document:
     area = require_control(table)
     days = noncurrent_days(table.store)
     now_ms = 0 if days is None else table.store.now_ms()
+    lease = read_lease(area)
     return {
         "table": table.ref.location,
-        "runs": _newest(run_ids(area), limit, "started_ms", lambda run_id: _run_row(area, run_id, days, now_ms)),
+        "runs": _newest(
+            known_runs(area, lease, max(limit, 1)),
+            limit,
+            "started_ms",
+            lambda run_id: _run_row(area, run_id, lease, days, now_ms),
+        ),
     }
 
 
@@ -123,8 +130,11 @@ def _undoable(area: ControlArea, run_id: str, started_ms: int, days: int | None,
     }
 
 
-def _run_row(area: ControlArea, run_id: str, days: int | None, now_ms: int) -> Document:
-    stored: Document = load_report(area, run_id)
+def _run_row(area: ControlArea, run_id: str, lease: LeaseDocument, days: int | None, now_ms: int) -> Document:
+    try:
+        stored: Document = load_report(area, run_id)
+    except RefusedError:
+        return _unreported_row(area, run_id, lease, days, now_ms)
     report: Document = stored["report"]
     outcome: Document = report.get("outcome") or {}
     return {
@@ -138,7 +148,32 @@ def _run_row(area: ControlArea, run_id: str, days: int | None, now_ms: int) -> D
         "deleted": outcome.get("deleted", 0),
         "failed_count": len(outcome.get("failed", ())),
         "bytes": outcome.get("bytes", 0),
+        "finished_by": None,
         **_undoable(area, run_id, stored["started_ms"], days, now_ms),
+    }
+
+
+def _unreported_row(area: ControlArea, run_id: str, lease: LeaseDocument, days: int | None, now_ms: int) -> Document:
+    run = unreported(area, run_id, lease, area.store.now_ms())
+    header = None
+    if run.plan_id is not None:
+        try:
+            header = load_header(area, run.plan_id)
+        except (FormatError, RefusedError):  # the plan is gone or damaged; that there was a run is known all the same
+            header = None
+    return {
+        "run_id": run_id,
+        "operation": None if header is None else header.operation,
+        "branch": None if header is None else header.branch,
+        "plan_id": run.plan_id,
+        "started_ms": run.started_ms,
+        "finished_ms": None,
+        "status": run.status,
+        "deleted": run.deleted,
+        "failed_count": run.failed,
+        "bytes": run.bytes,
+        "finished_by": run.finished_by,
+        **_undoable(area, run_id, run.started_ms or 0, days, now_ms),
     }
 
 
@@ -150,7 +185,20 @@ def stored_report(table: Table, run_id: str) -> Document:
     """
     if not _RUN_ID.fullmatch(run_id):
         raise RefusedError(f"table {table.ref}: {run_id!r} is no run id", code="no_such_run")
-    return load_report(require_control(table), run_id)
+    area = require_control(table)
+    try:
+        return load_report(area, run_id)
+    except RefusedError as error:
+        lease = read_lease(area)
+        if not is_known(area, run_id, lease):
+            raise
+        run = unreported(area, run_id, lease, area.store.now_ms())
+        state = "is under way" if run.status == "running" else "ended before it could write one"
+        raise RefusedError(
+            f"table {table.ref}: expected a report of run {run_id}, found none: the run {state}; it deleted "
+            f"{run.deleted} objects so far, which lakesweep runs TABLE lists",
+            code="run_unfinished",
+        ) from error
 
 
 def _newest(ids: Sequence[str], limit: int, time: str, row: Callable[[str], Document]) -> list[Document]:

@@ -69,6 +69,10 @@ class ControlArea:
         """Return the names below `folder`, relative to this area."""
         return [entry.key.removeprefix(self.prefix) for entry in self.store.list(self.prefix + folder)]
 
+    def folders(self, folder: str) -> list[str]:
+        """Return the names of the folders directly below `folder`."""
+        return list(self.store.folders(self.prefix + folder))
+
     def path(self, name: str) -> str:
         """Return where a document lies, for messages."""
         return f"{self.store.location}/{self.prefix}{name}"

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ndjson import pack, unpack
@@ -38,6 +39,14 @@ def timestamp(now_ms: int) -> str:
     return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
+def time_of(run_id: str) -> int | None:
+    """Return when a run was planned or begun, which its id says; `None` of an id that says no time."""
+    try:
+        return int(datetime.strptime(run_id[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        return None
+
+
 class Ledger:
     """The rows of one run."""
 
@@ -47,6 +56,8 @@ class Ledger:
         self._plan_id = plan_id
         self._batch = 0
         self._part = 0
+        self._unwritten = ""
+        """Name of a part that was sent, and of which nobody knows whether it was written."""
         self._waiting: list[dict[str, object]] = []
 
     def intend(self, deletes: Sequence[Delete]) -> None:
@@ -56,7 +67,11 @@ class Ledger:
         self._put("intent")
 
     def record(
-        self, deletes: Sequence[Delete], results: Mapping[str, DeleteResult], kept: Iterable[tuple[Delete, str]]
+        self,
+        deletes: Sequence[Delete],
+        results: Mapping[str, DeleteResult],
+        kept: Iterable[tuple[Delete, str]],
+        why: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Note what became of the batch; the next part holds it.
 
@@ -64,8 +79,22 @@ class Ledger:
             deletes: What was sent.
             results: By path.
             kept: What a look kept back, with why.
+            why: By path, what else there is to say of a result.
         """
-        self._waiting += _results(self._plan_id, self._batch, deletes, results, kept)
+        self._waiting += _results(self._plan_id, self._batch, deletes, results, kept, why)
+
+    def record_earlier(
+        self, deletes: Sequence[Delete], results: Mapping[str, DeleteResult], why: Mapping[str, str]
+    ) -> None:
+        """Note what earlier runs of the plan deleted without writing it down.
+
+        Args:
+            deletes: Deleted by them.
+            results: By path.
+            why: By path, how this run knows.
+        """
+        self._batch += 1
+        self._waiting += _results(self._plan_id, self._batch, deletes, results, (), why)
 
     def record_restored(self, deletes: Sequence[Delete]) -> None:
         """Note documents that were put back."""
@@ -103,9 +132,13 @@ class Ledger:
         return _row(self._plan_id, self._batch, delete)
 
     def _put(self, suffix: str) -> None:
-        rows, self._waiting = self._waiting, []
+        # A part that may not have been written is written again, with what came since: no row is lost or doubled.
+        rows = tuple(self._waiting)
+        self._unwritten = self._unwritten or f"{self._folder}{self._part + 1:05d}-{suffix}.ndjson.gz"
+        self._area.put(self._unwritten, pack(rows))
+        self._unwritten = ""
         self._part += 1
-        self._area.put(f"{self._folder}{self._part:05d}-{suffix}.ndjson.gz", pack(rows))
+        del self._waiting[: len(rows)]
 
 
 def _row(plan_id: str, batch: int, delete: Delete) -> dict[str, object]:
@@ -125,12 +158,14 @@ def _results(
     deletes: Sequence[Delete],
     results: Mapping[str, DeleteResult],
     kept: Iterable[tuple[Delete, str]],
+    why: Mapping[str, str] = MappingProxyType({}),
 ) -> list[dict[str, object]]:
     rows = [
         {
             **_row(plan_id, batch, delete),
             "result": results[delete.path].code,
             "version_id": results[delete.path].version_id,
+            **({"why": why[delete.path]} if delete.path in why else {}),
         }
         for delete in deletes
     ]
@@ -220,6 +255,10 @@ class EarlierWork:
     """Path -> result of every object that is gone, or was kept by a look."""
     may_have_begun_files: bool
     """Something else than documents and hints may be gone."""
+    unanswered: frozenset[str] = frozenset()
+    """Paths of objects whose deletion may have been sent, and of which no answer is known."""
+    is_damaged: bool = False
+    """A part cannot be read, which may have spoken of any object."""
 
 
 def earlier_work(area: ControlArea, plan_id: str, runs: Iterable[str]) -> EarlierWork:
@@ -229,16 +268,21 @@ def earlier_work(area: ControlArea, plan_id: str, runs: Iterable[str]) -> Earlie
     more, which is harmless.
     """
     found: dict[str, str] = {}
-    begun = False
+    intended: set[str] = set()
+    begun = is_damaged = False
     for row in _rows_of(area, plan_id, runs):
         if row is None:
-            begun = True
+            begun = is_damaged = True
             continue
-        result = row.get("result")
+        result, path = row.get("result"), str(row.get("key"))
+        if result is None:
+            intended.add(path)
+        elif path in intended:
+            intended.remove(path)
         if result in ("deleted", "already_gone", "kept_by_look"):
-            found[str(row.get("key"))] = str(result)
+            found[path] = str(result)
         begun = begun or (row.get("kind") not in _DOCUMENTS and result != "kept_by_look")
-    return EarlierWork(found, begun)
+    return EarlierWork(found, begun, frozenset(intended - found.keys()), is_damaged)
 
 
 def _rows_of(area: ControlArea, plan_id: str, runs: Iterable[str]) -> Iterator[dict[str, object] | None]:
@@ -298,6 +342,26 @@ def plan_of_run(area: ControlArea, run_id: str) -> str | None:
         for row in unpack(area.read(name).data, area.path(name)):
             return str(row.get("plan_id"))
     return None
+
+
+def run_rows(area: ControlArea, run_id: str) -> list[dict[str, object]]:
+    """Return all rows of a run.
+
+    Raises:
+        FormatError: A part is damaged.
+    """
+    names = area.names(_folder(run_id))
+    return [row for name in names for row in unpack(area.read(name).data, area.path(name))]
+
+
+def runs_of_ledger(area: ControlArea, most: int) -> list[str]:
+    """Return the ids of the newest runs that wrote a part, newest first."""
+    found: list[str] = []
+    for day in sorted(area.folders("ledger/"), reverse=True):
+        found += sorted(area.folders(f"ledger/{day}/"), reverse=True)
+        if len(found) >= most:
+            break
+    return found[:most]
 
 
 def _folder(run_id: str) -> str:

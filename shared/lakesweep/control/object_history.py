@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakesweep.control.area import MAX_CONTROL_BYTES, ControlArea
+from lakesweep.control.lease import read_lease
 from lakesweep.control.ndjson import unpack
+from lakesweep.control.plans import load_plan
 from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
 from lakesweep.storage.reads import read_many
 
@@ -71,6 +73,24 @@ def history_of(area: ControlArea, path: str) -> ObjectHistory:
     else:
         entries += _merged(current, of_run)
     return ObjectHistory(tuple(entries), tuple(damaged))
+
+
+def begun_entry(area: ControlArea, path: str) -> LedgerEntry | None:
+    """Return what a run that has begun and not ended is about to do to an object: the lease names its plan.
+
+    Raises:
+        MaintenanceError: The lease or the plan cannot be read.
+    """
+    intent = read_lease(area).intent
+    if intent is None:
+        return None
+    deletes = load_plan(area, intent.plan_id).deletes
+    delete = next((each for each in deletes if each.path == path), None)
+    if delete is None:
+        return None
+    return LedgerEntry(
+        intent.runs[-1], intent.plan_id, 0, delete.kind, delete.size_bytes, delete.reason, UNKNOWN, None, None
+    )
 
 
 def _parts(area: ControlArea, names: list[str]) -> Iterator[tuple[str, Iterator[dict[str, object]] | None]]:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from lakesweep.control.lease import Lease
-from lakesweep.control.ledger import Ledger
+from lakesweep.control.ledger import Ledger, earlier_work
 from lakesweep.errors import (
     AccessDeniedError,
     MaintenanceError,
@@ -26,19 +26,21 @@ from lakesweep.errors import (
     RefusedError,
     StalePlanError,
 )
-from lakesweep.execute.batches import id_of
+from lakesweep.execute.batches import id_of, outcome_of
 from lakesweep.execute.doomed import doomed_snapshots
+from lakesweep.execute.earlier import BY_INTENT, BY_MARKER, earlier_deletions
 from lakesweep.execute.ground import Ground, stale, take_look
 from lakesweep.execute.hollow import bare_others, hollow_snapshots
 from lakesweep.execute.reversal import reverse, settle_latest
 from lakesweep.execute.root_requests import RootRequests, is_latest
 from lakesweep.execute.schema_needs import newest_schema, schema_id
-from lakesweep.execute.spine import Attempt, Environment, Executed, under_lease
+from lakesweep.execute.spine import Attempt, Environment, Executed, stopped, under_lease
 from lakesweep.execute.standing import LOOSE_KINDS, Documents, bytes_of
 from lakesweep.execute.wholeness import lost_ahead, lost_of
 from lakesweep.model.allowed import LAST_PHASE
 from lakesweep.model.plan import Action, Delete, Plan, Put, order_problem
 from lakesweep.model.wording import some_of
+from lakesweep.storage.store import DeleteResult
 
 LOOK_AFTER = 100
 """So many deletions at most lie between two looks."""
@@ -77,6 +79,7 @@ class _Moving:
         self._plan = plan
         self._lease = lease
         self._is_first = not attempt.earlier_runs
+        self._attempt = attempt
         self._has_begun = bool(attempt.earlier_runs)
         self._has_just_planned = attempt.has_just_planned
         self._store = env.stores.table
@@ -88,6 +91,15 @@ class _Moving:
         """Of the action that this run has come to."""
 
     def run(self) -> Executed:
+        try:
+            return self._run()
+        except KeyboardInterrupt as stop:
+            with suppress(MaintenanceError):
+                self._ledger.flush()
+            self._attempt.on_stop(stopped(self._requests.outcome, stop))
+            raise
+
+    def _run(self) -> Executed:
         try:
             try:
                 self._carry_out()
@@ -111,6 +123,7 @@ class _Moving:
 
     def _carry_out(self) -> None:
         ground = self._look()
+        self._settle(ground)
         if not self._has_just_planned and not (self._has_begun and ground.has_moved_on()):
             lost = lost_ahead(self._env, ground, self._lease.check)
             if lost:
@@ -148,6 +161,28 @@ class _Moving:
         ground = self._look()
         self._return_schemas(ground)
         settle_latest(self._store, ground.own)
+
+    def _settle(self, ground: Ground) -> None:
+        """Write down what earlier runs deleted and could not write down: the documents that are there tell.
+
+        What nobody can see, such as a success file of a tag, is deleted again, and its intent tells.
+        """
+        if not self._has_begun:
+            return
+        settled = earlier_work(self._env.area, self._plan.header.plan_id, self._attempt.earlier_runs).settled
+        numbers = [n for n in sorted(ground.standing.done) if self._plan.actions[n].path not in ground.standing.etags]
+        deletes = {
+            action.path: action
+            for action in (self._plan.actions[number] for number in numbers)
+            if isinstance(action, Delete) and action.path not in settled and action.path not in ground.standing.foreign
+        }
+        suspects = list(deletes.values())
+        found = earlier_deletions(self._env.stores, suspects, self._plan.header.created_ms, self._lease.check).deleted
+        results = {path: found.get(path, DeleteResult(path, "deleted")) for path in deletes}
+        why = {path: BY_MARKER if path in found else BY_INTENT for path in deletes}
+        self._ledger.record_earlier(suspects, results, why)
+        self._requests.outcome += outcome_of(suspects, results, 0)
+        self._requests.untold = frozenset(self._documents.numbers.keys() - deletes.keys() - settled.keys())
 
     def _write(self, action: Put, ground: Ground) -> None:
         if action.former is not None:

@@ -10,6 +10,7 @@ from lakesweep.errors import (
     StorageError,
 )
 from lakesweep.execute.batches import outcome_of
+from lakesweep.execute.earlier import BY_INTENT
 from lakesweep.execute.ground import Ground, stale
 from lakesweep.execute.standing import LOOSE_KINDS, Documents, bytes_of
 from lakesweep.model.outcome import Outcome
@@ -33,6 +34,8 @@ class RootRequests:
         """Whether anything was changed, or may have been."""
         self.unseen = 0
         """Deletions since the last look."""
+        self.untold: frozenset[str] = frozenset()
+        """Paths of what an earlier run may have deleted: what turns out to be gone was its work."""
 
     def see(self, ground: Ground) -> None:
         """Take what a look found as the condition of what follows."""
@@ -55,9 +58,10 @@ class RootRequests:
         result = self._deleted(DeleteRequest(action.path, etag))
         if result.code == "precondition_failed":
             raise stale(self._documents.plan.header, f"{action.path} is another document by now")
-        results = {action.path: result}
+        is_earlier = result.code == "already_gone" and action.path in self.untold
+        results = {action.path: DeleteResult(result.key, "deleted") if is_earlier else result}
         self.outcome += outcome_of([action], results, 0)
-        self._ledger.record([action], results, ())
+        self._ledger.record([action], results, (), {action.path: BY_INTENT} if is_earlier else {})
         if not result.ok:
             raise MaintenanceError(
                 f"table {self._documents.plan.header.table}: {action.path} could not be deleted ({result.code}); "

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import Lease, LeaseDocument, acquire
-from lakesweep.control.ledger import Ledger, earlier_work
+from lakesweep.control.ledger import EarlierWork, Ledger, earlier_work
 from lakesweep.errors import (
     HeldBackError,
     MaintenanceError,
@@ -33,6 +33,8 @@ from lakesweep.errors import (
     OutOfTimeError,
     PreconditionFailedError,
     StalePlanError,
+    stop_code,
+    stopped_by,
 )
 from lakesweep.execute.batches import (
     CONSUMER_PHASE,
@@ -48,6 +50,7 @@ from lakesweep.execute.batches import (
 )
 from lakesweep.execute.deleting import REWRITTEN, send
 from lakesweep.execute.doomed import doomed_snapshots
+from lakesweep.execute.earlier import BY_INTENT, BY_MARKER, earlier_deletions
 from lakesweep.execute.look import Looker, references_of
 from lakesweep.execute.take_back import Progress, TakeBack
 from lakesweep.model.facts import References, base_name
@@ -135,6 +138,8 @@ class Attempt:
     on_rest: Callable[[], None] = lambda: None
     """Called under the lease before it is let go for a while, to write down that the plan goes on: a run that dies
     meanwhile leaves no intent that would say so."""
+    on_stop: Callable[[Executed], None] = lambda executed: None
+    """Called under the lease when somebody stops this process, to write down how far it came."""
     before_return: Callable[[], None] = lambda: None
     """Called before the lease is taken again after that; raises when the plan must not go on in this run."""
     grace_ms: int = 0
@@ -236,6 +241,11 @@ def forget(area: ControlArea, found: LeaseDocument, run_id: str, before: Callabl
         lease.release(ended=ended)
 
 
+def stopped(outcome: Outcome, stop: KeyboardInterrupt) -> Executed:
+    """Return how an execution ended that somebody stopped."""
+    return Executed("interrupted", outcome, f"the run was stopped by {stopped_by(stop)}", stop_code(stop))
+
+
 class _Execution:
     def __init__(self, env: Environment, plan: Plan, attempt: Attempt, lease: Lease) -> None:
         self._env = env
@@ -253,18 +263,29 @@ class _Execution:
         }
         self._roots = frozenset(delete.path for delete in removed_roots(plan.actions))
         self._looker = Looker(
-            env.stores.table, plan.header, env.known, env.sleep, env.clear, written=frozenset(self._changelogs)
+            env.stores.table, plan.header, env.known, self._pause, env.clear, written=frozenset(self._changelogs)
         )
         self._epoch_began_ms = env.area.store.now_ms()
         self._kept: dict[str, str] = {}
         self._warnings: tuple[str, ...] = ()
+        self._untold: frozenset[str] = frozenset()
+        """Paths of what an earlier run was about to delete, and of which the store cannot tell whether it did."""
         self._outcome = Outcome()
         self._progress = Progress(others_were_here=bool(attempt.earlier_runs))
 
     def run(self) -> Executed:
+        try:
+            return self._run()
+        except KeyboardInterrupt as stop:
+            with suppress(MaintenanceError):
+                self._ledger.flush()
+            self._attempt.on_stop(stopped(self._outcome, stop))
+            raise
+
+    def _run(self) -> Executed:
         plan_id = self._plan.header.plan_id
         earlier = earlier_work(self._env.area, plan_id, self._earlier_runs)
-        done = earlier.settled
+        done = {**earlier.settled, **self._settle(earlier)}
         # What an earlier run intended may have happened, whether or not it lived to write that down. A plan of files
         # alone has no documents, so it leaves nothing half done.
         self._progress.documents_gone = bool(self._earlier_runs) and any(map(is_head, self._plan.actions))
@@ -281,7 +302,7 @@ class _Execution:
         except StalePlanError as error:
             return self._after_stale(pending, error)
         except MaintenanceError as error:
-            with suppress(MaintenanceError):  # what is not recorded is done again, which is harmless
+            with suppress(MaintenanceError):  # what is not recorded, the next run finds out
                 self._ledger.flush()
             if not self._outcome.deleted:
                 raise
@@ -295,6 +316,32 @@ class _Execution:
         stays = self._env.stores.stays((action.kind, action.path) for action in pending if isinstance(action, Delete))
         self._kept |= {path: str(stay) for path, stay in stays.items()}
         self._warnings = tuple(map(str, count_stays(stays.values())))
+
+    def _settle(self, earlier: EarlierWork) -> dict[str, str]:
+        """Write down what earlier runs deleted and could not write down, and return path -> result of that.
+
+        Documents have no intents of their own: the lease that names the plan says that they may be gone.
+        """
+        if not self._earlier_runs:
+            return {}
+        suspects = [
+            delete
+            for delete in self._plan.deletes
+            if delete.path not in earlier.settled
+            and (is_head(delete) or earlier.is_damaged or delete.path in earlier.unanswered)
+        ]
+        found = earlier_deletions(self._env.stores, suspects, self._plan.header.created_ms, self._lease.check)
+        self._untold = frozenset(found.untold)
+        gone = [delete for delete in suspects if delete.path in found.deleted]
+        if gone:
+            self._ledger.record_earlier(gone, found.deleted, dict.fromkeys(found.deleted, BY_MARKER))
+            self._outcome += outcome_of(gone, found.deleted, 0)
+        return {delete.path: "deleted" for delete in gone}
+
+    def _pause(self, seconds: float) -> None:
+        """Sleep, with all results written down: who waits may be killed."""
+        self._ledger.flush()
+        self._env.sleep(seconds)
 
     def _carry_out(self, pending: Sequence[Action]) -> None:
         total = sum(isinstance(action, Delete) for action in pending)
@@ -371,6 +418,8 @@ class _Execution:
         """Wait for readers, holding the lease."""
         step_ms = 10_000  # what a caller keeps in reserve is more
         self._progress.others_were_here = self._progress.others_were_here or grace_ms > 0
+        if grace_ms > 0:
+            self._ledger.flush()
         while grace_ms > 0:
             self._env.check_time(f"readers of what plan {self._plan.header.plan_id} removes")
             self._env.sleep(min(step_ms, grace_ms) / 1000)
@@ -415,8 +464,10 @@ class _Execution:
                 self._check_documents(step, found)
         finally:
             answered = [delete for delete in deletes if delete.path in results]
+            by_intent = {path for path in self._untold if path in results and results[path].code == "already_gone"}
+            results |= {path: DeleteResult(results[path].key, "deleted") for path in by_intent}
             self._outcome += outcome_of(answered, results, len(kept))
-            self._ledger.record(answered, results, kept)
+            self._ledger.record(answered, results, kept, dict.fromkeys(by_intent, BY_INTENT))
 
     def _write(self, action: Put) -> None:
         """Write an object, as its conditions allow. One that has these very bytes is an earlier write of this plan's.

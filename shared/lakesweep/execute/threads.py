@@ -1,10 +1,12 @@
 """Those who delete a large plan in this process: a few threads, which share what is read of the plan."""
 
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from lakesweep.control.plans import PART_ROWS
+from lakesweep.errors import OutOfTimeError
 from lakesweep.execute.part_actions import PartActions
 from lakesweep.execute.slices import SLICE_KEYS, Lane, Site, SliceResult, work
 from lakesweep.execute.spine import Environment
@@ -26,13 +28,23 @@ def thread_crew(env: Environment, plan_id: str) -> Crew:
         plan_id: Which plan.
     """
     actions = PartActions.shared(env.area, plan_id)
-    site = Site(env.stores, env.area, env.sleep, throttled=env.throttled, check_time=env.check_time, actions=actions)
+    is_over = threading.Event()
+
+    def check_time(what: str) -> None:
+        if is_over.is_set():
+            raise OutOfTimeError(f"{what}: this process is to end")
+        env.check_time(what)
+
+    site = Site(env.stores, env.area, env.sleep, throttled=env.throttled, check_time=check_time, actions=actions)
 
     def run_wave(lanes: Sequence[Lane], guard: Guard) -> list[SliceResult]:
         under_lease = replace(site, stores=env.stores.guarded(guard))
         with ThreadPoolExecutor(max_workers=LANES, thread_name_prefix="delete") as pool:
-            return [
-                result for results in pool.map(lambda lane: list(work(under_lease, lane)), lanes) for result in results
-            ]
+            try:
+                found = pool.map(lambda lane: list(work(under_lease, lane)), lanes)
+                return [result for results in found for result in results]
+            except BaseException:
+                is_over.set()  # threads finish the slices that they have begun, and write down what became of them
+                raise
 
-    return Crew(run_wave, LANES, slice_keys=SLICE_KEYS, wave_keys=WAVE_KEYS, actions=actions)
+    return Crew(run_wave, LANES, slice_keys=SLICE_KEYS, wave_keys=WAVE_KEYS, actions=actions, ends_with_wave=True)

@@ -42,7 +42,7 @@ from lakesweep.execute.part_actions import (
     not_files_alone,
 )
 from lakesweep.execute.slices import GONE, NOT_BEGUN, SLICE_KEYS, THROTTLED, Lane, Slice, SliceResult
-from lakesweep.execute.spine import EPOCH_MS, Attempt, Environment, Executed, under_lease
+from lakesweep.execute.spine import EPOCH_MS, Attempt, Environment, Executed, stopped, under_lease
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import PlanHeader, joined_hash
 from lakesweep.model.stays import Stays, add_stays
@@ -84,6 +84,8 @@ class Crew:
     wave_keys: int = WAVE_KEYS
     actions: PartActions | None = None
     """Of the plan, where those who delete are of this process and share them."""
+    ends_with_wave: bool = False
+    """Nobody deletes any more when `run_wave` has returned or raised."""
 
 
 def execute_in_waves(env: Environment, header: PlanHeader, attempt: Attempt, crew: Crew) -> Executed:
@@ -163,6 +165,9 @@ class _Waves:
     def run(self) -> Executed:
         try:
             self._carry_out()
+        except KeyboardInterrupt as stop:
+            self._attempt.on_stop(stopped(self._outcome, stop))
+            raise
         except StalePlanError as error:
             return Executed("stale", self._outcome, str(error), error.code, self._warnings())
         except (HeldBackError, OutOfTimeError) as error:
@@ -302,7 +307,13 @@ class _Waves:
         self._due_ms = self._env.area.store.now_ms() + int(keys / self._rate * 1000)
         lent_before_ms = self._lease.lent_until_ms
         self._lease.lent_until_ms = self._lease.expires_ms
-        found = {result.number: result for result in self._crew.run_wave(self._lanes(wave), self._lease.refuse_late)}
+        try:
+            results = self._crew.run_wave(self._lanes(wave), self._lease.refuse_late)
+            found = {result.number: result for result in results}
+        except BaseException:
+            if self._crew.ends_with_wave:
+                self._lease.lent_until_ms = lent_before_ms
+            raise
         if all(each.number in found and not found[each.number].is_doubled for each in wave):
             self._lease.lent_until_ms = lent_before_ms
         return found

@@ -7,9 +7,9 @@ protects it, or which run deleted it.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
-from lakesweep.control.object_history import UNKNOWN, LedgerEntry, history_of
+from lakesweep.control.ledger import time_of
+from lakesweep.control.object_history import UNKNOWN, LedgerEntry, begun_entry, history_of
 from lakesweep.control.plans import load_header
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import MaintenanceError, RefusedError, StorageError, UsageError
@@ -292,11 +292,19 @@ class _Case:
             self._warnings.append(f"the ledger could not be read: {error}")
             return ()
         self._warnings += [f"{part} is damaged, and may have spoken of this object" for part in history.damaged]
-        return tuple(self._deletion(entry, is_whole) for entry in history.entries)
+        entries = history.entries
+        try:
+            begun = begun_entry(area, self._place.path)
+        except MaintenanceError as error:
+            self._warnings.append(f"what a run that has begun is about to delete could not be read: {error}")
+        else:
+            if begun is not None and begun.plan_id not in {entry.plan_id for entry in entries}:
+                entries = (begun, *entries)
+        return tuple(self._deletion(entry, is_whole) for entry in entries)
 
     def _deletion(self, entry: LedgerEntry, is_whole: bool) -> Deletion:
         area = self._judging.table.area
-        operation, time_ms, has_content = None, _time_of_run(entry.run_id), False
+        operation, time_ms, has_content = None, time_of(entry.run_id), False
         if area is not None:
             try:
                 header = load_header(area, entry.plan_id)
@@ -469,11 +477,3 @@ def _listed(held: Sequence[Holder]) -> str:
         names.append(f"{len(held) - _NAMED} more")
     needs = "needs it" if len(held) == 1 and held[0].count == 1 else "need it"
     return f"{' and '.join([', '.join(names[:-1]), names[-1]] if len(names) > 1 else names)} {needs}"
-
-
-def _time_of_run(run_id: str) -> int | None:
-    """Return when a run was planned or begun, which its id says."""
-    try:
-        return int(datetime.strptime(run_id[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp() * 1000)
-    except ValueError:
-        return None

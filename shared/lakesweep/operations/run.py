@@ -4,6 +4,7 @@ A dry run is the same plan that nobody executes. A run that finds nothing to do 
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea
@@ -12,7 +13,16 @@ from lakesweep.control.intent import Intent
 from lakesweep.control.lease import DELETE_MARGIN_MS, LeaseDocument, read_lease
 from lakesweep.control.plans import load_header, load_plan, store_plan
 from lakesweep.control.reports import store_report
-from lakesweep.errors import FormatError, LeaseLostError, RefusedError, StalePlanError, StorageError, UsageError
+from lakesweep.errors import (
+    FormatError,
+    LeaseLostError,
+    MaintenanceError,
+    RefusedError,
+    StalePlanError,
+    StorageError,
+    UsageError,
+    stopped_by,
+)
 from lakesweep.execute.destination import moved_branch
 from lakesweep.execute.part_actions import NOT_FILES_ALONE
 from lakesweep.execute.spine import Attempt, Environment, Executed, forget
@@ -386,6 +396,10 @@ def _execute(
         store_report(area, run_id, report.to_json(), report.all_warnings(), times_ms, ended=ended)
         reports.append(report)
 
+    def stop(executed: Executed) -> None:
+        with suppress(MaintenanceError):  # then only the ledger and the lease tell of it
+            store(executed)
+
     has_rested = False
     resting = PlanEnd(PUT_OFF, run_id, (*begin.earlier_runs, run_id))
 
@@ -420,9 +434,20 @@ def _execute(
             doubt(table, moved_branch(plan.actions), keeps_tags=plan.header.operation == "rollback")
         env = replace(environment(table, area, plan), check_policy=lambda: check_policy(table, by_hand=begin.by_hand))
         attempt = Attempt(
-            run_id, end, rest, check_return, begin.grace_ms, begin.earlier_runs, begin.lease, begin.has_just_planned
+            run_id,
+            end,
+            rest,
+            stop,
+            check_return,
+            begin.grace_ms,
+            begin.earlier_runs,
+            begin.lease,
+            begin.has_just_planned,
         )
         executed = engine.execute(env, plan, attempt)
+    except KeyboardInterrupt as error:
+        error.args = (_stopped(table, plan_id, run_id, error, reports),)
+        raise
     except RefusedError as error:
         return refused(table, plan.header.operation, error, plan)
     finally:
@@ -430,6 +455,18 @@ def _execute(
     if executed.status == "interrupted":
         store(executed)
     return reports[-1]
+
+
+def _stopped(table: Table, plan_id: str, run_id: str, stop: KeyboardInterrupt, reports: list[RunReport]) -> str:
+    """Say how far a run came that somebody stopped."""
+    report = reports[-1] if reports else None
+    if report is not None and report.status == "done":
+        came = "when it was done"
+    elif report is not None and report.outcome is not None:
+        came = f"after {report.outcome.deleted} deletions, which the ledger has; the next run finishes plan {plan_id}"
+    else:
+        came = f"; the next run with --execute finishes plan {plan_id}, if it was begun"
+    return f"table {table.ref}: run {run_id} was stopped by {stopped_by(stop)}{'' if came[0] == ';' else ' '}{came}"
 
 
 _STATUS: Mapping[str, Status] = {

@@ -34,6 +34,7 @@ from lakesweep.storage.store import (
     Body,
     DeleteRequest,
     DeleteResult,
+    HiddenState,
     Page,
     StoredObject,
     UndeleteRequest,
@@ -273,6 +274,10 @@ class LocalStore:
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
         """Refuse: a deleted file is gone."""
         raise self._not_versioned()
+
+    def hidden(self, keys: Sequence[str]) -> Sequence[HiddenState]:
+        """Say that nobody can tell: a deleted file leaves nothing behind."""
+        return [HiddenState("unknown") for _ in keys]
 
     def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
         """Refuse: a deleted file is gone."""

@@ -12,6 +12,7 @@ from lakesweep.storage.store import (
     Body,
     DeleteRequest,
     DeleteResult,
+    HiddenState,
     Page,
     StoredObject,
     UndeleteRequest,
@@ -205,6 +206,24 @@ class MemoryStore:
             return "marker_not_current", None
         entry = versions[-2][1] if len(versions) > 1 else None
         return ("nothing_below" if entry is None else "restorable"), entry
+
+    def hidden(self, keys: Sequence[str]) -> Sequence[HiddenState]:
+        """Say whether deletions hide objects; see `Store.hidden`."""
+        if not self._versioned:
+            return [HiddenState("unknown") for _ in keys]
+        self._counter.add("list", len(keys))
+        with self._lock:
+            return [self._hidden(key) for key in keys]
+
+    def _hidden(self, key: str) -> HiddenState:
+        if key in self._objects:
+            return HiddenState("there")
+        versions = self._versions.get(key, [])
+        below = versions[-2][1] if len(versions) > 1 else None
+        if below is None:
+            return HiddenState("other" if versions else "unknown")
+        # The time of the marker is not kept. The moment of asking is late enough for whoever asks.
+        return HiddenState("hidden", versions[-1][0], below[1], self._clock())
 
     def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
         """Return what `undelete` would bring back; see `Store.read_deleted`."""

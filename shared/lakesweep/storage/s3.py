@@ -26,11 +26,12 @@ from lakesweep.storage.list_page import ListPage, PageEntry, page_of
 from lakesweep.storage.noncurrent import Noncurrent
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3_client import s3_request, was_repeated, was_sent
-from lakesweep.storage.s3_versions import KeyVersion, below_marker, noncurrent_days_of, versions_of
+from lakesweep.storage.s3_versions import KeyVersion, below_marker, hidden_state, noncurrent_days_of, versions_of
 from lakesweep.storage.store import (
     Body,
     DeleteRequest,
     DeleteResult,
+    HiddenState,
     Page,
     StoredObject,
     UndeleteRequest,
@@ -349,6 +350,13 @@ class S3Store:
             UndeleteResult(state.key, failed.get(state.key, "restored"), state.etag) if state.key in gone else state
             for state in found
         ]
+
+    def hidden(self, keys: Sequence[str]) -> Sequence[HiddenState]:
+        """Say whether deletions hide objects; see `Store.hidden`. Lists the versions of each key."""
+        if not keys:
+            return []
+        with ThreadPoolExecutor(max_workers=min(WINDOW_DELETES, len(keys)), thread_name_prefix="versions") as pool:
+            return list(pool.map(lambda key: hidden_state(self._versions(key)), keys))
 
     def _undeletable(self, request: UndeleteRequest) -> UndeleteResult:
         if not is_key(request.key):

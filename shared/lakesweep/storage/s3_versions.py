@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from lakesweep.storage.store import HiddenState
+
 
 @dataclass(frozen=True, slots=True)
 class KeyVersion:
@@ -49,6 +51,19 @@ def below_marker(versions: Sequence[KeyVersion], marker_id: str) -> tuple[str, K
     if any(other.modified >= newest.modified for other in others):
         return "nothing_below", None
     return "restorable", newest
+
+
+def hidden_state(versions: Sequence[KeyVersion]) -> HiddenState:
+    """Say whether one delete marker hides an object; see `Store.hidden`."""
+    if not versions:
+        return HiddenState("unknown")
+    current = next((version for version in versions if version.is_current), None)
+    if current is None or not current.is_marker:
+        return HiddenState("there" if current is not None else "other")
+    code, below = below_marker(versions, current.version_id)
+    if code != "restorable" or below is None:
+        return HiddenState("other")
+    return HiddenState("hidden", current.version_id, below.etag, int(current.modified.timestamp() * 1000))
 
 
 def noncurrent_days_of(response: Mapping[str, Any], prefix: str) -> int | None:

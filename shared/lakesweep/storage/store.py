@@ -99,6 +99,21 @@ class UndeleteResult:
         return self.code in ("restored", "restorable", "already_there")
 
 
+@dataclass(frozen=True, slots=True)
+class HiddenState:
+    """What a store with versions says about a key that somebody may have deleted."""
+
+    code: str
+    """`there`: an object is there. `hidden`: one delete marker lies right above an object. `other`: it is gone in some
+    other way, such as by two deletions. `unknown`: the store has kept nothing that would tell."""
+    version_id: str | None = None
+    """The delete marker, where it is `hidden`."""
+    etag: str | None = None
+    """Of the object below."""
+    deleted_ms: int = 0
+    """When the marker was made, by the store's clock. S3 tells whole seconds."""
+
+
 class Store(Protocol):
     """Objects below one root."""
 
@@ -211,6 +226,15 @@ class Store(Protocol):
         Raises:
             StorageError: `not_versioned`: this store keeps nothing of what is deleted. Else the request as a whole
                 failed; any of the objects may be back.
+        """
+
+    def hidden(self, keys: Sequence[str]) -> Sequence[HiddenState]:
+        """Say of up to 1 000 keys whether a deletion hides an object there, in the order of `keys`.
+
+        A store that keeps no versions says `unknown` of each key.
+
+        Raises:
+            StorageError: A request failed.
         """
 
     def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:

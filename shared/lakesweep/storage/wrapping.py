@@ -6,6 +6,7 @@ from lakesweep.storage.store import (
     Body,
     DeleteRequest,
     DeleteResult,
+    HiddenState,
     Page,
     Store,
     StoredObject,
@@ -62,6 +63,10 @@ class WrappingStore:
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
         """Take deletions back; see `Store.undelete`."""
         return self._store.undelete(requests, only_check=only_check)
+
+    def hidden(self, keys: Sequence[str]) -> Sequence[HiddenState]:
+        """Say whether deletions hide objects; see `Store.hidden`."""
+        return self._store.hidden(keys)
 
     def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
         """Return what a deletion hides; see `Store.read_deleted`."""

@@ -1,0 +1,85 @@
+"""Runs without a report: they are under way, or they ended before they could write one.
+
+The lease names the run that holds it, and every run that worked on the plan in its intent. The ledger has a folder for
+each run that wrote a part.
+"""
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.ends import plan_end
+from lakesweep.control.lease import DELETE_MARGIN_MS, LeaseDocument
+from lakesweep.control.ledger import plan_of_run, run_rows, runs_of_ledger, time_of
+from lakesweep.control.reports import run_ids
+from lakesweep.errors import FormatError
+
+
+@dataclass(frozen=True, slots=True)
+class Unreported:
+    """A run without a report."""
+
+    run_id: str
+    status: Literal["running", "unfinished"]
+    """`running`: it holds the lease. `unfinished`: it ended before it could write a report."""
+    plan_id: str | None
+    finished_by: str | None
+    """The run that ended its plan since."""
+    started_ms: int | None
+    deleted: int
+    """As far as it wrote that down."""
+    failed: int
+    bytes: int
+
+
+def known_runs(area: ControlArea, lease: LeaseDocument, most: int) -> list[str]:
+    """Return the ids of the newest runs of a table, newest first, with a report or without."""
+    with_report = sorted(run_ids(area), reverse=True)[:most]
+    of_lease = () if lease.intent is None else lease.intent.runs
+    holder = (lease.run_id,) if lease.expires_ms else ()
+    return sorted({*with_report, *of_lease, *holder, *runs_of_ledger(area, most)}, reverse=True)[:most]
+
+
+def unreported(area: ControlArea, run_id: str, lease: LeaseDocument, now_ms: int) -> Unreported:
+    """Return what is known of a run without a report.
+
+    Args:
+        area: Of the table.
+        run_id: Which run.
+        lease: As it was just read.
+        now_ms: By the control location's clock.
+    """
+    intent = lease.intent
+    holds = lease.run_id == run_id and now_ms < lease.expires_ms + DELETE_MARGIN_MS and lease.expires_ms > 0
+    rows: list[dict[str, object]] = []
+    try:
+        rows = run_rows(area, run_id)
+        plan_id = plan_of_run(area, run_id)
+    except FormatError:  # what it deleted is not known, that it was there is
+        plan_id = None
+    if intent is not None and run_id in intent.runs:
+        plan_id = intent.plan_id
+    if plan_id is None:  # the run that made a plan has the plan's id
+        plan_id = run_id if plan_end(area, run_id) is not None else None
+    end = None if plan_id is None or (intent is not None and intent.plan_id == plan_id) else plan_end(area, plan_id)
+    results = [row for row in rows if "result" in row]
+    gone = [row for row in results if row["result"] == "deleted"]
+    fine = ("deleted", "already_gone", "kept_by_look", "restored")
+    sizes = (row.get("size_bytes") for row in gone)
+    return Unreported(
+        run_id,
+        "running" if holds else "unfinished",
+        plan_id,
+        end.run_id if end is not None and end.run_id != run_id else None,
+        time_of(run_id),
+        len(gone),
+        sum(row["result"] not in fine for row in results),
+        sum(size for size in sizes if isinstance(size, int)),
+    )
+
+
+def is_known(area: ControlArea, run_id: str, lease: LeaseDocument) -> bool:
+    """Tell whether anything says that there was such a run."""
+    of_lease = () if lease.intent is None else lease.intent.runs
+    return run_id in chain(of_lease, (lease.run_id,) if lease.expires_ms else ()) or bool(run_rows(area, run_id))
