@@ -36,7 +36,8 @@ class Trouble:
     """What goes wrong in a child, and at which calls."""
 
     mode: str = "none"
-    """`kill`: SIGKILL before the call; `kill_after`: right after it took effect, its answer unseen; on the wire also
+    """`kill`: SIGKILL before the call; `kill_after`: right after it took effect, its answer unseen; `SIGINT` and
+    `SIGTERM`: that signal before the call; on the wire also
     `slow_down`: answered 503 twice, then served; `slow_down_for_ever`: this request and every later one;
     `lost_answer`: it takes effect and the connection ends, once."""
     first: int = 0
@@ -129,6 +130,8 @@ class _Calls:
             hit = self._trouble.at(self._count)
             if hit and self._trouble.mode == "kill":
                 self._die()
+            if hit and self._trouble.mode in ("SIGINT", "SIGTERM"):
+                os.kill(os.getpid(), signal.Signals[self._trouble.mode])
             self._under_way += 1
         return hit
 
@@ -229,6 +232,7 @@ def _child(asked: Any, folder: Path, level: str) -> int:
     now_ms, trouble = asked["now_ms"], Trouble(**asked["trouble"])
     numbers = itertools.count(1)
     os.fsync = lambda descriptor: None
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests in the background has it ignored
     secrets.token_hex = lambda size=4: f"{next(numbers):0{2 * size}x}"
 
     from lakesweep.cli.main import main
