@@ -330,6 +330,8 @@ class _Execution:
             if delete.path not in earlier.settled
             and (is_head(delete) or earlier.is_damaged or delete.path in earlier.unanswered)
         ]
+        outside = self._env.stores.stays((delete.kind, delete.path) for delete in suspects)
+        suspects = [delete for delete in suspects if delete.path not in outside]
         found = earlier_deletions(self._env.stores, suspects, self._plan.header.created_ms, self._lease.check)
         self._untold = frozenset(found.untold)
         gone = [delete for delete in suspects if delete.path in found.deleted]
