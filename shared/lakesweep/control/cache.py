@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import ObjectNotFoundError
+from lakesweep.format.json_document import MAX_SEPARATORS, SEPARATORS
 from lakesweep.storage.remembering import MAX_TOTAL_BYTES, Remembered
 from lakesweep.storage.store import Body
 
@@ -50,6 +51,8 @@ def _unpack(data: bytes, table: str) -> dict[str, Remembered]:
     if not unzip.eof:
         raise ValueError("cut off or too large")
     start = text.index(b"\n") + 1  # the bodies are cut out of `text`, which may be large
+    if sum(text.count(sign, 0, start) for sign in SEPARATORS) > MAX_SEPARATORS:
+        raise ValueError("more objects than fit")
     header = json.loads(text[:start])
     if header["format_version"] != CACHE_FORMAT_VERSION or header["table"] != table:
         return {}

@@ -30,7 +30,7 @@ class Quarantine:
 def read_quarantine(area: ControlArea) -> Quarantine:
     """Return what earlier scans saw; a document that is damaged says nothing, so that nothing goes by it."""
     try:
-        rows = unpack(area.read(_NAME).data, area.path(_NAME))
+        rows = unpack(area.read(_NAME).data, area.path(_NAME), max_rows=None)
         return Quarantine(
             {
                 (str(row["key"]), str(row["etag"]), int(str(row["modified_ms"]))): int(str(row["seen_ms"]))

@@ -18,12 +18,15 @@ from typing import Any
 
 from lakesweep import __version__
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
+from lakesweep.control.ndjson import unzipped
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError
+from lakesweep.format.json_document import MAX_SEPARATORS, SEPARATORS
 from lakesweep.operations.orphan_scan import OrphanArguments
 
 SCANS = "scans"
 FORMAT_VERSION = 1
-MAX_UNPACKED_BYTES = 1 << 30
+VALUES_A_BYTE = 10
+"""A packed document may hold so many JSON values a byte, and `MAX_SEPARATORS` more: each takes 60 bytes in memory."""
 SCAN, STATE, RESULT = "scan.json.gz", "state.json.gz", "result.json"
 Json = dict[str, Any]
 
@@ -176,10 +179,10 @@ def arguments_of(document: Mapping[str, Any], parallelism: int) -> OrphanArgumen
 
 def _unpacked(data: bytes, path: str) -> bytes:
     try:
-        unzip = zlib.decompressobj(wbits=31)
-        found = unzip.decompress(data, MAX_UNPACKED_BYTES)
-        if not unzip.eof or unzip.unused_data:
-            raise ValueError("cut off, too large or continued")
-    except (zlib.error, ValueError) as error:
-        raise FormatError(f"{path}: expected a document in gzip: {error}; begin another scan") from error
+        found = b"".join(unzipped(data, path))
+    except FormatError as error:
+        raise FormatError(f"{error}; begin another scan") from error
+    values, most = sum(map(found.count, SEPARATORS)), MAX_SEPARATORS + VALUES_A_BYTE * len(data)
+    if values > most:
+        raise FormatError(f"{path}: expected at most {most} JSON values in {len(data)} bytes, found {values}")
     return found

@@ -129,7 +129,7 @@ def _write_quarantine(table: Table, documents: ScanDocuments, heads: Iterable[Js
     for info in heads:
         if "orphans" in info:
             name = documents.name(info["orphans"])
-            for row in unpack(documents.area.read(name).data, documents.area.path(name)):
+            for row in unpack(documents.area.read(name).data, documents.area.path(name), max_rows=None):
                 orphan = str(row["key"]), str(row["etag"]), int(str(row["modified_ms"]))
                 orphans.append(orphan)
                 if row["seen_ms"] is not None:

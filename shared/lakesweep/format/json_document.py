@@ -19,7 +19,7 @@ MAX_SEPARATORS = 500_000
 MAX_NAME_BYTES = 1024
 """The longest object key of S3, so no file name is longer."""
 
-_SEPARATORS = (b"{", b"[", b",", b":")
+SEPARATORS = (b"{", b"[", b",", b":")
 # Possessive, and the closing quote is optional: one pass however the quotes are placed.
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
@@ -42,7 +42,7 @@ def parse_value(body: bytes, path: str) -> object:
     """Parse any JSON value in UTF-8, within the bounds of this module."""
     if len(body) > MAX_BYTES:
         raise FormatError(f"{path}: expected a JSON document of at most {MAX_BYTES} bytes, found {len(body)}")
-    if (separators := sum(body.count(sign) for sign in _SEPARATORS)) > MAX_SEPARATORS:
+    if (separators := sum(body.count(sign) for sign in SEPARATORS)) > MAX_SEPARATORS:
         raise FormatError(f"{path}: expected at most {MAX_SEPARATORS} JSON values, found {separators} separators")
     # Between two texts there is a separator, so only quotes inside texts or outside of JSON can exceed this.
     if body.count(b'"') > 4 * MAX_SEPARATORS:

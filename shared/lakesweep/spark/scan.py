@@ -158,7 +158,7 @@ def read_state(table: Table, scan_id: str, arguments: OrphanArguments, now_ms: i
     area = scans_of(require_area(table))
     name = f"{folder_of(scan_id)}state.ndjson.gz"
     try:
-        rows = list(unpack(area.read(name).data, area.path(name)))
+        rows = list(unpack(area.read(name).data, area.path(name), max_rows=None))
     except ObjectNotFoundError:
         return State(scan_id, now_ms)
     try:
