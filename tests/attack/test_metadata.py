@@ -225,7 +225,8 @@ def test_a_root_that_names_what_is_not_its_own(lie: str, place: str) -> None:
 
 ABSURD = (
     "", " ", "-1", "0", "1", "2147483648", "9223372036854775807", "9223372036854775808", "9" * 400, "1e30", "NaN",
-    "true",     "1" + "0" * 30 + " d", "-1 d", "1 d 1 d", "0 ms", "9223372036854775807 d", "\x1b[31m", "../..", "/", "/etc", "..",
+    "true", "1" + "0" * 30 + " d", "-1 d", "1 d 1 d", "0 ms", "9223372036854775807 d", "\x1b[31m", "../..", "/",
+    "/etc", "..",
     "snapshot", "manifest", "branch/branch-side", "memory://bucket/db.db/other", "s3://other/b", ".*", "(a+)+$",
     "%s{0}",
     "x" * 100_000, "side", "main", "\u202e",
