@@ -25,8 +25,8 @@ WRITTEN_A_COMMIT = 25
 """Objects that its writer puts: files, a manifest, two lists, the snapshot, LATEST."""
 DELETED_A_SNAPSHOT = 24
 """Objects that go with a snapshot, once manifests are merged as often as they are written."""
-QUIET = {"get": 3}
-"""A commit that needs nothing: the state, and two documents that must not be there."""
+QUIET = {"get": 4}
+"""A commit that needs nothing: the state, two documents that must not be there, and the first schema."""
 DUE = {"get": 1}
 """A commit that needs a pass, before that pass: the state."""
 PASS_OF_1 = {"get": 8, "list": 7, "put": 9, "delete": 2}
@@ -37,8 +37,8 @@ LEFT_KB = {1: 16.0, 60: 410.0}
 """Snapshots that a pass expires -> what it leaves in the control location for good: plan, ledger, report."""
 REPLACED_KB = 50.0
 """What a pass replaces there. Versions of it stay for the 30 days of the template's lifecycle rule."""
-SWEPT = {"get": 4, "list": 1}
-"""A table that a sweep finds in order: the state, LATEST, two documents that must not be there, and its branches."""
+SWEPT = {"get": 3, "list": 2}
+"""A table that a sweep finds in order: the state, LATEST, a snapshot that must not be there, schemas, branches."""
 
 # --- counted: in template.yaml and shared/lakesweep/aws ---
 METRICS = 35

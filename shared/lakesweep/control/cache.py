@@ -19,8 +19,14 @@ _NAME = "cache.bin"
 _MAX_UNPACKED_BYTES = 4 * MAX_TOTAL_BYTES
 
 
-def read_cache(area: ControlArea, name: str = _NAME) -> dict[str, Remembered]:
+def read_cache(area: ControlArea, name: str = _NAME, *, identity: str | None = None) -> dict[str, Remembered]:
     """Return key -> object that earlier runs remembered; nothing where that cannot be told.
+
+    Args:
+        area: Of the table.
+        name: Of the document.
+        identity: Of the table as it is now. What was remembered of another one that was here before does not
+            count. `None`: whichever it is of.
 
     Raises:
         StorageError: A request failed for another reason than absence.
@@ -30,22 +36,22 @@ def read_cache(area: ControlArea, name: str = _NAME) -> dict[str, Remembered]:
     except ObjectNotFoundError:
         return {}
     try:
-        return _unpack(data, area.table)
+        return _unpack(data, area.table, identity)
     except (zlib.error, ValueError, TypeError, KeyError, RecursionError):
         return {}
 
 
-def write_cache(area: ControlArea, objects: Mapping[str, Remembered], name: str = _NAME) -> None:
+def write_cache(area: ControlArea, objects: Mapping[str, Remembered], name: str = _NAME, *, identity: str = "") -> None:
     """Replace what is remembered. Of two writers the last one wins; both were right."""
     rows = [[key, known.body.etag, known.idle_runs, len(known.body.data)] for key, known in objects.items()]
-    header = {"format_version": CACHE_FORMAT_VERSION, "table": area.table, "objects": rows}
+    header = {"format_version": CACHE_FORMAT_VERSION, "table": area.table, "identity": identity, "objects": rows}
     packer = zlib.compressobj(level=1)
     parts = [packer.compress(json.dumps(header).encode() + b"\n")]
     parts += (packer.compress(known.body.data) for known in objects.values())
     area.put(name, b"".join((*parts, packer.flush())))
 
 
-def _unpack(data: bytes, table: str) -> dict[str, Remembered]:
+def _unpack(data: bytes, table: str, identity: str | None) -> dict[str, Remembered]:
     unzip = zlib.decompressobj()
     text = unzip.decompress(data, _MAX_UNPACKED_BYTES)
     if not unzip.eof:
@@ -55,6 +61,8 @@ def _unpack(data: bytes, table: str) -> dict[str, Remembered]:
         raise ValueError("more objects than fit")
     header = json.loads(text[:start])
     if header["format_version"] != CACHE_FORMAT_VERSION or header["table"] != table:
+        return {}
+    if identity is not None and header["identity"] != identity:
         return {}
     found: dict[str, Remembered] = {}
     for key, etag, idle_runs, size in header["objects"]:

@@ -1,7 +1,9 @@
 """What the last pass over a table found, so that the next commit can be answered in a few requests.
 
 The state never decides that something may go; it can only say that nothing has to. When it is wrong, because another
-engine expired, rolled back or altered the table, a pass is skipped or made in vain, and a later one catches up.
+engine expired, rolled back or altered the table, a pass is skipped or made in vain, and a later one catches up. It
+counts for a day, and only of the table that it was written for: one that was made anew at the same place has another
+first schema.
 """
 
 import dataclasses
@@ -11,7 +13,7 @@ from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.snapshot import Snapshot
 
-STATE_FORMAT_VERSION = 2
+STATE_FORMAT_VERSION = 3
 NEVER_MS = 1 << 62
 """A time that does not come."""
 BATCH_IDENTIFIER = (1 << 63) - 1
@@ -19,6 +21,8 @@ BATCH_IDENTIFIER = (1 << 63) - 1
 BATCH_COMMITS, ALL_COMMITS = 1, 2
 AHEAD_MS = 3_600_000
 """A pass that was made later than now by more than this went by a clock that was wrong; so do the times it left."""
+LIFETIME_MS = 86_400_000
+"""So long what a pass found answers later ones. Nothing that it could not see is overlooked for longer."""
 _NAME = "state.json"
 
 
@@ -51,6 +55,10 @@ class BranchState:
     """The begin of the period whose tag comes next, in milliseconds since 1970 began on the clocks of its zone."""
     tag_walked: int = 0
     """A number of the ETag of the snapshot before `tag_next_snapshot`."""
+    first_schema: int = 0
+    """The id of the branch's first schema, by whose ETag the branch is known again."""
+    identity: int = 0
+    """A number of that ETag; 0: it is not known, and the state answers nothing."""
 
     def wants_nothing(self, latest_id: int, now_ms: int) -> bool:
         """Tell whether neither tags nor retention ask for a pass now that `latest_id` is the newest snapshot.
@@ -62,6 +70,10 @@ class BranchState:
     def is_ahead(self, now_ms: int) -> bool:
         """Tell whether the pass went by a clock that was wrong."""
         return self.checked_ms - now_ms > AHEAD_MS
+
+    def is_over(self, now_ms: int) -> bool:
+        """Tell whether the pass is too long ago for its state to answer anything."""
+        return now_ms - self.checked_ms >= LIFETIME_MS
 
     def retains_all(self, latest_id: int, now_ms: int) -> bool:
         """Tell whether retention has nothing to do now that `latest_id` is the newest snapshot.
@@ -85,7 +97,11 @@ class BranchState:
         return by_watermark or by_batch or self.tag_commits == ALL_COMMITS
 
 
-_NO_TAGS = {field.name: field.default for field in dataclasses.fields(BranchState) if isinstance(field.default, int)}
+_NO_TAGS = {
+    field.name: field.default
+    for field in dataclasses.fields(BranchState)
+    if field.name.startswith("tag") and isinstance(field.default, int)
+}
 
 
 def always_due(latest_id: int, checked_ms: int) -> BranchState:
@@ -109,7 +125,8 @@ def without_tags(state: BranchState) -> BranchState:
 
 def tags_alone(state: BranchState) -> BranchState:
     """Return a state that says nothing but what this one says of tags."""
-    return replace(always_due(0, 0), **{name: getattr(state, name) for name in _NO_TAGS})
+    known = ("first_schema", "identity", *_NO_TAGS)
+    return replace(always_due(0, 0), **{name: getattr(state, name) for name in known})
 
 
 def read_states(area: ControlArea) -> dict[str, BranchState]:

@@ -20,6 +20,7 @@ from lakesweep.fan_out.names import names_of_table
 from lakesweep.fan_out.tasks import DecodeTask
 from lakesweep.fan_out.worker import meta_row
 from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.model.identity import table_identity
 from lakesweep.model.layout import layout_of, layout_to_json
 from lakesweep.operations.context import Table
 from lakesweep.operations.engine_choice import refined
@@ -93,7 +94,8 @@ def begin_scan(
     _, roots = places_of(table, found.listing, arguments)
     layout = layout_of(schema for _, schema in schemas_of(table, found.listing))
     places = places_of_scan(table.ref.location, roots)
-    index = _segments(names_of_table(documents.area))
+    identity = table_identity(found.listing)
+    index = _segments(names_of_table(documents.area), identity)
     doubted = _doubted(table.store, index, metas)
     chosen = choose(index, metas.keys() - doubted, now_ms)
     # What no root names now was not looked for, so it is not known either when a root names it later.
@@ -115,6 +117,7 @@ def begin_scan(
         "table": table.ref.location,
         "branch": table.ref.branch,
         "scan_id": documents.scan_id,
+        "identity": identity,
         "now_ms": now_ms,
         "cutoff_ms": cutoff_ms,
         "arguments": arguments.to_json(),
@@ -188,9 +191,9 @@ def _with_room(work: list[DecodeWork], entries: int) -> DecodeWork:
     return work[-1]
 
 
-def _segments(area: ControlArea) -> list[Segment]:
+def _segments(area: ControlArea, identity: str) -> list[Segment]:
     """Return the segments of earlier scans that are still there."""
-    segments, _ = read_index(area)
+    segments, _ = read_index(area, identity)
     if not segments:
         return []
     there = set(area.names(""))

@@ -56,11 +56,13 @@ class Choice:
     """Their rows are copied into another segment; this scan reads that one."""
 
 
-def read_index(area: ControlArea) -> tuple[tuple[Segment, ...], str | None]:
+def read_index(area: ControlArea, identity: str | None = None) -> tuple[tuple[Segment, ...], str | None]:
     """Return the segments that earlier scans wrote, and the ETag of the index; `None`: there is no index.
 
     Args:
         area: With the names of one table.
+        identity: Of the table as it is now. Segments of another one that was here before do not count. `None`:
+            whichever they are of.
 
     Raises:
         StorageError: A request failed for another reason than absence.
@@ -70,23 +72,24 @@ def read_index(area: ControlArea) -> tuple[tuple[Segment, ...], str | None]:
     except ObjectNotFoundError:
         return (), None
     try:
-        return _decoded(body.data, area.table), body.etag
+        return _decoded(body.data, area.table, identity), body.etag
     except (zlib.error, ValueError, TypeError, KeyError, RecursionError):
         return (), body.etag
 
 
-def write_index(area: ControlArea, segments: Iterable[Segment], etag: str | None) -> bool:
+def write_index(area: ControlArea, segments: Iterable[Segment], etag: str | None, identity: str = "") -> bool:
     """Replace the index, and tell whether that was done: not when it is another one than was read.
 
     Args:
         area: With the names of one table.
         segments: All that it shall name.
         etag: From `read_index`.
+        identity: Of the table.
 
     Raises:
         StorageError: The request failed.
     """
-    data = _encoded(_within_bounds(segments), area.table)
+    data = _encoded(_within_bounds(segments), area.table, identity)
     try:
         area.put(INDEX, data, if_absent=etag is None, if_match=etag)
     except PreconditionFailedError:
@@ -133,20 +136,23 @@ def _within_bounds(segments: Iterable[Segment]) -> list[Segment]:
     return chosen
 
 
-def _encoded(segments: Sequence[Segment], table: str) -> bytes:
+def _encoded(segments: Sequence[Segment], table: str, identity: str) -> bytes:
     rows = [[each.name, each.rows, each.created_ms, each.manifests] for each in segments]
-    document = {"format_version": INDEX_VERSION, "code_version": __version__, "table": table, "segments": rows}
+    versions = {"format_version": INDEX_VERSION, "code_version": __version__}
+    document = {**versions, "table": table, "identity": identity, "segments": rows}
     packer = zlib.compressobj(level=6, wbits=31)
     return packer.compress(json.dumps(document, separators=(",", ":")).encode()) + packer.flush()
 
 
-def _decoded(data: bytes, table: str) -> tuple[Segment, ...]:
+def _decoded(data: bytes, table: str, identity: str | None) -> tuple[Segment, ...]:
     unzip = zlib.decompressobj(wbits=31)
     text = unzip.decompress(data, MAX_INDEX_BYTES)
     if not unzip.eof:
         raise ValueError("cut off or too large")
     document = json.loads(text)
     if document["format_version"] != INDEX_VERSION or document["table"] != table:
+        return ()
+    if identity is not None and document["identity"] != identity:
         return ()
     if document["code_version"] != __version__:
         return ()  # it may not have known of all names that an entry can have

@@ -91,7 +91,8 @@ def keep_names(documents: ScanDocuments, scan: Json, goes_by: Json, *, without: 
     wanted = set(goes_by["capture"]["manifests"])
     used = {row["name"]: row for row in goes_by["names"] if row["name"] not in without}
     try:
-        before, etag = read_index(area)
+        identity = str(scan.get("identity", ""))
+        before, etag = read_index(area, identity)
         created = {segment.name: segment.created_ms for segment in before}
         segments = [
             Segment(name, tuple(row["manifests"]), _rows(row), created.get(name, int(scan["now_ms"])))
@@ -102,7 +103,7 @@ def keep_names(documents: ScanDocuments, scan: Json, goes_by: Json, *, without: 
         known = {row["name"] for row in goes_by["names"]} | set(scan["segments"])
         segments += [each for each in before if each.name not in known and each.created_ms >= scan["now_ms"]]
         if [dataclasses.astuple(each) for each in segments] != [dataclasses.astuple(each) for each in before]:
-            write_index(area, segments, etag)
+            write_index(area, segments, etag, identity)
     except MaintenanceError:
         return
 

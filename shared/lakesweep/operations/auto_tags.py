@@ -11,7 +11,6 @@ reads; they are also held against it, since other engines make tags, too.
 Source: Paimon `TagAutoCreation`, `TagBatchCreation`.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -20,6 +19,7 @@ from lakesweep.control.state import ALL_COMMITS, BATCH_COMMITS, NEVER_MS, Branch
 from lakesweep.errors import RefusedError
 from lakesweep.execute.tag_writing import cannot_promise
 from lakesweep.format.zone import local_time
+from lakesweep.model.identity import identity_of, number_of
 from lakesweep.model.plan import Plan, Put
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.model.tag_rules import AutoTagRules
@@ -227,11 +227,13 @@ class _Walk:
     def _kept_pointer(self) -> Pointer | None:
         """Return where the last pass stopped, `None` where that does not hold any more: other rules, or a rollback."""
         state = known_state(self._draft.table)
-        if state is None or state.tag_rules != _number(_words(self._rules)):
+        if state is None or state.identity != identity_of(self._draft.own).number:
+            return None
+        if state.tag_rules != number_of(_words(self._rules)):
             return None
         before = state.tag_next_snapshot - 1
         etag = next((ref.etag for ref in self._snapshots if ref.id == before), None)
-        if _number(etag) != state.tag_walked if etag is not None else before >= self._snapshots[0].id:
+        if number_of(etag) != state.tag_walked if etag is not None else before >= self._snapshots[0].id:
             return None
         return Pointer(state.tag_next_snapshot, _period_begin(state))
 
@@ -240,10 +242,10 @@ class _Walk:
         before = pointer.next_snapshot - 1
         etag = next((ref.etag for ref in self._snapshots if ref.id == before), None)
         return {
-            "tag_rules": _number(_words(self._rules)),
+            "tag_rules": number_of(_words(self._rules)),
             "tag_next_snapshot": pointer.next_snapshot,
             "tag_next_ms": NEVER_MS if pointer.next_tag is None else (pointer.next_tag - _EPOCH) // _MS,
-            "tag_walked": 0 if etag is None else _number(etag),
+            "tag_walked": 0 if etag is None else number_of(etag),
         }
 
 
@@ -292,8 +294,3 @@ def _period_begin(state: BranchState) -> datetime | None:
 def _words(rules: AutoTagRules) -> str:
     """Return the rules that decide which tags are made, as one text. How long they stay is another matter."""
     return repr(replace(rules, max_count=None, time_retained_ms=None))
-
-
-def _number(text: str | None) -> int:
-    """Return a number above 0 that tells texts apart."""
-    return int.from_bytes(hashlib.sha256((text or "").encode()).digest()[:7]) + 1

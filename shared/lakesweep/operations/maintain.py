@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import RefusedError
+from lakesweep.model.identity import Identity, identity_of
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableListing
@@ -106,7 +107,8 @@ def one_pass(
         steps = (refused(table, expire_snapshots.OPERATION, error),)
     if arguments.may_skip(execute=execute or arguments.is_due):
         others = [step for step in steps if step.operation not in TAG_STEPS]
-        remember(table, others, walk.note(), keeps_time=arguments.is_due or arguments.min_interval_ms > 0)
+        keeps_time = arguments.is_due or arguments.min_interval_ms > 0
+        remember(table, others, walk.identity, walk.note(), keeps_time=keeps_time)
         walk.keep()
     return fold(table, steps), after
 
@@ -135,6 +137,8 @@ class _Pass:
         self._listing = listing
         self.shared = SharedListing()
         self._tags: TagSteps | None = None
+        self.identity = Identity()
+        """Of the branch as it was listed first."""
 
     def steps(self) -> Iterator[Step]:
         """Yield the steps that the table's options ask for, within what a fleet policy allows.
@@ -146,6 +150,7 @@ class _Pass:
         users = self._arguments.protect_commit_users
         limits = limited(ExpireArguments(options=options, unattended=True, protect_commit_users=users), self._ruling)
         draft = self.shared.draft = begin(self._table, OPERATION, self._listing)
+        self.identity = identity_of(draft.own)
         stated = {**draft.schema.options, **options}
         is_decoupled = has_decoupled_changelog(stated)
         tags = self._tags = TagSteps(draft, AutoTagArguments(options=options), self._ruling)

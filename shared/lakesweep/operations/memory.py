@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from lakesweep.control.cache import read_cache, write_cache
 from lakesweep.errors import MaintenanceError
+from lakesweep.model.identity import table_identity
 from lakesweep.model.roots import Root, TableListing
 from lakesweep.operations.context import Table
 from lakesweep.storage.remembering import IMMUTABLE_FOLDER, RememberingStore
@@ -17,8 +18,9 @@ def remembering(table: Table, listing: TableListing) -> Table:
     """
     if table.area is None:
         return table
-    if not table.memory.is_loaded:
-        table.memory.load(read_cache(table.area))
+    identity = table_identity(listing)
+    if not table.memory.is_loaded or table.memory.identity != identity:
+        table.memory.load(read_cache(table.area, identity=identity) if identity else {}, identity)
     etags = {ref.path: ref.etag for ref in listing.roots()}
     for branch in listing.branches.values():
         etags |= {document.path: document.etag for document in (*branch.schemas, *branch.consumers)}
@@ -46,10 +48,10 @@ def doubt_changelogs(table: Table, roots: Iterable[Root], options: Mapping[str, 
 
 def keep(table: Table) -> None:
     """Keep what a run has read, where it is new. That this fails changes nothing about the run."""
-    if table.area is None or not table.memory.has_changed:
+    if table.area is None or not table.memory.has_changed or not table.memory.identity:
         return
     try:
-        write_cache(table.area, table.memory.worth_keeping())
+        write_cache(table.area, table.memory.worth_keeping(), identity=table.memory.identity)
     except MaintenanceError:
         return
     table.memory.learned, table.memory.is_full = 0, False

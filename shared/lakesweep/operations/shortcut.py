@@ -17,7 +17,9 @@ from lakesweep.control.state import (
     write_state,
 )
 from lakesweep.errors import FormatError, ObjectNotFoundError
+from lakesweep.format.names import schema_id_of
 from lakesweep.format.snapshot import parse_snapshot
+from lakesweep.model.identity import Identity, first_of, identity_of, number_of
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import BranchListing
 from lakesweep.model.table_ref import MAIN, branch_dir
@@ -47,7 +49,7 @@ def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) 
     if 0 <= clock_ms(table) - state.checked_ms < min_interval_ms:
         return True
     newest = committed_id if committed_id is not None else latest_hint(table)
-    return newest is not None and answers(table, state, newest)
+    return newest is not None and answers(table, state, newest, told=committed_id is not None)
 
 
 def last_pass(table: Table) -> BranchState | None:
@@ -76,26 +78,61 @@ def latest_hint(table: Table) -> int | None:
     return read_hint(table.store, f"{branch_dir(table.ref.branch)}snapshot/LATEST")
 
 
-def answers(table: Table, state: BranchState, newest: int) -> bool:
+def answers(table: Table, state: BranchState, newest: int, *, told: bool = False) -> bool:
     """Tell whether the last pass says that nothing is to be done now.
 
     Args:
         table: One branch of a table.
         state: What the last pass left.
         newest: The newest snapshot as far as the caller knows; those right after it are looked for.
+        told: An event told of it, so that LATEST was not read: there is a request to spare, and two small reads are
+            cheaper than a listing.
     """
     folder = branch_dir(table.ref.branch)
     now_ms = clock_ms(table)
+    if state.is_over(now_ms) or not state.identity:
+        return False
     if newest < state.latest_id:
         return False  # a rollback: look anew
     if not state.wants_nothing(newest, now_ms):
         return False  # nor would a newer one
     for _ in range(MAX_PROBES):
         if not _exists(table, f"{folder}snapshot/snapshot-{newest + 1}"):
-            unaltered = not _exists(table, f"{folder}schema/schema-{state.schema_id + 1}")
-            return unaltered and state.wants_nothing(newest, now_ms) and not _makes_tag(table, state, newest)
+            if not (_is_unaltered if told else _lists_unaltered)(table, state, f"{folder}schema/schema-"):
+                return False
+            return state.wants_nothing(newest, now_ms) and not _makes_tag(table, state, newest)
         newest += 1
     return False
+
+
+def _is_unaltered(table: Table, state: BranchState, schema: str) -> bool:
+    """Tell whether a branch has the first and the last schema that it had; asks for one that is there and one not.
+
+    Args:
+        table: One branch of a table.
+        state: What the last pass left.
+        schema: What the path of a schema begins with, up to its id.
+    """
+    if _exists(table, f"{schema}{state.schema_id + 1}"):
+        return False
+    try:
+        first = table.store.read(f"{schema}{state.first_schema}", MAX_DOCUMENT_BYTES)
+    except ObjectNotFoundError:
+        return False
+    return number_of(first.etag) == state.identity
+
+
+def _lists_unaltered(table: Table, state: BranchState, schema: str) -> bool:
+    """Tell the same by one listing."""
+    folder = schema.removesuffix("schema-")
+    listed = ((schema_id_of(entry.key.removeprefix(folder)), entry.etag) for entry in table.store.list(folder))
+    found = [(schema_id, etag) for schema_id, etag in listed if schema_id is not None]
+    return _is_known(state, first_of(found)) and max(found)[0] == state.schema_id
+
+
+def _is_known(state: BranchState, found: Identity) -> bool:
+    """Tell whether a state is of the branch that is there now."""
+    return bool(found) and (state.first_schema, state.identity) == (found.schema_id, found.number)
 
 
 def _makes_tag(table: Table, state: BranchState, newest: int) -> bool:
@@ -145,7 +182,9 @@ def _answers(table: Table, state: BranchState, own: BranchListing, min_interval_
         return False
     if 0 <= now_ms - state.checked_ms < min_interval_ms:
         return True
-    if not own.snapshots or not own.schemas or own.schemas[-1].name != str(state.schema_id):
+    if state.is_over(now_ms) or not _is_known(state, identity_of(own)):
+        return False
+    if not own.snapshots or own.schemas[-1].name != str(state.schema_id):
         return False
     newest = own.snapshots[-1].id
     if newest < state.latest_id or not state.wants_nothing(newest, now_ms):
@@ -169,18 +208,24 @@ class TagNote:
 
 
 def remember(
-    table: Table, steps: Sequence[RunReport], note: TagNote | None = None, *, keeps_time: bool = False
+    table: Table,
+    steps: Sequence[RunReport],
+    identity: Identity,
+    note: TagNote | None = None,
+    *,
+    keeps_time: bool = False,
 ) -> None:
     """Keep what a pass found for the next one, where that could answer it.
 
     Args:
         table: One branch of a table, with its control location.
         steps: Of the pass; those on tags are not among them.
+        identity: Of the branch, as the pass saw it.
         note: What those on tags found, `None` where there were none.
         keeps_time: The time of each pass counts, also of one that only planned.
     """
     settled = {"done", "nothing_to_do", "planned"} if keeps_time else {"done", "nothing_to_do"}
-    if table.area is None:
+    if table.area is None or not identity:
         return
     state = None if any(step.told_status not in settled for step in steps) else _state_after(steps)
     # Where the next commit asks for a whole pass in any case, only tags are worth a word: they wait for no commit.
@@ -192,7 +237,10 @@ def remember(
     except FormatError:
         states = {}
     known = states.get(table.ref.branch)
-    state = state or known or always_due(0, 0)
+    if known is not None and known.identity not in (0, identity.number):
+        # Of a table, or a branch, that was here before. With main all its branches are others.
+        known, states = None, {} if table.ref.branch == MAIN else states
+    state = replace(state or known or always_due(0, 0), first_schema=identity.schema_id, identity=identity.number)
     if note is not None:
         state = note.on(state)
     elif known is not None and known.tags_due_ms > state.checked_ms:
@@ -213,6 +261,7 @@ def _hides_tags(known: BranchState, state: BranchState, note: TagNote | None) ->
     return (
         _is_late(known, state)
         or (note is not None and known.tags_due_ms <= note.seen_ms)
+        or known.identity != state.identity
         or (known.tag_rules, known.tag_watermark, known.tag_commits, known.tag_next_ms)
         != (state.tag_rules, state.tag_watermark, state.tag_commits, state.tag_next_ms)
         or abs(state.tag_next_snapshot - known.tag_next_snapshot) >= MAX_WALK
@@ -221,7 +270,7 @@ def _hides_tags(known: BranchState, state: BranchState, note: TagNote | None) ->
 
 def _is_late(known: BranchState, state: BranchState) -> bool:
     is_late = known.tags_due_ms > state.tags_due_ms or known.tags_due_ms <= state.checked_ms
-    return is_late or known.is_ahead(state.checked_ms)
+    return is_late or known.is_ahead(state.checked_ms) or known.is_over(state.checked_ms)
 
 
 def doubt(table: Table, branch: str, *, keeps_tags: bool = True) -> None:

@@ -7,7 +7,7 @@ table is looked at, never what goes.
 
 from dataclasses import dataclass
 
-from lakesweep.control.state import BranchState
+from lakesweep.control.state import LIFETIME_MS, BranchState
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.table_ref import branch_dir
@@ -43,6 +43,8 @@ def triage(table: Table, committed_id: int, min_interval_ms: int) -> Triage:
     state = last_pass(table)
     if state is None:
         return _DUE
+    if state.is_over(clock_ms(table)):
+        return _later(state, clock_ms(table), min_interval_ms) or _DUE
     has_asked = not state.asks_commits or committed_id < state.tag_next_snapshot
     if committed_id == state.latest_id and has_asked and not are_tags_due(table, state):
         return _HANDLED
@@ -54,7 +56,7 @@ def triage(table: Table, committed_id: int, min_interval_ms: int) -> Triage:
     later = _later(state, clock_ms(table), min_interval_ms)
     if later is not None:
         return later
-    return _HANDLED if answers(table, state, committed_id) else _DUE
+    return _HANDLED if answers(table, state, committed_id, told=True) else _DUE
 
 
 def are_tags_due(table: Table, state: BranchState) -> bool:
@@ -95,6 +97,7 @@ def lag_of(table: Table, state: BranchState | None) -> Lag | None:
         # Of tags and retention, what is due longest.
         since = [] if state.retains_all(newest, now_ms) else [state.first_old_from_ms]
         since += [state.tags_due_ms] if now_ms >= state.tags_due_ms else []
+        since += [state.checked_ms + LIFETIME_MS] if state.is_over(now_ms) else []
         since_ms = max(min(since, default=now_ms), state.checked_ms)
     else:
         time_ms = _commit_time_ms(table, state.latest_id + 1) or _commit_time_ms(table, newest) or state.checked_ms

@@ -47,13 +47,16 @@ class Memory:
     """This run has read something that there was no room for."""
     clear: tuple[str, frozenset[str]] = ("", frozenset())
     """A plan of this run, and manifests that name nothing of it."""
+    identity: str = ""
+    """Of the table that it is about, empty where it is not known."""
     max_total_bytes: int = MAX_TOTAL_BYTES
     _used: set[str] = field(default_factory=set)
     _size: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def load(self, objects: Mapping[str, Remembered]) -> None:
-        """Take what earlier runs remembered."""
+    def load(self, objects: Mapping[str, Remembered], identity: str = "") -> None:
+        """Take what earlier runs remembered of the table with this identity."""
+        self.identity = identity
         self.objects = dict(objects)
         self._size = sum(len(known.body.data) for known in self.objects.values())
         self.is_loaded = True

@@ -569,7 +569,7 @@ class TestState:
             before = scene.counter.snapshot()
             assert not scene.run(committed_id=scene.commits).steps
             after = scene.counter.snapshot()
-            assert after["get"] - before["get"] <= 3
+            assert after["get"] - before["get"] <= 4
             assert (after["put"], after["list"]) == (before["put"], before["list"])
         scene.commit("13:00")
         assert scene.settle().steps
@@ -582,7 +582,7 @@ class TestState:
         scene.commit("19:10", watermark="12:59")
         before = scene.counter.snapshot()
         assert not scene.run(committed_id=2).steps
-        assert scene.counter.snapshot()["get"] - before["get"] <= 4
+        assert scene.counter.snapshot()["get"] - before["get"] <= 5
         scene.commit("19:11", watermark="13:00")
         assert scene.settle().steps
         assert names(scene) == ["11", "12"]
@@ -694,5 +694,5 @@ class TestState:
         scene.commit("12:10")
         scene.settle()
         (state,) = [entry.key for entry in scene.control.list("") if entry.key.endswith("state.json")]
-        scene.control.put(state, scene.control.read(state).data.replace(b'"format_version": 2', b'"format_version": 1'))
+        scene.control.put(state, scene.control.read(state).data.replace(b'"format_version": 3', b'"format_version": 1'))
         assert scene.run().steps
