@@ -10,10 +10,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lakesweep.storage.store import (
-    Body,
-    Store,
-)
+from lakesweep.errors import ObjectNotFoundError
+from lakesweep.storage.store import Body, Store
 from lakesweep.storage.wrapping import WrappingStore
 
 IMMUTABLE_FOLDER = "manifest/"
@@ -50,6 +48,8 @@ class Memory:
     identity: str = ""
     """Of the table that it is about, empty where it is not known."""
     max_total_bytes: int = MAX_TOTAL_BYTES
+    _fresh: set[str] = field(default_factory=set)
+    """What this run has read itself."""
     _used: set[str] = field(default_factory=set)
     _size: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -57,7 +57,7 @@ class Memory:
     def load(self, objects: Mapping[str, Remembered], identity: str = "") -> None:
         """Take what earlier runs remembered of the table with this identity."""
         self.identity = identity
-        self.objects = dict(objects)
+        self.objects, self._fresh = dict(objects), set()
         self._size = sum(len(known.body.data) for known in self.objects.values())
         self.is_loaded = True
 
@@ -87,6 +87,7 @@ class Memory:
             self.objects[key] = Remembered(body)
             self._size = size
             self._used.add(key)
+            self._fresh.add(key)
             self.learned += 1
 
     def forget(self, keys: Iterable[str]) -> None:
@@ -97,6 +98,10 @@ class Memory:
                 if known is not None:
                     self._size -= len(known.body.data)
                     self.learned += 1
+
+    def is_old(self, key: str) -> bool:
+        """Tell whether an earlier run read what is known of an object."""
+        return key in self.objects and key not in self._fresh
 
     @property
     def has_changed(self) -> bool:
@@ -137,3 +142,35 @@ class RememberingStore(WrappingStore):
             body = self._store.read(key, max_bytes)
             self._memory.learn(key, body)
         return body
+
+    def forget(self, key: str) -> bool:
+        """Have an object read again, and tell whether an earlier run had read what was known of it."""
+        is_old = self._memory.is_old(key)
+        self._memory.forget([key])
+        return is_old
+
+
+def read_anew(store: Store, key: str, max_bytes: int | None = None) -> Body | None:
+    """Return an object that turned out to be damaged as it is now, where it came from memory: it may have been mended.
+
+    `None`: it was read just now, or it is gone. In no case is it remembered, so the next run reads it as well.
+
+    Args:
+        store: It may wrap one that remembers.
+        key: Which object.
+        max_bytes: As in `Store.read`.
+
+    Raises:
+        StorageError: The request failed.
+    """
+    inner: object = store
+    while isinstance(inner, WrappingStore):
+        if isinstance(inner, RememberingStore):
+            if not inner.forget(key):
+                return None
+            try:
+                return inner.wrapped.read(key, max_bytes)
+            except ObjectNotFoundError:
+                return None
+        inner = inner.wrapped
+    return None

@@ -24,6 +24,11 @@ class WrappingStore:
         self.reads_wait: bool = getattr(store, "reads_wait", True)
 
     @property
+    def wrapped(self) -> Store:
+        """Return the store that is wrapped."""
+        return self._store
+
+    @property
     def location(self) -> str:
         """Return the root."""
         return self._store.location

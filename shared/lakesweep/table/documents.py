@@ -1,8 +1,10 @@
 """Read the small JSON documents: roots, consumers, schemas."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
 from lakesweep.format.changelog import parse_changelog
@@ -13,7 +15,10 @@ from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, TableListing
 from lakesweep.storage.reads import read_many
+from lakesweep.storage.remembering import read_anew
 from lakesweep.storage.store import Body, Store
+
+T = TypeVar("T")
 
 MAX_DOCUMENT_BYTES = 16 << 20
 """A JSON document beyond this is refused, not loaded."""
@@ -44,20 +49,21 @@ def read_roots(store: Store, refs: Iterable[RootRef]) -> Documents:
         elif isinstance(body, StorageError):
             raise body
         else:
-            roots.append(Root(ref, _parse_root(store.location, ref, body), body.data))
+            snapshot, data = parsed(store, ref.path, body, partial(_parse_root, store.location, ref))
+            roots.append(Root(ref, snapshot, data))
     return Documents(tuple(roots), tuple(vanished))
 
 
-def _parse_root(location: str, ref: RootRef, body: Body) -> Snapshot:
+def _parse_root(location: str, ref: RootRef, data: bytes, path: str) -> Snapshot:
     try:
         if ref.kind == "tag":
-            return parse_tag(body.data, ref.path).snapshot
-        snapshot = (parse_changelog if ref.kind == "changelog" else parse_snapshot)(body.data, ref.path)
+            return parse_tag(data, path).snapshot
+        snapshot = (parse_changelog if ref.kind == "changelog" else parse_snapshot)(data, path)
     except FormatError as error:
         raise RefusedError(f"table {location}: {error}", code="unreadable_root") from error
     if snapshot.id != ref.id:
         raise RefusedError(
-            f"table {location}: {ref.path} says id {snapshot.id}; expected {ref.id}, the id in its name",
+            f"table {location}: {path} says id {snapshot.id}; expected {ref.id}, the id in its name",
             code="unreadable_root",
         )
     return snapshot
@@ -80,10 +86,21 @@ def read_consumers(store: Store, consumers: Iterable[DocumentRef]) -> dict[str, 
         if isinstance(body, StorageError):
             raise body
         try:
-            found[ref.name] = parse_consumer(body.data, ref.path)
+            found[ref.name], _ = parsed(store, ref.path, body, parse_consumer)
         except FormatError as error:
             raise RefusedError(f"table {store.location}: {error}", code="unreadable_consumer") from error
     return found
+
+
+def parsed(store: Store, path: str, body: Body, parse: Callable[[bytes, str], T]) -> tuple[T, bytes]:
+    """Parse a document, and return it with its bytes. One that is remembered and damaged is read once more."""
+    try:
+        return parse(body.data, path), body.data
+    except (FormatError, RefusedError):
+        anew = read_anew(store, path, MAX_DOCUMENT_BYTES)
+        if anew is None:
+            raise
+        return parse(anew.data, path), anew.data
 
 
 def latest_hint_of(store: Store, branch: BranchListing) -> int | None:
@@ -125,7 +142,7 @@ def read_schema(store: Store, branch: BranchListing) -> TableSchema:
         )
     path = branch.schemas[-1].path
     try:
-        schema = parse_schema(store.read(path, max_bytes=MAX_DOCUMENT_BYTES).data, path)
+        schema, _ = parsed(store, path, store.read(path, max_bytes=MAX_DOCUMENT_BYTES), parse_schema)
     except FormatError as error:
         raise RefusedError(f"table {store.location}: {error}", code="unreadable_schema") from error
     table_type = schema.options.get("type", "table").lower()
@@ -149,7 +166,7 @@ def read_all_schemas(store: Store, listing: TableListing) -> Iterator[tuple[str,
         if isinstance(body, StorageError):
             raise body
         try:
-            yield path, parse_schema(body.data, path)
+            yield path, parsed(store, path, body, parse_schema)[0]
         except FormatError as error:
             raise RefusedError(f"table {store.location}: {error}", code="unreadable_schema") from error
 

@@ -14,6 +14,7 @@ from lakesweep.format.index_manifest import IndexEntry, read_index_manifest
 from lakesweep.format.manifest import ManifestEntry, read_manifest
 from lakesweep.format.manifest_list import ManifestMeta, read_manifest_list
 from lakesweep.storage.reads import read_many
+from lakesweep.storage.remembering import read_anew
 from lakesweep.storage.store import Store
 
 T = TypeVar("T")
@@ -62,18 +63,14 @@ class MetadataReader:
         """
         missing = {name: size for name, size in wanted.items() if name not in self._lists}
         for name, body in self._bodies_of(missing):
-            self._lists[name] = (
-                body if isinstance(body, Unreadable) else _decode(name, body, missing[name], self._shared_metas)
-            )
+            self._lists[name] = self._decoded(name, body, missing[name], self._shared_metas)
         return {name: self._lists[name] for name in wanted}
 
     def index_manifests(self, names: Iterable[str]) -> Mapping[str, tuple[IndexEntry, ...] | Unreadable]:
         """Return the content of index manifests by name."""
         names = tuple(dict.fromkeys(names))
         for name, body in self._bodies_of({name: None for name in names if name not in self._index_manifests}):
-            self._index_manifests[name] = (
-                body if isinstance(body, Unreadable) else _decode(name, body, None, read_index_manifest)
-            )
+            self._index_manifests[name] = self._decoded(name, body, None, read_index_manifest)
         return {name: self._index_manifests[name] for name in names}
 
     def scan_manifests(
@@ -94,12 +91,15 @@ class MetadataReader:
             yield name, reduce(iter(()))
         cached = {name: self._bodies[name] for name in metas if name in self._bodies}
         missing = {name: meta.file_size for name, meta in metas.items() if name not in cached}
-        for name, body in self._bodies_of(missing):
+        for name, found in self._bodies_of(missing):
+            body, result = found, _reduce(metas[name], found, reduce)
+            if isinstance(result, Unreadable) and (anew := self._anew(result)) is not None:
+                body, result = anew, _reduce(metas[name], anew, reduce)
             keep = again or self._again
             if keep and not isinstance(body, Unreadable) and self._bodies_size + len(body) <= BODY_CACHE_BYTES:
                 self._bodies[name] = body
                 self._bodies_size += len(body)
-            yield name, _reduce(metas[name], body, reduce)
+            yield name, result
         for name, body in cached.items():
             yield name, _reduce(metas[name], body, reduce)
 
@@ -113,6 +113,25 @@ class MetadataReader:
                 yield name, _unreadable_or_raise(key, body)
             else:
                 yield name, body.data
+
+    def _decoded(
+        self, name: str, body: bytes | Unreadable, size: int | None, decode: Callable[[bytes, str], T]
+    ) -> T | Unreadable:
+        result = body if isinstance(body, Unreadable) else _decode(name, body, size, decode)
+        if isinstance(result, Unreadable) and (anew := self._anew(result)) is not None:
+            return _decode(name, anew, size, decode)
+        return result
+
+    def _anew(self, damaged: Unreadable) -> bytes | None:
+        """Return a damaged file as it is now, where an earlier run had read it: somebody may have mended it since."""
+        if damaged.missing:
+            return None
+        try:
+            body = read_anew(self._store, damaged.path, MAX_METADATA_BYTES)
+        except StorageError as error:
+            _unreadable_or_raise(damaged.path, error)
+            return None
+        return None if body is None else body.data
 
     def _shared_metas(self, body: bytes, path: str) -> tuple[ManifestMeta, ...]:
         """Decode a list, with one object for one manifest however many lists name it."""

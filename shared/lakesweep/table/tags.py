@@ -8,7 +8,7 @@ from lakesweep.format.tag import Tag, parse_tag
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ def read_tags(store: Store, refs: Sequence[RootRef]) -> Iterator[tuple[RootRef, 
             yield ref, body
             continue
         try:
-            tag = parse_tag(body.data, ref.path)
+            tag, data = parsed(store, ref.path, body, parse_tag)
         except (FormatError, RefusedError) as error:
             yield ref, error
         else:
-            yield ref, TagDocument(ref, tag, body.data)
+            yield ref, TagDocument(ref, tag, data)
