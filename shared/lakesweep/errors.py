@@ -1,8 +1,21 @@
 """What can go wrong, as far as a caller acts differently on it.
 
 Every class carries the exit code of the command line (`exit_code`) and a stable word (`code`) that appears in JSON.
-A message is one sentence that names the table or path, what was expected and what was found.
+A message is one sentence that names the table or path, what was expected and what was found. It never has a password:
+what stands before the host of a URL is masked.
 """
+
+import re
+
+_USER_INFO = re.compile(r"""(https?://)[^\s"']*@|(://)[^/\s?#]*@""", re.IGNORECASE)
+
+
+def masked(text: str) -> str:
+    """Return a text without the name and the password that a URL in it has before its host.
+
+    A password may hold a slash that nobody escaped. So of a web address all goes up to the last `@`.
+    """
+    return _USER_INFO.sub(r"\1\2***@", text) if "@" in text else text
 
 
 class MaintenanceError(Exception):
@@ -12,7 +25,7 @@ class MaintenanceError(Exception):
     code = "error"
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(masked(message))
         if code is not None:
             self.code = code
 

@@ -17,7 +17,15 @@ from lakesweep.cli.options import Place
 from lakesweep.cli.output import print_document, print_lines, say, unwritten
 from lakesweep.cli.progress import progress_bar
 from lakesweep.cli.text import next_line, report_lines
-from lakesweep.errors import LeaseLostError, MaintenanceError, TerminatedError, UsageError, stop_exit_code, stopped_by
+from lakesweep.errors import (
+    LeaseLostError,
+    MaintenanceError,
+    TerminatedError,
+    UsageError,
+    masked,
+    stop_exit_code,
+    stopped_by,
+)
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.model.table_ref import TableRef
@@ -181,7 +189,7 @@ def _execute_command(place: Place, plan: PlanHeader) -> str:
         "--confirm": plan.plan_id if plan.needs_confirmation else None,
         "--policy": place.policy,
         "--control": place.control,
-        "--endpoint-url": place.endpoint_url,
+        "--endpoint-url": None if place.endpoint_url is None else masked(place.endpoint_url),
         "--region": place.region,
     }
     given = [word for name, value in options.items() if value is not None for word in (name, value)]
@@ -202,7 +210,7 @@ def exit_code_of(report: RunReport) -> int:
 def explain(error: BaseException) -> tuple[str, str, int]:
     """Return the code, the sentence and the exit code of an error."""
     if os.environ.get("LAKESWEEP_DEBUG") == "1":
-        traceback.print_exception(error)
+        sys.stderr.write(masked("".join(traceback.format_exception(error))))
     if isinstance(error, MaintenanceError):
         exit_code = REFUSED if error.code == _NO_BUCKET else error.exit_code
         return error.code, str(error), exit_code
@@ -212,7 +220,7 @@ def explain(error: BaseException) -> tuple[str, str, int]:
         return "interrupted", str(error) or f"stopped by {stopped_by(error)}", stop_exit_code(error)
     return (
         "internal",
-        f"unexpected {type(error).__name__}: {error}; this is a bug (LAKESWEEP_DEBUG=1 shows where)",
+        f"unexpected {type(error).__name__}: {masked(str(error))}; this is a bug (LAKESWEEP_DEBUG=1 shows where)",
         1,
     )
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TextIO
 
-from lakesweep.errors import MaintenanceError
+from lakesweep.errors import MaintenanceError, masked
 
 
 class OutputError(MaintenanceError):
@@ -39,7 +39,7 @@ def print_lines(lines: Iterable[str]) -> None:
 def say(message: str) -> None:
     """Print one sentence to standard error, if that takes it: there is nowhere else to complain."""
     with contextlib.suppress(OutputError):
-        _write(sys.stderr, f"lakesweep: {printable(message)}\n")
+        _write(sys.stderr, f"lakesweep: {printable(masked(message))}\n")
 
 
 def explain_usage(text: str) -> None:

@@ -154,6 +154,9 @@ class _Rule:
 
     def _folder(self, key: str, text: object) -> str:
         expected = "an absolute location such as s3://bucket/folder or /folder"
+        if isinstance(text, str) and any(each in text for each in "*?[{"):
+            # It would match nothing, and nobody would be told.
+            self._refuse("tables", "a folder, which covers all tables at or below it, and no pattern", text)
         if not isinstance(text, str) or not (text.startswith("/") or ":/" in text):
             self._refuse(key, expected, text)
         try:

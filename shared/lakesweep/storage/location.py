@@ -85,6 +85,16 @@ def _unusable(text: str) -> UsageError:
 
 
 def _absolute(path: str) -> str:
+    try:
+        return _resolved(path)
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"location {path!r}: expected a path that begins with /, since the working directory does not exist "
+            "any more"
+        ) from error
+
+
+def _resolved(path: str) -> str:
     parts = path.split("/")
     if ".." in parts:
         # `link/..` is the folder above what the link points at, which only the file system knows.

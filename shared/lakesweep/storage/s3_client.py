@@ -86,7 +86,13 @@ def make_client(
             endpoint_url = client.meta.endpoint_url
         client = create("s3", endpoint_url=endpoint_url, region_name=region, config=config.merge(elsewhere))
     except (BotoCoreError, ValueError) as error:
-        raise UsageError(f"S3 client for endpoint {endpoint_url}, region {region}: {error}") from error
+        shown, why = endpoint_url or "", str(error)
+        if "@" in shown:  # without a scheme nothing tells later that a password stands there
+            shown = f"***@{shown.rpartition('@')[2]}"
+            why = why.replace(str(endpoint_url), shown)
+        raise UsageError(f"S3 client for endpoint {shown or None}, region {region}: {why}") from (
+            None if shown != (endpoint_url or "") else error
+        )
     return _with_events(client)
 
 

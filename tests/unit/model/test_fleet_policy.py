@@ -115,6 +115,13 @@ BAD: tuple[tuple[Any, str], ...] = (
     (_rules({}), "rules[0].tables: expected an absolute location"),
     (_rules({"tables": "warehouse/"}), "rules[0].tables: expected an absolute location"),
     (_rules({"tables": "s3://nowhere"}), "rules[0].tables: expected an absolute location"),
+    *(
+        (
+            _rules({"tables": f"s3://lake/{glob}"}),
+            "rules[0].tables: expected a folder, which covers all tables",
+        )
+        for glob in ("*", "sales.db/ord?rs", "[ab].db", "{a,b}.db/*")
+    ),
     (_rules({"tables": ["s3://lake"]}), "rules[0].tables: expected an absolute location"),
     (_rules({"tables": "/a"}, {"tables": "/a/"}), "rules[1].tables: expected another folder than rules[0]"),
     (_rules({"tables": "/a", "paused": True}), "rules[0].pause, "),
