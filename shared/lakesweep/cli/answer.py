@@ -155,6 +155,7 @@ def answer_call(call: Callable[[], Document], lines: Callable[[Document], Iterab
     """Run a command that answers with a document of its own kind, and print that."""
     try:
         document = call()
+        text = () if as_json else tuple(lines(document))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
         return _failed_document(error, as_json)
     warnings = document.get("warnings")
@@ -163,7 +164,7 @@ def answer_call(call: Callable[[], Document], lines: Callable[[Document], Iterab
     if as_json:
         print_document(document)
     else:
-        print_lines(lines(document))
+        print_lines(text)
     return 0
 
 

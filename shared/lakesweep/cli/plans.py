@@ -31,21 +31,26 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         (
             (
                 plan["plan_id"],
-                plan["operation"],
-                plan["branch"],
+                plan["operation"] or "-",
+                plan["branch"] or "-",
                 human_time(plan["created_ms"]),
                 human_time(plan["expires_ms"]),
                 plan["status"] + (" (asks for --confirm)" if plan["needs_confirmation"] else ""),
                 _snapshots(plan),
-                str(plan["action_count"]),
+                "-" if plan["action_count"] is None else str(plan["action_count"]),
             )
             for plan in document["plans"]
         ),
     )
+    for plan in document["plans"]:
+        if plan["problem"] is not None:
+            yield f"plan {plan['plan_id']} cannot be read: {plan['problem']}"
 
 
 def _snapshots(plan: Mapping[str, Any]) -> str:
     """Say how many snapshots go and how many come; one that is replaced does both."""
+    if plan["action_count"] is None:
+        return "-"
     goes = plan["expired_snapshot_count"] + plan["withdrawn_snapshot_count"]
     comes = plan["written_snapshot_count"]
     return " ".join(f"{sign}{count}" for sign, count in (("-", goes), ("+", comes)) if count) or "0"

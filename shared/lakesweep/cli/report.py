@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lakesweep.cli.options import Place, at_place
+from lakesweep.errors import FormatError
 
 EXAMPLES = ("lakesweep report /data/orders 20260131T120000Z-1f2e3d4c",)
 
@@ -25,5 +26,11 @@ def report(
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     from lakesweep.cli.text import human_time, report_lines
 
-    yield from report_lines(document["report"])
+    try:
+        yield from list(report_lines(document["report"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(
+            f"report of run {document['report']['run_id']}: expected what a report has, found it damaged; "
+            "--json prints it as it is"
+        ) from error
     yield f"{'time':<10} {human_time(document['started_ms'])} to {human_time(document['finished_ms'])}"

@@ -28,17 +28,20 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         (
             (
                 run["run_id"],
-                str(run["operation"]),
-                str(run["branch"]),
+                run["operation"] or "-",
+                run["branch"] or "-",
                 "-" if run["finished_ms"] is None else human_time(run["finished_ms"]),
                 str(run["status"]),
-                str(run["deleted"]),
-                human_bytes(run["bytes"]),
+                "-" if run["deleted"] is None else str(run["deleted"]),
+                "-" if run["bytes"] is None else human_bytes(run["bytes"]),
                 _undo(run),
             )
             for run in document["runs"]
         ),
     )
+    for run in document["runs"]:
+        if run["problem"] is not None:
+            yield f"run {run['run_id']} cannot be read: {run['problem']}"
 
 
 def _undo(run: Mapping[str, Any]) -> str:

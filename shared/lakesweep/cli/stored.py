@@ -26,6 +26,16 @@ Document = dict[str, Any]
 
 _PARALLEL = 16
 _DAY_MS = 86_400_000
+UNREADABLE = "unreadable"
+"""Status of a plan or a run whose documents cannot be read; `problem` says why."""
+_PLAN_ROW = (
+    *("plan_id", "operation", "branch", "created_ms", "expires_ms", "status", "run_id", "needs_confirmation"),
+    *("action_count", "expired_snapshot_count", "withdrawn_snapshot_count", "written_snapshot_count", "problem"),
+)
+_RUN_ROW = (
+    *("run_id", "operation", "branch", "plan_id", "started_ms", "finished_ms", "status", "deleted", "failed_count"),
+    *("bytes", "finished_by", "undoable", "undoable_reason", "undoable_until_ms", "problem"),
+)
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -54,8 +64,16 @@ def list_plans(table: Table, limit: int) -> Document:
     begun = None if intent is None else intent.plan_id
     return {
         "table": table.ref.location,
-        "plans": _newest(plan_ids(area), limit, "created_ms", lambda plan_id: _plan_row(area, plan_id, begun, now_ms)),
+        "plans": _newest(plan_ids(area), limit, "created_ms", lambda plan_id: _plan(area, plan_id, begun, now_ms)),
     }
+
+
+def _plan(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Document:
+    """Return the row of a plan; one that cannot be read spoils no other."""
+    try:
+        return {**_plan_row(area, plan_id, begun, now_ms), "problem": None}
+    except (FormatError, RefusedError) as error:
+        return {**dict.fromkeys(_PLAN_ROW), "plan_id": plan_id, "status": UNREADABLE, "problem": str(error)}
 
 
 def _plan_row(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Document:
@@ -106,9 +124,18 @@ def list_runs(table: Table, limit: int) -> Document:
             known_runs(area, lease, max(limit, 1)),
             limit,
             "started_ms",
-            lambda run_id: _run_row(area, run_id, lease, days, now_ms),
+            lambda run_id: _run(area, run_id, lease, days, now_ms),
         ),
     }
+
+
+def _run(area: ControlArea, run_id: str, lease: LeaseDocument, days: int | None, now_ms: int) -> Document:
+    """Return the row of a run; one whose report cannot be read spoils no other."""
+    try:
+        return {**_run_row(area, run_id, lease, days, now_ms), "problem": None}
+    except (FormatError, RefusedError) as error:
+        unknown = {**dict.fromkeys(_RUN_ROW), "undoable": False, "undoable_reason": error.code}
+        return {**unknown, "run_id": run_id, "status": UNREADABLE, "problem": str(error)}
 
 
 def _undoable(area: ControlArea, run_id: str, started_ms: int, days: int | None, now_ms: int) -> Document:

@@ -9,7 +9,8 @@ import dataclasses
 from dataclasses import dataclass
 
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
-from lakesweep.control.reports import ended_status
+from lakesweep.control.checks import are_ids, is_id
+from lakesweep.control.reports import ENDED, ended_status
 from lakesweep.errors import FormatError, ObjectNotFoundError
 
 PUT_OFF = "put_off"
@@ -49,9 +50,9 @@ def plan_end(area: ControlArea, plan_id: str) -> PlanEnd | None:
         ended = ended_status(area, plan_id)
         return None if ended is None else PlanEnd(ended, plan_id, (plan_id,))
     status, run_id, runs = (document.get(key) for key in ("status", "run_id", "runs"))
-    if not (isinstance(status, str) and isinstance(run_id, str) and isinstance(runs, list)):
-        raise FormatError(f"{area.path(name)}: expected status, run_id and runs")
-    return PlanEnd(status, run_id, tuple(map(str, runs)))
+    if status not in ENDED or not is_id(run_id) or not are_ids(runs):
+        raise FormatError(f"{area.path(name)}: expected status, one of {', '.join(ENDED)}, run_id and runs")
+    return PlanEnd(str(status), run_id, tuple(runs))
 
 
 def record_undone(area: ControlArea, plan_id: str, run_id: str) -> None:
@@ -66,4 +67,7 @@ def undone_by(area: ControlArea, plan_id: str) -> str | None:
         document = from_json_bytes(area.read(name).data, area.path(name))
     except ObjectNotFoundError:
         return None
-    return str(document.get("run_id"))
+    run_id = document.get("run_id")
+    if not is_id(run_id):
+        raise FormatError(f"{area.path(name)}: expected run_id, the run that took the plan back")
+    return run_id

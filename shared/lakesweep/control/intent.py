@@ -7,6 +7,7 @@ to go. And the next run finds here what a dead run left unfinished.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from lakesweep.control.checks import are_ids, is_count, is_id
 from lakesweep.errors import FormatError
 
 
@@ -48,16 +49,16 @@ def intent_of(value: object, path: str) -> Intent | None:
     end_id, created_ms, grace_ms = (document.get(key) for key in ("end_id", "created_ms", "grace_ms"))
     snapshot_ids = document.get("snapshot_ids", [])  # leases from before tags were deleted have none
     if not (
-        isinstance(plan_id, str)
+        is_id(plan_id)
         and isinstance(branch, str)
-        and isinstance(runs, list)
-        and isinstance(end_id, int | None)
-        and isinstance(created_ms, int)
-        and isinstance(grace_ms, int)
+        and are_ids(runs)
+        and (end_id is None or is_count(end_id))
+        and is_count(created_ms)
+        and is_count(grace_ms)
         and isinstance(snapshot_ids, list)
-        and all(type(snapshot_id) is int for snapshot_id in snapshot_ids)
+        and all(map(is_count, snapshot_ids))
     ):
         raise FormatError(
             f"{path}: expected an intent with plan_id, branch, runs, end_id, created_ms, grace_ms and snapshot_ids"
         )
-    return Intent(plan_id, branch, end_id, tuple(map(str, runs)), created_ms, grace_ms, tuple(snapshot_ids))
+    return Intent(plan_id, branch, end_id, tuple(runs), created_ms, grace_ms, tuple(snapshot_ids))

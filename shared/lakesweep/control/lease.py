@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
+from lakesweep.control.checks import is_count, is_id
 from lakesweep.control.intent import Intent, intent_of
 from lakesweep.errors import (
     FormatError,
@@ -232,9 +233,9 @@ def read_lease(area: ControlArea) -> LeaseDocument:
     path = area.path(_NAME)
     document = from_json_bytes(body.data, path)
     holder, token, expires_ms = document.get("run_id"), document.get("token"), document.get("expires_at_ms")
-    if not isinstance(token, int) or not isinstance(expires_ms, int):
-        raise FormatError(f"{path}: expected the numbers token and expires_at_ms of a lease")
-    return LeaseDocument(body.etag, str(holder), token, expires_ms, intent_of(document.get("intent"), path))
+    if not is_id(holder) or not is_count(token) or not is_count(expires_ms):
+        raise FormatError(f"{path}: expected run_id, and the numbers token and expires_at_ms, of a lease")
+    return LeaseDocument(body.etag, holder, token, expires_ms, intent_of(document.get("intent"), path))
 
 
 def acquire(

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from lakesweep.control.area import ControlArea
+from lakesweep.control.checks import is_count
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, PreconditionFailedError
 from lakesweep.model.plan import Delete, Restore
@@ -290,7 +291,7 @@ def _rows_of(area: ControlArea, plan_id: str, runs: Iterable[str]) -> Iterator[d
     for run_id in runs:
         for name in area.names(_folder(run_id)):
             try:
-                rows = list(unpack(area.read(name).data, area.path(name)))
+                rows = list(_rows_in(area, name))
             except FormatError:
                 yield None
                 continue
@@ -318,7 +319,7 @@ def fates(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, Fat
     unanswered: dict[str, set[tuple[str, object]]] = {}
     for run_id in runs:
         for name in area.names(_folder(run_id)):
-            for row in unpack(area.read(name).data, area.path(name)):
+            for row in _rows_in(area, name):
                 if row.get("plan_id") != plan_id:
                     continue
                 path, batch = str(row["key"]), (run_id, row.get("batch"))
@@ -339,8 +340,8 @@ def fates(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, Fat
 def plan_of_run(area: ControlArea, run_id: str) -> str | None:
     """Return the plan that a run worked on, `None` when the ledger has no row of the run."""
     for name in area.names(_folder(run_id)):
-        for row in unpack(area.read(name).data, area.path(name)):
-            return str(row.get("plan_id"))
+        for row in _rows_in(area, name):
+            return str(row["plan_id"])
     return None
 
 
@@ -351,7 +352,7 @@ def run_rows(area: ControlArea, run_id: str) -> list[dict[str, object]]:
         FormatError: A part is damaged.
     """
     names = area.names(_folder(run_id))
-    return [row for name in names for row in unpack(area.read(name).data, area.path(name))]
+    return [row for name in names for row in _rows_in(area, name)]
 
 
 def runs_of_ledger(area: ControlArea, most: int) -> list[str]:
@@ -362,6 +363,23 @@ def runs_of_ledger(area: ControlArea, most: int) -> list[str]:
         if len(found) >= most:
             break
     return found[:most]
+
+
+def _rows_in(area: ControlArea, name: str) -> Iterator[dict[str, object]]:
+    """Yield the rows of one part.
+
+    Raises:
+        FormatError: It is damaged, or a row says not of what it is.
+    """
+    path = area.path(name)
+    for row in unpack(area.read(name).data, path):
+        texts = all(isinstance(row.get(key), str) for key in ("key", "kind", "plan_id"))
+        if not texts or not isinstance(row.get("result", ""), str) or not is_count(row.get("batch")):
+            raise FormatError(f"{path}: expected key, kind, plan_id, batch and result of an object in every row")
+        size_bytes = row.get("size_bytes")
+        if not isinstance(row.get("version_id"), str | None) or not (size_bytes is None or is_count(size_bytes)):
+            raise FormatError(f"{path}: expected a version_id as text and size_bytes as a number in every row")
+        yield row
 
 
 def _folder(run_id: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakesweep.control.area import MAX_CONTROL_BYTES, ControlArea
+from lakesweep.control.checks import is_count
 from lakesweep.control.lease import read_lease
 from lakesweep.control.ndjson import unpack
 from lakesweep.control.plans import load_plan
@@ -101,7 +102,8 @@ def _parts(area: ControlArea, names: list[str]) -> Iterator[tuple[str, Iterator[
         if isinstance(body, StorageError):
             raise body
         try:
-            yield name, iter(list(unpack(body.data, area.path(name))))
+            rows = list(unpack(body.data, area.path(name)))
+            yield name, iter(rows) if all(is_count(row.get("batch")) for row in rows) else None
         except FormatError:
             yield name, None
 

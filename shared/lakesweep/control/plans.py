@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from types import UnionType
 
 from lakesweep.control.area import ControlArea, from_json_bytes, table_key, to_json_bytes
+from lakesweep.control.checks import is_count, is_number
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError, RefusedError
 from lakesweep.model.permitted import check_actions, check_plan
@@ -141,6 +142,8 @@ def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
     except TypeError as error:
         raise FormatError(f"{area.path(name)}: expected the fields of a plan header, found others") from error
     _check_header(header, area.path(name))
+    if header.plan_id != plan_id:
+        raise FormatError(f"{area.path(name)}: expected plan {plan_id}, found that of plan {header.plan_id}")
     if table_key(header.table) != table_key(area.table):
         raise RefusedError(
             f"plan {plan_id} is of table {header.table}; expected {area.table}", code="plan_of_another_table"
@@ -219,7 +222,7 @@ def _parts_of(rows: object) -> tuple[PlanPart, ...]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise TypeError("parts")
     for row in rows:
-        numbers = type(row.get("count")) is int and type(row.get("bytes")) is int
+        numbers = is_count(row.get("count")) and is_count(row.get("bytes"))
         name, digits = row.get("name"), row.get("hash")
         texts = isinstance(name, str) and _PART_NAME.fullmatch(name) and isinstance(digits, str)
         if not numbers or not texts or not _HASH.fullmatch(digits):
@@ -230,14 +233,22 @@ def _parts_of(rows: object) -> tuple[PlanPart, ...]:
 def _check_header(header: PlanHeader, path: str) -> None:
     for names, expected in _HEADER_TYPES:
         for name in names:
-            if not isinstance(getattr(header, name), expected):
-                raise FormatError(f"{path}: expected {name} of another type, found {getattr(header, name)!r}")
+            value = getattr(header, name)
+            if not isinstance(value, expected) or (type(value) is bool) != (expected is bool):
+                raise FormatError(f"{path}: expected {name} of another type, found {type(value).__name__}")
+            if type(value) is int and not is_count(value):
+                raise FormatError(f"{path}: expected a number in {name}, found a huge one or one below 0")
     texts = (*header.roots_seen.values(), *header.warnings)
-    if not all(isinstance(text, str) for text in texts) or not all(
-        isinstance(number, int)
-        for number in (*header.kept.values(), *header.kept_bytes.values(), *header.by_kind.values())
-    ):
+    counts = (*header.kept.values(), *header.kept_bytes.values(), *header.by_kind.values())
+    if not all(isinstance(text, str) for text in texts) or not all(map(is_count, counts)):
         raise FormatError(f"{path}: expected ETags and warnings as text, and files that stay or go as numbers")
+    snapshots = header.snapshots
+    ends = (snapshots.get("earliest"), snapshots.get("latest"))
+    expired = snapshots.get("expired", [])
+    if not isinstance(expired, list) or not all(map(is_count, (*expired, *(end for end in ends if end is not None)))):
+        raise FormatError(f"{path}: expected ids in snapshots")
+    if not all(map(is_number, header.next_pass.values())):
+        raise FormatError(f"{path}: expected numbers in next_pass")
 
 
 def _action_row(action: Action) -> dict[str, object]:
@@ -283,7 +294,8 @@ def _action_of(row: dict[str, object], path: str) -> Action:
     if not all(isinstance(fields[key], str) for key in ("phase", "kind", "path", "reason")):
         raise FormatError(f"{path}: expected text for phase, kind, path and reason of an action")
     texts = all(isinstance(fields.get(key), str | None) for key in ("etag", "owner", "body", "former"))
-    if not texts or not isinstance(fields.get("size_bytes"), int | None):
+    size_bytes = fields.get("size_bytes")
+    if not texts or not (size_bytes is None or is_count(size_bytes)):
         raise FormatError(f"{path}: expected text for ETag, owner and body of an action, and a number for its size")
     if type(fields.get("if_absent", False)) is not bool:
         raise FormatError(f"{path}: expected true or false for if_absent of an action")

@@ -1,9 +1,12 @@
 """Stored run reports: what `runs` lists and `report` prints."""
 
-from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
+from lakesweep.control.area import ControlArea, from_json_bytes, table_key, to_json_bytes
+from lakesweep.control.checks import is_count
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 
 REPORT_FORMAT_VERSION = 1
+ENDED = ("done", "partial", "stale", "put_off", "interrupted")
+"""How a plan ends, as reports and `control/ends.py` say it."""
 
 
 def store_report(
@@ -46,10 +49,11 @@ def load_report(area: ControlArea, run_id: str) -> dict[str, object]:
 
     Raises:
         RefusedError: No such run of this table.
+        FormatError: It is damaged, of a later version, or another run's.
     """
     name = f"reports/{run_id}.json"
     try:
-        return from_json_bytes(area.read(name).data, area.path(name))
+        return _checked(from_json_bytes(area.read(name).data, area.path(name)), area, run_id, area.path(name))
     except ObjectNotFoundError as error:
         raise RefusedError(
             f"table {area.table}: expected a report of run {run_id} in {area.store.location}, found none",
@@ -65,12 +69,52 @@ def ended_status(area: ControlArea, run_id: str) -> str | None:
     """
     name = f"reports/{run_id}.json"
     try:
-        ended = from_json_bytes(area.read(name).data, area.path(name)).get("ended")
+        document = _checked(from_json_bytes(area.read(name).data, area.path(name)), area, run_id, area.path(name))
     except ObjectNotFoundError:
         return None
-    if not isinstance(ended, str | None):
-        raise FormatError(f"{area.path(name)}: expected in ended how the plan ended, found {ended!r}")
-    return ended
+    ended = document["ended"]
+    return None if ended is None else str(ended)
+
+
+def _checked(document: dict[str, object], area: ControlArea, run_id: str, path: str) -> dict[str, object]:
+    """Return the frame of a report, with a report in it that has what lists of runs and undo go by."""
+    version = document.get("format_version")
+    if version != REPORT_FORMAT_VERSION or isinstance(version, bool):
+        raise FormatError(f"{path}: expected a report of format {REPORT_FORMAT_VERSION}, found {_short(version)}")
+    for key in ("started_ms", "finished_ms"):
+        if not is_count(document.get(key)):
+            raise FormatError(f"{path}: expected a time in {key}, found {_short(document.get(key))}")
+    ended = document.get("ended")
+    if ended is not None and ended not in ENDED:
+        raise FormatError(f"{path}: expected in ended how the plan ended, found {_short(ended)}")
+    warnings = document.get("warnings")
+    if not isinstance(warnings, list) or not all(isinstance(each, str) for each in warnings):
+        raise FormatError(f"{path}: expected texts in warnings")
+    report = document.get("report")
+    if not isinstance(report, dict):
+        raise FormatError(f"{path}: expected the report of a run in report, found {_short(report)}")
+    for key in ("operation", "status", "table"):
+        if not isinstance(report.get(key), str):
+            raise FormatError(f"{path}: expected a text in report.{key}, found {_short(report.get(key))}")
+    for key in ("branch", "plan_id"):
+        if not isinstance(report.get(key), str | None):
+            raise FormatError(f"{path}: expected a text in report.{key}, found {_short(report.get(key))}")
+    if report.get("run_id") != run_id or table_key(report["table"]) != table_key(area.table):
+        raise FormatError(
+            f"{path}: expected the report of run {run_id} of {area.table}, found that of run "
+            f"{_short(report.get('run_id'))} of {_short(report['table'])}"
+        )
+    outcome = report.get("outcome")
+    if outcome is not None:
+        numbers = isinstance(outcome, dict) and all(is_count(outcome.get(key, 0)) for key in ("deleted", "bytes"))
+        if not numbers or not isinstance(outcome.get("failed", []), list):
+            raise FormatError(f"{path}: expected what became of the plan in report.outcome")
+    return document
+
+
+def _short(value: object) -> str:
+    text = repr(value) if not isinstance(value, int) or is_count(value) else "a huge number or one below 0"
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def run_ids(area: ControlArea) -> list[str]:

@@ -10,6 +10,7 @@ import dataclasses
 from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
+from lakesweep.control.checks import is_number
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.snapshot import Snapshot
 
@@ -157,6 +158,6 @@ def write_state(area: ControlArea, states: dict[str, BranchState]) -> None:
 
 def _state(value: object, path: str) -> BranchState:
     names = [field.name for field in dataclasses.fields(BranchState)]
-    if not isinstance(value, dict) or not all(type(value.get(name)) is int for name in names):
+    if not isinstance(value, dict) or not all(is_number(value.get(name)) for name in names):
         raise FormatError(f"{path}: expected the numbers {', '.join(names)} of each branch")
     return BranchState(**{name: value[name] for name in names})

@@ -301,8 +301,8 @@ def wants_more(step: RunReport) -> bool:
     """Tell whether a step that was carried out left something that is due already, because a pass has its limit."""
     if step.status != "done" or step.plan is None or "limit" not in step.plan.header.next_pass:
         return False
-    state = BranchState(**step.plan.header.next_pass)
-    return not state.retains_all(state.latest_id, state.checked_ms)
+    state = _state_of(step.plan.header.next_pass)
+    return state is not None and not state.retains_all(state.latest_id, state.checked_ms)
 
 
 def _state_after(steps: Sequence[RunReport]) -> BranchState | None:
@@ -313,10 +313,18 @@ def _state_after(steps: Sequence[RunReport]) -> BranchState | None:
     """
     headers = [step.plan.header for step in steps if step.plan is not None]
     if len(headers) == len(steps) == 1 and headers[0].next_pass and steps[0].status != "planned":
-        return BranchState(**headers[0].next_pass)
+        return _state_of(headers[0].next_pass)
     latest = [header.snapshots.get("latest") for header in headers]
     ids = [found for found in latest if isinstance(found, int)]
     return always_due(max(ids), min(header.created_ms for header in headers)) if ids else None
+
+
+def _state_of(next_pass: Mapping[str, int]) -> BranchState | None:
+    """Return what a plan says of the next pass, `None` where a stored one says something that nobody knows."""
+    try:
+        return BranchState(**next_pass)
+    except TypeError:
+        return None
 
 
 def _exists(table: Table, key: str) -> bool:
