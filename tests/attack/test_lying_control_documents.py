@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from lakesweep.control.cache import read_cache
 from tests.attack.control_documents import World, lies, make_world
 
 EXIT_CODES = {0, 1, 2, 3, 4, 5}
@@ -115,3 +116,34 @@ def test_every_lie_meets_every_command(
     for key, lie in all_lies(world, kind):
         for words in commands(world):
             check(world, allowed, key, lie, words, capsys, monkeypatch)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"format_version": 1, "report": {}}', b"\xff"])
+@pytest.mark.parametrize("command", ["runs", "plans"])
+def test_a_damaged_document_spoils_its_own_row_alone(
+    command: str, body: bytes, world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = world.copy()
+    assert each.run([command, "--json"], monkeypatch) == 0
+    before = json.loads(capsys.readouterr().out)[command]
+    name = f"reports/{world.run_id}.json" if command == "runs" else f"plans/{world.plan_id}/header.json"
+    each.area.put(name, body)
+    assert each.run([command, "--json"], monkeypatch) == 0
+    after = json.loads(capsys.readouterr().out)[command]
+    key, spoilt = ("run_id", world.run_id) if command == "runs" else ("plan_id", world.plan_id)
+    assert sorted(str(row) for row in after if row[key] != spoilt) == sorted(
+        str(row) for row in before if row[key] != spoilt
+    )
+    (row,) = [row for row in after if row[key] == spoilt]
+    assert (row["status"], set(row)) == ("unreadable", set(before[0]))
+    assert name in row["problem"]
+    assert each.run([command], monkeypatch) == 0
+    assert row["problem"] in capsys.readouterr().out
+
+
+def test_names_that_a_scan_remembered_of_nothing_are_none(world: World) -> None:
+    """A cache of another table, copied here."""
+    area = world.copy().area
+    data = zlib.decompress(area.read("cache.bin").data)
+    area.put("cache.bin", zlib.compress(data.replace(b"memory://lie/t", b"memory://lie/u")))
+    assert read_cache(area) == {}
