@@ -1,5 +1,7 @@
 """A control document that is damaged, forged or another one: an answer with a sentence, and no deletion for it."""
 
+import json
+import zlib
 from random import Random
 
 import pytest

@@ -6,7 +6,7 @@ from pathlib import Path
 from lakesweep.cli.options import Place
 from lakesweep.cli.output import say
 from lakesweep.cli.progress import Report
-from lakesweep.control.area import ControlArea, check_apart
+from lakesweep.control.area import ControlArea, area_of, check_apart
 from lakesweep.errors import UsageError
 from lakesweep.model.table_ref import TableRef, check_whole
 from lakesweep.operations.allowance import allowing
@@ -38,10 +38,11 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
         check_scan_id(place.scan_id)
     if control is not None:
         check_apart(control, table)
+    store = opened(table)
     opened_table = Table(
         ref=TableRef(table, place.branch),
-        store=opened(table),
-        area=None if control is None else ControlArea(opened(control), table),
+        store=store,
+        area=None if control is None else area_of(opened(control), store),
         open_store=opened,
         counter=counter,
         progress=progress,

@@ -12,20 +12,26 @@ from dataclasses import dataclass
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Body, Store
+from lakesweep.storage.wrapping import endpoint_of
 
 MAX_CONTROL_BYTES = 256 << 20
 _encoded = json.JSONEncoder(sort_keys=True).encode
 
 
-def table_key(location: str) -> str:
+def table_key(location: str, endpoint: str = "") -> str:
     """Return a readable name for a table that no other table shares.
 
     The last two parts of its path, and a hash of the whole normalised location. A local table has one name however
     links spell its path, so that two maintainers meet at one lease.
+
+    Args:
+        location: The table's normalised location.
+        endpoint: Of its S3; empty for AWS. See `ControlArea`.
     """
     location = os.path.realpath(location) if location.startswith("/") else location
     parts = [re.sub(r"[^A-Za-z0-9_.-]", "_", part)[:60] for part in location.split("/")[-2:] if part]
-    return "-".join([*parts, hashlib.sha256(location.encode("utf-8", "surrogatepass")).hexdigest()[:12]])
+    whole = f"{endpoint}\n{location}" if endpoint else location
+    return "-".join([*parts, hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:12]])
 
 
 def check_apart(control: str, table: str) -> None:
@@ -51,11 +57,14 @@ class ControlArea:
     """The table's normalised location."""
     root: str = "tables"
     """`tables` has what is kept; `scans` what a scan on Spark needs until it ends, and no longer."""
+    endpoint: str = ""
+    """The S3 that the table lies in, where it is not AWS and the control location lies elsewhere: two of them may have
+    buckets of one name. A control location in S3 lies in the same one, so that it tells them apart by itself."""
 
     @property
     def prefix(self) -> str:
         """Return the folder of this table, with a closing slash."""
-        return f"{self.root}/{table_key(self.table)}/"
+        return f"{self.root}/{table_key(self.table, self.endpoint)}/"
 
     def read(self, name: str) -> Body:
         """Return one document."""
@@ -76,6 +85,18 @@ class ControlArea:
     def path(self, name: str) -> str:
         """Return where a document lies, for messages."""
         return f"{self.store.location}/{self.prefix}{name}"
+
+
+def area_of(control: Store, table: Store, root: str = "tables") -> ControlArea:
+    """Return the documents about a table.
+
+    Args:
+        control: The control location.
+        table: The table's store.
+        root: As of `ControlArea`.
+    """
+    is_local = not control.location.startswith("s3://")
+    return ControlArea(control, table.location, root, endpoint_of(table) if is_local else "")
 
 
 def to_json_bytes(document: object) -> bytes:

@@ -13,7 +13,7 @@ entry, so nothing is counted together here.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from struct import Struct
 
 from lakesweep.control.area import ControlArea
@@ -35,7 +35,7 @@ _Rows = list[tuple[bytes, int, int]]
 
 def names_of_table(area: ControlArea) -> ControlArea:
     """Return where the segments of a table lie."""
-    return ControlArea(area.store, area.table, NAMES)
+    return replace(area, root=NAMES)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from lakesweep import __version__, errors
-from lakesweep.control.area import ControlArea
+from lakesweep.control.area import ControlArea, area_of
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.storage.open import DEFAULT_SETTINGS, StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
@@ -57,12 +57,12 @@ class Task:
     @property
     def area(self) -> ControlArea:
         """Return the table's control documents."""
-        return ControlArea(self.store(self.access.control), self.access.table)
+        return area_of(self.store(self.access.control), self.store(self.access.table))
 
     @property
     def scans(self) -> ControlArea:
         """Return where the parts of the table's scans lie."""
-        return ControlArea(self.store(self.access.control), self.access.table, SCANS)
+        return area_of(self.store(self.access.control), self.store(self.access.table), SCANS)
 
 
 Work = Callable[[Task, Row], Iterable[Row]]

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from operator import lt
 from typing import Any
+from urllib.parse import urlsplit
 
 from lakesweep.errors import LeaseLostError, ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.storage.elapsed import CLOCKS
@@ -45,6 +46,7 @@ WINDOW_DELETES = SINGLE_DELETES
 BEGIN_WITHIN_S = 8
 """A call of `delete` sends no further request after this time, so it ends within `LONGEST_REQUEST_S` more."""
 _PAUSE_S = 1
+_AWS = (".amazonaws.com", ".amazonaws.com.cn")
 _DIRECTORY_BUCKET = "--x-s3"
 """How names of S3 Express end, and no others may. There is no order and no StartAfter, so nothing would show that a
 listing is whole."""
@@ -81,6 +83,16 @@ class S3Store:
     def location(self) -> str:
         """Return `s3://bucket/prefix`."""
         return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+
+    @property
+    def endpoint(self) -> str:
+        """Return which S3 this is, in one spelling and without a password; empty for AWS."""
+        place = urlsplit(self._client.meta.endpoint_url)
+        host = (place.hostname or "").lower()
+        if host.endswith(_AWS):
+            return ""
+        port = place.port or (443 if place.scheme == "https" else 80)
+        return f"{host}:{port}{place.path.rstrip('/')}"
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Yield objects below a folder; see `Store.list`."""

@@ -80,3 +80,11 @@ class WrappingStore:
     def now_ms(self) -> int:
         """Return the store's clock."""
         return self._store.now_ms()
+
+
+def endpoint_of(store: Store) -> str:
+    """Return the endpoint of a store in S3, in one spelling; empty for AWS and for all other stores."""
+    inner: object = store
+    while isinstance(inner, WrappingStore):
+        inner = inner.wrapped
+    return str(getattr(inner, "endpoint", ""))
