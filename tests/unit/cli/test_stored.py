@@ -70,7 +70,7 @@ def test_plans_are_listed_newest_first(folder: Path, control: Path) -> None:
     assert list(by_id) == [second, first]
     assert tuple(by_id[first]) == (
         "plan_id", "operation", "branch", "created_ms", "expires_ms", "status", "run_id", "needs_confirmation",
-        "action_count", "expired_snapshot_count", "withdrawn_snapshot_count", "written_snapshot_count",
+        "action_count", "expired_snapshot_count", "withdrawn_snapshot_count", "written_snapshot_count", "problem",
     )  # fmt: skip
     assert (by_id[first]["status"], by_id[second]["status"]) == ("done", "waiting")
     assert by_id[first]["run_id"] is not None
@@ -137,7 +137,7 @@ def test_runs_and_reports(folder: Path, control: Path) -> None:
     (run,) = document["runs"]
     assert tuple(run) == (
         "run_id", "operation", "branch", "plan_id", "started_ms", "finished_ms", "status", "deleted", "failed_count",
-        "bytes", "finished_by", "undoable", "undoable_reason", "undoable_until_ms",
+        "bytes", "finished_by", "undoable", "undoable_reason", "undoable_until_ms", "problem",
     )  # fmt: skip
     assert (run["undoable"], run["undoable_reason"]) == (False, "not_versioned")
     assert (run["run_id"], run["plan_id"], run["status"]) == (done["run_id"], done["plan_id"], "done")
