@@ -482,3 +482,37 @@ def test_a_condition_that_is_not_known_raises() -> None:
     policy["Statement"][0]["Condition"] = {"DateGreaterThan": {"aws:CurrentTime": "2030-01-01T00:00:00Z"}}
     with pytest.raises(NotImplementedError, match="DateGreaterThan"):
         role_of(stack, "Sweep").decide("s3:GetObject", f"{TABLE}/snapshot/LATEST")
+
+
+OUTSIDE = {"ExternalBuckets": "outside", "ExternalRoots": "outside/files,outside/more"}
+OUTSIDE_FILE = "dt=1/bucket-0/data-1.parquet"
+
+
+@pytest.mark.parametrize("name", [*EXECUTORS, "SparkExecutorRole"])
+def test_executors_delete_outside_tables_below_external_roots_alone(name: str) -> None:
+    stack = render({**SPARK, **OUTSIDE})
+    of = role(stack, name) if name in JOBS else role_of(stack, name)
+    for root in ("files", "more"):
+        assert of.decide("s3:DeleteObject", f"arn:aws:s3:::outside/{root}/{OUTSIDE_FILE}") == "allowed"
+        assert of.decide("s3:PutObject", f"arn:aws:s3:::outside/{root}/{OUTSIDE_FILE}") == "denied"
+        assert of.decide("s3:PutObject", f"arn:aws:s3:::outside/{root}/snapshot/LATEST") == "not allowed"
+        assert of.decide("s3:DeleteObject", f"arn:aws:s3:::outside/{root}/schema/schema-0") == "denied"
+    assert of.decide("s3:ListBucket", "arn:aws:s3:::outside") == "allowed", "whether another table lies there is asked"
+    for place in ("outside/files2", "outside/elsewhere", "other/files"):
+        assert of.decide("s3:DeleteObject", f"arn:aws:s3:::{place}/{OUTSIDE_FILE}") == "not allowed", place
+
+
+@pytest.mark.parametrize("name", [*PLANNERS, "SparkPlannerRole"])
+def test_planners_delete_nothing_outside_tables(name: str) -> None:
+    stack = render({**SPARK, **OUTSIDE})
+    of = role(stack, name) if name in JOBS else role_of(stack, name)
+    assert of.decide("s3:DeleteObject", f"arn:aws:s3:::outside/files/{OUTSIDE_FILE}") != "allowed"
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *JOBS])
+def test_without_external_roots_nobody_touches_other_buckets(name: str) -> None:
+    stack = render(SPARK)
+    of = role(stack, name) if name in JOBS else role_of(stack, name)
+    for action in ("s3:GetObject", "s3:DeleteObject", "s3:PutObject"):
+        assert of.decide(action, f"arn:aws:s3:::outside/files/{OUTSIDE_FILE}") != "allowed"
+    assert of.decide("s3:ListBucket", "arn:aws:s3:::outside") != "allowed"

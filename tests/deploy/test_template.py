@@ -32,6 +32,7 @@ PASS_S = 60
 """Of it for the work itself."""
 SHARED_VARIABLES = {
     "LAKESWEEP_TABLES",
+    "LAKESWEEP_EXTERNAL_ROOTS",
     "LAKESWEEP_CONTROL",
     "LAKESWEEP_MODE",
     "LAKESWEEP_POLICY",
@@ -375,6 +376,8 @@ DEPLOYMENTS: dict[str, dict[str, str]] = {
     "everything": {
         "TableBuckets": "lake,other-lake",
         "TablePrefixes": "lake/warehouse,lake/raw,other-lake",
+        "ExternalBuckets": "outside,outside-too",
+        "ExternalRoots": "outside/files,outside-too/files/of/lake",
         "ControlBucket": "",
         "PolicyLocation": "s3://config/lakesweep/policy.json",
         "AllowedAccounts": "123456789012,210987654321",

@@ -15,6 +15,7 @@ from typing import Literal
 
 from lakesweep.control.area import table_key
 from lakesweep.errors import UsageError
+from lakesweep.operations.allowance import EXTERNAL_ROOTS
 
 JobKind = Literal["plan", "execute"]
 
@@ -82,6 +83,7 @@ class EmrSettings:
     region: str
     policy: str | None = None
     log_group: str | None = None
+    external_roots: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,8 @@ def _configuration(size: Size, settings: EmrSettings) -> dict[str, str]:
     driver = {**environment, "PYSPARK_DRIVER_PYTHON": settings.python, "LC_ALL": "C.UTF-8"}
     if settings.policy is not None:
         driver["LAKESWEEP_POLICY"] = settings.policy
+    # Also where there are none: what a message asks for is held against it. A variable cannot be empty here.
+    driver[EXTERNAL_ROOTS] = ",".join(settings.external_roots) or ","
     return {
         "spark.archives": f"{settings.artifacts}/{ARCHIVE}#{FOLDER}",
         **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in driver.items()},

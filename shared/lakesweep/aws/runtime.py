@@ -8,6 +8,7 @@ from lakesweep.aws.queues import Queues
 from lakesweep.aws.settings import Settings, load_settings
 from lakesweep.aws.telemetry import Telemetry
 from lakesweep.control.area import ControlArea
+from lakesweep.model.allowance import Allowance
 from lakesweep.model.table_ref import MAIN, TableRef
 from lakesweep.operations.context import Table
 from lakesweep.storage.deadline import BATCH_RESERVE_MS, Deadline, DeadlineStore
@@ -82,6 +83,7 @@ class Runtime:
             counter=counter,
             check_time=lambda what: deadline.check(what, BATCH_RESERVE_MS),
             policy=self.settings.policy,
+            allowance=Allowance(bound=self.settings.external_roots),
             writes_schemas=False,
         )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lakesweep.aws.emr import EmrSettings
 from lakesweep.errors import UsageError
+from lakesweep.operations.allowance import EXTERNAL_ROOTS, bound_of
 from lakesweep.operations.times import parse_span_ms
 from lakesweep.storage.location import Location, parse_location
 
@@ -38,6 +39,8 @@ class Settings:
     send there."""
     orphan_interval_ms: int = 7 * 86_400_000
     """From the beginning of a table's scheduled scan for orphan files to the next one."""
+    external_roots: tuple[str, ...] = ()
+    """Outside their directories, files of tables may be deleted below these and nowhere else."""
     scan_workers: int = 10
     """Tasks of scans that run at once."""
     emr: EmrSettings | None = None
@@ -87,6 +90,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
         min_interval_ms=min_interval_ms,
         queues={name: url for name, url in queues.items() if url},
         orphan_interval_ms=orphan_interval_ms,
+        external_roots=_external_roots(environment),
         scan_workers=_workers(environment.get("LAKESWEEP_SCAN_WORKERS") or "10"),
         emr=_emr(environment, control) if environment.get("LAKESWEEP_SPARK_APPLICATION") else None,
     )
@@ -113,8 +117,14 @@ def _emr(environment: Mapping[str, str], control: str) -> EmrSettings:
         control=control,
         region=stated("AWS_REGION"),
         policy=environment.get("LAKESWEEP_POLICY") or None,
+        external_roots=_external_roots(environment),
         log_group=environment.get("LAKESWEEP_SPARK_LOG_GROUP") or None,
     )
+
+
+def _external_roots(environment: Mapping[str, str]) -> tuple[str, ...]:
+    roots = bound_of(environment.get(EXTERNAL_ROOTS, ""))
+    return tuple(str(_place(root, EXTERNAL_ROOTS)) for root in roots)
 
 
 def _workers(text: str) -> int:

@@ -8,8 +8,9 @@ from lakesweep.cli.output import say
 from lakesweep.cli.progress import Report
 from lakesweep.control.area import ControlArea, area_of, check_apart
 from lakesweep.errors import UsageError
+from lakesweep.model.allowance import Allowance
 from lakesweep.model.table_ref import TableRef, check_whole
-from lakesweep.operations.allowance import allowing
+from lakesweep.operations.allowance import EXTERNAL_ROOTS, allowing, bound_of
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_scan import check_scan_id
 from lakesweep.storage.location import Location, parse_location
@@ -47,6 +48,7 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
         counter=counter,
         progress=progress,
         policy=policy_location(place),
+        allowance=Allowance(bound=_deployed_roots()),
         say=say,
     )
     opened_table = allowing(opened_table, place.external_root or (), "--external-root")
@@ -74,6 +76,12 @@ def policy_location(place: Place) -> str | None:
     if place.policy is not None:
         return _given(place.policy, "--policy")
     return os.environ.get("LAKESWEEP_POLICY") or None
+
+
+def _deployed_roots() -> tuple[str, ...] | None:
+    """Return where the deployment that this is a job of allows deletions outside of tables."""
+    text = os.environ.get(EXTERNAL_ROOTS)
+    return None if not text else bound_of(text)
 
 
 def scan_queue(place: Place) -> str | None:

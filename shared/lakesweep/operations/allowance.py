@@ -16,6 +16,9 @@ from lakesweep.storage.location import parse_location
 from lakesweep.table.fence import NOT_ALLOWED, FenceRules
 from lakesweep.table.stores import declared_roots
 
+EXTERNAL_ROOTS = "LAKESWEEP_EXTERNAL_ROOTS"
+"""In the environment: what a deployment allows."""
+
 
 def allowing(table: Table, roots: Iterable[str], name: str = "external_roots") -> Table:
     """Return the table as one of a call that allows `roots`.
@@ -33,6 +36,22 @@ def allowing(table: Table, roots: Iterable[str], name: str = "external_roots") -
     except UsageError as error:
         raise UsageError(f"{name}: {error}", code="bad_argument") from error
     return replace(table, allowance=replace(table.allowance, roots=tuple(found)))
+
+
+def bound_of(text: str) -> tuple[str, ...]:
+    """Read what a deployment allows: locations, or `bucket/prefix`, with commas between.
+
+    Raises:
+        UsageError: One of them is no location.
+    """
+    found = []
+    for word in (each.strip() for each in text.split(",")):
+        if word:
+            try:
+                found.append(spell(word if "://" in word or word.startswith("/") else f"s3://{word}"))
+            except UsageError as error:
+                raise UsageError(f"{EXTERNAL_ROOTS}: {error}", code="bad_setting") from error
+    return tuple(dict.fromkeys(found))
 
 
 def allowed_roots(table: Table) -> tuple[str, ...]:
