@@ -14,6 +14,7 @@ from lakesweep.model.report import RunReport
 from lakesweep.storage.memory import MemoryStore
 from tests.support import metadata_files
 from tests.support.maintenance import Maintainer
+from tests.support.outside import opener
 from tests.support.reader import all_roots, read_all
 from tests.support.table_builder import TableBuilder
 
@@ -84,7 +85,9 @@ def empty(location: str) -> MemoryStore:
 
 def maintain(operation: str, store: MemoryStore, outside: MemoryStore) -> RunReport:
     """Plan and execute."""
-    maintainer = Maintainer(store, open_store=lambda location: outside, control=empty("memory://control"))
+    maintainer = Maintainer(
+        store, open_store=opener(outside), control=empty("memory://control"), external_roots=(OUTSIDE,)
+    )
     return maintainer.maintain() if operation == "maintain" else maintainer.expire(2, 2)
 
 
@@ -138,7 +141,8 @@ def _appends(table: TableBuilder) -> None:
 
 def _keys(table: TableBuilder) -> None:
     """A primary-key table whose files lie outside; a file comes back by a rollback."""
-    outside = {name: f"{OUTSIDE}/bucket-0/data-{name}-0.parquet" for name in "ABCDEFG"}
+    names = {name: f"data-00000000-0000-0000-0000-{ord(name):012d}-0.parquet" for name in "ABCDEFG"}
+    outside = {name: f"{OUTSIDE}/bucket-0/{file_name}" for name, file_name in names.items()}
     table.commit("+A", "+B", external=outside, changelog=["+L1"])
     table.commit("-A", "-B", "+C@5", external=outside, changelog=["+L2"])
     table.tag("second")

@@ -54,7 +54,16 @@ def expire(table: Path, call: Call, *, control: Path) -> Answer:
         argv.append("--delete-all")
     for name, value in call.arguments().items():
         argv += ["--" + name.removesuffix("_ms").replace("_", "-"), str(value)]
-    return run(argv)
+    return run([*argv, *(word for root in declared(table) for word in ("--external-root", root))])
+
+
+def declared(table: Path) -> tuple[str, ...]:
+    """Return the external roots that the schemas of a table declare, as the operator of these tests allows them."""
+    roots: dict[str, None] = {}
+    for path in (*table.glob("schema/schema-*"), *table.glob("branch/*/schema/schema-*")):
+        found = json.loads(path.read_text())["options"].get("data-file.external-paths", "")
+        roots.update(dict.fromkeys(each.strip() for each in found.split(",") if each.strip()))
+    return tuple(roots)
 
 
 def operate(table: Path, operation: str, arguments: Mapping[str, object], *, branch: str, control: Path) -> Answer:
@@ -62,7 +71,7 @@ def operate(table: Path, operation: str, arguments: Mapping[str, object], *, bra
     from lakesweep.cli.operation import run_named
     from lakesweep.cli.options import Place
 
-    place = Place(table=str(table), branch=branch, as_json=True, control=str(control))
+    place = Place(table=str(table), branch=branch, as_json=True, control=str(control), external_root=declared(table))
     options = arguments.get("options")
     pairs = [f"{key}={value}" for key, value in options.items()] if isinstance(options, Mapping) else None
     given = {name: value for name, value in arguments.items() if name != "options"}

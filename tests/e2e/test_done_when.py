@@ -41,7 +41,8 @@ class Copy:
 
     def run(self, command: str, *words: object) -> Answer:
         """Run one command on the table, with JSON for an answer."""
-        return call(command, self.folder, *words, "--control", self.control, "--json")
+        words = (*words, "--external-root", EXTERNAL_ROOT, "--control", self.control)
+        return call(command, self.folder, *words, "--json")
 
     def expire(self, *words: object) -> Answer:
         """Expire everything but the newest snapshot, which is the least that a table can keep."""

@@ -27,6 +27,7 @@ from lakesweep.storage.store import DeleteRequest
 from tests.support import metadata_files
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.outside import opener
 from tests.support.reader import all_roots, assert_all_readable
 from tests.support.table_builder import TableBuilder
 
@@ -132,16 +133,18 @@ def test_an_external_file_is_found_by_its_own_name(kind: str, monkeypatch: pytes
     """The name in the external path need not be the name of the entry."""
     for record in (metadata_files.DataFile, metadata_files.IndexFile):
         monkeypatch.setattr(record, "record", _named_otherwise(record.record))
-    outside = MemoryStore("s3://other/p")
-    stage = Stage(externals={"s3://other/p": outside}, options={"changelog-producer": "input"})
-    table = stage.table
+    outside = MemoryStore("memory://other/p")
+    stage = Stage(externals={outside.location: outside}, options={"changelog-producer": "input"})
+    table, unique = stage.table, "11111111-2222-3333-4444-555555555555"
     if kind == "index":
-        table.commit("+A", index={"F": {"A": (1,)}}, external={"F": "s3://other/p/bucket-0/index-other-name"})
+        table.commit("+A", index={"F": {"A": (1,)}}, external={"F": f"{outside.location}/index-{unique}-0"})
     elif kind == "changelog":
-        table.commit("+A", changelog=["+F"], external={"F": "s3://other/p/bucket-0/other-name.parquet"})
+        place = f"{outside.location}/bucket-0/changelog-{unique}-0.parquet"
+        table.commit("+A", changelog=["+F"], external={"F": place})
     else:
-        extra = {"F": ["x.index"]} if kind == "extra" else None
-        table.commit("+F", external={"F": "s3://other/p/bucket-0/other-name.parquet"}, extra=extra)
+        name = f"data-{unique}-0.parquet"
+        extra = {"F": [f"{name}.index"]} if kind == "extra" else None
+        table.commit("+F", external={"F": f"{outside.location}/bucket-0/{name}"}, extra=extra)
     table.tag("t")
     table.branch("b", from_tag="t")
     table.remove("branch/branch-b/tag/tag-t")
@@ -150,7 +153,11 @@ def test_an_external_file_is_found_by_its_own_name(kind: str, monkeypatch: pytes
     table.commit("+C")
     there = {entry.key for entry in outside.list("")}
     assert len(there) == (2 if kind == "extra" else 1)
-    assert stage.maintainer(open_store=lambda location: outside).expire().status == "done"
+    roots = (outside.location,)
+    report = stage.maintainer(open_store=opener(outside), external_roots=roots).expire()
+    assert report.status == "done"
+    assert report.plan is not None
+    assert not [why for why in report.plan.header.kept if "external" in why], "a root that needs it is why it stays"
     assert {entry.key for entry in outside.list("")} == there
     assert_all_readable(table)
 

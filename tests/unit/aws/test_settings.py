@@ -45,3 +45,15 @@ def test_queues_by_their_names() -> None:
     names = ("COMMITS", "EXPIRE", "EXECUTE", "SWEEP", "TAGS", "SPARK", "SCAN", "ORPHAN")
     found = load_settings({**LEAST, **{f"LAKESWEEP_{name}_QUEUE": f"https://sqs/{name}" for name in names}}).queues
     assert found == {name.lower(): f"https://sqs/{name}" for name in names}
+
+
+def test_where_files_outside_tables_may_be_deleted() -> None:
+    assert load_settings(LEAST).external_roots == ()
+    found = load_settings({**LEAST, "LAKESWEEP_EXTERNAL_ROOTS": "outside/files, s3a://other/x/,"}).external_roots
+    assert found == ("s3://outside/files", "s3://other/x")
+
+
+@pytest.mark.parametrize("value", ["/home", "file:///home", "a/../b", "s3://", "hdfs://n/p"])
+def test_a_root_that_means_nothing_stops_a_function(value: str) -> None:
+    with pytest.raises(UsageError, match="LAKESWEEP_EXTERNAL_ROOTS"):
+        load_settings({**LEAST, "LAKESWEEP_EXTERNAL_ROOTS": value})

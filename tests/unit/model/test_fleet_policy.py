@@ -46,6 +46,7 @@ def test_every_word() -> None:
         min_time_retained="3 d",
         protect_commit_users=["flink-1", "flink-2"],
         retention={"snapshot.num-retained.min": 5, "snapshot.num-retained.max": "50", "snapshot.expire.limit": 7},
+        external_roots=["s3://outside/files", "/data/files"],
     )
     assert found == FleetRule(
         tables="s3://lake",
@@ -54,6 +55,7 @@ def test_every_word() -> None:
         floor=SnapshotRetention(20, INT_MAX, 3 * DAY_MS, INT_MAX),
         protect_commit_users=("flink-1", "flink-2"),
         retention=SnapshotRetention(5, 50, 3_600_000, 7),
+        external_roots=("s3://outside/files", "/data/files"),
     )
 
 
@@ -144,6 +146,9 @@ BAD_WORDS: tuple[tuple[str, Any, str], ...] = (
     ("protect_commit_users", [1], "expected commit users as texts, found 1"),
     ("protect_commit_users", [""], "expected commit users as texts, found ''"),
     ("protect_commit_users", ["a", "a"], "expected each commit user once, found 'a'"),
+    ("external_roots", "s3://outside", "expected an array of locations, found 's3://outside'"),
+    ("external_roots", ["files"], "expected an absolute location"),
+    ("external_roots", [1], "expected an absolute location"),
     ("retention", "1 d", "expected an object of table options, found '1 d'"),
     ("retention", {}, "expected one of snapshot.num-retained.min"),
     ("retention", {"snapshot.expire.limit": 5}, "expected one of snapshot.num-retained.min"),
