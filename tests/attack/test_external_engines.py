@@ -1,4 +1,4 @@
-"""Files outside a table, whoever deletes them: scans, waves, Spark, undo, and runs that finish what a dead one began."""
+"""Files outside a table, whoever deletes them: scans, waves, Spark, undo, and runs that finish a plan of another."""
 
 import json
 from collections.abc import Sequence
