@@ -101,6 +101,13 @@ class LeaseHeldError(MaintenanceError):
     code = "lease_held"
 
 
+class LockHeldError(StorageError):
+    """Another process holds a lock file of a local folder, and does not let it go."""
+
+    exit_code = 5
+    code = "lock_held"
+
+
 class OutOfTimeError(MaintenanceError):
     """The time that the caller gave is nearly over; what is begun goes on in another call."""
 

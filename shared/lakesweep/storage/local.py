@@ -1,33 +1,30 @@
 """A store in a local folder.
 
 Symbolic links below the root are listed, never followed, never deleted: what they point at is not ours. (The root
-itself may be reached through links.)
+itself may be reached through links.) `local_folders` says how this stays true while somebody swaps folders for links.
 
-A put that matches an ETag takes a lock file beside the object, which stays there; so such puts belong to control
-locations only. Once a folder has that file, every put and every conditional delete in it takes the lock, over all
-processes. A plain or if-absent put leaves nothing behind but its object, also in a table. All of this needs a file
-system with hard links, and with `flock` between all machines that share it.
+A put that matches an ETag takes a lock file beside the object (`local_locks`). In a control location it stays there:
+once a folder has that file, every put and every conditional delete in it takes the lock, over all processes. Beside the
+documents of a table it is removed at the end, since there the lease keeps runs apart. A plain or if-absent put leaves
+nothing behind but its object. All of this needs a file system with hard links, and with `flock` between all machines
+that share it.
 """
 
-import errno
-import fcntl
 import os
 import re
 import stat
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from typing import BinaryIO
 
-from lakesweep.errors import (
-    AccessDeniedError,
-    LeaseLostError,
-    ObjectNotFoundError,
-    PreconditionFailedError,
-    StorageError,
-)
+from lakesweep.errors import LeaseLostError, ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.storage import local_clock
 from lakesweep.storage.guard import LateDeleteError, ask_guard
 from lakesweep.storage.keys import check_key, check_prefix, check_range, count_deletes, is_key, too_short
+from lakesweep.storage.local_errors import MISSING, storage_error, word
+from lakesweep.storage.local_folders import Folders, LinkFoundError, Root, parent_of
+from lakesweep.storage.local_litter import remove_litter, temporary_name
+from lakesweep.storage.local_locks import LOCK_NAME, locked
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import (
     PAGE_KEYS,
@@ -42,10 +39,14 @@ from lakesweep.storage.store import (
     pages_of,
 )
 
-_LOCK_NAME = ".lakesweep.lock"
 _BRANCH = re.compile(r"branch/branch-[^/]+(?=/)", re.DOTALL)
-_MISSING = (FileNotFoundError, NotADirectoryError)
-"""No such file, or a part of its path is a file and not a folder: either way nothing lies at that key."""
+_TABLE_FOLDER = re.compile(
+    r"(?:branch/branch-[^/]+/)?(?:snapshot|changelog|schema|tag|tag/tag-success-file|consumer)/", re.DOTALL
+)
+"""Folders with documents of a table, where no lock file of ours may stay."""
+_AREA = re.compile(r"(?:tables|scans)/[^/]+/", re.DOTALL)
+"""The folder of one table in a control location. All its temporary files lie there and in no deeper folder, so the next
+run finds the ones of a killed run."""
 
 
 class LocalStore:
@@ -55,9 +56,11 @@ class LocalStore:
     """Reading local files one after another is faster than handing them to threads."""
 
     def __init__(self, root: str, counter: RequestCounter | None = None) -> None:
-        self._root = str(Path(root).absolute())
-        self._below = self._root.rstrip("/") + "/"
+        self._folder = Root(root)
+        self._root = self._folder.path
+        self._below = self._folder.below
         self._counter = counter or RequestCounter()
+        self._tidied: set[str] = set()
 
     @property
     def location(self) -> str:
@@ -78,13 +81,22 @@ class LocalStore:
     def _found(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[StoredObject]:
         check_prefix(prefix, self._root)
         self._counter.add("list")
-        link = self._link_on_the_way(prefix.rstrip("/")) if prefix else None
-        for count, entry in enumerate(self._walk(prefix if link is None else link, after, until)):
-            if count and count % PAGE_KEYS == 0:
-                self._counter.add("list")
-            yield entry
+        with Folders(self._folder) as folders:
+            for count, entry in enumerate(self._walk(folders, self._first(folders, prefix), after, until)):
+                if count and count % PAGE_KEYS == 0:
+                    self._counter.add("list")
+                yield entry
 
-    def _walk(self, first: str, after: str, until: str | None) -> Iterator[StoredObject]:
+    def _first(self, folders: Folders, prefix: str) -> str:
+        """Return where a listing of `prefix` begins: there, or at the link that it is reached through."""
+        with self._failing("list", prefix), suppress(*MISSING):
+            try:
+                folders.open(prefix)
+            except LinkFoundError as link:
+                return link.key
+        return prefix
+
+    def _walk(self, folders: Folders, first: str, after: str, until: str | None) -> Iterator[StoredObject]:
         # Not recursive: folders may be nested more deeply than calls.
         waiting = [first]
         while waiting:
@@ -93,31 +105,26 @@ class LocalStore:
                 return
             if key.endswith("/") or not key:
                 if key >= after or after.startswith(key):  # else everything in it comes before `after`
-                    waiting += [key + name for name in reversed(self._names(key))]
+                    waiting += [key + name for name in reversed(self._names(folders, key))]
             elif key > after:
-                yield from self._entry(key)
+                yield from self._entry(folders, key)
 
-    def _names(self, prefix: str) -> Sequence[str]:
+    def _names(self, folders: Folders, folder: str) -> Sequence[str]:
         """Return what lies in a folder, in the order of keys; folders with a closing slash."""
-        folder = self._below + prefix
-        try:
-            with os.scandir(folder) as scan:
-                # Keys below a folder compare as its name with a slash does: `a-b`, then `a/x`, then `a0`.
-                names = sorted(e.name + "/" if e.is_dir(follow_symlinks=False) else e.name for e in scan)
-        except _MISSING:
-            return []
-        except OSError as error:
-            raise _storage_error("list", folder, error) from error
-        return [name for name in names if name != _LOCK_NAME]
+        with self._failing("list", folder):
+            try:
+                found = folders.names(folder)
+            except MISSING:
+                return []
+        # Keys below a folder compare as its name with a slash does: `a-b`, then `a/x`, then `a0`.
+        return sorted(f"{name}/" if is_folder else name for name, is_folder in found if name != LOCK_NAME)
 
-    def _entry(self, key: str) -> Iterator[StoredObject]:
-        path = self._below + key
-        try:
-            status = os.lstat(path)
-        except _MISSING:
-            return  # gone since its folder was read
-        except OSError as error:
-            raise _storage_error("list", path, error) from error
+    def _entry(self, folders: Folders, key: str) -> Iterator[StoredObject]:
+        with self._failing("list", key):
+            try:
+                status = folders.status(key)
+            except MISSING:
+                return  # gone since its folder was read
         is_link = stat.S_ISLNK(status.st_mode)
         yield StoredObject(key, status.st_size, _etag(status), status.st_mtime_ns // 1_000_000, is_link)
 
@@ -125,46 +132,29 @@ class LocalStore:
         """Yield the folders in a folder; see `Store.folders`."""
         check_prefix(prefix, self._root)
         self._counter.add("list")
-        self._refuse_links(prefix + "x")
-        try:
-            with os.scandir(self._below + prefix) as scan:
-                names = [entry.name for entry in scan if entry.is_dir(follow_symlinks=False)]
-        except _MISSING:
-            return
-        except OSError as error:
-            raise _storage_error("list", f"{self._root}/{prefix}", error) from error
-        yield from sorted(names, key=lambda name: f"{name}/")
+        with Folders(self._folder) as folders:
+            names = [name for name in self._names(folders, prefix) if name.endswith("/")]
+        yield from (name[:-1] for name in names)
 
     def folders_among(self, names: Sequence[str]) -> frozenset[str]:
         """Return which of `names` are there, as folders or links; see `Store.folders_among`."""
         self._counter.add("list")
-        try:
-            with os.scandir(self._below) as scan:
-                return frozenset(entry.name for entry in scan).intersection(names)
-        except _MISSING:
-            return frozenset()
-        except OSError as error:
-            raise _storage_error("list", self._root, error) from error
+        with self._failing("list", ""), Folders(self._folder) as folders:
+            try:
+                return frozenset(name for name, _ in folders.names("")).intersection(names)
+            except MISSING:
+                return frozenset()
 
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         """Return one file; see `Store.read`."""
         path = self._checked_path(key)
         self._counter.add("get")
-        self._refuse_links(key)
-        try:
-            with open(path, "rb", opener=_open_to_read) as file:
-                status = os.fstat(file.fileno())
-                if not stat.S_ISREG(status.st_mode):
-                    raise StorageError(f"read {path}: expected a file, found something else", code="not_a_file")
-                if max_bytes is not None and status.st_size > max_bytes:
-                    raise StorageError(
-                        f"{path}: expected at most {max_bytes} bytes, found {status.st_size}", code="too_large"
-                    )
-                data = file.read()
-        except _MISSING as error:
-            raise ObjectNotFoundError(f"{path} does not exist") from error
-        except OSError as error:
-            raise _storage_error("read", path, error) from error
+        with self._failing("read", key), self._opened(key) as (file, status):
+            if max_bytes is not None and status.st_size > max_bytes:
+                raise StorageError(
+                    f"{path}: expected at most {max_bytes} bytes, found {status.st_size}", code="too_large"
+                )
+            data = file.read()
         self._counter.add_read_bytes(len(data))
         return Body(data, _etag(status))
 
@@ -173,39 +163,102 @@ class LocalStore:
         path = self._checked_path(key)
         check_range(start, length, path)
         self._counter.add("get")
-        self._refuse_links(key)
-        try:
-            with open(path, "rb", opener=_open_to_read) as file:
-                status = os.fstat(file.fileno())
-                if not stat.S_ISREG(status.st_mode):
-                    raise StorageError(f"read {path}: expected a file, found something else", code="not_a_file")
-                if status.st_size < start + length:  # before anything is read: `length` may be any number
-                    raise too_short(start, length, status.st_size - start, path)
-                file.seek(start)
-                data = file.read(length)
-        except _MISSING as error:
-            raise ObjectNotFoundError(f"{path} does not exist") from error
-        except OSError as error:
-            raise _storage_error("read", path, error) from error
+        with self._failing("read", key), self._opened(key) as (file, status):
+            if status.st_size < start + length:  # before anything is read: `length` may be any number
+                raise too_short(start, length, status.st_size - start, path)
+            file.seek(start)
+            data = file.read(length)
         if len(data) < length:
             raise too_short(start, length, len(data), path)
         self._counter.add_read_bytes(length)
         return Body(data, _etag(status))
 
+    @contextmanager
+    def _opened(self, key: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+        # Without O_NONBLOCK, opening a pipe would last until somebody writes to it.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            with Folders(self._folder) as folders:
+                folder, name = folders.parent(key)
+                descriptor = os.open(name, flags, dir_fd=folder)
+        except MISSING as error:
+            raise ObjectNotFoundError(f"{self._below}{key} does not exist") from error
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise StorageError(f"read {self._below}{key}: expected a file, found something else", code="not_a_file")
+            yield file, status
+
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Write one file atomically, durable when this returns; see `Store.put`."""
-        path = self._checked_path(key)
+        self._checked_path(key)
         self._counter.add("put")
-        self._refuse_links(key)
-        folder = Path(path).parent
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with _locked(folder, make=if_match is not None):
+        above = parent_of(key)
+        area = _AREA.match(key)
+        stays = _TABLE_FOLDER.fullmatch(above) is None
+        with self._failing("put", key), Folders(self._folder) as folders, Folders(self._folder) as others:
+            folder, name = folders.parent(key, make=True)
+            self._refuse_link(folder, name, key)
+            drafts = folder if area is None else others.open(area[0])
+            self._tidy(drafts, above if area is None else area[0])
+            with locked(folder, self._below + above.rstrip("/"), make=if_match is not None, stays=stays):
                 if if_match is not None:
-                    _check_match(path, if_match)
-                return _write(path, data, if_absent=if_absent)
-        except OSError as error:
-            raise _storage_error("put", path, error) from error
+                    self._check_match(folder, name, key, if_match)
+                return self._write(drafts, folder, key, data, if_absent=if_absent)
+
+    def _refuse_link(self, folder: int, name: str, key: str) -> None:
+        with suppress(FileNotFoundError):
+            if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                raise LinkFoundError(key)
+
+    def _check_match(self, folder: int, name: str, key: str, etag: str) -> None:
+        path = self._below + key
+        try:
+            found = _etag(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        except FileNotFoundError as error:
+            raise PreconditionFailedError(f"{path}: expected the file with ETag {etag}, found nothing") from error
+        if found != etag:
+            raise PreconditionFailedError(f"{path}: expected the file with ETag {etag}, found {found}")
+
+    def _tidy(self, folder: int, name: str) -> None:
+        """Remove what a killed run left where this one writes, once for each folder."""
+        if name in self._tidied:
+            return
+        self._tidied.add(name)
+        with suppress(OSError):  # then it stays, which harms nobody
+            remove_litter(folder, self.now_ms())
+
+    def _write(self, drafts: int, folder: int, key: str, data: bytes, *, if_absent: bool) -> str:
+        """Write one file under another name, and give it its own once it is whole."""
+        name = key.rpartition("/")[2]
+        temporary = temporary_name(name)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, 0o666, dir_fd=drafts)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                # A kernel's own times advance every few milliseconds and inodes are used again at once, so two bodies
+                # of one size written in a row could share an ETag. The time of the clock tells them apart.
+                now_ns = local_clock.now_ns(self._root)
+                os.utime(descriptor, ns=(now_ns, now_ns))
+                os.fsync(descriptor)
+                etag = _etag(os.fstat(descriptor))
+            ask_guard()
+            if if_absent:
+                try:
+                    os.link(temporary, name, src_dir_fd=drafts, dst_dir_fd=folder, follow_symlinks=False)
+                except FileExistsError as error:
+                    raise PreconditionFailedError(
+                        f"{self._below}{key}: expected nothing there, found a file"
+                    ) from error
+            else:
+                os.replace(temporary, name, src_dir_fd=drafts, dst_dir_fd=folder)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=drafts)
+        _sync_folder(folder)
+        return etag
 
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
         """Delete up to 1 000 files; see `Store.delete`. Folders stay, also empty ones, but for those of a branch.
@@ -216,12 +269,13 @@ class LocalStore:
         self._counter.add("delete", count_deletes(requests, self._root))
         late: LeaseLostError | None = None
         results: list[DeleteResult] = []
-        for request in requests:
-            try:
-                results.append(DeleteResult(request.key, self._delete(request)))
-            except LeaseLostError as error:
-                late = error
-                results.append(DeleteResult(request.key, "not_tried"))
+        with Folders(self._folder) as folders:
+            for request in requests:
+                try:
+                    results.append(DeleteResult(request.key, self._delete(folders, request)))
+                except LeaseLostError as error:
+                    late = error
+                    results.append(DeleteResult(request.key, "not_tried"))
         for result in results:
             if result.code == "deleted":
                 self._forget_branch(result.key)
@@ -230,46 +284,57 @@ class LocalStore:
             raise LateDeleteError(late, results)
         return results
 
-    def _delete(self, request: DeleteRequest) -> str:
+    def _delete(self, folders: Folders, request: DeleteRequest) -> str:
         if not is_key(request.key) or _is_lock(request.key):
             return "bad_key"
-        if self._link_on_the_way(request.key) is not None:
-            return "is_link"
-        path = Path(self._below + request.key)
+        above = parent_of(request.key)
         try:
+            folder, name = folders.parent(request.key)
+            kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+            if stat.S_ISLNK(kind):
+                return "is_link"
+            if stat.S_ISDIR(kind):  # POSIX has EPERM for unlinking one, which would look like a missing right
+                return "is_directory"
             if request.etag is None:
                 ask_guard()
-                path.unlink()
+                os.unlink(name, dir_fd=folder)
                 return "deleted"
-            with _locked(path.parent, make=False):
-                if _etag(path.lstat()) != request.etag:
+            stays = _TABLE_FOLDER.fullmatch(above) is None
+            with locked(folder, self._below + above.rstrip("/"), make=False, stays=stays):
+                if _etag(os.stat(name, dir_fd=folder, follow_symlinks=False)) != request.etag:
                     return "precondition_failed"
                 ask_guard()
-                path.unlink()
+                os.unlink(name, dir_fd=folder)
                 return "deleted"
-        except _MISSING:
+        except LinkFoundError:
+            return "is_link"
+        except MISSING:
             return "already_gone"
-        except IsADirectoryError:
-            return "is_directory"
         except PermissionError:
-            # POSIX has EPERM for unlinking a folder, and so have some systems.
-            return "is_directory" if path.is_dir() else "access_denied"
+            return "access_denied"
         except OSError as error:
-            return _word(error)
+            return word(error)
 
     def _forget_branch(self, key: str) -> None:
         """Remove the folders of a branch that has no file left: to engines the folder is the branch."""
         branch = _BRANCH.match(key)
-        if branch is None or not _is_empty(self._below + key.rpartition("/")[0]):
+        if branch is None:
             return
-        folders = list(os.walk(self._below + branch[0]))
-        if any(name != _LOCK_NAME for _, _, names in folders for name in names):
-            return
-        with suppress(OSError):  # somebody begins a branch of this name right now, or may remove what we may not
-            for folder, _, names in reversed(folders):
-                for name in names:
-                    Path(folder, name).unlink(missing_ok=True)
-                Path(folder).rmdir()
+        with suppress(OSError, LinkFoundError), Folders(self._folder) as folders:
+            if not _is_empty(folders, parent_of(key)):
+                return
+            found = [f"{branch[0]}/"]
+            for folder in found:  # which grows meanwhile
+                names = folders.names(folder)
+                if any(name != LOCK_NAME for name, is_folder in names if not is_folder):
+                    return
+                found += [f"{folder}{name}/" for name, is_folder in names if is_folder]
+            # An error ends it: somebody begins a branch of this name right now, or may remove what we may not.
+            for folder in reversed(found):
+                with suppress(FileNotFoundError):
+                    os.unlink(LOCK_NAME, dir_fd=folders.open(folder))
+                above, name = folders.parent(folder[:-1])
+                os.rmdir(name, dir_fd=above)
 
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
         """Refuse: a deleted file is gone."""
@@ -290,125 +355,51 @@ class LocalStore:
         )
 
     def now_ms(self) -> int:
-        """Return this machine's clock."""
-        return time.time_ns() // 1_000_000
+        """Return the clock of the file system, see `local_clock`."""
+        return local_clock.now_ns(self._root) // 1_000_000
+
+    @property
+    def clock_is_doubtful(self) -> bool:
+        """Tell whether ages may be wrong: nothing could be written to ask a network share for its time."""
+        return local_clock.is_doubtful(self._root)
 
     def _checked_path(self, key: str) -> str:
         if _is_lock(check_key(key, self._root)):
             raise StorageError(f"{self._below}{key}: expected another name than that of locks", code="bad_key")
         return self._below + key
 
-    def _refuse_links(self, key: str) -> None:
-        link = self._link_on_the_way(key)
-        if link is not None:
+    @contextmanager
+    def _failing(self, operation: str, key: str) -> Iterator[None]:
+        """Turn what the file system answers into the errors of a store."""
+        try:
+            yield
+        except LinkFoundError as link:
             raise StorageError(
-                f"{self._below}{link} is a symbolic link; expected plain files and folders", code="is_link"
-            )
-
-    def _link_on_the_way(self, key: str) -> str | None:
-        """Return the first part of `key` that is a symbolic link, from the root down."""
-        end = 0
-        while end < len(key):
-            slash = key.find("/", end + 1)
-            end = len(key) if slash < 0 else slash
-            if os.path.islink(self._below + key[:end]):  # noqa: PTH114 - a Path costs more than the question
-                return key[:end]
-        return None
+                f"{self._below}{link.key} is a symbolic link; expected plain files and folders", code="is_link"
+            ) from None
+        except OSError as error:
+            if error.filename == LOCK_NAME:
+                operation, key = "lock", parent_of(key) + LOCK_NAME
+            raise storage_error(operation, self._below + key, error) from error
 
 
-def _is_empty(folder: str) -> bool:
-    """Tell whether at most a lock lies in a folder. Looks no further than at the first thing that does."""
-    try:
-        with os.scandir(folder) as scan:
-            return all(entry.name == _LOCK_NAME for entry in scan)
-    except OSError:
-        return False
+def _is_empty(folders: Folders, folder: str) -> bool:
+    """Tell whether at most a lock lies in a folder."""
+    return all(name == LOCK_NAME for name, _ in folders.names(folder))
 
 
 def _is_lock(key: str) -> bool:
-    return key.rpartition("/")[2] == _LOCK_NAME
+    return key.rpartition("/")[2] == LOCK_NAME
 
 
 def _etag(status: os.stat_result) -> str:
     return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
 
 
-def _write(path: str, data: bytes, *, if_absent: bool) -> str:
-    target = Path(path)
-    # A dot in front, so that no reader takes it for what it becomes; few characters, since a name has 255 bytes.
-    temporary = target.with_name(f".{target.name[:40]}.{os.urandom(8).hex()}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            # The kernel's own times advance every few milliseconds and inodes are used again at once, so two bodies of
-            # one size written in a row could share an ETag. The time of the clock tells them apart.
-            now_ns = time.time_ns()
-            os.utime(file.fileno(), ns=(now_ns, now_ns))
-            os.fsync(file.fileno())
-            etag = _etag(os.fstat(file.fileno()))
-        ask_guard()
-        if if_absent:
-            try:
-                target.hardlink_to(temporary)
-            except FileExistsError as error:
-                raise PreconditionFailedError(f"{path}: expected nothing there, found a file") from error
-        else:
-            temporary.replace(target)
-    finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-    _sync_folder(target.parent)
-    return etag
-
-
-def _sync_folder(folder: Path) -> None:
+def _sync_folder(folder: int) -> None:
     # A ledger entry has to outlive a power cut that comes after the deletes it announces.
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _check_match(path: str, etag: str) -> None:
-    try:
-        found = _etag(Path(path).lstat())
-    except FileNotFoundError as error:
-        raise PreconditionFailedError(f"{path}: expected the file with ETag {etag}, found nothing") from error
-    if found != etag:
-        raise PreconditionFailedError(f"{path}: expected the file with ETag {etag}, found {found}")
-
-
-@contextmanager
-def _locked(folder: Path, *, make: bool) -> Iterator[None]:
-    """Hold the folder's lock file; without `make`, only if it has one."""
-    flags = os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if make else 0)
-    try:
-        lock = os.open(folder / _LOCK_NAME, flags, 0o666)
-    except FileNotFoundError:
-        if make:
-            raise
-        yield
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # ends when the file is closed, also by the end of the process
-        yield
-    finally:
-        os.close(lock)
-
-
-def _open_to_read(path: str, flags: int) -> int:
-    # Without O_NONBLOCK, opening a pipe would last until somebody writes to it.
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
-
-
-def _storage_error(operation: str, path: str, error: OSError) -> StorageError:
-    if isinstance(error, PermissionError):
-        return AccessDeniedError(f"{operation} {path}: permission denied")
-    return StorageError(f"{operation} {path}: {error.strerror or error}", code=_word(error))
-
-
-def _word(error: OSError) -> str:
-    words = {errno.ELOOP: "is_link", errno.EISDIR: "is_directory"}
-    return words.get(error.errno or 0) or errno.errorcode.get(error.errno or 0, "storage")

@@ -1,6 +1,7 @@
 """A local folder: links, permissions, odd names, other processes."""
 
 import errno
+import fcntl
 import multiprocessing
 import os
 import socket
@@ -14,8 +15,9 @@ import pytest
 
 from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.format.names import snapshot_id_of
-from lakesweep.storage import local
 from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local_folders import Folders
+from lakesweep.storage.local_locks import LOCK_NAME
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, delete_all
 
@@ -46,7 +48,9 @@ def refusing(number: int, wanted: str, real: Callable[..., Any]) -> Callable[...
     """Return a system call that fails for one path. Tests run as root, whom no permission stops."""
 
     def call(path: Any, *arguments: Any, **named: Any) -> Any:
-        if os.fspath(path).rstrip("/") == wanted:
+        above = path if isinstance(path, int) else named.get("dir_fd")
+        folder = Path() if above is None else Path(f"/proc/self/fd/{above}").readlink()
+        if str(folder if isinstance(path, int) else folder / path) == wanted:
             raise OSError(number, os.strerror(number), path)
         return real(path, *arguments, **named)
 
@@ -115,16 +119,24 @@ def test_root_may_be_reached_through_a_link(root: Path, tmp_path: Path) -> None:
 def test_file_that_became_a_link_is_not_followed(
     store: LocalStore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between looking and opening, somebody swaps it."""
+    """Once its folder is open, somebody swaps it."""
     (tmp_path / "outside").write_bytes(b"not ours")
-    (root / "a").symlink_to(tmp_path / "outside")
-    monkeypatch.setattr(LocalStore, "_link_on_the_way", lambda *_: None)
+    store.put("a", b"x")
+    parent = Folders.parent
+
+    def swapped(folders: Folders, key: str) -> tuple[int, str]:
+        found = parent(folders, key)
+        (root / "a").unlink()
+        (root / "a").symlink_to(tmp_path / "outside")
+        return found
+
+    monkeypatch.setattr(Folders, "parent", swapped)
     assert code_of(lambda: store.read("a")) == "is_link"
 
 
 def test_lock_that_is_a_link_is_not_followed(store: LocalStore, root: Path, tmp_path: Path) -> None:
     etag = store.put("a", b"x")
-    (root / local._LOCK_NAME).symlink_to(tmp_path / "elsewhere")
+    (root / LOCK_NAME).symlink_to(tmp_path / "elsewhere")
     assert code_of(lambda: store.put("a", b"y", if_match=etag)) == "is_link"
     assert not (tmp_path / "elsewhere").exists()
     assert store.read("a").data == b"x"
@@ -164,7 +176,7 @@ def test_file_that_cannot_be_looked_at_fails_the_listing(
 ) -> None:
     store.put("a", b"x")
     store.put("b", b"x")
-    monkeypatch.setattr(os, "lstat", refusing(number, f"{root}/b", os.lstat))
+    monkeypatch.setattr(os, "stat", refusing(number, f"{root}/b", os.stat))
     with pytest.raises(StorageError):
         keys(store)
 
@@ -215,7 +227,7 @@ def test_file_that_vanishes_while_listing_is_not_there(
 ) -> None:
     for name in ("a", "b", "c/d", "e"):
         store.put(name, b"x")
-    monkeypatch.setattr(os, "lstat", refusing(errno.ENOENT, f"{root}/b", os.lstat))
+    monkeypatch.setattr(os, "stat", refusing(errno.ENOENT, f"{root}/b", os.stat))
     monkeypatch.setattr(os, "scandir", refusing(errno.ENOENT, f"{root}/c", os.scandir))
     assert keys(store) == ["a", "e"]
 
@@ -329,11 +341,11 @@ def test_lock_is_no_object(store: LocalStore, root: Path) -> None:
     store.put("b", b"x")
     assert sorted(path.name for path in root.iterdir()) == ["a", "b"]
     store.put("a", b"y", if_match=etag)
-    assert sorted(path.name for path in root.iterdir()) == sorted(["a", "b", local._LOCK_NAME])
+    assert sorted(path.name for path in root.iterdir()) == sorted(["a", "b", LOCK_NAME])
     assert keys(store) == ["a", "b"]
-    assert code_of(lambda: store.read(local._LOCK_NAME)) == "bad_key"
-    assert code_of(lambda: store.put(local._LOCK_NAME, b"x")) == "bad_key"
-    assert store.delete(delete_all([local._LOCK_NAME]))[0].code == "bad_key"
+    assert code_of(lambda: store.read(LOCK_NAME)) == "bad_key"
+    assert code_of(lambda: store.put(LOCK_NAME, b"x")) == "bad_key"
+    assert store.delete(delete_all([LOCK_NAME]))[0].code == "bad_key"
 
 
 def test_conditional_deletes_make_no_lock(store: LocalStore, root: Path) -> None:
@@ -353,7 +365,8 @@ def test_locked_folder_is_waited_for(store: LocalStore, root: Path) -> None:
         lambda: store.delete([DeleteRequest("b", "e")]),
     ]
     for call in calls:
-        with local._locked(root, make=True):
+        with (root / LOCK_NAME).open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
             thread = threading.Thread(target=call)
             thread.start()
             thread.join(0.1)

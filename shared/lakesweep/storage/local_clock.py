@@ -1,0 +1,140 @@
+"""The time of a file system.
+
+The files of a shared folder have the times of its server, and ages are differences of such times. So the clock of a
+local store is that of its file system, not that of this machine: the time which a file has that is written there now.
+
+On a disk of this machine, that is a file without a name in the root: nobody sees it, and no killed run leaves it.
+A network share needs a file with a name, closed again, before its server says when it was written. That one is made
+beside the root, in the folder above it. Only where the folder above is another file system, or cannot be written, it is
+made in the root itself. It is deleted at once.
+"""
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+CLOCK_NAME = ".lakesweep.clock.tmp"
+"""One name, so that a killed run leaves one file at most, which the next one removes."""
+_FRESH_NS = 600 * 10**9
+"""Between two measurements the clocks drift apart by less than anybody asks for."""
+_APART_NS = 10**9
+_ATTEMPTS = 3
+"""Another process may measure at the same time, and remove this one's file."""
+_OWN_KINDS = frozenset(("btrfs", "ext2", "ext3", "ext4", "overlay", "ramfs", "tmpfs", "xfs", "zfs"))
+"""File systems whose times come from this machine's kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    storage_ns: int
+    at_ns: int
+    """By a clock that nobody sets and that runs while the machine sleeps."""
+    wall_ns: int
+    """By this machine's clock."""
+
+    def is_good(self) -> bool:
+        """Tell whether it is young, and both clocks went on alike: not in a sandbox that stood still, or is set anew."""
+        boot_ns, wall_ns = _steady_ns() - self.at_ns, time.time_ns() - self.wall_ns
+        return boot_ns <= _FRESH_NS and abs(boot_ns - wall_ns) <= _APART_NS
+
+
+_measured: dict[int, _Measured] = {}
+"""By device: all stores of one file system share its clock."""
+
+
+def now_ns(root: str) -> int:
+    """Return the time of the file system that a store lies on, in epoch nanoseconds.
+
+    Where nothing may be written it is this machine's, see `is_doubtful`.
+    """
+    place, device = _place(root)
+    found = _measured.get(device)
+    if found is None or not found.is_good():
+        _measure(place, device)
+        found = _measured.get(device)
+    return time.time_ns() if found is None else found.storage_ns + _steady_ns() - found.at_ns
+
+
+def is_doubtful(root: str) -> bool:
+    """Tell whether the store's clock is this machine's, and the file system may have another one."""
+    _, device = _place(root)
+    return device not in _measured and _kind_of(device) not in _OWN_KINDS
+
+
+def _steady_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def _place(root: str) -> tuple[str, int]:
+    """Return the root, or the folder above in which it will be made, and its device."""
+    path = Path(root)
+    while True:
+        try:
+            return str(path), path.stat().st_dev
+        except OSError:
+            if path == path.parent:
+                raise
+            path = path.parent
+
+
+def _measure(place: str, device: int) -> None:
+    _measured.pop(device, None)
+    is_own = _kind_of(device) in _OWN_KINDS
+    above = str(Path(place).parent)
+    for folder in (place, above) if is_own else (above, place):
+        for _ in range(_ATTEMPTS):
+            with suppress(OSError):
+                if Path(folder).stat().st_dev != device:
+                    break
+                found_ns = _time_of_nameless_file(folder) if is_own else _time_of_named_file(folder)
+                _measured[device] = _Measured(found_ns, _steady_ns(), time.time_ns())
+                return
+
+
+def _time_of_nameless_file(place: str) -> int:
+    descriptor = os.open(place, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        os.utime(descriptor)  # to the file system's own time; needs no room on a full disk
+        return os.fstat(descriptor).st_mtime_ns
+    finally:
+        os.close(descriptor)
+
+
+def _time_of_named_file(place: str) -> int:
+    folder = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return _time_of_new_file(folder)
+    finally:
+        os.close(folder)
+
+
+def _time_of_new_file(folder: int) -> int:
+    with suppress(FileNotFoundError):
+        os.unlink(CLOCK_NAME, dir_fd=folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(CLOCK_NAME, flags, 0o600, dir_fd=folder)
+    try:
+        try:
+            os.write(
+                descriptor, b"\n"
+            )  # a server sets the time of what is written, and may take that of a name from us
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return os.stat(CLOCK_NAME, dir_fd=folder, follow_symlinks=False).st_mtime_ns
+    finally:
+        with suppress(OSError):
+            os.unlink(CLOCK_NAME, dir_fd=folder)
+
+
+def _kind_of(device: int) -> str:
+    """Return the kind of a mounted file system, empty when the kernel does not tell."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return ""
+    found = (line.partition(" - ")[2].split(" ")[0] for line in lines if line.split(" ")[2:3] == [number])
+    return next(found, "")

@@ -1,0 +1,165 @@
+"""Folders of a local store, opened one part at a time.
+
+Each part is opened by the descriptor of the folder above it, and none may be a symbolic link. So nobody can lead a
+read, a write or a deletion out of the root by swapping a folder for a link at the right moment: what was opened stays
+what it is.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from lakesweep.errors import StorageError
+
+MAX_OPEN = 16
+"""Descriptors of folders that one listing or one call of `delete` keeps: deep enough for the folders of most tables,
+and few enough for many listings at once."""
+_PATH_MAX = 4096
+"""Other programs reach no file with a longer path. Each part by itself could be opened still."""
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+"""`O_PATH` needs no right to list the folder, only to pass through it."""
+
+
+class LinkFoundError(Exception):
+    """A part of a key is a symbolic link."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+class Root:
+    """The folder that a store is rooted at. Which one that is, is settled when it is first opened."""
+
+    def __init__(self, path: str) -> None:
+        self.path = str(Path(path).absolute())
+        self.below = self.path.rstrip("/") + "/"
+        self._known: tuple[int, int] | None = None
+
+    def open(self, *, make: bool = False) -> int:
+        """Return a descriptor. Links that lead to the root are followed: the operator named it.
+
+        Raises:
+            StorageError: `moved`: another folder has taken its place since.
+            OSError: It cannot be opened.
+        """
+        if make:
+            Path(self.path).mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, _FOLDER)
+        status = os.fstat(descriptor)
+        found = (status.st_dev, status.st_ino)
+        if self._known is None:
+            self._known = found
+        if self._known != found:
+            os.close(descriptor)
+            raise StorageError(
+                f"{self.path}: expected the folder that was there when the run began, found another one; "
+                "nothing is read or deleted there, run the command again",
+                code="moved",
+            )
+        return descriptor
+
+
+class Folders:
+    """Open folders below a root. Keeps the descriptors of the last few; all are closed at the end."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._top: int | None = None
+        self._opened: dict[str, int] = {}
+
+    def __enter__(self) -> "Folders":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        opened = [*self._opened.values(), *(() if self._top is None else (self._top,))]
+        self._opened, self._top = {}, None
+        for descriptor in opened:
+            os.close(descriptor)
+
+    def open(self, folder: str, *, make: bool = False) -> int:
+        """Return the descriptor of a folder, which is good until the next call.
+
+        Args:
+            folder: Empty for the root, else with its closing slash.
+            make: Make what is missing of it.
+
+        Raises:
+            LinkFoundError: A part of it is a symbolic link.
+            StorageError: As `Root.open`.
+            OSError: It cannot be opened.
+        """
+        self._check_length(folder)
+        if self._top is None:
+            self._top = self._root.open(make=make)
+        if folder in self._opened:
+            self._opened[folder] = self._opened.pop(folder)  # the one that was used last is closed last
+            return self._opened[folder]
+        begin = folder
+        while begin and begin not in self._opened:
+            begin = parent_of(begin.rstrip("/"))
+        at, end = self._opened[begin] if begin else self._top, len(begin)
+        while end < len(folder):
+            slash = folder.index("/", end)
+            at = _enter(at, folder[end:slash], folder[:slash], make=make)
+            end = slash + 1
+            self._opened[folder[:end]] = at
+            if len(self._opened) > MAX_OPEN:
+                os.close(self._opened.pop(next(iter(self._opened))))
+        return at
+
+    def parent(self, key: str, *, make: bool = False) -> tuple[int, str]:
+        """Return the descriptor of the folder that a key lies in, and its name there; see `open`."""
+        self._check_length(key)
+        folder = parent_of(key)
+        return self.open(folder, make=make), key[len(folder) :]
+
+    def names(self, folder: str) -> Sequence[tuple[str, bool]]:
+        """Return each name in a folder, in no order, and whether it is a folder itself; see `open`."""
+        listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.open(folder))
+        try:
+            with os.scandir(listed) as scan:
+                return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in scan]
+        finally:
+            os.close(listed)
+
+    def status(self, key: str) -> os.stat_result:
+        """Return the status of what lies at a key, of a link its own; see `open`."""
+        folder, name = self.parent(key)
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+    def _check_length(self, key: str) -> None:
+        if len(self._root.below) + 4 * len(key) < _PATH_MAX:
+            return
+        if len(os.fsencode(self._root.below + key)) >= _PATH_MAX:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+
+
+def parent_of(key: str) -> str:
+    """Return the folder that a key lies in, with its closing slash; empty for the root."""
+    return key[: key.rfind("/") + 1]
+
+
+def _enter(above: int, name: str, key: str, *, make: bool) -> int:
+    try:
+        return _open(above, name, key)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with suppress(FileExistsError):  # somebody else was quicker
+        os.mkdir(name, dir_fd=above)
+    return _open(above, name, key)
+
+
+def _open(above: int, name: str, key: str) -> int:
+    try:
+        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
+    except NotADirectoryError:
+        kind = os.stat(name, dir_fd=above, follow_symlinks=False).st_mode
+        if stat.S_ISLNK(kind) or stat.S_ISDIR(kind):  # a folder by now: somebody swaps them
+            raise LinkFoundError(key) from None
+        raise
