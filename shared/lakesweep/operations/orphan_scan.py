@@ -128,6 +128,7 @@ def orphan_plan(
         kept_bytes=dict(sorted(totals.kept_bytes.items())),
         warnings=(
             *_warnings(found, totals),
+            *_clock_warnings(table),
             *(each for _, each in scanned.outside if each),
             *scanned.missing.warnings(found.live.damaged.values()),
         ),
@@ -371,6 +372,15 @@ def stores_of(table: Table, found: Capture) -> TableStores:
     store = table.store
     rules = FenceRules(declared_roots(store.location, read_all_schemas(store, found.listing)))
     return TableStores(store, rules, table.open_store)
+
+
+def _clock_warnings(table: Table) -> tuple[str, ...]:
+    if not getattr(table.store, "clock_is_doubtful", False):
+        return ()
+    return (
+        f"table {table.ref}: ages are by this machine's clock, since nothing could be written there to learn the time "
+        "of its file system; compare both clocks before you execute this plan",
+    )
 
 
 def _warnings(found: Capture, totals: Totals) -> tuple[str, ...]:

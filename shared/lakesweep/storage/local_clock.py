@@ -35,7 +35,7 @@ class _Measured:
     """By this machine's clock."""
 
     def is_good(self) -> bool:
-        """Tell whether it is young, and both clocks went on alike: not in a sandbox that stood still, or is set anew."""
+        """Tell whether it is young, and both clocks went on alike: no sandbox stood still, and nobody set a clock."""
         boot_ns, wall_ns = _steady_ns() - self.at_ns, time.time_ns() - self.wall_ns
         return boot_ns <= _FRESH_NS and abs(boot_ns - wall_ns) <= _APART_NS
 

@@ -81,6 +81,11 @@ class WrappingStore:
         """Return the store's clock."""
         return self._store.now_ms()
 
+    @property
+    def clock_is_doubtful(self) -> bool:
+        """Tell whether ages may be wrong; see `LocalStore.clock_is_doubtful`."""
+        return getattr(self._store, "clock_is_doubtful", False)
+
 
 def endpoint_of(store: Store) -> str:
     """Return the endpoint of a store in S3, in one spelling; empty for AWS and for all other stores."""
