@@ -121,4 +121,4 @@ def test_a_share_that_cannot_be_asked_for_its_time_is_warned_of(
     monkeypatch.setattr(local_clock, "_measure", lambda *_: None)
     local_clock._measured.clear()
     answer = call("remove-orphan-files", tmp_path / "orders", "--control", tmp_path / "control", "--json")
-    assert ("this machine's clock" in answer.printed) == warns
+    assert ("this machine's clock" in answer.messages) == warns
