@@ -103,7 +103,7 @@ def test_files_in_a_folder_that_may_not_be_written_are_failures_of_their_own(pla
 
 
 def test_an_expiry_that_may_not_delete_data_says_so_and_loses_nothing(place: Path) -> None:
-    write_table(place / "orders")
+    table = write_table(place / "orders")
     give(place / "orders")
     (place / "orders/bucket-0").chmod(0o666)
     answer = as_nobody(lambda: expire(place))
@@ -111,7 +111,7 @@ def test_an_expiry_that_may_not_delete_data_says_so_and_loses_nothing(place: Pat
     assert {failed["code"] for failed in answer.document["outcome"]["failed"]} == {"access_denied"}
     (place / "orders/bucket-0").chmod(0o755)
     assert expire(place).exit_code == 0
-    assert_all_readable(LocalStore(str(place / "orders")))
+    assert_all_readable(table)
 
 
 def test_a_control_location_that_may_not_be_written_refuses_the_run(place: Path) -> None:
