@@ -145,9 +145,21 @@ class _Restoring:
 
 
 def undelete(
-    stores: TableStores, restores: Sequence[Restore], results: dict[str, UndeleteResult], *, only_check: bool = False
+    stores: TableStores,
+    restores: Sequence[Restore],
+    results: dict[str, UndeleteResult],
+    *,
+    only_check: bool = False,
+    any_marker: bool = False,
 ) -> None:
     """Ask each store for up to 1 000 objects back, and put what it says into `results` by path.
+
+    Args:
+        stores: Of the table.
+        restores: What is to come back.
+        results: Gets path -> what the store said.
+        only_check: Change nothing.
+        any_marker: With `only_check`: ask about the marker that hides the object now, whichever it is.
 
     Raises:
         RefusedError: One lies outside the table, where the operator allows nothing.
@@ -159,7 +171,7 @@ def undelete(
         by_store.setdefault(store.location, []).append((each, key))
     for entries in by_store.values():
         store, _ = stores.resolve(entries[0][0].path)
-        requests = [UndeleteRequest(key, each.version_id) for each, key in entries]
+        requests = [UndeleteRequest(key, None if any_marker else each.version_id) for each, key in entries]
         answers = store.undelete(requests, only_check=only_check)
         results |= {each.path: answer for (each, _), answer in zip(entries, answers, strict=True)}
 

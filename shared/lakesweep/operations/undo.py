@@ -5,6 +5,9 @@ come back is checked whole before anything does: each marker is the current vers
 history is the one that the run shortened, and every snapshot and changelog would have all that it needs, read from the
 table as it will be. Otherwise the undo is refused and nothing changes.
 
+What is there decides, however often a run was undone: objects may have gone again since, by a request of the run that
+came late. They come back, too, unless another run has deleted them.
+
 A plan may have taken several runs, when the first ones died. They are undone together.
 
 A run that moved a branch took documents alone, and its plan has them all: that is undone in another way, by a plan of
@@ -20,6 +23,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import plan_end, record_undone, undone_by
 from lakesweep.control.lease import acquire, read_lease
 from lakesweep.control.ledger import fates, plan_of_run
+from lakesweep.control.markers import makers_of
 from lakesweep.control.plans import load_header, load_plan
 from lakesweep.control.reports import load_report, store_report
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
@@ -76,20 +80,22 @@ def undo(table: Table, run_id: str, *, execute: bool) -> RunReport:
                 return finished
         record = load_record(area, run_id)
         table = dataclasses.replace(table, ref=dataclasses.replace(table.ref, branch=record.plan.header.branch))
-        if record.undone_by is not None:
-            done = f"run {run_id} was undone before, by run {record.undone_by}"
-            return dataclasses.replace(
-                _report(table, "nothing_to_do", run_id, Undo(record.plan, (), ())), warnings=(done,)
-            )
-        if moves_roots(record.plan.actions):
-            return undo_move.undo_move(table, record.plan, run_id, execute=execute)
-        if execute:
-            return _execute(table, area, run_id)
-        planned = plan_undo(_environment(table, area, record), record)
-        status: Status = "planned" if planned.restores or planned.after else "nothing_to_do"
-        return _report(table, status, run_id, planned)
+        report = _undo(table, area, record, run_id, execute=execute)
     except RefusedError as error:
         return refused(table, OPERATION, error)
+    if record.undone_by is None or report.status != "nothing_to_do":
+        return report
+    before = f"run {run_id} was undone before, by run {record.undone_by}: all is there, and nothing is left to restore"
+    return dataclasses.replace(report, warnings=(before, *report.warnings))
+
+
+def _undo(table: Table, area: ControlArea, record: RunRecord, run_id: str, *, execute: bool) -> RunReport:
+    if moves_roots(record.plan.actions):
+        return undo_move.undo_move(table, record.plan, run_id, execute=execute)
+    if execute:
+        return _execute(table, area, run_id)
+    planned = plan_undo(_environment(table, area, record), record)
+    return _report(table, "planned" if planned.restores or planned.after else "nothing_to_do", run_id, planned)
 
 
 def _finish_undo(table: Table, area: ControlArea, run_id: str) -> RunReport | None:
@@ -119,7 +125,7 @@ def _execute(table: Table, area: ControlArea, run_id: str) -> RunReport:
         env = _environment(table, area, record).under(lease)
         planned = plan_undo(env, record, lease.check)
         executed = restore(env, planned, own_id, lease) if planned.restores or planned.after else None
-        if executed is None or executed.status == "done":
+        if executed.status == "done" if executed is not None else record.undone_by is None:
             record_undone(area, record.plan.header.plan_id, own_id)
     finally:
         lease.release(ended=True)
@@ -265,6 +271,9 @@ def _returning(env: Environment, record: RunRecord, still_ours: Callable[[], Non
             if error.code != "not_versioned":
                 raise
             raise RefusedError(f"table {env.area.table}: {error}", code="not_versioned") from error
+        gone = [each for each in batch if found[each.path].code == "marker_gone"]
+        if gone:
+            found |= _deleted_again(env, record, gone)
         for each in batch:
             code, etag = found[each.path].code, found[each.path].etag
             if code == "restorable":
@@ -274,7 +283,7 @@ def _returning(env: Environment, record: RunRecord, still_ours: Callable[[], Non
                         "one that was deleted",
                         code="id_reused",
                     )
-                yield each
+                yield dataclasses.replace(each, version_id=found[each.path].version_id or each.version_id)
             elif each.kind == "tag" and (code == "marker_not_current" or etag not in (None, each.etag)):
                 raise RefusedError(
                     f"table {env.area.table}: plan {record.plan.header.plan_id} cannot be undone: {each.path} is "
@@ -287,6 +296,28 @@ def _returning(env: Environment, record: RunRecord, still_ours: Callable[[], Non
                     f"{each.version_id} as its newest version, with an object below",
                     code=code,
                 )
+
+
+def _deleted_again(env: Environment, record: RunRecord, gone: list[Restore]) -> dict[str, UndeleteResult]:
+    """Say of objects that came back before, and are gone again, whether they would come back once more.
+
+    A request of the run that came late has left markers which its ledger may not know. Those that another run's ledger
+    knows are that run's.
+
+    Raises:
+        RefusedError: Another run has deleted one since.
+    """
+    found: dict[str, UndeleteResult] = {}
+    undelete(env.stores, gone, found, only_check=True, any_marker=True)
+    markers = {path: each.version_id for path, each in found.items() if each.code == "restorable" and each.version_id}
+    makers = makers_of(env.area, markers, record.plan.header.plan_id) if markers else {}
+    for path, run_id in makers.items():
+        raise RefusedError(
+            f"table {env.area.table}: plan {record.plan.header.plan_id} cannot be undone: {path} was deleted again, by "
+            f"run {run_id}; expected that run undone first",
+            code="later_run",
+        )
+    return {path: each for path, each in found.items() if path in markers}
 
 
 def _check_complete(env: Environment, record: RunRecord, returning: tuple[Restore, ...], own: BranchListing) -> None:

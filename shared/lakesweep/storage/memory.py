@@ -189,13 +189,18 @@ class MemoryStore:
     def _undelete(self, request: UndeleteRequest, only_check: bool) -> UndeleteResult:
         if not is_key(request.key):
             return UndeleteResult(request.key, "bad_key")
-        code, entry = self._below(request)
+        marker = request.version_id or self._newest_marker(request.key)
+        code, entry = self._below(UndeleteRequest(request.key, marker))
         if code == "restorable" and not only_check and entry is not None:
             ask_guard()
             self._versions[request.key].pop()
             self._objects[request.key] = entry
             code = "restored"
-        return UndeleteResult(request.key, code, entry[1] if entry is not None else None)
+        return UndeleteResult(request.key, code, entry[1] if entry is not None else None, marker)
+
+    def _newest_marker(self, key: str) -> str | None:
+        version_id, entry = self._versions.get(key, [("", None)])[-1]
+        return version_id if version_id and entry is None else None
 
     def _below(self, request: UndeleteRequest) -> tuple[str, Entry | None]:
         versions = self._versions.get(request.key, [])

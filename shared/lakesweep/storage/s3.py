@@ -27,7 +27,14 @@ from lakesweep.storage.list_page import ListPage, PageEntry, page_of
 from lakesweep.storage.noncurrent import Noncurrent
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3_client import s3_request, was_repeated, was_sent
-from lakesweep.storage.s3_versions import KeyVersion, below_marker, hidden_state, noncurrent_days_of, versions_of
+from lakesweep.storage.s3_versions import (
+    KeyVersion,
+    below_marker,
+    hidden_state,
+    newest_marker,
+    noncurrent_days_of,
+    versions_of,
+)
 from lakesweep.storage.store import (
     Body,
     DeleteRequest,
@@ -373,8 +380,10 @@ class S3Store:
     def _undeletable(self, request: UndeleteRequest) -> UndeleteResult:
         if not is_key(request.key):
             return UndeleteResult(request.key, "bad_key")
-        code, version = below_marker(self._versions(request.key), request.version_id)
-        return UndeleteResult(request.key, code, version.etag if version else None)
+        versions = self._versions(request.key)
+        marker = request.version_id or newest_marker(versions)
+        code, version = below_marker(versions, marker)
+        return UndeleteResult(request.key, code, version.etag if version else None, marker)
 
     def _versions(self, key: str) -> Sequence[KeyVersion]:
         """Return the versions and delete markers of one key."""

@@ -31,7 +31,12 @@ def versions_of(page: Mapping[str, Any], key: str) -> Iterator[KeyVersion]:
                 yield KeyVersion(entry["VersionId"], is_marker, bool(entry["IsLatest"]), entry["LastModified"], etag)
 
 
-def below_marker(versions: Sequence[KeyVersion], marker_id: str) -> tuple[str, KeyVersion | None]:
+def newest_marker(versions: Sequence[KeyVersion]) -> str | None:
+    """Return the version id of the delete marker that hides a key, `None` when none does."""
+    return next((version.version_id for version in versions if version.is_current and version.is_marker), None)
+
+
+def below_marker(versions: Sequence[KeyVersion], marker_id: str | None) -> tuple[str, KeyVersion | None]:
     """Say what removing a delete marker would do, as a code of `UndeleteResult`, and which version would be current.
 
     The listing gives versions and markers apart and times in whole seconds. So a marker as old as the newest version

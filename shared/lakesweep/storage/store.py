@@ -77,7 +77,8 @@ class UndeleteRequest:
     """One deletion to take back: the key, and the delete marker that `DeleteResult.version_id` named."""
 
     key: str
-    version_id: str
+    version_id: str | None
+    """`None` asks about whichever marker is the newest version; only with `only_check`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ class UndeleteResult:
     or another word of the store."""
     etag: str | None = None
     """Of the object that is there now, or would be."""
+    version_id: str | None = None
+    """Of the delete marker that was asked about."""
 
     @property
     def ok(self) -> bool:
