@@ -1,11 +1,14 @@
 """The lease: who may take it when, and what a run that lost it may still do."""
 
+from typing import Any
+
 import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, acquire, read_lease
+from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, Lease, acquire, read_lease
 from lakesweep.errors import LeaseHeldError, LeaseLostError
+from lakesweep.storage.elapsed import Clocks
 from lakesweep.storage.memory import MemoryStore
 
 START_MS = 1_800_000_000_000
@@ -90,3 +93,70 @@ def test_only_a_lease_that_nobody_had_since_is_as_known() -> None:
     assert first.is_as_known
     first.release(ended=True)
     assert not acquire(place.area, "r2", known=known).is_as_known
+
+
+class Clock:
+    """Clocks of this machine, which a test turns."""
+
+    def __init__(self) -> None:
+        self.boot_s, self.wall_s = 10.0, START_MS / 1000
+
+    @property
+    def clocks(self) -> Clocks:
+        return Clocks(lambda: self.boot_s, lambda: self.wall_s)
+
+
+def held(place: Place, clock: Clock) -> Lease:
+    """Take a lease of which these clocks count the time."""
+    lease = Lease(place.area, "r1", None, clock.clocks)
+    lease.take(read_lease(place.area))
+    return lease
+
+
+@pytest.mark.parametrize("name", ["boot_s", "wall_s"])
+def test_nothing_is_sent_after_the_end_by_either_clock(name: str) -> None:
+    """The process stood still, and the store's clock, of which no answer has come since, knows nothing of it."""
+    place, clock = Place(), Clock()
+    lease = held(place, clock)
+    begun = getattr(clock, name)
+    setattr(clock, name, begun + LEASE_MS / 1000 - 1)
+    lease.refuse_late()
+    setattr(clock, name, begun + LEASE_MS / 1000)
+    with pytest.raises(LeaseLostError, match="run r1 may change nothing after the end of its lease"):
+        lease.refuse_late()
+
+
+def test_a_lease_that_nobody_took_meanwhile_is_renewed_before_the_next_batch() -> None:
+    """The clock of the machine says that it ended, and its document still is this run's."""
+    place, clock = Place(), Clock()
+    lease = held(place, clock)
+    clock.boot_s += 3600
+    with pytest.raises(LeaseLostError):
+        lease.refuse_late()
+    lease.check()
+    lease.refuse_late()
+
+
+def test_time_counts_from_before_the_lease_is_written() -> None:
+    """The process stood still while the request that wrote the lease was under way: nothing of that is given."""
+    place, clock = Place(), Clock()
+    put = place.store.put
+
+    def slow(*given: Any, **more: Any) -> str:
+        etag = put(*given, **more)
+        clock.boot_s += LEASE_MS / 1000
+        return etag
+
+    place.store.put = slow  # type: ignore[method-assign]
+    lease = held(place, clock)
+    with pytest.raises(LeaseLostError):
+        lease.refuse_late()
+
+
+def test_nothing_is_sent_under_a_lease_that_was_given_back() -> None:
+    """Nor while others have their turn."""
+    place, clock = Place(), Clock()
+    lease = held(place, clock)
+    lease.release(ended=True)
+    with pytest.raises(LeaseLostError):
+        lease.refuse_late()

@@ -170,6 +170,37 @@ def test_twice_is_harmless() -> None:
     assert refusal(world, first.run_id) == "not_undoable"
 
 
+@pytest.mark.parametrize("kind", ["data", "manifest_list", "index", "snapshot"])
+def test_what_is_gone_again_comes_back_again(kind: str) -> None:
+    """A request of the run came late, and no ledger names the marker that it left."""
+    world = World()
+    before = world.bodies()
+    run_id = world.expire(1)
+    key = marker(world, run_id, kind).key
+    assert world.undo(run_id).status == "done"
+    world.store.delete(delete_all([key]))
+    dry = world.undo(run_id, execute=False)
+    assert [each.path for each in dry.restores or ()] == [key]
+    assert world.undo(run_id).status == "done"
+    assert world.bodies() == before
+    again = world.undo(run_id)
+    assert (again.status, again.run_id) == ("nothing_to_do", None)
+    assert "nothing is left to restore" in again.warnings[0]
+
+
+def test_what_a_later_run_deleted_stays_deleted() -> None:
+    """The table has expired again since the undo: that run is to be undone, and not the first once more."""
+    world = World()
+    before = world.bodies()
+    first = world.expire()
+    assert world.undo(first).status == "done"
+    world.now_ms += 1000
+    second = world.expire()
+    assert refusal(world, first) == "later_run"
+    assert world.undo(second).status == "done"
+    assert world.bodies() == before
+
+
 def test_expire_undo_and_again() -> None:
     """What came back can expire again, and come back again."""
     world = World()
