@@ -99,11 +99,13 @@ def _checked(document: dict[str, object], area: ControlArea, run_id: str, path: 
     for key in ("branch", "plan_id"):
         if not isinstance(report.get(key), str | None):
             raise FormatError(f"{path}: expected a text in report.{key}, found {_short(report.get(key))}")
-    if report.get("run_id") != run_id or table_key(report["table"]) != table_key(area.table):
-        raise FormatError(
-            f"{path}: expected the report of run {run_id} of {area.table}, found that of run "
-            f"{_short(report.get('run_id'))} of {_short(report['table'])}"
+    if table_key(report["table"]) != table_key(area.table):
+        raise RefusedError(
+            f"{path}: report of a run of table {_short(report['table'])}; expected {area.table}",
+            code="plan_of_another_table",
         )
+    if report.get("run_id") != run_id:
+        raise FormatError(f"{path}: expected the report of run {run_id}, found that of {_short(report.get('run_id'))}")
     outcome = report.get("outcome")
     if outcome is not None:
         numbers = isinstance(outcome, dict) and all(is_count(outcome.get(key, 0)) for key in ("deleted", "bytes"))
