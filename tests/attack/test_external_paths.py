@@ -11,15 +11,19 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_plan
+from lakesweep.errors import StorageError
 from lakesweep.model.allowance import Allowance
 from lakesweep.model.plan import Delete
 from lakesweep.model.report import RunReport
+from lakesweep.model.stays import count_stays
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.run import execute_stored
 from lakesweep.storage.local import LocalStore
 from lakesweep.storage.open import open_store
+from lakesweep.storage.store import Store
+from lakesweep.table.fence import Fence, FenceRules
 from tests.support.maintenance import assert_roots_readable
 from tests.support.table_builder import TableBuilder
 
@@ -253,3 +257,34 @@ def test_a_forged_plan_deletes_nothing_outside(lake: Lake) -> None:
             with pytest.raises(Exception, match="stays as it is"):
                 send(env.stores, [forged], lambda: None)
     assert lake.listing() == before
+
+
+def test_of_many_folders_that_cannot_be_looked_at_one_sentence_tells(lake: Lake) -> None:
+    """A look that fails keeps the file, however many there are."""
+    root = str(lake.folder / "ext")
+    rules = FenceRules((root,), (root,), str(lake.control))
+
+    def failing(location: str) -> Store:
+        if "bucket-" in location:
+            raise StorageError(f"list {location}: no answer")
+        return open_store(location)
+
+    fence = Fence(str(lake.mine), rules, failing)
+    stays = fence.stays(("data", f"{root}/bucket-{number}/{NAME.format(number)}") for number in range(100))
+    assert {stay.code for stay in stays.values()} == {"external_not_checked"}
+    (told,) = count_stays(stays.values())
+    assert (told.count, "no answer" in str(told)) == (100, True)
+
+
+def test_each_folder_is_looked_at_once(lake: Lake) -> None:
+    root = str(lake.folder / "ext")
+    opened: list[str] = []
+
+    def noting(location: str) -> Store:
+        opened.append(location)
+        return open_store(location)
+
+    fence = Fence(str(lake.mine), FenceRules((root,), (root,), str(lake.control)), noting)
+    for _ in range(3):
+        assert fence.stays(("data", f"{root}/bucket-{each % 5}/{NAME.format(each)}") for each in range(50)) == {}
+    assert len(opened) == len(set(opened)) == 5 + len(Path(root).parts)

@@ -38,9 +38,11 @@ def count_stays(stays: Iterable[Stay]) -> tuple[Stays, ...]:
 
 
 def add_stays(stays: Iterable[Stays]) -> tuple[Stays, ...]:
-    """Add up what was counted apart."""
-    counts: Counter[Stay] = Counter()
+    """Add up what was counted apart. Of one root and one code the first reason speaks for all."""
+    counts: Counter[tuple[str, str]] = Counter()
+    first: dict[tuple[str, str], Stay] = {}
     for each in stays:
-        counts[each.stay] += each.count
-    found = sorted(counts.items(), key=lambda item: (item[0].root, item[0].code, item[0].why))
-    return tuple(Stays(stay, count) for stay, count in found)
+        key = (each.stay.root, each.stay.code)
+        first.setdefault(key, each.stay)
+        counts[key] += each.count
+    return tuple(Stays(first[key], counts[key]) for key in sorted(counts))

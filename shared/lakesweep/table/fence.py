@@ -142,7 +142,7 @@ class Fence:
             is_plain = False
         if not declared or not is_plain:
             return Stay(NOT_DECLARED, "", "no schema of the table declares a root above them")
-        root = declared[0]
+        root = declared[0] or "/"
         place = _place(path)
         if place is None or place.scheme != self._table.scheme:
             return Stay(OTHER_STORE, root, "Lakesweep deletes only in the kind of store that the table lies in")
@@ -167,7 +167,7 @@ class Fence:
             found = classify_outside(self._classes, path.removeprefix(f"{root}/"))
             if found.policy == "delete" and (found.kind == kind or {found.kind, kind} <= _DATA):
                 return None
-        return Stay(UNKNOWN_FILE, declared[0], "Paimon puts no file of this table there under such a name")
+        return Stay(UNKNOWN_FILE, declared[0] or "/", "Paimon puts no file of this table there under such a name")
 
     def _look(self, files: Iterable[tuple[str, Sequence[Location]]]) -> None:
         """Look at the folders above files, and refuse the roots that meet a table."""
