@@ -133,7 +133,7 @@ def _carried_out(
     for message in _refusals(report):
         say(message)
     if report.told_status == "damaged":
-        say(f"table {report.table} is damaged: readers of some version fail")
+        say(f"table {report.table} is damaged: readers of some version fail; lakesweep check says more")
     document = report.to_json()
     text = list(report_lines(document))
     if table.area is not None and report.status == "planned":
@@ -141,17 +141,35 @@ def _carried_out(
     return document, text, exit_code_of(report)
 
 
-def answer_document(place: Place, read: Callable[[Table], Document], lines: Callable[[Document], Iterable[str]]) -> int:
-    """Run a command that only reads, and print what it found; its `warnings` go to standard error as well."""
+def answer_document(
+    place: Place,
+    read: Callable[[Table], Document],
+    lines: Callable[[Document], Iterable[str]],
+    damage: Callable[[Document], bool] = lambda document: False,
+) -> int:
+    """Run a command that only reads, and print what it found; its `warnings` go to standard error as well.
+
+    Args:
+        place: A table.
+        read: Reads it.
+        lines: Renders what it found.
+        damage: Tells whether what it found is damage, which is no success.
+    """
 
     def found() -> Document:
         with progress_bar("reading") as progress:
             return read(open_table(place, RequestCounter(), progress))
 
-    return answer_call(found, lines, as_json=place.as_json)
+    return answer_call(found, lines, as_json=place.as_json, damage=damage)
 
 
-def answer_call(call: Callable[[], Document], lines: Callable[[Document], Iterable[str]], *, as_json: bool) -> int:
+def answer_call(
+    call: Callable[[], Document],
+    lines: Callable[[Document], Iterable[str]],
+    *,
+    as_json: bool,
+    damage: Callable[[Document], bool] = lambda document: False,
+) -> int:
     """Run a command that answers with a document of its own kind, and print that."""
     try:
         document = call()
@@ -165,7 +183,7 @@ def answer_call(call: Callable[[], Document], lines: Callable[[Document], Iterab
         print_document(document)
     else:
         print_lines(text)
-    return 0
+    return DAMAGED if damage(document) else 0
 
 
 def _refusals(report: RunReport) -> Iterable[str]:

@@ -16,6 +16,7 @@ EXAMPLES = (
 )
 
 _SAYS = {
+    "missing": "readers need them, and they are not there",
     "current": "the newest snapshot needs them",
     "expired": "the next expiry takes them",
     "snapshots": "only older snapshots need them, which are not due yet",
@@ -72,7 +73,13 @@ def explain(
             return explain_table(opened, older_than_ms).to_json()
         return explain_file(opened, file, ExplainArguments(older_than_ms, quarantine_ms)).to_json()
 
-    return answer_document(place, read, _table_lines if file is None else _file_lines)
+    return answer_document(place, read, _table_lines if file is None else _file_lines, _is_damaged)
+
+
+def _is_damaged(document: Mapping[str, Any]) -> bool:
+    if "reasons" in document:
+        return any(share["reason"] in ("missing", "damaged_root") for share in document["reasons"])
+    return bool(document["status"] == "missing" or document["rule"] == "damaged_root")
 
 
 def _table_lines(document: Mapping[str, Any]) -> Iterator[str]:

@@ -12,6 +12,7 @@ import typer
 from lakesweep import __version__
 from lakesweep.cli import (
     branches,
+    check,
     consumers,
     create_branch,
     create_tag,
@@ -46,6 +47,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (
     ("show", show.show, show.EXAMPLES),
     ("files", files.files, files.EXAMPLES),
     ("explain", explain.explain, explain.EXAMPLES),
+    ("check", check.check, check.EXAMPLES),
     ("maintain", maintain.maintain, maintain.EXAMPLES),
     ("expire-snapshots", expire_snapshots.expire_snapshots, expire_snapshots.EXAMPLES),
     ("expire-changelogs", expire_changelogs.expire_changelogs, expire_changelogs.EXAMPLES),
@@ -118,7 +120,8 @@ def _app() -> typer.Typer:
         pretty_exceptions_enable=False,
         no_args_is_help=True,
         epilog="Exit codes: 0 done, planned or nothing to do; 1 error; 2 usage; 3 refused; 4 partial, or a "
-        "damaged table; 5 another maintainer holds the lease; 129, 130, 143 stopped by SIGHUP, Ctrl-C, SIGTERM.",
+        "damaged table; 5 another maintainer holds the lease; 6 check has findings; 129, 130, 143 stopped by SIGHUP, "
+        "Ctrl-C, SIGTERM.",
     )
     app.callback()(_root)
     for name, function, examples in _COMMANDS:

@@ -48,7 +48,7 @@ def show(
         asked = version_of(snapshot, tag, timestamp, watermark, version)
         return summarise(opened, asked, pinned=pinned, falls_back_to_tags=fall_back_to_tags).to_json()
 
-    return answer_document(place, read, _lines)
+    return answer_document(place, read, _lines, lambda document: bool(document["damage"]))
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:

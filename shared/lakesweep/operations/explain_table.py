@@ -24,8 +24,10 @@ from lakesweep.storage.noncurrent import Noncurrent, noncurrent_versions
 from lakesweep.storage.store import StoredObject
 from lakesweep.table.holders import Holders, index_names, names_of
 from lakesweep.table.live_set import name_hash
+from lakesweep.table.missing import find_missing
 
 REASONS = (
+    "missing",
     "current",
     "expired",
     "snapshots",
@@ -126,6 +128,12 @@ def explain_table(table: Table, older_than_ms: int | None = None) -> TableShares
         warnings.append(
             f"files below {', '.join(judging.stores.external_roots)} lie outside the table and are not counted"
         )
+    missing = find_missing(table.store, judging.found, lambda: judging.stores)
+    warnings += missing.warnings(judging.found.live.damaged.values())
+    shares = tuple(counting.shares())
+    if missing.files:
+        first = tuple(file.path for file in missing.files[:SAMPLE])
+        shares = (Share("missing", len(missing.files), 0, first), *shares)
     noncurrent = None
     try:
         noncurrent = noncurrent_versions(table.store)
@@ -136,7 +144,7 @@ def explain_table(table: Table, older_than_ms: int | None = None) -> TableShares
         objects=sum(counting.count.values()),
         bytes=sum(counting.bytes.values()),
         current_bytes=counting.bytes["current"],
-        shares=tuple(counting.shares()),
+        shares=shares,
         noncurrent=noncurrent,
         warnings=tuple(warnings),
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from lakesweep.errors import FormatError, RefusedError, StorageError
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.tag import Tag, parse_tag
+from lakesweep.model.damage import lost_histories
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.context import Table
@@ -96,6 +97,7 @@ def summarise(
         live=live,
         pins=pins,
         warnings=(*problems, *_warnings(stated, tags, hints), *_forgotten_users(draft, retention, consumer_next)),
+        damage=tuple(f"branch {name} has lost its history: {why}" for name, why in lost_histories(listing).items()),
         version=None if asked is None else _version(store, schema, asked, measured=pinned),
     )
 

@@ -128,6 +128,8 @@ class TableSummary:
     warnings: tuple[str, ...]
     version: ShownVersion | None = None
     """`None`: none was asked for."""
+    damage: tuple[str, ...] = ()
+    """What is broken: a sentence each."""
 
     def to_json(self) -> dict[str, object]:
         """Return the document described in `docs/cli_json.md`."""
@@ -151,5 +153,6 @@ class TableSummary:
             "live": self.live and asdict(self.live),
             "version": self.version and asdict(self.version),
             "pins": [asdict(pin) for pin in self.pins],
-            "warnings": list(self.warnings),
+            "damage": list(self.damage),
+            "warnings": [*self.damage, *self.warnings],
         }

@@ -1,0 +1,56 @@
+"""`lakesweep check`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from lakesweep.cli.options import Place, at_place
+
+EXAMPLES = (
+    "lakesweep check /data/orders",
+    "lakesweep check s3://lake/sales.db/orders --all-roots --control s3://ops/lakesweep",
+    "lakesweep check s3://lake/sales.db --json",
+)
+
+
+@at_place("policy", "control")
+def check(
+    place: Place,
+    all_roots: Annotated[
+        bool,
+        typer.Option(
+            "--all-roots",
+            help="Look for the files of every snapshot, tag and changelog; else of the newest snapshot of each branch.",
+        ),
+    ] = False,
+) -> int:
+    """Say what is wrong with a table, and which command mends it. TABLE may also be a database.
+
+    Looks at roots, lost histories, files that readers need and miss, hints, holes in snapshot ids, plans that were
+    begun and not ended, the lease, consumers that hold old snapshots, options that contradict each other, and snapshots
+    that have been due for more than a day. Changes nothing. Exit code 0: healthy. 6: there are findings.
+    """
+    from lakesweep.cli.health import answer_check
+
+    return answer_check(place, all_roots=all_roots)
+
+
+def table_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """Render what was found of one table."""
+    yield f"{document['table']}: {document['status']}"
+    for found in document["findings"]:
+        yield f"{found['check']:<10} {found['says']}"
+        yield f"{'mend':<10} {found['mend']}"
+
+
+def database_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """Render a line for each table."""
+    for table in document["tables"]:
+        if "error" in table:
+            yield f"{table['table']}: {table['error']['code']}: {table['error']['message']}"
+        elif table["status"] == "healthy":
+            yield f"{table['table']}: healthy"
+        else:
+            names = ", ".join(dict.fromkeys(found["check"] for found in table["findings"]))
+            yield f"{table['table']}: {len(table['findings'])} findings ({names})"

@@ -1,0 +1,68 @@
+"""Answer `check`: open a table, or each table of a database, look, print, and return the exit code."""
+
+import dataclasses
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from lakesweep.cli.answer import answer_document, explain
+from lakesweep.cli.check import database_lines, table_lines
+from lakesweep.cli.opening import open_table
+from lakesweep.cli.options import Place
+from lakesweep.cli.output import say
+from lakesweep.errors import MaintenanceError
+from lakesweep.operations.check import check_table
+from lakesweep.operations.context import Table
+from lakesweep.operations.database import is_table, tables_of
+from lakesweep.storage.requests import RequestCounter
+
+FINDINGS = 6
+"""The exit code of a table that is not healthy."""
+
+
+def answer_check(place: Place, *, all_roots: bool) -> int:
+    """Check a table, or each table of a database."""
+    codes = [0]
+
+    def read(table: Table) -> Mapping[str, object]:
+        names = [] if is_table(table.store) else list(tables_of(table.store))
+        if not names:
+            document = _with_options(check_table(table, all_roots=all_roots).to_json(), place)
+            codes.append(_code(document))
+            return document
+        tables = [_one(place, f"{table.ref.location}/{name}", all_roots, codes) for name in names]
+        return {"database": table.ref.location, "tables": tables, "warnings": []}
+
+    exit_code = answer_document(
+        place, read, lambda document: (database_lines if "tables" in document else table_lines)(document)
+    )
+    # What could not be looked at counts more than what was found.
+    return exit_code or next((code for code in codes if code not in (0, FINDINGS)), max(codes))
+
+
+def _one(place: Place, location: str, all_roots: bool, codes: list[int]) -> Mapping[str, Any]:
+    try:
+        table = open_table(dataclasses.replace(place, table=location), RequestCounter(), lambda done, total: None)
+        document = _with_options(check_table(table, all_roots=all_roots).to_json(), place)
+    except MaintenanceError as error:
+        code, message, exit_code = explain(error)
+        say(message)
+        codes.append(exit_code)
+        return {"table": location, "error": {"code": code, "message": message}}
+    codes.append(_code(document))
+    return document
+
+
+def _with_options(document: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
+    """Return a document whose commands have the options of this call, without which they would not run."""
+    options = {"--control": place.control, "--endpoint-url": place.endpoint_url, "--region": place.region}
+    given = shlex.join([word for name, value in options.items() if value is not None for word in (name, value)])
+    findings = [
+        {**found, "mend": f"{found['mend']} {given}"} if given and found["mend"].startswith("lakesweep ") else found
+        for found in document["findings"]
+    ]
+    return {**document, "findings": findings}
+
+
+def _code(document: Mapping[str, object]) -> int:
+    return FINDINGS if document["status"] == "findings" else 0

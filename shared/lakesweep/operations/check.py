@@ -1,0 +1,111 @@
+"""`check`: is a table healthy? Reads, changes nothing.
+
+Files are looked for that the newest snapshot of each branch needs, or with `all_roots` those of every root. Each takes
+a listing of the table. The rest is read from documents.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+from lakesweep.errors import FormatError, RefusedError
+from lakesweep.model.damage import lost_histories
+from lakesweep.model.roots import BranchListing, TableListing
+from lakesweep.operations.check_branch import branch_findings
+from lakesweep.operations.check_control import control_findings
+from lakesweep.operations.check_files import file_findings
+from lakesweep.operations.context import Table
+from lakesweep.operations.health import Finding, TableHealth, command, expire_down_to, listed
+from lakesweep.storage.location import parse_location
+from lakesweep.storage.store import Store
+from lakesweep.table.discover import discover
+from lakesweep.table.documents import read_hint, read_schema
+
+
+def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
+    """Look at all that can be wrong with a table.
+
+    Args:
+        table: All branches of it.
+        all_roots: Look for the files of every root, not only of the newest snapshots.
+
+    Raises:
+        RefusedError: Not a table.
+        UsageError: There is no valid fleet policy at its location.
+        StorageError: A request failed; nothing can be concluded.
+    """
+    listing = discover(table.store)
+    main = listing.branches.get("main") or BranchListing("main")
+    location, skipped = table.ref.location, list[str]()
+    findings: list[Finding] = []
+    try:
+        read_schema(table.store, main)
+    except RefusedError as error:
+        if error.code != "unreadable_schema":
+            raise
+        findings.append(Finding("roots", str(error), command("explain", location, executes=False)))
+    findings += _histories(location, listing)
+    findings += file_findings(table, listing, all_roots=all_roots)
+    for name, branch in listing.branches.items():
+        if not branch.schemas:
+            continue
+        findings += [*_hints(table.store, branch, location), *_holes(branch, location)]
+        try:
+            findings += branch_findings(replace(table, ref=replace(table.ref, branch=name)), listing)
+        except (RefusedError, FormatError) as error:
+            findings.append(Finding("roots", str(error), command("explain", location, executes=False)))
+    if table.area is None:
+        skipped.append("no control location is known (--control), so plans and the lease were not looked at")
+    else:
+        findings += control_findings(table, table.area)
+    return TableHealth(location, all_roots, tuple(dict.fromkeys(findings)), tuple(skipped))
+
+
+def _histories(location: str, listing: TableListing) -> Iterator[Finding]:
+    for name, why in lost_histories(listing).items():
+        tags = listing.branches[name].tags
+        mend = (
+            command("rollback", location, "--tag", tags[0].name, branch=name)
+            if tags
+            else "restore the folder snapshot/ from the bucket's versions or a backup"
+        )
+        yield Finding("history", f"branch {name} has lost its history: {why}", mend)
+
+
+def _hints(store: Store, branch: BranchListing, location: str) -> Iterator[Finding]:
+    """Find hints that do not say what they should. Readers survive most of them, at the price of a listing."""
+    for path, document in sorted(branch.hints.items()):
+        folder, name = path.split("/")
+        refs = branch.snapshots if folder == "snapshot" else branch.changelogs
+        if not refs:
+            continue
+        expected = (refs[0] if name == "EARLIEST" else refs[-1]).id
+        value = read_hint(store, document.path)
+        if value != expected:
+            says = "no id" if value is None else str(value)
+            yield Finding(
+                "hints",
+                f"{document.path} says {says}; expected {expected}",
+                _write(location, document.path, expected),
+                (document.path,),
+            )
+
+
+def _write(location: str, path: str, value: int) -> str:
+    if parse_location(location).scheme == "s3":
+        return f"printf {value} | aws s3 cp - {location}/{path}"
+    return f"printf {value} > {location}/{path}"
+
+
+def _holes(branch: BranchListing, location: str) -> Iterator[Finding]:
+    ids = [ref.id for ref in branch.snapshots]
+    holes = [before for before, after in pairwise(ids) if after != before + 1]
+    if holes:
+        below = [ref for ref in branch.snapshots if ref.id <= holes[-1]]
+        yield Finding(
+            "ids",
+            f"branch {branch.name}: the ids of its snapshots have a hole after {listed(holes)}; readers that start "
+            "below it fail, as an expiry that did not end leaves it",
+            expire_down_to(location, len(ids) - len(below), branch.name),
+            tuple(ref.path for ref in below[:10]),
+        )
