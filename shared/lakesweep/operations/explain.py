@@ -13,6 +13,7 @@ from lakesweep.control.object_history import UNKNOWN, LedgerEntry, begun_entry, 
 from lakesweep.control.plans import load_header
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import MaintenanceError, RefusedError, StorageError, UsageError
+from lakesweep.format.index_manifest import IndexEntry
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.uri import normalise_uri
 from lakesweep.model.allowed import is_external
@@ -28,7 +29,7 @@ from lakesweep.operations.judging import Judging, judge, nested_folder
 from lakesweep.operations.lifetimes import Until
 from lakesweep.operations.times import say_time
 from lakesweep.storage.keys import is_key
-from lakesweep.storage.location import parse_location
+from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.store import Store, StoredObject, UndeleteRequest
 from lakesweep.table.documents import read_schema
 from lakesweep.table.holders import Holders, data_names, index_names, names_of
@@ -76,6 +77,10 @@ class _Holding:
     kind: str | None = None
     entries: list[tuple[ManifestEntry, int]] = field(default_factory=list)
     """Additions that some root needs, with those roots."""
+    indexes: list[tuple[IndexEntry, int]] = field(default_factory=list)
+    """The same of index files."""
+    paths: set[str] = field(default_factory=set)
+    """Where lists, manifests and statistics of this name lie that some root needs."""
     is_deleted: bool = False
     """Some manifest deletes it."""
 
@@ -223,6 +228,11 @@ class _Case:
         if self._judging.found.live.has(self._name):
             holding = _holding_of(self._holders, self._name)
         runs = self._runs(is_whole=True)
+        places = self._places_of(holding)
+        if places and self._place.path not in places:
+            # The roots need another object of this name, so nothing is known to be missing here.
+            self._refuse_other_place(holding, places, runs)
+            holding = _Holding()
         if holding.needed:
             held = self._groups(holding.needed, needs=True)
             why = f"it is not there, and {_listed(held)}"
@@ -244,6 +254,44 @@ class _Case:
         raise RefusedError(
             f"table {self._judging.table.ref}: expected an object at {self._place.path}, found none, and no root and "
             f"no run knows of one{unasked}",
+            code="no_such_file",
+        )
+
+    def _places_of(self, holding: _Holding) -> set[str]:
+        """Return where readers look for the files of this name, as far as that can be told."""
+        found = set(holding.paths)
+        try:
+            for entry, roots in holding.entries:
+                for paths in self._paths_of(roots):
+                    found |= {paths.data_file(entry), *paths.extra_files(entry)}
+            for index, roots in holding.indexes:
+                found |= {paths.index_file(index) for paths in self._paths_of(roots)}
+        except MaintenanceError:  # a schema or an entry that says so cannot be read
+            return set()
+        return {path for path in found if base_name(path) == self._name}
+
+    def _paths_of(self, roots: int) -> Iterator[TablePaths]:
+        listing = self._judging.found.listing.branches
+        for branch in dict.fromkeys(root.ref.branch for root in self._holders.roots_in(roots)):
+            own = listing[branch] if listing[branch].schemas else listing[MAIN]
+            yield TablePaths(read_schema(self._judging.table.store, own))
+
+    def _refuse_other_place(self, holding: _Holding, places: set[str], runs: tuple[Deletion, ...]) -> None:
+        """Say where the file of this name lies, unless our runs know an object at the place that was asked for.
+
+        Raises:
+            RefusedError: They do not.
+        """
+        if any(run.result in _GONE | {UNKNOWN} for run in runs):
+            return
+        place = min(places)
+        inside = not is_external(place)
+        is_there = inside and find_object(self._judging.table.store, place) is not None
+        says = "lies at" if is_there else "is missing at" if inside else "is said to lie at"
+        held = _listed(self._groups(holding.needed, needs=True))
+        raise RefusedError(
+            f"table {self._judging.table.ref}: expected an object at {self._place.path}, found none; the file of that "
+            f"name {says} {place}, and {held}. Ask for that path",
             code="no_such_file",
         )
 
@@ -405,12 +453,35 @@ def _place(judging: Judging, file: str) -> _Place:
         key = home.relative(place)
         if key is None:
             return _outside(judging, normalise_uri(file))
+    elif (below := _without_prefix(store, file.removeprefix("./"))) is not None:
+        key = below
     if not key or not is_key(key):
         raise UsageError(
             f"FILE: expected an object of table {store.location}, relative to it or as a whole URI, found {file!r}",
             code="bad_argument",
         )
     return _Place(key, store, key)
+
+
+def _without_prefix(store: Store, file: str) -> str | None:
+    """Return the key of an object that is named with the table's own location before it, or with the end of that.
+
+    A key of the table that is spelled so comes first. An absolute path is none, and a relative one may begin at the
+    working directory, as that of the table does.
+    """
+    home = parse_location(store.location)
+    if file.startswith("/"):
+        return home.relative(parse_location(file)) if home.scheme == "file" else _below_prefix(home, file[1:])
+    if not is_key(file) or find_object(store, file) is not None:
+        return None
+    below = home.relative(parse_location(file)) if home.scheme == "file" else None
+    return below or _below_prefix(home, file)
+
+
+def _below_prefix(home: Location, file: str) -> str | None:
+    folders = [part for part in (home.bucket, *home.path.split("/")) if part]
+    ends = ("/".join(folders[start:]) + "/" for start in range(len(folders)))
+    return next((file.removeprefix(end) for end in ends if file.startswith(end) and file != end), None)
 
 
 def _outside(judging: Judging, path: str) -> _Place:
@@ -445,9 +516,13 @@ def _holding_of(holders: Holders, name: str) -> _Holding:
     for named in holders.named():
         if named.name == name:
             found.add(named.kind, named.named_by, named.needed_by)
+            if named.needed_by:
+                found.paths.add(named.path)
     for index in holders.indexes():
         if name in index_names(index.entry):
             found.add("index", index.named_by, index.needed_by)
+            if index.needed_by:
+                found.indexes.append((index.entry, index.needed_by))
     for mention in holders.mentions(lambda entry: name in names_of(entry)):
         kind = "data" if name in data_names(mention.entry) else "extra"
         found.add(kind, mention.named_by, mention.needed_by)

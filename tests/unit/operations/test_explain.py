@@ -815,3 +815,65 @@ def test_fixture_tables_are_only_read(fixtures_dir: Path, tmp_path: Path) -> Non
     assert call("explain", tmp_path / "t", "snapshot/snapshot-1", "--control", tmp_path / "c").exit_code == 0
     assert {path: path.stat().st_mtime_ns for path in sorted((tmp_path / "t").rglob("*"))} == before
     assert not (tmp_path / "c").exists()
+
+
+# Other spellings of a path.
+
+
+def test_a_live_file_by_every_spelling_of_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the table's location before it, absolute, as a URI, from the working directory: it is the same file."""
+    folder = tmp_path / "lake" / "sales.db" / "orders"
+    builder = TableBuilder(LocalStore(str(folder)))
+    builder.commit("+A")
+    path = builder.path("A")
+    monkeypatch.chdir(tmp_path)
+    for spelled in (
+        path,
+        f"./{path}",
+        f"{folder}/{path}",
+        f"file://{folder}/{path}",
+        f"lake/sales.db/orders/{path}",
+        f"sales.db/orders/{path}",
+        f"orders/{path}",
+    ):
+        answer = call("explain", "lake/sales.db/orders", spelled, "--json")
+        assert answer.exit_code == 0, (spelled, answer.messages)
+        assert (answer.document["path"], answer.document["status"]) == (path, "live"), spelled
+
+
+def test_a_live_file_by_a_path_with_the_bucket() -> None:
+    store = moto_store("warehouse/sales.db/orders")
+    builder = TableBuilder(store)
+    builder.commit("+A")
+    path = builder.path("A")
+    place = store.location
+    for spelled in (f"{place}/{path}", f"{place.removeprefix('s3://')}/{path}", f"warehouse/sales.db/orders/{path}"):
+        said = explain_file(Maintainer(store).table, spelled, ExplainArguments())
+        assert (said.path, said.status) == (path, "live"), spelled
+
+
+@pytest.mark.parametrize("kind", ["data", "manifest", "list"])
+def test_a_bare_name_of_a_live_file_says_where_it_lies(kind: str) -> None:
+    """Nothing is missing: there is no object of that path, and the answer names the one of that name."""
+    table = TableBuilder(store_at())
+    table.commit("+A")
+    path = {
+        "data": table.path("A"),
+        "manifest": f"manifest/{table.model('snapshot/snapshot-1').delta[0].name}",
+        "list": f"manifest/{table.document('snapshot/snapshot-1')['deltaManifestList']}",
+    }[kind]
+    for spelled in (path.rpartition("/")[2], f"dt=1/bucket-9/{path.rpartition('/')[2]}"):
+        with pytest.raises(RefusedError) as raised:
+            explained(table, spelled)
+        assert raised.value.code == "no_such_file"
+        assert f"lies at {path}," in str(raised.value)
+
+
+def test_a_bare_name_of_a_missing_file_says_where_it_is_missing() -> None:
+    table = TableBuilder(store_at())
+    table.commit("+A")
+    path = table.path("A")
+    table.remove(path)
+    with pytest.raises(RefusedError, match=f"is missing at {re.escape(path)}, and snapshot 1 needs it"):
+        explained(table, path.rpartition("/")[2])
+    assert explained(table, path).status == "missing"
