@@ -257,19 +257,20 @@ def test_row_35_only_a_declared_root_can_be_owned() -> None:
         scene.remove(owned_external=["memory://outside/other"])
 
 
+@pytest.mark.parametrize("document", ["schema/schema-0", "snapshot/snapshot-1"])
 @pytest.mark.parametrize("folder", ["", "dt=v00000/"])
-def test_row_35_an_owned_root_where_another_table_lies(folder: str) -> None:
-    """It was said to hold files of this table alone, and a schema there says otherwise."""
+def test_row_35_an_owned_root_where_another_table_lies(folder: str, document: str) -> None:
+    """It was said to hold files of this table alone, and a schema or a snapshot there says otherwise."""
     scene, outside = external_scene()
     mine = f"{FOLDER}data-{unique('c')}-0.parquet"
     outside.put(mine, b"orphan")
     other = f"{folder}{FOLDER if not folder else 'bucket-0/'}data-{unique('X')}-0.parquet"
     outside.put(other, b"live in the other table")
-    outside.put(f"{folder}schema/schema-0", b"{}")
+    outside.put(f"{folder}{document}", b"{}")
     scene.age()
     code, sentence = scene.refusal(owned_external=[OUTSIDE])
     assert code == "owned_root_holds_tables"
-    assert f"{OUTSIDE}/{folder}schema/schema-0" in sentence
+    assert f"{OUTSIDE}/{folder}{document}" in sentence
     assert {mine, other} <= {entry.key for entry in outside.list("")}
     assert scene.remove() == set(), "unless it is said to be owned, nothing there goes anyway"
 
