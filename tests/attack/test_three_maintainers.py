@@ -21,7 +21,7 @@ from tests.support.reader import UnreadableRootError, read_all
 from tests.support.s3_server import moto_endpoint, moto_store, versioned_bucket
 from tests.support.table_builder import TableBuilder
 
-SECONDS = 60.0 if THOROUGH else 6.0
+SECONDS = 60.0 if THOROUGH else 3.0
 SETTINGS = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "4", "snapshot.time-retained": "1 h"}
 
 _LOOP = """
