@@ -59,6 +59,7 @@ class StubS3:
     store: S3Store
     counter: RequestCounter
     requests: list[Request]
+    url: str
 
 
 @cache
@@ -103,8 +104,9 @@ def stub_s3(answer: Callable[[Request], Answer]) -> Iterator[StubS3]:
     thread.start()
     try:
         counter = RequestCounter()
-        client = make_client(endpoint_url=f"http://127.0.0.1:{server.server_port}", session=_session())
-        yield StubS3(S3Store("b", "p", client, counter), counter, requests)
+        url = f"http://127.0.0.1:{server.server_port}"
+        client = make_client(endpoint_url=url, session=_session())
+        yield StubS3(S3Store("b", "p", client, counter), counter, requests, url)
         client.close()
     finally:
         server.shutdown()

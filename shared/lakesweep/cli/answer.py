@@ -16,10 +16,12 @@ from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.cli.output import print_document, print_lines, say, unwritten
 from lakesweep.cli.progress import progress_bar
+from lakesweep.cli.reach import HINT, is_out_of_reach
 from lakesweep.cli.text import next_line, report_lines
 from lakesweep.errors import (
     LeaseLostError,
     MaintenanceError,
+    RefusedError,
     TerminatedError,
     UsageError,
     masked,
@@ -39,6 +41,7 @@ PARTIAL = 4
 DAMAGED = 4
 _SIGNALS = 128
 """Above it are the exit codes of a command that was stopped: this and the number of the signal."""
+_NO_TABLE = "not_a_table"
 _NO_BUCKET = "no_such_bucket"
 """A place without a table, as an empty folder is."""
 _BADNESS = (0, REFUSED, 5, 1, PARTIAL)
@@ -124,6 +127,9 @@ def _carried_out(
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
         failed, exit_code = _failed(place, table, operation, error, counter.snapshot())
         return failed.to_json(), (), exit_code
+    if report.refusal is not None and report.refusal.code == _NO_TABLE and not report.executed:
+        told = dataclasses.replace(report.refusal, message=_located(table, report.refusal.message))
+        report = dataclasses.replace(report, refusal=told)
     if report.branch is not None and report.status == "refused" and report.requests.get("delete", 0) > 0:
         report = dataclasses.replace(report, status="partial", executed=True)  # refused halfway: something is gone
     for warning in dict.fromkeys(report.all_warnings()):
@@ -158,7 +164,13 @@ def answer_document(
 
     def found() -> Document:
         with progress_bar("reading") as progress:
-            return read(open_table(place, RequestCounter(), progress))
+            table = open_table(place, RequestCounter(), progress)
+            try:
+                return read(table)
+            except RefusedError as error:
+                if error.code != _NO_TABLE:
+                    raise
+                raise RefusedError(_located(table, str(error)), code=error.code) from error
 
     return answer_call(found, lines, as_json=place.as_json, damage=damage)
 
@@ -184,6 +196,14 @@ def answer_call(
     else:
         print_lines(text)
     return DAMAGED if damage(document) else 0
+
+
+def _located(table: Table, sentence: str) -> str:
+    """Return a sentence about what is no table, with what lies there instead."""
+    from lakesweep.operations.whereabouts import whereabouts
+
+    found = whereabouts(table)
+    return sentence if found is None else f"{sentence}; {found}"
 
 
 def _refusals(report: RunReport) -> Iterable[str]:
@@ -231,6 +251,8 @@ def explain(error: BaseException) -> tuple[str, str, int]:
     if os.environ.get("LAKESWEEP_DEBUG") == "1":
         sys.stderr.write(masked("".join(traceback.format_exception(error))))
     if isinstance(error, MaintenanceError):
+        if is_out_of_reach(error):
+            return error.code, f"{error}; {HINT}", REFUSED
         exit_code = REFUSED if error.code == _NO_BUCKET else error.exit_code
         return error.code, str(error), exit_code
     if isinstance(error, TerminatedError):

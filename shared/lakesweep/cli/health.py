@@ -10,7 +10,7 @@ from lakesweep.cli.check import database_lines, table_lines
 from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.cli.output import say
-from lakesweep.errors import MaintenanceError
+from lakesweep.errors import MaintenanceError, masked
 from lakesweep.operations.check import check_table
 from lakesweep.operations.context import Table
 from lakesweep.operations.database import is_table, tables_of
@@ -55,7 +55,8 @@ def _one(place: Place, location: str, all_roots: bool, codes: list[int]) -> Mapp
 
 def _with_options(document: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
     """Return a document whose commands have the options of this call, without which they would not run."""
-    options = {"--control": place.control, "--endpoint-url": place.endpoint_url, "--region": place.region}
+    url = None if place.endpoint_url is None else masked(place.endpoint_url)
+    options = {"--control": place.control, "--endpoint-url": url, "--region": place.region}
     given = shlex.join([word for name, value in options.items() if value is not None for word in (name, value)])
     findings = [
         {**found, "mend": f"{found['mend']} {given}"} if given and found["mend"].startswith("lakesweep ") else found

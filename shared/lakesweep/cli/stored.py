@@ -17,6 +17,7 @@ from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.report import RunReport
 from lakesweep.operations.context import Table
+from lakesweep.operations.database import is_table
 from lakesweep.operations.run import LOCAL, Engine, execute_stored
 from lakesweep.operations.times import parse_span_ms
 from lakesweep.operations.undo import load_record
@@ -62,10 +63,23 @@ def list_plans(table: Table, limit: int) -> Document:
     now_ms = table.store.now_ms()
     intent = read_lease(area).intent
     begun = None if intent is None else intent.plan_id
-    return {
-        "table": table.ref.location,
-        "plans": _newest(plan_ids(area), limit, "created_ms", lambda plan_id: _plan(area, plan_id, begun, now_ms)),
-    }
+    ids = plan_ids(area)
+    rows = _newest(ids, limit, "created_ms", lambda plan_id: _plan(area, plan_id, begun, now_ms))
+    return {"table": table.ref.location, "plans": rows or _none_of(table)}
+
+
+def _none_of(table: Table) -> list[Document]:
+    """Return no rows, of a table that exists. Of one that was removed, what is stored is listed all the same.
+
+    Raises:
+        RefusedError: There is no table.
+    """
+    if not is_table(table.store):
+        raise RefusedError(
+            f"{table.ref.location}: expected a Paimon table directory, found no schema/schema-<n> there",
+            code="not_a_table",
+        )
+    return []
 
 
 def _plan(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Document:
@@ -125,7 +139,8 @@ def list_runs(table: Table, limit: int) -> Document:
             limit,
             "started_ms",
             lambda run_id: _run(area, run_id, lease, days, now_ms),
-        ),
+        )
+        or _none_of(table),
     }
 
 

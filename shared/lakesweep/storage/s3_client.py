@@ -90,9 +90,9 @@ def make_client(
         if "@" in shown:  # without a scheme nothing tells later that a password stands there
             shown = f"***@{shown.rpartition('@')[2]}"
             why = why.replace(str(endpoint_url), shown)
-        raise UsageError(f"S3 client for endpoint {shown or None}, region {region}: {why}") from (
-            None if shown != (endpoint_url or "") else error
-        )
+        raise UsageError(
+            f"S3 client for endpoint {shown or None}, region {region}: {why}", code="store_settings"
+        ) from (None if shown != (endpoint_url or "") else error)
     return _with_events(client)
 
 
