@@ -15,7 +15,7 @@ from typing import get_args
 from lakesweep.errors import StalePlanError
 from lakesweep.model.facts import FileKind, Freed, References, base_name
 from lakesweep.model.plan import Delete, PlanHeader
-from lakesweep.model.roots import BranchListing, RootRef, TableListing
+from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import ROOT_FOLDERS, discover
@@ -63,6 +63,11 @@ class Looker:
         """Take roots that this plan has removed as never seen: one that comes back needs its files again."""
         for path in paths:
             self.seen.pop(path, None)
+
+    def trust(self, present: Iterable[str]) -> None:
+        """Take no root as accounted for but those of the plan's time that are there: others that return are new."""
+        there = frozenset(present)
+        self.seen = {path: etag for path, etag in self.seen.items() if path in there}
 
     def look(self, pending: Sequence[Delete]) -> References:
         """Return what roots that appeared since the last look need of `pending`.
@@ -212,11 +217,18 @@ def references_of(
             raise StalePlanError(f"table {store.location}: {ref.path} vanished while it was read; expected it to stay")
     if gone is not None:
         gone.update(ref.path for ref in documents.vanished)
+    return references_among(known, documents.roots, pending, branch, clear)
+
+
+def references_among(
+    known: Store, roots: Iterable[Root], pending: Sequence[Delete], branch: str, clear: frozenset[str] = frozenset()
+) -> References:
+    """Return what some roots need of `pending`; see `references_of`."""
     freed = [_as_freed(delete) for delete in pending if delete.kind in get_args(FileKind)]
     reader = MetadataReader(known, clear)
     # Manifests and lists that go may be those of changelogs, whether or not a changelog file goes as well.
     wants_changelog = any(file.kind in ("changelog", "manifest", "manifest_list") for file in freed)
-    files = read_root_files(reader, documents.roots, lambda root: wants_changelog and root.ref.kind != "tag")
+    files = read_root_files(reader, roots, lambda root: wants_changelog and root.ref.kind != "tag")
     return find_references(reader, files.values(), freed, branch)
 
 

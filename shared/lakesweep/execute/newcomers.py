@@ -6,13 +6,17 @@ turn comes. A new snapshot names all files of its table; but what stands in a ma
 names as well was known then, and need not be read. What is read is what was written since.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.execute.look import Looker
+from lakesweep.execute.present import STILL_NEEDED, WantedSet, refuse_live_files
+from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.facts import base_name
 from lakesweep.model.plan import Delete
 from lakesweep.model.roots import BranchListing, RootRef, TableListing
+from lakesweep.table.discover import ROOT_FOLDERS, discover
 from lakesweep.table.documents import read_hint, read_roots
 from lakesweep.table.live_set import LiveSet, add_roots
 from lakesweep.table.metadata import MetadataReader, Unreadable
@@ -35,6 +39,50 @@ class Newcomers:
         """
         self._looker = looker
         self._live: LiveSet | None = None
+        self._why = NEEDED
+
+    def ask_all(
+        self,
+        deletions: Callable[[], Iterable[Delete]],
+        still_ours: Callable[[], None],
+        *,
+        has_begun: bool,
+    ) -> None:
+        """Ask every root that is there for what it needs of a plan that this call has not made; see `present.py`.
+
+        Args:
+            deletions: Yields what the plan deletes.
+            still_ours: Called after each manifest; raises when the run must not go on.
+            has_begun: An earlier run has begun the plan, so that it has to end.
+
+        Raises:
+            StalePlanError: The plan must not be carried out: `names_live_files`.
+            RefusedError: A root cannot be understood.
+            StorageError: A request failed.
+        """
+        looker = self._looker
+        self._live = live = WantedSet.of(_heard(deletions(), still_ours))
+        self._why = STILL_NEEDED
+        listing = discover(looker.store, ROOT_FOLDERS)
+        documents = read_roots(looker.store, list(listing.roots()))
+        seen = looker.header.roots_seen
+        old = [root for root in documents.roots if seen.get(root.ref.path) == root.ref.etag]
+
+        def decode(
+            reader: MetadataReader,
+            metas: Iterable[ManifestMeta],
+            take: Callable[[Iterator[ManifestEntry]], None],
+        ) -> Iterator[tuple[str, Unreadable | None]]:
+            for found in reader.scan_manifests(metas, take):
+                still_ours()
+                yield found
+
+        add_roots(live, MetadataReader(looker.known), old, listing, self._earliest, decode)
+        if live.names and not has_begun:
+            refuse_live_files(looker.header, deletions(), self._is_needed)
+        # Roots of the plan's time that lack something are what they were then. What appeared is asked at the next look.
+        live.hollow.clear()
+        looker.trust(root.ref.path for root in old)
 
     def look(self) -> None:
         """List the roots, and read those that appeared.
@@ -107,8 +155,8 @@ class Newcomers:
 
     @property
     def are_any(self) -> bool:
-        """Tell whether a root appeared at all."""
-        return self._live is not None
+        """Tell whether a root appeared at all, or needs something of the plan."""
+        return self._live is not None and bool(self._live.names or self._live.damaged)
 
     def needed(self, deletes: Iterable[Delete]) -> dict[str, str]:
         """Return path -> why it stays, of those of `deletes` that a new root needs."""
@@ -116,9 +164,18 @@ class Newcomers:
         if live is None:
             return {}
         if live.damaged:  # nobody knows what it needs; no root needs a temporary file
-            return {delete.path: NEEDED for delete in deletes if delete.kind != _TEMP}
-        return {
-            delete.path: NEEDED
-            for delete in deletes
-            if live.has(base_name(delete.path)) or (delete.owner is not None and live.has(delete.owner))
-        }
+            return {delete.path: self._why for delete in deletes if delete.kind != _TEMP}
+        return {delete.path: self._why for delete in deletes if self._is_needed(delete)}
+
+    def _is_needed(self, delete: Delete) -> bool:
+        live = self._live
+        if live is None:
+            return False
+        return live.has(base_name(delete.path)) or (delete.owner is not None and live.has(delete.owner))
+
+
+def _heard(deletes: Iterable[Delete], still_ours: Callable[[], None]) -> Iterator[Delete]:
+    for number, delete in enumerate(deletes):
+        if number % 1000 == 0:
+            still_ours()
+        yield delete

@@ -6,10 +6,10 @@ from typing import get_args
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import PART_ROWS, load_header, load_part, load_plan
-from lakesweep.errors import RefusedError
+from lakesweep.errors import FormatError, RefusedError
 from lakesweep.execute.batches import FILES_STEP, step_of
 from lakesweep.model.facts import FileKind
-from lakesweep.model.plan import Action, Delete, PlanHeader
+from lakesweep.model.plan import Action, Delete, PlanHeader, joined_hash
 
 NOT_FILES_ALONE = "not_files_alone"
 FILES = frozenset({*get_args(FileKind), "temp"})
@@ -21,26 +21,28 @@ _HELD = 2 * PART_ROWS
 class PartActions:
     """Reads parts of a plan, and keeps those that were read last. Any thread may ask."""
 
-    def __init__(self, area: ControlArea, plan_id: str, held: int = 0) -> None:
+    def __init__(self, area: ControlArea, plan_id: str, held: int = 0, content_hash: str = "") -> None:
         """Read nothing yet.
 
         Args:
             area: Of the table.
             plan_id: Which plan.
             held: How many actions to keep at hand; one part is kept in any case.
+            content_hash: Of the plan that the run has checked. A header that was written over since is refused.
         """
         self._area = area
         self._plan_id = plan_id
         self._held = held
+        self._content_hash = content_hash
         self._header: PlanHeader | None = None
         self._parts: dict[int, Sequence[Action]] = {}
         """By number, the one that was read last at the end."""
         self._lock = threading.Lock()
 
     @classmethod
-    def shared(cls, area: ControlArea, plan_id: str) -> "PartActions":
+    def shared(cls, area: ControlArea, header: PlanHeader) -> "PartActions":
         """Return one for many threads that go through the plan together."""
-        return cls(area, plan_id, _HELD)
+        return cls(area, header.plan_id, _HELD, header.content_hash)
 
     def of(self, part: int, start: int, stop: int) -> Sequence[Delete]:
         """Return the deletions from `start` to before `stop` of a part.
@@ -50,18 +52,37 @@ class PartActions:
             RefusedError: An action that no plan of files holds.
         """
         with self._lock:  # who needs the same part waits for it, and reads it from here
-            header = self._header = self._header or load_header(self._area, self._plan_id)
+            header = self._header = self._header or self._checked_header()
             if part not in self._parts:
                 self._drop_before(header.parts[part].count if header.parts else header.action_count)
                 self._parts[part] = actions_of_part(self._area, header, part)
             actions = self._parts[part]
         return deletions_of(actions[start:stop], header)
 
+    def _checked_header(self) -> PlanHeader:
+        header = load_header(self._area, self._plan_id)
+        check_unchanged(header, self._content_hash or header.content_hash)
+        return header
+
     def _drop_before(self, count: int) -> None:
         """Make room for so many actions."""
         held = sum(map(len, self._parts.values()))
         while self._parts and held + count > self._held:
             held -= len(self._parts.pop(next(iter(self._parts))))
+
+
+def check_unchanged(header: PlanHeader, content_hash: str) -> None:
+    """Refuse a stored plan that is another one than was checked, or made, before.
+
+    Raises:
+        FormatError: It is, or its parts are not those of its hash.
+    """
+    found = joined_hash(part.hash for part in header.parts) if header.parts else header.content_hash
+    if header.content_hash != content_hash or found != content_hash:
+        raise FormatError(
+            f"plan {header.plan_id} of table {header.table}: expected the actions of hash {content_hash}, as they were "
+            f"when the run began, found {found}; the stored plan was changed meanwhile"
+        )
 
 
 def actions_of_part(area: ControlArea, header: PlanHeader, part: int) -> Sequence[Action]:

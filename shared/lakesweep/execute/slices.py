@@ -77,6 +77,8 @@ class Lane:
     delay_s: float
     """How long it waits before its first request, so that lanes that begin together do not all send at once."""
     slices: tuple[Slice, ...]
+    content_hash: str = ""
+    """Of the plan that the coordinator has checked: what is stored must still be that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ def work(site: Site, lane: Lane) -> Iterator[SliceResult]:
     Errors are results: behind one that failed nothing more is begun, since the next would fail alike.
     """
     pace = _Pace(lane, site)
-    actions = site.actions or PartActions(site.area, lane.plan_id)
+    actions = site.actions or PartActions(site.area, lane.plan_id, content_hash=lane.content_hash)
     stopped = False
     for each in lane.slices:
         result = SliceResult(each.number, NOT_BEGUN)

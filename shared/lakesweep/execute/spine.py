@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
@@ -52,8 +53,10 @@ from lakesweep.execute.deleting import REWRITTEN, send
 from lakesweep.execute.doomed import doomed_snapshots
 from lakesweep.execute.earlier import BY_INTENT, BY_MARKER, earlier_deletions
 from lakesweep.execute.look import Looker, references_of
+from lakesweep.execute.newcomers import NEEDED, Newcomers
+from lakesweep.execute.present import STILL_NEEDED, ask_present_roots, refuse_live_files
 from lakesweep.execute.take_back import Progress, TakeBack
-from lakesweep.model.facts import References, base_name
+from lakesweep.model.facts import FileKind, References, base_name
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put, to_bytes
 from lakesweep.model.stays import count_stays
@@ -265,6 +268,7 @@ class _Execution:
         self._looker = Looker(
             env.stores.table, plan.header, env.known, self._pause, env.clear, written=frozenset(self._changelogs)
         )
+        self._newcomers = Newcomers(self._looker)
         self._epoch_began_ms = env.area.store.now_ms()
         self._kept: dict[str, str] = {}
         self._warnings: tuple[str, ...] = ()
@@ -350,6 +354,7 @@ class _Execution:
         grace_ms = 0 if self._progress.data_begun else self._grace_ms  # an earlier run has waited before its first file
         is_new = not self._earlier_runs
         batch: tuple[Action, ...] = ()
+        asks_all = self._ask_all(pending)
         for batch in batches(pending):
             self._rest()
             if not is_head(batch[0]):
@@ -357,7 +362,10 @@ class _Execution:
                 grace_ms = 0
             self._env.check_time(f"plan {self._plan.header.plan_id} of table {self._plan.header.table}")
             self._lease.check()
-            if not self._was_just_listed(batch):
+            if asks_all and self._is_of_orphans:
+                self._newcomers.look()
+                self._kept |= self._newcomers.needed(a for a in pending if isinstance(a, Delete))
+            elif not self._was_just_listed(batch):
                 references = self._looker.look([a for a in pending if isinstance(a, Delete)])
                 if is_new and self._is_overtaken():
                     return
@@ -368,6 +376,21 @@ class _Execution:
         if batch and is_head(batch[-1]) and self._progress.documents_gone:
             # No file goes, so nothing has looked since the documents went; one of them may be a rollback's target.
             self._looker.look(())
+
+    def _ask_all(self, pending: Sequence[Action]) -> bool:
+        """Ask the roots that are there for the files of a plan that this call has not made; tell whether it was so."""
+        files = [a for a in pending if isinstance(a, Delete) and a.kind in get_args(FileKind)]
+        if self._is_of_this_call or not files:
+            return False
+        has_begun = bool(self._earlier_runs)
+        if self._is_of_orphans:
+            self._newcomers.ask_all(lambda: files, self._lease.check, has_begun=has_begun)
+            return True
+        references = ask_present_roots(self._looker, self._plan.actions, files)
+        if references.names and not has_begun:
+            refuse_live_files(self._plan.header, files, lambda delete: base_name(delete.path) in references.names)
+        self._keep(pending, references, STILL_NEEDED)
+        return True
 
     @property
     def _is_of_orphans(self) -> bool:
@@ -428,8 +451,8 @@ class _Execution:
             grace_ms -= step_ms
             self._lease.check()
 
-    def _keep(self, pending: Sequence[Action], references: References) -> None:
-        """Take out of the plan what roots that appeared since need."""
+    def _keep(self, pending: Sequence[Action], references: References, why: str = NEEDED) -> None:
+        """Take out of the plan what roots need."""
         if not references.names and not references.unknown:
             return
         for action in pending:
@@ -440,7 +463,7 @@ class _Execution:
                     or (action.owner is not None and action.owner in references.names)
                     or action.kind in references.unknown
                 ):
-                    self._kept.setdefault(action.path, "a root that appeared after planning needs it")
+                    self._kept.setdefault(action.path, why)
 
     def _batch(self, batch: Sequence[Action]) -> None:
         """Delete one batch, step by step: the next begins when the one before is complete."""

@@ -11,6 +11,7 @@ from lakesweep.execute.part_actions import PartActions
 from lakesweep.execute.slices import SLICE_KEYS, Lane, Site, SliceResult, work
 from lakesweep.execute.spine import Environment
 from lakesweep.execute.waves import Crew
+from lakesweep.model.plan import PlanHeader
 from lakesweep.storage.guard import Guard
 
 LANES = 4
@@ -20,14 +21,14 @@ WAVE_KEYS = PART_ROWS
 the plan, so that little of it is in memory."""
 
 
-def thread_crew(env: Environment, plan_id: str) -> Crew:
+def thread_crew(env: Environment, header: PlanHeader) -> Crew:
     """Return threads that delete what a plan takes.
 
     Args:
         env: Stores and control area. When its time runs out, no further slice is begun.
-        plan_id: Which plan.
+        header: Of the plan.
     """
-    actions = PartActions.shared(env.area, plan_id)
+    actions = PartActions.shared(env.area, header)
     is_over = threading.Event()
 
     def check_time(what: str) -> None:

@@ -44,7 +44,7 @@ from lakesweep.execute.part_actions import (
 from lakesweep.execute.slices import GONE, NOT_BEGUN, SLICE_KEYS, THROTTLED, Lane, Slice, SliceResult
 from lakesweep.execute.spine import EPOCH_MS, Attempt, Environment, Executed, stopped, under_lease
 from lakesweep.model.outcome import FailedDelete, Outcome
-from lakesweep.model.plan import PlanHeader, joined_hash
+from lakesweep.model.plan import Delete, PlanHeader, joined_hash
 from lakesweep.model.stays import Stays, add_stays
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.reads import PARALLEL
@@ -146,7 +146,7 @@ class _Waves:
         self._earlier_runs = attempt.earlier_runs
         self._attempt = attempt
         self._crew = crew
-        self._actions = crew.actions or PartActions(env.area, header.plan_id)
+        self._actions = crew.actions or PartActions(env.area, header.plan_id, content_hash=header.content_hash)
         self._lease = lease
         self._newcomers = Newcomers(Looker(env.stores.table, header, env.known, env.sleep))
         self._rate = crew.keys_per_s
@@ -195,6 +195,8 @@ class _Waves:
         )
 
     def _carry_out(self) -> None:
+        if not self._attempt.has_just_planned:
+            self._newcomers.ask_all(self._deletions, self._still_ours, has_begun=bool(self._earlier_runs))
         upcoming = self._unfinished(self._slices(slice_results(self._env.area, self._earlier_runs)))
         while wave := self._next_wave(upcoming):
             self._rest()
@@ -207,6 +209,15 @@ class _Waves:
             self._lease.check(LEASE_MS)  # renewed whole, after what the look took
             self._fold(wave, self._run(wave))
             self._env.progress(self._settled, self._header.action_count)
+
+    def _deletions(self) -> Iterator[Delete]:
+        """Yield what the plan deletes, a part at a time."""
+        for part in range(len(self._header.parts) or 1):
+            yield from deletions_of(actions_of_part(self._env.area, self._header, part), self._header)
+
+    def _still_ours(self) -> None:
+        self._env.check_time(self._what)
+        self._lease.check()
 
     def _slices(self, earlier: Mapping[int, tuple[str, ...]]) -> Iterator[Slice]:
         """Yield the plan in slices. Their numbers are the same in every run."""
@@ -293,6 +304,7 @@ class _Waves:
                 keys_per_s=share,
                 delay_s=number * self._crew.slice_keys / self._rate,
                 slices=slices,
+                content_hash=self._header.content_hash,
             )
             for number, slices in enumerate(lanes)
         ]

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_header, load_plan
-from lakesweep.execute.part_actions import actions_of_part, deletions_of
+from lakesweep.execute.part_actions import actions_of_part, check_unchanged, deletions_of
 from lakesweep.execute.root_moves import move_roots
 from lakesweep.execute.spine import Attempt, Environment, Executed, execute
 from lakesweep.execute.threads import thread_crew
@@ -41,7 +41,9 @@ def carry_out(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
     plan_id = plan.header.plan_id
     if is_large(plan.header):
         # One that was just made here does not know its parts.
-        return execute_in_waves(env, load_header(env.area, plan_id), attempt, thread_crew(env, plan_id))
+        header = load_header(env.area, plan_id)
+        check_unchanged(header, plan.header.content_hash)
+        return execute_in_waves(env, header, attempt, thread_crew(env, header))
     if moves_roots(plan.actions):
         return move_roots(env, plan, attempt)
     return execute(env, plan, attempt)

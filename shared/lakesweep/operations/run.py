@@ -24,7 +24,7 @@ from lakesweep.errors import (
     stopped_by,
 )
 from lakesweep.execute.destination import moved_branch
-from lakesweep.execute.part_actions import NOT_FILES_ALONE
+from lakesweep.execute.part_actions import NOT_FILES_ALONE, check_unchanged
 from lakesweep.execute.spine import Attempt, Environment, Executed, forget
 from lakesweep.execute.tag_writing import write_tags, writes_tags
 from lakesweep.model.facts import DATA_KINDS
@@ -203,7 +203,8 @@ def plan_and_execute(
     begin = _Begin(grace_ms, lease=lease, run_id=plan.header.plan_id, has_just_planned=True)
     if plan.is_apart:
         try:
-            plan = LOCAL.load(area, plan.header.plan_id)
+            made, plan = plan, LOCAL.load(area, plan.header.plan_id)
+            check_unchanged(plan.header, made.header.content_hash)
         except RefusedError as error:
             return refused(table, operation, error, plan)
     report = _execute(table, plan, begin, _finished_first(finished))

@@ -148,7 +148,7 @@ def test_a_root_that_appears_between_waves_keeps_its_files(scene: OrphanScene, i
 
 
 def test_of_a_new_root_only_what_is_new_is_read(scene: OrphanScene) -> None:
-    """A snapshot names all files of its table; manifests that were read for the plan name none of its files."""
+    """A snapshot names all files of its table; manifests that were read before the first wave are not read again."""
     planted(scene, COUNT)
     scene.table.commit("+B")
     header = planned(scene)
@@ -162,6 +162,7 @@ def test_of_a_new_root_only_what_is_new_is_read(scene: OrphanScene) -> None:
 
     def appear(number: int) -> None:
         if number == 1:
+            read.clear()
             scene.table.commit("+C")
 
     manifests = lambda: {key for key in read if key.startswith("manifest/manifest-") and "-list-" not in key}  # noqa: E731
