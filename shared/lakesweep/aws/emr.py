@@ -84,6 +84,8 @@ class EmrSettings:
     policy: str | None = None
     log_group: str | None = None
     external_roots: tuple[str, ...] = ()
+    plan_key: str | None = None
+    """ARNs of the KMS keys that plans are sealed with. Executors have none: the driver checks the seal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,8 @@ def _configuration(size: Size, settings: EmrSettings) -> dict[str, str]:
         driver["LAKESWEEP_POLICY"] = settings.policy
     # Also where there are none: what a message asks for is held against it. A variable cannot be empty here.
     driver[EXTERNAL_ROOTS] = ",".join(settings.external_roots) or ","
+    if settings.plan_key is not None:
+        driver["LAKESWEEP_PLAN_KEY"] = settings.plan_key
     return {
         "spark.archives": f"{settings.artifacts}/{ARCHIVE}#{FOLDER}",
         **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in driver.items()},

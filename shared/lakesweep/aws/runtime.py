@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
+from lakesweep.aws.plan_key import kms_keys
 from lakesweep.aws.queues import Queues
 from lakesweep.aws.settings import Settings, load_settings
 from lakesweep.aws.telemetry import Telemetry
 from lakesweep.control.area import ControlArea
+from lakesweep.control.seal import Sealer
 from lakesweep.model.allowance import Allowance
 from lakesweep.model.table_ref import MAIN, TableRef
 from lakesweep.operations.context import Table
@@ -46,6 +49,12 @@ class Runtime:
         settings = load_settings()
         return cls(settings, Queues(dict(settings.queues)), Telemetry())
 
+    @cached_property
+    def _sealer(self) -> Sealer | None:
+        """Return what seals plans. KMS is asked when there is a plan."""
+        key = self.settings.plan_key
+        return None if key is None else kms_keys(key, "LAKESWEEP_PLAN_KEY")
+
     def is_ours(self, table: str, name: str) -> bool:
         """Tell whether a table is one of this deployment's; one that is not is counted and told of.
 
@@ -78,7 +87,7 @@ class Runtime:
         return Table(
             ref=TableRef(table, branch or MAIN),
             store=DeadlineStore(open_store(table, counter=counter), deadline),
-            area=ControlArea(open_store(self.settings.control, counter=counter), table),
+            area=ControlArea(open_store(self.settings.control, counter=counter), table, sealer=self._sealer),
             open_store=_opener(counter, deadline),
             counter=counter,
             check_time=lambda what: deadline.check(what, BATCH_RESERVE_MS),

@@ -43,6 +43,8 @@ class Settings:
     """Outside their directories, files of tables may be deleted below these and nowhere else."""
     scan_workers: int = 10
     """Tasks of scans that run at once."""
+    plan_key: str | None = None
+    """ARNs of the KMS keys that plans are sealed with."""
     emr: EmrSettings | None = None
     """For the function that starts jobs."""
 
@@ -92,6 +94,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
         orphan_interval_ms=orphan_interval_ms,
         external_roots=_external_roots(environment),
         scan_workers=_workers(environment.get("LAKESWEEP_SCAN_WORKERS") or "10"),
+        plan_key=environment.get("LAKESWEEP_PLAN_KEY") or None,
         emr=_emr(environment, control) if environment.get("LAKESWEEP_SPARK_APPLICATION") else None,
     )
 
@@ -118,6 +121,7 @@ def _emr(environment: Mapping[str, str], control: str) -> EmrSettings:
         region=stated("AWS_REGION"),
         policy=environment.get("LAKESWEEP_POLICY") or None,
         external_roots=_external_roots(environment),
+        plan_key=environment.get("LAKESWEEP_PLAN_KEY") or None,
         log_group=environment.get("LAKESWEEP_SPARK_LOG_GROUP") or None,
     )
 

@@ -1,10 +1,12 @@
 """Open what a command line names: a table, its store, its control location. Reads the environment."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from lakesweep.cli.options import Place
 from lakesweep.cli.output import say
+from lakesweep.cli.plan_key import plan_keys
 from lakesweep.cli.progress import Report
 from lakesweep.control.area import ControlArea, area_of, check_apart
 from lakesweep.errors import UsageError
@@ -43,7 +45,7 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
     opened_table = Table(
         ref=TableRef(table, place.branch),
         store=store,
-        area=None if control is None else area_of(opened(control), store),
+        area=None if control is None else replace(area_of(opened(control), store), sealer=plan_keys()),
         open_store=opened,
         counter=counter,
         progress=progress,

@@ -7,8 +7,9 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from lakesweep.control.seal import Sealer
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Body, Store
@@ -60,6 +61,8 @@ class ControlArea:
     endpoint: str = ""
     """The S3 that the table lies in, where it is not AWS and the control location lies elsewhere: two of them may have
     buckets of one name. A control location in S3 lies in the same one, so that it tells them apart by itself."""
+    sealer: Sealer | None = field(default=None, repr=False, compare=False)
+    """Seals plans, and refuses those that are not sealed; `None`: no key is configured."""
 
     @property
     def prefix(self) -> str:

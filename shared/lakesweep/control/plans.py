@@ -1,12 +1,18 @@
 """Stored plans.
 
 `plans/<plan_id>/actions-<name>.ndjson.gz` are written first, `header.json` last: a plan without a header does not
-exist, and a part that the header does not name belongs to no plan. A small plan has its actions in the header. A loaded
-plan is held against its content hash, every action against what may be touched at all (`check_action`), and their order
-against that of the phases (`order_problem`), so a damaged or forged plan deletes nothing.
+exist, and a part that the header does not name belongs to no plan. A small plan has its actions in the header.
+
+A loaded plan is held against its hashes, so a damaged one deletes nothing. Hashes prove nothing to whoever may write
+here. So every action is held against what may be touched at all and what the plan's operation can have planned
+(`model/permitted.py`), the order against that of the phases (`order_problem`), and whoever carries it out asks all
+present roots for its files (`execute/present.py`). A forged plan that passes deletes no file that a root needs; it can
+do what its operation can do, such as to delete a tag. Where a plan key is configured it cannot do that either
+(`control/seal.py`).
 """
 
 import dataclasses
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from types import UnionType
@@ -14,6 +20,7 @@ from types import UnionType
 from lakesweep.control.area import ControlArea, from_json_bytes, table_key, to_json_bytes
 from lakesweep.control.checks import is_count, is_number
 from lakesweep.control.ndjson import pack, unpack
+from lakesweep.control.seal import check_seal, digest_of
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError, RefusedError
 from lakesweep.model.permitted import check_actions, check_plan
 from lakesweep.model.plan import (
@@ -63,6 +70,8 @@ def store_plan(area: ControlArea, plan: Plan) -> None:
     document = dataclasses.asdict(header)
     if rows is not None:
         document["actions"] = rows
+    if area.sealer is not None:
+        document["seal"] = area.sealer.seal(digest_of(from_json_bytes(to_json_bytes(document), folder)))
     try:
         area.put(f"{folder}header.json", to_json_bytes(document), if_absent=True)
     except PreconditionFailedError as error:
@@ -83,9 +92,10 @@ def store_part(area: ControlArea, plan_id: str, name: str, actions: Sequence[Act
         actions: In the order of their phases, `PART_ROWS` at most.
     """
     file = f"actions-{name}.ndjson.gz"
-    area.put(f"plans/{plan_id}/{file}", pack(map(_action_row, actions)))
+    body = pack(map(_action_row, actions))
+    area.put(f"plans/{plan_id}/{file}", body)
     size_bytes = sum(action.size_bytes or 0 for action in actions if isinstance(action, Delete))
-    return PlanPart(file, len(actions), size_bytes, content_hash(actions))
+    return PlanPart(file, len(actions), size_bytes, content_hash(actions), hashlib.sha256(body).hexdigest())
 
 
 def load_part(area: ControlArea, header: PlanHeader, part: PlanPart) -> tuple[Action, ...]:
@@ -100,6 +110,8 @@ def load_part(area: ControlArea, header: PlanHeader, part: PlanPart) -> tuple[Ac
         body = area.read(f"plans/{header.plan_id}/{part.name}")
     except ObjectNotFoundError as error:
         raise FormatError(f"{path}: expected a part of the plan, found nothing") from error
+    if (part.digest or area.sealer is not None) and hashlib.sha256(body.data).hexdigest() != part.digest:
+        raise FormatError(f"{path}: expected the part that the plan's header names by its SHA-256, found another one")
     actions = tuple(_actions_of(list(unpack(body.data, path)), path))
     if len(actions) != part.count or content_hash(actions) != part.hash:
         raise FormatError(f"{path}: expected {part.count} actions that match the header's hash, found others")
@@ -129,6 +141,8 @@ def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
             f"table {area.table}: expected plan {plan_id} in {area.store.location}, found none", code="no_such_plan"
         ) from error
     document = from_json_bytes(body.data, area.path(name))
+    check_seal(area.sealer, document, area.path(name))
+    document.pop("seal", None)
     rows = document.pop("actions", None)
     if document.get("format_version") not in (PLAN_FORMAT_VERSION, MOVE_FORMAT_VERSION):
         raise RefusedError(
@@ -225,6 +239,9 @@ def _parts_of(rows: object) -> tuple[PlanPart, ...]:
         numbers = is_count(row.get("count")) and is_count(row.get("bytes"))
         name, digits = row.get("name"), row.get("hash")
         texts = isinstance(name, str) and _PART_NAME.fullmatch(name) and isinstance(digits, str)
+        digest = row.get("digest", "")
+        if not isinstance(digest, str) or not (digest == "" or _HASH.fullmatch(digest)):
+            raise TypeError("parts")
         if not numbers or not texts or not _HASH.fullmatch(digits):
             raise TypeError("parts")
     return tuple(PlanPart(**row) for row in rows)

@@ -124,6 +124,8 @@ class PlanPart:
     """Of the objects that it deletes, as far as known."""
     hash: str
     """`content_hash` of its actions."""
+    digest: str = ""
+    """SHA-256 of the document, byte for byte. Empty in plans of editions that did not write it."""
 
 
 @dataclass(frozen=True, slots=True)
