@@ -155,9 +155,12 @@ def test_an_orphan_plan_that_names_anything_but_files_of_its_table_is_refused_wh
     except MaintenanceError as error:
         assert error.exit_code in (1, 3), error
     else:
+        if "/" in (path[0], path[8]):  # what lies outside stays, and is told; the orphans of the table go
+            nothing_is_lost(scene, before, {delete.path for delete in whole.deletes})
+            return
         assert report.status in ("refused", "stale"), report
         assert report.refusal is not None
-        assert header.table in report.refusal.message or "plan" in report.refusal.message
+        assert "plan" in report.refusal.message
     assert scene.listed() == before
     assert_roots_readable(scene.table)
 

@@ -43,7 +43,6 @@ from lakesweep.execute.part_actions import (
 )
 from lakesweep.execute.slices import GONE, NOT_BEGUN, SLICE_KEYS, THROTTLED, Lane, Slice, SliceResult
 from lakesweep.execute.spine import EPOCH_MS, Attempt, Environment, Executed, stopped, under_lease
-from lakesweep.model.allowed import is_external
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import Delete, PlanHeader, joined_hash
 from lakesweep.model.stays import Stays, add_stays
@@ -212,16 +211,9 @@ class _Waves:
             self._env.progress(self._settled, self._header.action_count)
 
     def _deletions(self) -> Iterator[Delete]:
-        """Yield what the plan deletes, a part at a time.
-
-        Raises:
-            RefusedError: A path outside the table and its declared roots.
-        """
+        """Yield what the plan deletes, a part at a time."""
         for part in range(len(self._header.parts) or 1):
-            for delete in deletions_of(actions_of_part(self._env.area, self._header, part), self._header):
-                if is_external(delete.path):
-                    self._env.stores.resolve(delete.path)
-                yield delete
+            yield from deletions_of(actions_of_part(self._env.area, self._header, part), self._header)
 
     def _still_ours(self) -> None:
         self._env.check_time(self._what)
