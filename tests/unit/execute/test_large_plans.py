@@ -520,9 +520,9 @@ def test_parts_are_read_once(scene: OrphanScene) -> None:
     report = maintainer.execute(header.plan_id)
     assert report.status == "done"
     parts = [key for key in read if "/actions-" in key]
-    # Counted, since the header of a plan that one process made does not say what kinds go; the first one checked; then
-    # read to be deleted.
-    assert len(parts) == 2 * len(set(parts)) + 1
+    # Counted, since the header of a plan that one process made does not say what kinds go; the first one checked; all
+    # held against the roots that are there; then read to be deleted.
+    assert len(parts) == 3 * len(set(parts)) + 1
 
 
 def test_actions_at_hand_are_bounded(scene: OrphanScene) -> None:
