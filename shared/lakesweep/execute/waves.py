@@ -195,9 +195,13 @@ class _Waves:
         )
 
     def _carry_out(self) -> None:
+        left = list(self._unfinished(self._slices(slice_results(self._env.area, self._earlier_runs))))
         if not self._attempt.has_just_planned:
-            self._newcomers.ask_all(self._deletions, self._still_ours, has_begun=bool(self._earlier_runs))
-        upcoming = self._unfinished(self._slices(slice_results(self._env.area, self._earlier_runs)))
+            parts = sorted({each.part for each in left})
+            self._newcomers.ask_all(
+                lambda: self._deletions(parts), self._still_ours, has_begun=bool(self._earlier_runs)
+            )
+        upcoming = iter(left)
         while wave := self._next_wave(upcoming):
             self._rest()
             self._sleep(self._early_s)
@@ -210,9 +214,9 @@ class _Waves:
             self._fold(wave, self._run(wave))
             self._env.progress(self._settled, self._header.action_count)
 
-    def _deletions(self) -> Iterator[Delete]:
-        """Yield what the plan deletes, a part at a time."""
-        for part in range(len(self._header.parts) or 1):
+    def _deletions(self, parts: Iterable[int]) -> Iterator[Delete]:
+        """Yield what some parts of the plan delete, one part after the other."""
+        for part in parts:
             yield from deletions_of(actions_of_part(self._env.area, self._header, part), self._header)
 
     def _still_ours(self) -> None:
