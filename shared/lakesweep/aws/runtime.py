@@ -13,6 +13,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.seal import Sealer
 from lakesweep.model.allowance import Allowance
 from lakesweep.model.table_ref import MAIN, TableRef
+from lakesweep.model.who import Who
 from lakesweep.operations.context import Table
 from lakesweep.storage.deadline import BATCH_RESERVE_MS, Deadline, DeadlineStore
 from lakesweep.storage.location import parse_location
@@ -87,7 +88,12 @@ class Runtime:
         return Table(
             ref=TableRef(table, branch or MAIN),
             store=DeadlineStore(open_store(table, counter=counter), deadline),
-            area=ControlArea(open_store(self.settings.control, counter=counter), table, sealer=self._sealer),
+            area=ControlArea(
+                open_store(self.settings.control, counter=counter),
+                table,
+                sealer=self._sealer,
+                who=lambda: _who_of(context),
+            ),
             open_store=_opener(counter, deadline),
             counter=counter,
             check_time=lambda what: deadline.check(what, BATCH_RESERVE_MS),
@@ -102,3 +108,8 @@ def _opener(counter: RequestCounter, deadline: Deadline) -> Callable[[str], Stor
         return DeadlineStore(open_store(location, counter=counter), deadline)
 
     return opened
+
+
+def _who_of(context: object) -> Who:
+    """Return which function runs; nobody has to be asked."""
+    return Who(str(getattr(context, "invoked_function_arn", "unknown")), "AWS Lambda")

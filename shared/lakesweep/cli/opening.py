@@ -1,6 +1,7 @@
 """Open what a command line names: a table, its store, its control location. Reads the environment."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from lakesweep.control.area import ControlArea, area_of, check_apart
 from lakesweep.errors import UsageError
 from lakesweep.model.allowance import Allowance
 from lakesweep.model.table_ref import TableRef, check_whole
+from lakesweep.model.who import Who
 from lakesweep.operations.allowance import EXTERNAL_ROOTS, allowing, bound_of
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_scan import check_scan_id
@@ -45,7 +47,9 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
     opened_table = Table(
         ref=TableRef(table, place.branch),
         store=store,
-        area=None if control is None else replace(area_of(opened(control), store), sealer=plan_keys()),
+        area=None
+        if control is None
+        else replace(area_of(opened(control), store), sealer=plan_keys(), who=who_calls(place, table, control)),
         open_store=opened,
         counter=counter,
         progress=progress,
@@ -59,6 +63,22 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
     from lakesweep.cli.engines import with_engines
 
     return with_engines(opened_table, place, settings)
+
+
+def who_calls(place: Place, *locations: str) -> Callable[[], Who]:
+    """Return what says who calls, when it is asked."""
+    is_on_aws = place.endpoint_url is None and any(location.startswith("s3://") for location in locations)
+
+    def who() -> Who:
+        from lakesweep.cli.caller import caller
+
+        return caller(is_on_aws and not _has_endpoint(), place.region)
+
+    return who
+
+
+def _has_endpoint() -> bool:
+    return any(os.environ.get(name) for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"))
 
 
 def control_location(place: Place, table: Location) -> str | None:

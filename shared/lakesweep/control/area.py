@@ -7,10 +7,12 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lakesweep.control.seal import Sealer
 from lakesweep.errors import FormatError, RefusedError
+from lakesweep.model.who import Who, nobody
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Body, Store
 from lakesweep.storage.wrapping import endpoint_of
@@ -63,6 +65,8 @@ class ControlArea:
     buckets of one name. A control location in S3 lies in the same one, so that it tells them apart by itself."""
     sealer: Sealer | None = field(default=None, repr=False, compare=False)
     """Seals plans, and refuses those that are not sealed; `None`: no key is configured."""
+    who: Callable[[], Who] = field(default=nobody, compare=False)
+    """Says who runs, once a run has begun: asking may take a request."""
 
     @property
     def prefix(self) -> str:

@@ -27,6 +27,11 @@ class Intent:
     snapshot_ids: tuple[int, ...] = ()
     """Snapshots of the branch that are gone, whose last tags go with the files that only they held."""
 
+    plan_hash: str | None = None
+    """Of the plan's actions."""
+    policy_etag: str | None = None
+    """Of the fleet policy that the run read."""
+
     def to_json(self) -> dict[str, object]:
         """Return its form in the lease."""
         return {**asdict(self), "runs": list(self.runs), "snapshot_ids": list(self.snapshot_ids)}
@@ -61,4 +66,11 @@ def intent_of(value: object, path: str) -> Intent | None:
         raise FormatError(
             f"{path}: expected an intent with plan_id, branch, runs, end_id, created_ms, grace_ms and snapshot_ids"
         )
-    return Intent(plan_id, branch, end_id, tuple(runs), created_ms, grace_ms, tuple(snapshot_ids))
+    plan_hash, policy_etag = (_text(document.get(key)) for key in ("plan_hash", "policy_etag"))
+    return Intent(
+        plan_id, branch, end_id, tuple(runs), created_ms, grace_ms, tuple(snapshot_ids), plan_hash, policy_etag
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -14,6 +14,7 @@ plan by accident.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.control.checks import is_count, is_id
@@ -26,6 +27,7 @@ from lakesweep.errors import (
     PreconditionFailedError,
     StorageError,
 )
+from lakesweep.model.who import Who, who_of
 from lakesweep.storage.elapsed import CLOCKS, Clocks, Stopwatch
 from lakesweep.storage.guard import TimeLimit
 
@@ -57,6 +59,10 @@ class LeaseDocument:
     expires_ms: int = 0
     """0: given back."""
     intent: Intent | None = None
+    since_ms: int = 0
+    """Since when its run has it; 0: it does not say."""
+    by: Who | None = None
+    """Who runs; `None`: it does not say."""
 
 
 class Lease:
@@ -69,6 +75,7 @@ class Lease:
         self._intent = intent
         self._etag: str | None = None
         self._token = 0
+        self._since_ms = 0
         self._expires_ms = 0
         self._limit = self._limit_of(Stopwatch(clocks), 0)
         self.is_as_known = False
@@ -195,7 +202,10 @@ class Lease:
             ) from error
 
     def _put(self, expires_ms: int) -> None:
+        self._since_ms = self._since_ms or self._area.store.now_ms()
         document = {
+            "by": self._area.who().to_json(),
+            "since_ms": self._since_ms,
             "run_id": self._run_id,
             "token": self._token + 1,
             "expires_at_ms": expires_ms,
@@ -235,7 +245,16 @@ def read_lease(area: ControlArea) -> LeaseDocument:
     holder, token, expires_ms = document.get("run_id"), document.get("token"), document.get("expires_at_ms")
     if not is_id(holder) or not is_count(token) or not is_count(expires_ms):
         raise FormatError(f"{path}: expected run_id, and the numbers token and expires_at_ms, of a lease")
-    return LeaseDocument(body.etag, holder, token, expires_ms, intent_of(document.get("intent"), path))
+    since_ms = document.get("since_ms")
+    return LeaseDocument(
+        body.etag,
+        holder,
+        token,
+        expires_ms,
+        intent_of(document.get("intent"), path),
+        since_ms if is_count(since_ms) else 0,
+        who_of(document.get("by")),
+    )
 
 
 def acquire(
@@ -288,13 +307,19 @@ def _is_free(area: ControlArea, found: LeaseDocument, intent: Intent | None) -> 
     return True
 
 
+def _holder(found: LeaseDocument) -> str:
+    since = f", since {datetime.fromtimestamp(found.since_ms / 1000, UTC):%Y-%m-%d %H:%M:%SZ}" if found.since_ms else ""
+    return since + ("" if found.by is None else f", by {found.by}")
+
+
 def _refuse_held(area: ControlArea, found: LeaseDocument, intent: Intent | None) -> None:
     free_at_ms = found.expires_ms + DELETE_MARGIN_MS if found.expires_ms else 0
     now_ms = area.store.now_ms()
     if now_ms < free_at_ms:
         raise LeaseHeldError(
             f"table {area.table}: run {found.run_id} holds the lease for {(free_at_ms - now_ms + 999) // 1000} s at "
-            "most; expected it free"
+            f"most{_holder(found)}; expected it free. Wait and run again; lakesweep runs TABLE shows what that run "
+            "does, and a run that died is finished then"
         )
     left = found.intent
     if left is not None and (intent is None or intent.plan_id != left.plan_id):

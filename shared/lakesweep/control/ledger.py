@@ -18,8 +18,9 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from lakesweep.control.area import ControlArea
+from lakesweep.control.chain import Beginning, Chain, is_object_row
 from lakesweep.control.checks import is_count
-from lakesweep.control.ndjson import pack, unpack
+from lakesweep.control.ndjson import unpack
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, PreconditionFailedError
 from lakesweep.model.plan import Delete, Restore
 from lakesweep.storage.store import DeleteResult
@@ -51,12 +52,12 @@ def time_of(run_id: str) -> int | None:
 class Ledger:
     """The rows of one run."""
 
-    def __init__(self, area: ControlArea, run_id: str, plan_id: str) -> None:
+    def __init__(self, area: ControlArea, run_id: str, plan_id: str, chain: Chain | None = None) -> None:
         self._area = area
+        self._chain = chain or Chain(Beginning(area.table, run_id, plan_id, by=area.who()))
         self._folder = _folder(run_id)
         self._plan_id = plan_id
         self._batch = 0
-        self._part = 0
         self._unwritten = ""
         """Name of a part that was sent, and of which nobody knows whether it was written."""
         self._waiting: list[dict[str, object]] = []
@@ -101,6 +102,10 @@ class Ledger:
         """Note documents that were put back."""
         self._waiting += [{**self._row(delete), "result": "restored"} for delete in deletes]
 
+    def record_heads(self, heads: Mapping[str, str]) -> None:
+        """Note where the chains of other writers end: writer -> hash of its last part."""
+        self._waiting += [{"writer": writer, "ends": head} for writer, head in sorted(heads.items())]
+
     def record_undeleted(self, restores: Sequence[Restore], codes: Mapping[str, str]) -> None:
         """Record what came back, or why not.
 
@@ -135,10 +140,11 @@ class Ledger:
     def _put(self, suffix: str) -> None:
         # A part that may not have been written is written again, with what came since: no row is lost or doubled.
         rows = tuple(self._waiting)
-        self._unwritten = self._unwritten or f"{self._folder}{self._part + 1:05d}-{suffix}.ndjson.gz"
-        self._area.put(self._unwritten, pack(rows))
+        data = self._chain.pack(rows)
+        self._unwritten = self._unwritten or f"{self._folder}{self._chain.number + 1:05d}-{suffix}.ndjson.gz"
+        self._area.put(self._unwritten, data)
         self._unwritten = ""
-        self._part += 1
+        self._chain.written(data)
         del self._waiting[: len(rows)]
 
 
@@ -182,6 +188,17 @@ class SliceLedger:
         self._plan_id = plan_id
         self._number = number
         self._attempt = 0
+        self._run_id = run_id
+        self._chain = self._begun()
+
+    def _begun(self) -> Chain:
+        writer = f"{self._number:07d}-{self._attempt:02d}"
+        return Chain(Beginning(self._area.table, self._run_id, self._plan_id, by=self._area.who()), writer)
+
+    @property
+    def end(self) -> str:
+        """Return the writer of this attempt and the hash of its last part, nothing where it has written none."""
+        return f"{self._chain.writer} {self._chain.last}" if self._chain.number else ""
 
     def intend(self, deletes: Sequence[Delete]) -> bool:
         """Record what is about to be deleted.
@@ -199,11 +216,14 @@ class SliceLedger:
                 code="too_many_attempts",
             )
         rows = [_row(self._plan_id, self._batch, delete) for delete in deletes]
+        data = self._chain.pack(rows)
         try:
-            self._area.put(self._part("intent"), pack(rows), if_absent=True)
+            self._area.put(self._part("intent"), data, if_absent=True)
         except PreconditionFailedError:
             self._attempt += 1
+            self._chain = self._begun()
             return False
+        self._chain.written(data)
         return True
 
     def answers(self) -> dict[str, str]:
@@ -214,7 +234,9 @@ class SliceLedger:
         self, deletes: Sequence[Delete], results: Mapping[str, DeleteResult], kept: Iterable[tuple[Delete, str]]
     ) -> None:
         """Record what became of it; as `Ledger.record`, and written at once."""
-        self._area.put(self._part("result"), pack(_results(self._plan_id, self._batch, deletes, results, kept)))
+        data = self._chain.pack(_results(self._plan_id, self._batch, deletes, results, kept))
+        self._area.put(self._part("result"), data)
+        self._chain.written(data)
 
     @property
     def _batch(self) -> int:
@@ -355,6 +377,11 @@ def run_rows(area: ControlArea, run_id: str) -> list[dict[str, object]]:
     return [row for name in names for row in _rows_in(area, name)]
 
 
+def parts_of_run(area: ControlArea, run_id: str) -> list[str]:
+    """Return the names of the parts that a run wrote."""
+    return area.names(_folder(run_id))
+
+
 def runs_of_ledger(area: ControlArea, most: int) -> list[str]:
     """Return the ids of the newest runs that wrote a part, newest first."""
     found: list[str] = []
@@ -373,6 +400,8 @@ def _rows_in(area: ControlArea, name: str) -> Iterator[dict[str, object]]:
     """
     path = area.path(name)
     for row in unpack(area.read(name).data, path):
+        if not is_object_row(row):
+            continue
         texts = all(isinstance(row.get(key), str) for key in ("key", "kind", "plan_id"))
         if not texts or not isinstance(row.get("result", ""), str) or not is_count(row.get("batch")):
             raise FormatError(f"{path}: expected key, kind, plan_id, batch and result of an object in every row")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakesweep.control.area import MAX_CONTROL_BYTES, ControlArea
+from lakesweep.control.chain import is_object_row
 from lakesweep.control.checks import is_count
 from lakesweep.control.lease import read_lease
 from lakesweep.control.ndjson import unpack
@@ -102,7 +103,7 @@ def _parts(area: ControlArea, names: list[str]) -> Iterator[tuple[str, Iterator[
         if isinstance(body, StorageError):
             raise body
         try:
-            rows = list(unpack(body.data, area.path(name)))
+            rows = list(filter(is_object_row, unpack(body.data, area.path(name))))
             yield name, iter(rows) if all(is_count(row.get("batch")) for row in rows) else None
         except FormatError:
             yield name, None

@@ -1,6 +1,7 @@
 """Stored run reports: what `runs` lists and `report` prints."""
 
 from lakesweep.control.area import ControlArea, from_json_bytes, table_key, to_json_bytes
+from lakesweep.control.chain import Chain
 from lakesweep.control.checks import is_count
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 
@@ -17,6 +18,9 @@ def store_report(
     times_ms: tuple[int, int],
     *,
     ended: str | None = None,
+    chain: Chain | None = None,
+    policy_etag: str | None = None,
+    plan_hash: str | None = None,
 ) -> None:
     """Write the report of one run.
 
@@ -27,6 +31,9 @@ def store_report(
         warnings: All there are.
         times_ms: When the run started and finished.
         ended: How the plan of this run ended, `None` when it has not.
+        chain: Of its ledger.
+        policy_etag: Of the fleet policy, as the run read it.
+        plan_hash: Of the plan's actions.
     """
     started_ms, finished_ms = times_ms
     area.put(
@@ -37,6 +44,10 @@ def store_report(
                 "started_ms": started_ms,
                 "finished_ms": finished_ms,
                 "ended": ended,
+                "by": area.who().to_json(),
+                "plan_hash": plan_hash or None,
+                "policy_etag": policy_etag,
+                "ledger": None if chain is None else chain.to_json(),
                 "warnings": list(warnings),
                 "report": document,
             }

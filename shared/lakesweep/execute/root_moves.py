@@ -84,7 +84,7 @@ class _Moving:
         self._has_just_planned = attempt.has_just_planned
         self._store = env.stores.table
         self._documents = Documents(self._store, plan)
-        self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id)
+        self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id, attempt.chain)
         self._requests = RootRequests(self._documents, self._ledger)
         self._warnings: dict[str, None] = {}
         self._number = -1

@@ -101,6 +101,8 @@ class SliceResult:
     """The first of them."""
     is_slowed: bool = False
     """The store asked for fewer requests; repeated, they went well."""
+    chain: str = ""
+    """The writer in the ledger, and the hash of its last part."""
     is_doubled: bool = False
     """Another process began it in this run and gave no answer. It may still live."""
     stays: tuple[Stays, ...] = ()
@@ -274,6 +276,7 @@ class _Work:
             throttled=sum(each.code in THROTTLED for each in failed),
             failed=tuple(failed[:SHOWN_FAILURES]),
             is_slowed=self._is_slowed,
+            chain=self._ledger.end,
             is_doubled=self._is_doubled,
             stays=self._stays,
         )

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from lakesweep.control.area import ControlArea
+from lakesweep.control.chain import Chain
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import Lease, LeaseDocument, acquire
 from lakesweep.control.ledger import EarlierWork, Ledger, earlier_work
@@ -145,6 +146,10 @@ class Attempt:
     """Called under the lease when somebody stops this process, to write down how far it came."""
     before_return: Callable[[], None] = lambda: None
     """Called before the lease is taken again after that; raises when the plan must not go on in this run."""
+    policy_etag: str | None = None
+    """Of the fleet policy, as this call read it."""
+    chain: Chain | None = None
+    """Of the ledger."""
     grace_ms: int = 0
     """How long readers that opened an expiring snapshot may go on before its files go."""
     earlier_runs: tuple[str, ...] = ()
@@ -206,6 +211,8 @@ def under_lease(
         created_ms=area.store.now_ms(),
         grace_ms=attempt.grace_ms,
         snapshot_ids=snapshot_ids,
+        plan_hash=header.content_hash,
+        policy_etag=attempt.policy_etag,
     )
     # Whether a stored plan has ended, and which runs worked on it, was read right after the lease. One that was made
     # since needs no other answer than the looks.
@@ -258,7 +265,7 @@ class _Execution:
         self._attempt = attempt
         self._earlier_runs = attempt.earlier_runs
         self._is_of_this_call = attempt.has_just_planned
-        self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id)
+        self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id, attempt.chain)
         self._changelogs = {
             action.path: action
             for action in plan.actions

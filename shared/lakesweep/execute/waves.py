@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from lakesweep.control.lease import LEASE_MS, Lease
-from lakesweep.control.ledger import slice_answers, slice_results
+from lakesweep.control.ledger import Ledger, slice_answers, slice_results
 from lakesweep.errors import (
     AccessDeniedError,
     FormatError,
@@ -153,6 +153,8 @@ class _Waves:
         self._outcome = Outcome()
         self._failures = 0
         self._stays: tuple[Stays, ...] = ()
+        self._chains: dict[str, str] = {}
+        """Writer -> hash of its last part in the ledger."""
         self._settled = 0
         self._again: deque[Slice] = deque()
         self._throttled: dict[int, int] = {}
@@ -163,6 +165,14 @@ class _Waves:
         self._epoch_began_ms = env.area.store.now_ms()
 
     def run(self) -> Executed:
+        executed = self._run_whole()
+        if self._chains and not self._lease.is_let_go:
+            ledger = Ledger(self._env.area, self._run_id, self._header.plan_id, self._attempt.chain)
+            ledger.record_heads(self._chains)  # too many for the report, which has the hash of this part
+            ledger.flush()
+        return executed
+
+    def _run_whole(self) -> Executed:
         try:
             self._carry_out()
         except KeyboardInterrupt as stop:
@@ -344,6 +354,9 @@ class _Waves:
         was_throttled, done = False, 0
         for each in wave:
             result = found.get(each.number, SliceResult(each.number, NOT_BEGUN))
+            if result.chain:
+                writer, _, last = result.chain.partition(" ")
+                self._chains[writer] = last
             if result.code == NOT_BEGUN:
                 self._again.append(each)
             elif self._is_to_wait(result):

@@ -80,6 +80,8 @@ class FleetPolicy:
 
     location: str
     rules: tuple[FleetRule, ...]
+    etag: str | None = None
+    """Of the document, where the store has one."""
 
     def rule_for(self, table: str) -> FleetRule | None:
         """Return the rule with the longest folder that holds for `table`, `None` when none does."""

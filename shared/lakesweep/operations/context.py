@@ -84,6 +84,8 @@ class Table:
     """What `auto` chooses among; without it, it is `local`."""
     say: Callable[[str], None] = _say_nothing
     """Tells people something while a call goes on."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """What a call read on its way, and its report says."""
     policy: str | None = None
     """Location of the fleet policy that governs unattended maintenance."""
     allowance: Allowance = field(default_factory=Allowance)

@@ -27,6 +27,8 @@ class Ruling:
     """`None`: no rule holds for the table, so it is observed."""
 
 
+POLICY_ETAG = "policy_etag"
+"""Where a table's notes have the ETag of the policy that was read."""
 OBSERVED = "table_observed"
 """Code of a plan of unattended maintenance that is not carried out, since a fleet policy says to observe."""
 
@@ -63,7 +65,10 @@ def ruling_of(table: Table) -> Ruling | None:
     """
     if table.policy is None:
         return None
-    return ruling_in(read_policy(table.open_store, table.policy), table.ref.location)
+    policy = read_policy(table.open_store, table.policy)
+    if policy.etag is not None:
+        table.notes[POLICY_ETAG] = policy.etag
+    return ruling_in(policy, table.ref.location)
 
 
 def ruling_in(policy: FleetPolicy | None, location: str) -> Ruling | None:
@@ -120,7 +125,7 @@ def read_policy(open_store: Callable[[str], Store], location: str) -> FleetPolic
         ) from error
     except StorageError as error:
         raise type(error)(f"policy {location} cannot be read: {error}", code=error.code) from error
-    return parse_fleet_policy(body.data, location, spell)
+    return replace(parse_fleet_policy(body.data, location, spell), etag=body.etag)
 
 
 def spell(location: str) -> str:

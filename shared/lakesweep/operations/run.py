@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea
+from lakesweep.control.chain import Beginning, Chain
 from lakesweep.control.ends import PUT_OFF, PlanEnd, end_plan, plan_end, record_undone, undone_by
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import DELETE_MARGIN_MS, LeaseDocument, read_lease
@@ -34,7 +35,7 @@ from lakesweep.operations import local_engine
 from lakesweep.operations.by_hand import check_hand
 from lakesweep.operations.context import Table
 from lakesweep.operations.expiry_conflict import refuse_stored
-from lakesweep.operations.fleet import check_policy
+from lakesweep.operations.fleet import POLICY_ETAG, check_policy
 from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.memory import keep
 from lakesweep.operations.shortcut import doubt
@@ -388,13 +389,26 @@ def _execute(
     started_ms = table.store.now_ms()
     run_id = begin.run_id or new_id(started_ms)
     reports: list[RunReport] = []
+    etag = table.notes.get(POLICY_ETAG)
+    began = Beginning(area.table, run_id, plan_id, plan.header.content_hash or None, etag, area.who())
+    chain = Chain(began)
 
     def store(executed: Executed) -> None:
         report = _executed_report(table, plan, run_id, executed, warnings + executed.warnings)
         report = replace(report, is_stored_plan=not begin.has_just_planned)
         ended = None if executed.status == "interrupted" else executed.status
         times_ms = (started_ms, table.store.now_ms())
-        store_report(area, run_id, report.to_json(), report.all_warnings(), times_ms, ended=ended)
+        store_report(
+            area,
+            run_id,
+            report.to_json(),
+            report.all_warnings(),
+            times_ms,
+            ended=ended,
+            chain=chain,
+            policy_etag=etag,
+            plan_hash=plan.header.content_hash,
+        )
         reports.append(report)
 
     def stop(executed: Executed) -> None:
@@ -440,6 +454,8 @@ def _execute(
             rest,
             stop,
             check_return,
+            etag,
+            chain,
             begin.grace_ms,
             begin.earlier_runs,
             begin.lease,

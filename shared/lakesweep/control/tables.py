@@ -1,0 +1,51 @@
+"""Which tables a control location has documents of."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakesweep.control.area import ControlArea, from_json_bytes, table_key
+from lakesweep.errors import FormatError, StorageError
+from lakesweep.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTable:
+    """A table of which a control location has documents."""
+
+    key: str
+    area: ControlArea | None
+    """`None`: no document says which table it is, or one says another table than its folder."""
+
+
+def is_control_location(store: Store) -> bool:
+    """Tell whether a place is a control location rather than a table."""
+    found = store.folders_among(("tables", "snapshot", "schema"))
+    return "tables" in found and not found & {"snapshot", "schema"} and any(True for _ in store.folders("tables/"))
+
+
+def known_tables(store: Store) -> Iterator[KnownTable]:
+    """Yield the tables of a control location, by the names of their folders.
+
+    A folder is named after a hash of the table's location; a report or a plan in it says the location.
+    """
+    for key in store.folders("tables/"):
+        location = _location(store, key)
+        area = None if location is None or table_key(location) != key else ControlArea(store, location)
+        yield KnownTable(key, area)
+
+
+def _location(store: Store, key: str) -> str | None:
+    for folder in ("reports/", "plans/"):
+        for page in store.list_range(f"tables/{key}/{folder}"):
+            for entry in page:
+                if not entry.key.endswith(".json"):
+                    continue
+                try:
+                    document = from_json_bytes(store.read(entry.key).data, entry.key)
+                except (FormatError, StorageError):
+                    continue
+                inner = document.get("report") if folder == "reports/" else document
+                table = inner.get("table") if isinstance(inner, dict) else None
+                if isinstance(table, str):
+                    return table
+    return None
