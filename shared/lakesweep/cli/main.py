@@ -11,6 +11,7 @@ import typer
 
 from lakesweep import __version__
 from lakesweep.cli import (
+    audit,
     branches,
     check,
     consumers,
@@ -126,8 +127,16 @@ def _app() -> typer.Typer:
     app.callback()(_root)
     for name, function, examples in _COMMANDS:
         # A paragraph after \b is not wrapped again.
-        app.command(name, epilog="\n".join(["\b", "Examples:", *(f"  {example}" for example in examples)]))(function)
+        app.command(name, epilog=_examples(examples))(function)
+    audits = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Check what Lakesweep has written down.")
+    audits.callback()(lambda: None)
+    audits.command("verify", epilog=_examples(audit.EXAMPLES))(audit.verify)
+    app.add_typer(audits, name="audit")
     return app
+
+
+def _examples(examples: Sequence[str]) -> str:
+    return "\n".join(["\b", "Examples:", *(f"  {example}" for example in examples)])
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,32 +1,75 @@
 """`lakesweep runs`."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from lakesweep.cli.options import Limit, Place, at_place
+from lakesweep.errors import MaintenanceError
 
-EXAMPLES = ("lakesweep runs /data/orders", "lakesweep runs /data/orders --limit 5 --json")
+EXAMPLES = (
+    "lakesweep runs /data/orders",
+    "lakesweep runs /data/orders --limit 5 --json",
+    "lakesweep runs s3://ops/lakesweep --since 1d",
+)
 
 
 @at_place("control")
-def runs(place: Place, limit: Limit = 20) -> int:
-    """List the runs that changed a table, newest first."""
-    from lakesweep.cli.answer import answer_document
-    from lakesweep.cli.stored import list_runs
+def runs(
+    place: Place,
+    limit: Limit = 20,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="DURATION", help="Only runs that began so long ago at most: 1d.")
+    ] = None,
+) -> int:
+    """List the runs that changed a table, newest first.
 
-    return answer_document(place, lambda opened: list_runs(opened, limit), _lines)
+    TABLE may also be a control location: then the runs of all its tables are listed.
+    """
+    from lakesweep.cli.answer import answer_call, answer_document
+    from lakesweep.cli.audited import control_store, runs_of_all, runs_of_table
+    from lakesweep.operations.context import Table
+    from lakesweep.operations.times import parse_span_ms
+
+    def begin_ms(now_ms: int) -> int | None:
+        return None if since is None else now_ms - parse_span_ms(since, "--since")
+
+    def read(opened: Table) -> Mapping[str, Any]:
+        return runs_of_table(opened, limit, begin_ms(opened.store.now_ms()) if since is not None else None)
+
+    try:
+        control = control_store(place)
+    except MaintenanceError:
+        control = None  # the table's answer says what is wrong with the place
+    if control is None:
+        return answer_document(place, read, _lines)
+    return answer_call(
+        lambda: runs_of_all(place, control, limit, begin_ms(control.now_ms())), _lines, as_json=place.as_json
+    )
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     from lakesweep.cli.text import columns, human_bytes, human_time
 
     if not document["runs"]:
-        yield f"no run of {document['table']}"
+        yield f"no run of {document.get('table') or document['control']}"
         return
     yield from columns(
-        ("RUN", "OPERATION", "BRANCH", "FINISHED", "STATUS", "DELETED", "BYTES", "UNDO"),
+        (
+            *(("TABLE",) if "control" in document else ()),
+            "RUN",
+            "OPERATION",
+            "BRANCH",
+            "FINISHED",
+            "STATUS",
+            "DELETED",
+            "BYTES",
+            "UNDO",
+        ),
         (
             (
+                *((run["table"],) if "control" in document else ()),
                 run["run_id"],
                 run["operation"] or "-",
                 run["branch"] or "-",

@@ -143,7 +143,18 @@ def test_runs_and_reports(folder: Path, control: Path) -> None:
     assert (run["run_id"], run["plan_id"], run["status"]) == (done["run_id"], done["plan_id"], "done")
     assert (run["deleted"], run["bytes"]) == (done["outcome"]["deleted"], done["outcome"]["bytes"])
     report = call("report", folder, run["run_id"], "--json")
-    assert sorted(report.document) == ["ended", "finished_ms", "format_version", "report", "started_ms", "warnings"]
+    assert sorted(report.document) == [
+        "by",
+        "ended",
+        "finished_ms",
+        "format_version",
+        "ledger",
+        "plan_hash",
+        "policy_etag",
+        "report",
+        "started_ms",
+        "warnings",
+    ]
     assert report.document["report"] == done
     (stored,) = control.rglob("reports/*.json")
     assert report.document == json.loads(stored.read_text())
