@@ -70,14 +70,22 @@ def audit(area: ControlArea) -> Audit:
     Raises:
         StorageError: A request failed.
     """
-    ids = sorted({*runs_of_ledger(area, 1 << 62), *run_ids(area)})
-    runs = [found for run_id in ids if (found := audit_run(area, run_id)) is not None]
     plans = plan_ids(area)
-    return Audit(tuple(runs), len(plans), tuple(_damaged_plans(area, plans)))
+    hashes: dict[str, str] = {}
+    damaged = tuple(_damaged_plans(area, plans, hashes))
+    ids = sorted({*runs_of_ledger(area, 1 << 62), *run_ids(area)})
+    runs = [found for run_id in ids if (found := audit_run(area, run_id, hashes)) is not None]
+    return Audit(tuple(runs), len(plans), damaged)
 
 
-def audit_run(area: ControlArea, run_id: str) -> RunAudit | None:
-    """Check the parts of one run, `None` of a run that wrote none and says so."""
+def audit_run(area: ControlArea, run_id: str, hashes: Mapping[str, str]) -> RunAudit | None:
+    """Check the parts of one run, `None` of a run that wrote none and says so.
+
+    Args:
+        area: Of the table.
+        run_id: Which run.
+        hashes: Of the plans that are there, by their ids.
+    """
     problems: list[str] = []
     parts: list[_Part] = []
     for name in parts_of_run(area, run_id):
@@ -100,6 +108,7 @@ def audit_run(area: ControlArea, run_id: str) -> RunAudit | None:
     for writer, own in by_writer.items():
         own.sort(key=_number)
         problems += _breaks(area, run_id, own)
+        problems += _other_plan(area, own[0], hashes)
         lasts[writer] = own[-1].digest
     ends = {writer: digest for part in parts for writer, digest in part.ends.items()}
     if stated is not None and stated.get("parts"):
@@ -142,6 +151,14 @@ def _breaks(area: ControlArea, run_id: str, parts: list[_Part]) -> Iterator[str]
         previous = part.digest
 
 
+def _other_plan(area: ControlArea, part: _Part, hashes: Mapping[str, str]) -> Iterator[str]:
+    """Yield that a run carried out another plan than the one of this id that is there now."""
+    head = part.head or {}
+    plan_id, plan_hash = str(head.get("plan_id")), head.get("plan_hash")
+    if plan_hash is not None and hashes.get(plan_id, plan_hash) != plan_hash:
+        yield f"{area.path(part.name)}: expected plan {plan_id} as it was carried out, found that it has other actions"
+
+
 def _stated(area: ControlArea, run_id: str) -> tuple[Mapping[str, object] | None, str]:
     """Return what the report of a run says of its ledger, and what is wrong with the report."""
     try:
@@ -153,11 +170,12 @@ def _stated(area: ControlArea, run_id: str) -> tuple[Mapping[str, object] | None
     return (stated if isinstance(stated, dict) else None), ""
 
 
-def _damaged_plans(area: ControlArea, ids: list[str]) -> Iterator[PlanAudit]:
+def _damaged_plans(area: ControlArea, ids: list[str], hashes: dict[str, str]) -> Iterator[PlanAudit]:
+    """Yield what is wrong with plans, and put the hashes of all others into `hashes`."""
     for plan_id in ids:
         try:
             try:
-                load_plan(area, plan_id)
+                hashes[plan_id] = load_plan(area, plan_id).header.content_hash
             except RefusedError as error:
                 if error.code != PLAN_TOO_LARGE:
                     raise

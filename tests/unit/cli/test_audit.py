@@ -12,9 +12,9 @@ from lakesweep.control.lease import acquire
 from lakesweep.errors import LeaseHeldError
 from lakesweep.model.who import Who
 from lakesweep.storage.memory import MemoryStore
-from tests.unit.cli.test_stored import call, control, folder
+from tests.unit.cli.test_stored import call, control, folder, table
 
-assert control and folder
+assert control and folder and table
 
 
 def _parts(control: Path) -> list[Path]:
@@ -54,7 +54,7 @@ def _strip_heads(control: Path) -> None:
 
 def _change_plan(control: Path) -> None:
     header = next(control.rglob("plans/*/header.json"))
-    header.write_text(header.read_text().replace('"reason": "', '"reason": "not ', 1))
+    header.write_text(header.read_text().replace('"path": "snapshot/snapshot-', '"path": "snapshot/snapshot-9', 1))
 
 
 @pytest.mark.parametrize(
