@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakesweep.control.area import ControlArea
+from lakesweep.control.chain import is_object_row
 from lakesweep.control.ledger import day_of
 from lakesweep.control.ndjson import unpack
 from lakesweep.execute.slices import Lane, Site, SliceResult, work
@@ -86,7 +87,7 @@ def ledger_rows(scene: OrphanScene, run_id: str | None) -> Rows:
     assert run_id is not None
     area = ControlArea(scene.control, scene.store.location)
     names = area.names(f"ledger/dt={day_of(run_id)}/{run_id}/")
-    return [row for name in names for row in unpack(area.read(name).data, name)]
+    return [row for name in names for row in unpack(area.read(name).data, name) if is_object_row(row)]
 
 
 def results_of(rows: Rows) -> Counter[tuple[str, str, str, int]]:

@@ -159,7 +159,7 @@ def _undoable(area: ControlArea, run_id: str, started_ms: int, days: int | None,
     reason = None if until_ms is None or now_ms < until_ms else "expired"
     try:
         record = load_record(area, run_id)
-        if not record.restores:  # it moved a branch, and its plan has what it took
+        if all(each.version_id is None for each in record.restores):  # its plan has what it took
             until_ms = reason = None
         if record.undone_by is not None:
             reason = "undone"

@@ -101,7 +101,7 @@ class SliceResult:
     """The first of them."""
     is_slowed: bool = False
     """The store asked for fewer requests; repeated, they went well."""
-    chain: str = ""
+    chain: str = field(default="", compare=False)
     """The writer in the ledger, and the hash of its last part."""
     is_doubled: bool = False
     """Another process began it in this run and gave no answer. It may still live."""

@@ -28,7 +28,13 @@ from itertools import chain
 
 from lakesweep.control.lease import Lease
 from lakesweep.control.ledger import Ledger
-from lakesweep.errors import MaintenanceError, RefusedError, StalePlanError
+from lakesweep.errors import (
+    MaintenanceError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    RefusedError,
+    StalePlanError,
+)
 from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE, outcome_of
 from lakesweep.execute.look import SETTLE_MS, hint_lags
 from lakesweep.execute.spine import Environment, Executed
@@ -43,6 +49,8 @@ from lakesweep.table.discover import sort_listing
 from lakesweep.table.stores import TableStores
 
 _POLL_MS = 500
+_OTHER = "marker_not_current"
+"""Code of a place where somebody has written since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +176,31 @@ def undelete(
     by_store: dict[str, list[tuple[Restore, str]]] = {}
     for each in restores:
         store, key = stores.resolve_to_change(each.kind, each.path)
+        if each.body is not None:
+            results[each.path] = _write_again(store, key, each, only_check=only_check)
+            continue
         by_store.setdefault(store.location, []).append((each, key))
     for entries in by_store.values():
         store, _ = stores.resolve(entries[0][0].path)
         requests = [UndeleteRequest(key, None if any_marker else each.version_id) for each, key in entries]
         answers = store.undelete(requests, only_check=only_check)
         results |= {each.path: answer for (each, _), answer in zip(entries, answers, strict=True)}
+
+
+def _write_again(store: Store, key: str, restore: Restore, *, only_check: bool) -> UndeleteResult:
+    """Bring back a document whose content the plan has, where nothing is."""
+    body = to_bytes(restore.body or "")
+    try:
+        is_same = store.read(key).data == body
+    except ObjectNotFoundError:
+        if only_check:
+            return UndeleteResult(key, "restorable", restore.etag)
+    else:
+        return UndeleteResult(key, "already_there", restore.etag) if is_same else UndeleteResult(key, _OTHER)
+    try:
+        return UndeleteResult(key, "restored", store.put(key, body, if_absent=True))
+    except PreconditionFailedError:
+        return UndeleteResult(key, _OTHER)
 
 
 def settled_ground(store: Store, undone: Plan, sleep: Callable[[float], None]) -> BranchListing:

@@ -334,7 +334,8 @@ class _Waves:
         lent_before_ms = self._lease.lent_until_ms
         self._lease.lent_until_ms = self._lease.expires_ms
         try:
-            results = self._crew.run_wave(self._lanes(wave), self._lease.refuse_late)
+            results = list(self._crew.run_wave(self._lanes(wave), self._lease.refuse_late))
+            self._chains |= dict(result.chain.split(" ") for result in results if result.chain)
             found = {result.number: result for result in results}
         except BaseException:
             if self._crew.ends_with_wave:
@@ -354,9 +355,6 @@ class _Waves:
         was_throttled, done = False, 0
         for each in wave:
             result = found.get(each.number, SliceResult(each.number, NOT_BEGUN))
-            if result.chain:
-                writer, _, last = result.chain.partition(" ")
-                self._chains[writer] = last
             if result.code == NOT_BEGUN:
                 self._again.append(each)
             elif self._is_to_wait(result):

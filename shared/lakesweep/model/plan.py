@@ -106,11 +106,13 @@ class Restore:
     kind: str
     path: str
     size_bytes: int | None
-    version_id: str
-    """The delete marker that goes."""
+    version_id: str | None
+    """The delete marker that goes; `None`: the document is written again."""
     reason: str
     etag: str | None = None
     """Of the document that was deleted; another one may not come back."""
+    body: str | None = None
+    """What is written, where no marker goes."""
 
 
 @dataclass(frozen=True, slots=True)

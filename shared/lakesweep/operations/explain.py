@@ -357,6 +357,7 @@ class _Case:
             try:
                 header = load_header(area, entry.plan_id)
                 operation, has_content = header.operation, header.format_version == MOVE_FORMAT_VERSION
+                has_content = has_content or entry.kind == "tag"
             except MaintenanceError:
                 operation = None  # plans may be removed sooner than the ledger
         # What a branch lost when it moved its plan can write again; whether an undo may depends on what came after.

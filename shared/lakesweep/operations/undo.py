@@ -222,12 +222,17 @@ def _restores(area: ControlArea, run_id: str, plan: Plan, runs: tuple[str, ...])
             raise _refusal(area, run_id, "unknown_result", f"nobody knows which request deleted {delete.path}")
         if fate.result != "deleted":
             continue
-        if fate.version_id is None:
+        if fate.version_id is None and delete.body is None:
+            if delete.kind in _DECIDES_NOTHING:
+                continue
             raise _refusal(
                 area, run_id, "not_versioned", f"{delete.path} was deleted for good; expected a versioned bucket"
             )
+        body = delete.body if fate.version_id is None else None
         reason = f"run {run_id} is undone"
-        yield Restore(delete.phase, delete.kind, delete.path, delete.size_bytes, fate.version_id, reason, delete.etag)
+        yield Restore(
+            delete.phase, delete.kind, delete.path, delete.size_bytes, fate.version_id, reason, delete.etag, body
+        )
 
 
 def _rank(delete: Delete) -> tuple[int, int]:
@@ -327,7 +332,9 @@ def _check_complete(env: Environment, record: RunRecord, returning: tuple[Restor
         return
     table, branch = env.stores.table, record.plan.header.branch
     markers = {each.path: each.version_id for each in returning}
-    view = ReturningStore(table, {path: marker for path, marker in markers.items() if not is_external(path)})
+    bodies = {each.path: to_bytes(each.body) for each in returning if each.body is not None}
+    own_markers = {path: marker for path, marker in markers.items() if marker is not None and not is_external(path)}
+    view = ReturningStore(table, own_markers, bodies)
     listing = discover(table)
     tagged = _tagged_ids(env, listing.branches.get(branch) or own)
     schema = read_schema(table, listing.branches.get(branch) or own)

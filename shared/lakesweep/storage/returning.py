@@ -1,6 +1,7 @@
 """A store as it will be when some deleted objects are back."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from lakesweep.errors import ObjectNotFoundError, StorageError
 from lakesweep.storage.keys import part_of
@@ -20,14 +21,17 @@ from lakesweep.storage.wrapping import WrappingStore
 class ReturningStore(WrappingStore):
     """Reads a store, and what will come back to it; changes nothing."""
 
-    def __init__(self, store: Store, returning: Mapping[str, str]) -> None:
-        """Look at `store` with `returning` (key -> delete marker) back in place."""
+    def __init__(
+        self, store: Store, returning: Mapping[str, str], written: Mapping[str, bytes] = MappingProxyType({})
+    ) -> None:
+        """Look at `store` with `returning` (key -> delete marker) and `written` (key -> body) back in place."""
         super().__init__(store)
         self._returning = returning
+        self._written = written
 
     def keys(self) -> frozenset[str]:
         """Return every key that is there or comes back."""
-        return frozenset(self._returning).union(entry.key for entry in self._store.list(""))
+        return frozenset(self._returning).union(self._written, (entry.key for entry in self._store.list("")))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Refuse: sizes and ETags of what comes back are not known."""
@@ -43,6 +47,8 @@ class ReturningStore(WrappingStore):
 
     def read(self, key: str, max_bytes: int | None = None) -> Body:
         """Return one object; see `Store.read`."""
+        if key in self._written:
+            return Body(self._written[key], "")
         version_id = self._returning.get(key)
         if version_id is None:
             return self._store.read(key, max_bytes)
@@ -53,7 +59,7 @@ class ReturningStore(WrappingStore):
 
     def read_range(self, key: str, start: int, length: int) -> Body:
         """Return a part of one object; see `Store.read_range`."""
-        if key not in self._returning:
+        if key not in self._returning and key not in self._written:
             return self._store.read_range(key, start, length)
         return part_of(self.read(key), start, length, f"{self.location}/{key}")
 

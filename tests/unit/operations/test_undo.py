@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from lakesweep.control.chain import is_object_row
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import MaintenanceError, UsageError
@@ -97,7 +98,7 @@ def refusal(world: World, run_id: str) -> str:
 def ledger_rows(world: World, run_id: str) -> list[tuple[str, list[dict[str, object]]]]:
     """Return the parts of a run's ledger."""
     return [
-        (entry.key, list(unpack(world.control.read(entry.key).data, entry.key)))
+        (entry.key, list(filter(is_object_row, unpack(world.control.read(entry.key).data, entry.key))))
         for entry in world.control.list("")
         if f"/{run_id}/" in entry.key and entry.key.endswith(".ndjson.gz")
     ]

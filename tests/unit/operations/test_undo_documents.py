@@ -1,0 +1,59 @@
+"""`undo` of documents whose content the plan has: no bucket has to keep versions for that."""
+
+import pytest
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.object_history import history_of
+from lakesweep.storage.memory import MemoryStore
+from tests.fault.test_attacks import Stage, simple
+from tests.support.maintenance import Maintainer
+
+
+class Scene:
+    """A table with a tag that was deleted, on a store without versions."""
+
+    def __init__(self, *, is_last: bool = False) -> None:
+        self.stage = Stage()
+        simple(self.stage, 3)
+        self.stage.table.tag("old", 1)
+        if is_last:
+            self.maintainer.expire()
+        self.before = self.stage.store.read("tag/tag-old").data
+        deleted = self.maintainer.run("delete_tag", tag="old")
+        assert deleted.status == "done"
+        self.run_id = str(deleted.run_id)
+
+    @property
+    def maintainer(self) -> Maintainer:
+        return Maintainer(self.stage.store, control=self.stage.control, sleep=self.stage.sleep)
+
+    def undo(self, *, execute: bool = True) -> tuple[str, str | None]:
+        report = self.maintainer.run("undo", run_id=self.run_id, execute=execute)
+        return report.status, report.refusal.code if report.refusal else None
+
+
+def test_a_tag_comes_back_without_versions() -> None:
+    """Byte for byte; asked again, there is nothing to do."""
+    scene = Scene()
+    assert isinstance(scene.stage.store, MemoryStore)
+    assert scene.undo(execute=False) == ("planned", None)
+    assert scene.undo() == ("done", None)
+    assert scene.stage.store.read("tag/tag-old").data == scene.before
+    assert scene.undo()[0] == "nothing_to_do"
+    area = ControlArea(scene.stage.control, scene.stage.store.location)
+    assert history_of(area, "tag/tag-old").entries[0].result == "restored"
+
+
+def test_another_tag_of_that_name_stays() -> None:
+    """Somebody made it since."""
+    scene = Scene()
+    scene.stage.table.tag("old", 2)
+    assert scene.undo() == ("refused", "tag_exists")
+
+
+@pytest.mark.parametrize("execute", [False, True])
+def test_files_do_not_come_back_without_versions(execute: bool) -> None:
+    """The last tag of a snapshot that is gone took files with it; nothing of that comes back, the tag neither."""
+    scene = Scene(is_last=True)
+    assert scene.undo(execute=execute) == ("refused", "not_versioned")
+    assert "tag/tag-old" not in {entry.key for entry in scene.stage.store.list("tag/")}
