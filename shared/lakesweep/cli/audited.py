@@ -7,6 +7,7 @@ from typing import Any
 
 from lakesweep.cli.opening import open_table, require_control
 from lakesweep.cli.options import Place
+from lakesweep.cli.plan_key import plan_keys
 from lakesweep.cli.stored import list_runs
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit import Audit, audit
@@ -51,7 +52,9 @@ def audit_of(place: Place) -> Document:
         area = require_control(open_table(place, RequestCounter(), lambda done, total: None))
         rows = [_audit_row(area.prefix.split("/")[1], area)]
     else:
-        rows = [_audit_row(known.key, known.area) for known in known_tables(control)]
+        keys = plan_keys()
+        areas = ((known.key, known.area) for known in known_tables(control))
+        rows = [_audit_row(key, area and dataclasses.replace(area, sealer=keys)) for key, area in areas]
     return {"whole": all(row["whole"] for row in rows), "tables": rows}
 
 

@@ -83,7 +83,7 @@ def ended_status(area: ControlArea, run_id: str) -> str | None:
         document = _checked(from_json_bytes(area.read(name).data, area.path(name)), area, run_id, area.path(name))
     except ObjectNotFoundError:
         return None
-    ended = document["ended"]
+    ended = document.get("ended")
     return None if ended is None else str(ended)
 
 
