@@ -20,6 +20,8 @@ def undo(
 ) -> int:
     """Bring back all that a run deleted, where the bucket keeps versions.
 
+    A deleted tag that took no files with it comes back from the run's plan, also where the bucket keeps no versions.
+
     A rollback, a fast-forward, and a branch that was made or deleted need no versions: the run's plan has all that they
     changed. They are undone as long as nobody has committed since, and no file is gone that would be needed again.
 
