@@ -101,10 +101,16 @@ def _tagged(stage: Stage) -> None:
     stage.maintainer().expire()
 
 
+def _live_tag(stage: Stage) -> None:
+    simple(stage, 3)
+    stage.table.tag("old", 1)
+
+
 CASES = {
     "expiry with grace": Case("expire_snapshots", _four, {}, {"retain_max": 1, "retain_min": 1, "grace": "30 s"}),
     "decoupled": Case("expire_snapshots", _four, DECOUPLED, {"retain_max": 1, "retain_min": 1, "grace": "10 s"}),
     "tag": Case("delete_tag", _tagged, {}, {"tag": "old"}),
+    "tag alone": Case("delete_tag", _live_tag, {}, {"tag": "old"}),
     "rollback": Case("rollback", _four, {}, {"snapshot": 2}),
 }
 
@@ -155,7 +161,7 @@ def test_what_is_gone_is_booked_and_comes_back(name: str, versioned: bool, mode:
         assert stage.booked() - booked_before == gone, where
         runs = list_runs(maintainer.table, 9)["runs"]
         ended = next(run for run in runs if run["status"] == "done" and run["operation"] == case.operation)
-        if not versioned and name not in ("rollback", "tag"):
+        if not versioned and name not in ("rollback", "tag alone"):
             continue
         report = maintainer.run("undo", run_id=ended["run_id"])
         assert report.status == "done", f"{where}: {report.refusal}"
