@@ -59,7 +59,7 @@ def _number(key: bytes) -> int:
 
 
 def ask_present_roots(looker: Looker, actions: Sequence[Action], files: Sequence[Delete]) -> References:
-    """Return what the roots that are there, and those that the plan writes, need of the files of a plan with documents.
+    """Return what the roots of the plan's time, and those that it writes, need of the files of a plan with documents.
 
     Args:
         looker: Goes by these roots from here on.
@@ -86,8 +86,10 @@ def ask_present_roots(looker: Looker, actions: Sequence[Action], files: Sequence
                 f"table {header.table}: {root.ref.path} says something else than plan {header.plan_id} has of it; "
                 "expected the document that the plan was made from, so make a new plan"
             )
-    staying = read_roots(looker.store, [ref for ref in there.values() if ref.path not in going]).roots
     looker.trust(there.keys())
+    # Roots that appeared since are for the look that follows: a plan that could not know them is no forged one.
+    known = [ref for ref in there.values() if ref.path not in going and looker.seen.get(ref.path) == ref.etag]
+    staying = read_roots(looker.store, known).roots
     written = tuple(roots_to_write(header.branch, actions))
     paths = {root.ref.path for root in written}
     roots = (*(root for root in staying if root.ref.path not in paths), *written)
