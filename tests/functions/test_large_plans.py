@@ -53,7 +53,7 @@ def test_it_takes_as_many_invocations_as_it_takes() -> None:
     message["hop"] = 15  # it could not be handed on once more
     sizes = []
     for _ in range(COUNT):
-        answer = deployed.send("execute_batch", message, reads=17)
+        answer = deployed.send("execute_batch", message, reads=50)
         assert answer.failed == []
         sizes.append(len(orphans & set(keys_of(deployed.store()))))
         waiting = deployed.waiting("execute")
@@ -80,7 +80,7 @@ def test_retention_goes_on_between_invocations(monkeypatch: pytest.MonkeyPatch) 
         return again(self, message, delay_s)
 
     monkeypatch.setattr(Queues, "again", noting)
-    deployed.send("execute_batch", message, reads=30)
+    deployed.send("execute_batch", message, reads=55)
     assert len(orphans & set(keys_of(deployed.store()))) not in (0, COUNT)
     assert delays == [REST_MS // 1000]
     assert delays[0] > HELD_AGAIN_S
@@ -95,7 +95,7 @@ def test_retention_goes_on_between_invocations(monkeypatch: pytest.MonkeyPatch) 
 def test_a_plan_that_somebody_undid_ends_its_messages() -> None:
     """Whoever did that wants it so, and nobody is alarmed."""
     deployed, orphans, message = deployment()
-    deployed.send("execute_batch", message, reads=30)
+    deployed.send("execute_batch", message, reads=55)
     (message,) = deployed.waiting("execute")
     left = orphans & set(keys_of(deployed.store()))
     record_undone(ControlArea(deployed.control(), deployed.location()), str(message["plan_id"]), "undoing")

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from lakesweep.aws.plan_key import kms_keys
 from lakesweep.aws.queues import Queues
 from lakesweep.aws.settings import Settings, load_settings
 from lakesweep.aws.telemetry import Telemetry
@@ -53,8 +52,11 @@ class Runtime:
     @cached_property
     def _sealer(self) -> Sealer | None:
         """Return what seals plans. KMS is asked when there is a plan."""
-        key = self.settings.plan_key
-        return None if key is None else kms_keys(key, "LAKESWEEP_PLAN_KEY")
+        if self.settings.plan_key is None:
+            return None
+        from lakesweep.aws.plan_key import kms_keys  # whoever has no key starts without botocore
+
+        return kms_keys(self.settings.plan_key, "LAKESWEEP_PLAN_KEY")
 
     def is_ours(self, table: str, name: str) -> bool:
         """Tell whether a table is one of this deployment's; one that is not is counted and told of.
