@@ -94,6 +94,7 @@ class Runtime:
                 open_store(self.settings.control, counter=counter),
                 table,
                 sealer=self._sealer,
+                remembers=not self.settings.no_cache,
                 who=lambda: _who_of(context),
             ),
             open_store=_opener(counter, deadline),

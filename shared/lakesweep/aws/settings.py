@@ -45,6 +45,8 @@ class Settings:
     """Tasks of scans that run at once."""
     plan_key: str | None = None
     """ARNs of the KMS keys that plans are sealed with."""
+    no_cache: bool = False
+    """Nothing is believed that earlier runs remembered of metadata, and nothing is remembered."""
     emr: EmrSettings | None = None
     """For the function that starts jobs."""
 
@@ -95,6 +97,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
         external_roots=_external_roots(environment),
         scan_workers=_workers(environment.get("LAKESWEEP_SCAN_WORKERS") or "10"),
         plan_key=environment.get("LAKESWEEP_PLAN_KEY") or None,
+        no_cache=bool(environment.get("LAKESWEEP_NO_CACHE")),
         emr=_emr(environment, control) if environment.get("LAKESWEEP_SPARK_APPLICATION") else None,
     )
 

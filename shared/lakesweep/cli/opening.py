@@ -49,7 +49,12 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
         store=store,
         area=None
         if control is None
-        else replace(area_of(opened(control), store), sealer=plan_keys(), who=who_calls(place, table, control)),
+        else replace(
+            area_of(opened(control), store),
+            sealer=plan_keys(),
+            remembers=not os.environ.get("LAKESWEEP_NO_CACHE"),
+            who=who_calls(place, table, control),
+        ),
         open_store=opened,
         counter=counter,
         progress=progress,

@@ -65,6 +65,8 @@ class ControlArea:
     buckets of one name. A control location in S3 lies in the same one, so that it tells them apart by itself."""
     sealer: Sealer | None = field(default=None, repr=False, compare=False)
     """Seals plans, and refuses those that are not sealed; `None`: no key is configured."""
+    remembers: bool = True
+    """Runs believe what earlier ones remembered of the table's metadata, and remember it for later ones."""
     who: Callable[[], Who] = field(default=nobody, compare=False)
     """Says who runs, once a run has begun: asking may take a request."""
 

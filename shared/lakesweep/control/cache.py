@@ -1,7 +1,8 @@
 """What is remembered of a table's metadata between runs: `cache.bin`.
 
 A header line of JSON names the objects, and their bodies follow in its order; all of it is compressed. Losing it, or
-finding it damaged, costs requests and nothing else.
+finding it damaged, costs requests and nothing else. What it says of manifests decides what a plan deletes, so it is
+sealed where a plan key is configured (`control/sealed.py`).
 """
 
 import json
@@ -9,6 +10,7 @@ import zlib
 from collections.abc import Mapping
 
 from lakesweep.control.area import ControlArea
+from lakesweep.control.sealed import believed, put_sealed
 from lakesweep.errors import ObjectNotFoundError
 from lakesweep.format.json_document import MAX_SEPARATORS, SEPARATORS
 from lakesweep.storage.remembering import MAX_TOTAL_BYTES, Remembered
@@ -35,8 +37,11 @@ def read_cache(area: ControlArea, name: str = _NAME, *, identity: str | None = N
         data = area.read(name).data
     except ObjectNotFoundError:
         return {}
+    known = believed(area, name, data)
+    if known is None:
+        return {}
     try:
-        return _unpack(data, area.table, identity)
+        return _unpack(known, area.table, identity)
     except (zlib.error, ValueError, TypeError, KeyError, RecursionError):
         return {}
 
@@ -48,7 +53,7 @@ def write_cache(area: ControlArea, objects: Mapping[str, Remembered], name: str 
     packer = zlib.compressobj(level=1)
     parts = [packer.compress(json.dumps(header).encode() + b"\n")]
     parts += (packer.compress(known.body.data) for known in objects.values())
-    area.put(name, b"".join((*parts, packer.flush())))
+    put_sealed(area, name, b"".join((*parts, packer.flush())))
 
 
 def _unpack(data: bytes, table: str, identity: str | None) -> dict[str, Remembered]:

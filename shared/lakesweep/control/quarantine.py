@@ -1,14 +1,17 @@
 """Orphans that earlier runs saw: what is one now, and was already the same object long ago, may go.
 
 One document a table, written by each scan with quarantine. That two scans overwrite each other is harmless: each
-entry says when that very object was first seen as an orphan, and an entry that is lost is made again.
+entry says when that very object was first seen as an orphan, and an entry that is lost is made again. It is sealed
+where a plan key is configured (`control/sealed.py`); one without a right seal has seen nothing.
 """
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ndjson import pack, unpack
+from lakesweep.control.sealed import believed, put_sealed
 from lakesweep.errors import FormatError, ObjectNotFoundError
 
 _NAME = "orphans.ndjson.gz"
@@ -27,10 +30,21 @@ class Quarantine:
         return seen_ms is not None and seen_ms <= before_ms
 
 
-def read_quarantine(area: ControlArea) -> Quarantine:
-    """Return what earlier scans saw; a document that is damaged says nothing, so that nothing goes by it."""
+def read_quarantine(area: ControlArea, digest: str | None = None) -> Quarantine:
+    """Return what earlier scans saw; a document that is damaged or not believed says nothing: nothing goes by it.
+
+    Args:
+        area: Of the table.
+        digest: From `believed_quarantine`, for who has no key.
+    """
     try:
-        rows = unpack(area.read(_NAME).data, area.path(_NAME), max_rows=None)
+        data = area.read(_NAME).data
+        if digest is not None and hashlib.sha256(data).hexdigest() != digest:
+            return Quarantine({})
+        known = believed(area, _NAME, data)
+        if known is None:
+            return Quarantine({})
+        rows = unpack(known, area.path(_NAME), max_rows=None)
         return Quarantine(
             {
                 (str(row["key"]), str(row["etag"]), int(str(row["modified_ms"]))): int(str(row["seen_ms"]))
@@ -39,6 +53,21 @@ def read_quarantine(area: ControlArea) -> Quarantine:
         )
     except (ObjectNotFoundError, FormatError, KeyError, ValueError):
         return Quarantine({})
+
+
+def believed_quarantine(area: ControlArea) -> str | None:
+    """Return the SHA-256 of the document whose seal fits, for processes without a key to go by.
+
+    Returns:
+        An empty text where there is none, and `None` where no key is configured.
+    """
+    if area.sealer is None:
+        return None
+    try:
+        data = area.read(_NAME).data
+    except ObjectNotFoundError:
+        return ""
+    return "" if believed(area, _NAME, data) is None else hashlib.sha256(data).hexdigest()
 
 
 def write_quarantine(
@@ -61,4 +90,4 @@ def write_quarantine(
         }
         for key, etag, modified_ms in orphans
     ]
-    area.put(_NAME, pack(rows))
+    put_sealed(area, _NAME, pack(rows))

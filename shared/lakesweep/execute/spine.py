@@ -158,6 +158,8 @@ class Attempt:
     """The lease as it was just read, when it was."""
     has_just_planned: bool = False
     """The same call made the plan, after it read the lease."""
+    asks_roots: bool = False
+    """It made the plan of what others wrote into the control location, so present roots are asked all the same."""
 
 
 def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
@@ -387,7 +389,7 @@ class _Execution:
     def _ask_all(self, pending: Sequence[Action]) -> bool:
         """Ask the roots that are there for the files of a plan that this call has not made; tell whether it was so."""
         files = [a for a in pending if isinstance(a, Delete) and a.kind in get_args(FileKind)]
-        if self._is_of_this_call or not files:
+        if (self._is_of_this_call and not self._attempt.asks_roots) or not files:
             return False
         has_begun = bool(self._earlier_runs)
         if self._is_of_orphans:

@@ -206,7 +206,7 @@ class _Waves:
 
     def _carry_out(self) -> None:
         left = list(self._unfinished(self._slices(slice_results(self._env.area, self._earlier_runs))))
-        if not self._attempt.has_just_planned:
+        if not self._attempt.has_just_planned or self._attempt.asks_roots:
             parts = sorted({each.part for each in left})
             self._newcomers.ask_all(
                 lambda: self._deletions(parts), self._still_ours, has_begun=bool(self._earlier_runs)

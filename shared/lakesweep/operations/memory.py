@@ -14,13 +14,14 @@ from lakesweep.storage.remembering import IMMUTABLE_FOLDER, RememberingStore
 def remembering(table: Table, listing: TableListing) -> Table:
     """Return the table with a store that knows what earlier runs have read.
 
-    Without a control location nothing was kept, and nothing will be.
+    Without a control location nothing was kept, and nothing will be. The same where its memory is switched off.
     """
     if table.area is None:
         return table
     identity = table_identity(listing)
     if not table.memory.is_loaded or table.memory.identity != identity:
-        table.memory.load(read_cache(table.area, identity=identity) if identity else {}, identity)
+        is_asked = identity and table.area.remembers
+        table.memory.load(read_cache(table.area, identity=identity) if is_asked else {}, identity)
     etags = {ref.path: ref.etag for ref in listing.roots()}
     for branch in listing.branches.values():
         etags |= {document.path: document.etag for document in (*branch.schemas, *branch.consumers)}
@@ -48,7 +49,9 @@ def doubt_changelogs(table: Table, roots: Iterable[Root], options: Mapping[str, 
 
 def keep(table: Table) -> None:
     """Keep what a run has read, where it is new. That this fails changes nothing about the run."""
-    if table.area is None or not table.memory.has_changed or not table.memory.identity:
+    if table.area is None or not table.area.remembers:
+        return
+    if not table.memory.has_changed or not table.memory.identity:
         return
     try:
         write_cache(table.area, table.memory.worth_keeping(), identity=table.memory.identity)

@@ -73,6 +73,8 @@ class Question:
     """The table's objects come from an inventory: each that would go is looked up again."""
     by_owner: bool = False
     """The rows are extra files that no root refers to, matched by the names of their owners."""
+    quarantine_digest: str | None = None
+    """See `believed_quarantine`, where those who match have no plan key."""
 
 
 @dataclass(slots=True)

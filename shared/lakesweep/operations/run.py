@@ -201,7 +201,8 @@ def plan_and_execute(
             f"{max_actions} at most in this call; lakesweep execute TABLE {plan.header.plan_id} carries it out",
         )
         return replace(_report(table, operation, "planned", plan), warnings=_finished_first(finished), refusal=left)
-    begin = _Begin(grace_ms, lease=lease, run_id=plan.header.plan_id, has_just_planned=True)
+    # What tasks elsewhere handed on came by the control location, as a stored plan does.
+    begin = _Begin(grace_ms, lease=lease, run_id=plan.header.plan_id, has_just_planned=True, asks_roots=plan.is_apart)
     if plan.is_apart:
         try:
             made, plan = plan, LOCAL.load(area, plan.header.plan_id)
@@ -378,6 +379,8 @@ class _Begin:
     run_id: str | None = None
     """`None`: a new one."""
     has_just_planned: bool = False
+    asks_roots: bool = False
+    """See `Attempt`."""
     by_hand: bool = True
     """Somebody asked for it."""
 
@@ -447,7 +450,9 @@ def _execute(
         if moves_roots(plan.actions):
             # Of a branch that another one takes the place of, its tags are no more those that the last pass has seen.
             doubt(table, moved_branch(plan.actions), keeps_tags=plan.header.operation == "rollback")
-        env = replace(environment(table, area, plan), check_policy=lambda: check_policy(table, by_hand=begin.by_hand))
+        believes_memory = begin.has_just_planned and not begin.asks_roots
+        env = environment(table, area, plan, believes_memory=believes_memory)
+        env = replace(env, check_policy=lambda: check_policy(table, by_hand=begin.by_hand))
         attempt = Attempt(
             run_id,
             end,
@@ -460,6 +465,7 @@ def _execute(
             begin.earlier_runs,
             begin.lease,
             begin.has_just_planned,
+            begin.asks_roots,
         )
         executed = engine.execute(env, plan, attempt)
     except KeyboardInterrupt as error:

@@ -119,7 +119,9 @@ class Matcher:
         self._holdings = holdings
         self._owned = Columns(task.scans, question.folder, "owned", LISTING_SCHEMA)
         self._seen_orphans = Columns(task.scans, question.folder, "orphans", ORPHAN_SCHEMA)
-        quarantine = None if question.quarantine_before_ms is None else read_quarantine(task.area)
+        quarantine = (
+            None if question.quarantine_before_ms is None else read_quarantine(task.area, question.quarantine_digest)
+        )
         self._plan = PlanParts(task.area, question.plan_id)
         store = task.store(task.access.table)
         self._judging = Judge(question, self._plan, store, quarantine, self._own, self._see)

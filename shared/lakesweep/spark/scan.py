@@ -15,7 +15,7 @@ from lakesweep import __version__
 from lakesweep.control.area import ControlArea, to_json_bytes
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.control.plans import PLAN_LIFETIME_MS
-from lakesweep.control.quarantine import Quarantine, write_quarantine
+from lakesweep.control.quarantine import Quarantine, believed_quarantine, write_quarantine
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError
 from lakesweep.model.layout import Layout, layout_of, layout_to_json
 from lakesweep.model.plan import Plan
@@ -244,6 +244,7 @@ class _Scan:
             new_id(table.store.now_ms()),
             self._folder,
             confirm=inventory is not None,
+            quarantine_digest=None if quarantine_ms is None else believed_quarantine(self._area),
         )
         matched = self._match(found, live_parts, listed, question)
         self._ended("match")
