@@ -24,6 +24,7 @@ _EMPTY = b'<?xml version="1.0" encoding="UTF-8"?><ListBucketResult></ListBucketR
 _HTTP_OK = 200
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_MAX_SIZE = 2**63 - 1
 
 PageEntry = tuple[str, int, str, int]
 """Whole key, size in bytes, ETag without quotes, epoch milliseconds."""
@@ -71,7 +72,7 @@ def page_of(response: Mapping[str, Any], where: str) -> ListPage:
         return page
     try:
         entries = tuple(
-            (entry["Key"], entry["Size"], entry["ETag"].strip('"'), _epoch_ms(entry["LastModified"]))
+            (entry["Key"], _size(entry["Size"]), entry["ETag"].strip('"'), _epoch_ms(entry["LastModified"]))
             for entry in response.get("Contents", ())
         )
         folders = tuple(common["Prefix"] for common in response.get("CommonPrefixes", ()))
@@ -97,6 +98,14 @@ def parse_page(body: bytes) -> ListPage:
         return reader.page()
     except (expat.ExpatError, LookupError, TypeError, ValueError) as error:
         raise _damaged(f"expected a whole ListBucketResult, found {len(body)} bytes with {error!r}") from error
+
+
+def _size(value: str | int) -> int:
+    """Return the size of an object in bytes, which has no more than 64 bits."""
+    size = int(value)
+    if not 0 <= size <= _MAX_SIZE:
+        raise ValueError(f"a size of {len(str(value))} digits")
+    return size
 
 
 class _PageReader:
@@ -139,7 +148,7 @@ class _PageReader:
         decoded = _UrlDecoder().decoded if self._page.get("EncodingType") == "url" else str
         times = _Times()
         entries = tuple(
-            (decoded(fields["Key"]), int(fields["Size"]), fields["ETag"].strip('"'), times[fields["LastModified"]])
+            (decoded(fields["Key"]), _size(fields["Size"]), fields["ETag"].strip('"'), times[fields["LastModified"]])
             for fields in self._objects
         )
         truncated = {"true": True, "false": False}[self._page["IsTruncated"]]

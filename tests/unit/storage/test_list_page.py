@@ -78,6 +78,8 @@ NO_PAGES = {
     "no key": page(CONTENTS.replace("<Key>p/a</Key>", "")).body,
     "no size": page(CONTENTS.replace("<Size>1</Size>", "")).body,
     "odd size": page(CONTENTS.replace(">1<", ">one<")).body,
+    "huge size": page(CONTENTS.replace(">1<", f">{'9' * 400}<")).body,
+    "size below nothing": page(CONTENTS.replace(">1<", ">-1<")).body,
     "no ETag": page(CONTENTS.replace("<ETag>&quot;e&quot;</ETag>", "")).body,
     "no time": page(CONTENTS.replace("<LastModified>2024-01-01T00:00:00.000Z</LastModified>", "")).body,
     "odd time": page(CONTENTS.replace("2024-01-01T", "yesterday")).body,
