@@ -523,7 +523,7 @@ def test_it_does_not_wait_for_a_maintainer() -> None:
     ("intent", "is_going"),
     [
         (None, False),
-        (Intent("p", "main", end_id=2, runs=(), created_ms=0), False),
+        (Intent("p", "main", end_id=2, runs=("r",), created_ms=0), False),
         (Intent("p", "main", end_id=3, runs=("r",), created_ms=0), True),
         (Intent("p", "b", end_id=3, runs=("r",), created_ms=0), False),
         (Intent("p", "main", end_id=None, runs=("r",), created_ms=0), False),

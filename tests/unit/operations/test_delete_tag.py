@@ -571,7 +571,8 @@ def test_each_object_is_read_once_and_files_go_a_thousand_at_a_time() -> None:
     assert maintainer.execute(plan_id, confirm=plan_id).status == "done"
     assert deletes[0] == 12, "the tags"
     assert deletes[1:] == [1000, len(files) - 1000]
-    assert not [path for path in reads if path.startswith("manifest/")]
+    # A plan that another call made is not believed: each list and manifest is read once more, before the first delete.
+    assert max(Counter(path for path in reads if path.startswith("manifest/")).values()) == 1
     assert table.present() == {f"cold{number}" for number in range(50)}
     assert_all_readable(table)
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import threading
+
 import pytest
 
 from lakesweep.errors import LeaseLostError
@@ -170,7 +172,10 @@ def test_each_attempt_on_s3_is_asked_about(change: Change, allowed: int) -> None
 def test_others_of_a_window_keep_their_answers() -> None:
     """Of single deletes that go at once, those that were answered are told, and the one that was lost is not."""
 
+    each_was_sent = threading.Barrier(3)
+
     def answer(request: Request) -> Answer:
+        each_was_sent.wait(10)
         return error(500, "InternalError") if request.path.endswith("/b") else Answer(204)
 
     retried = Asked(3)
