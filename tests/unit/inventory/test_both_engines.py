@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lakesweep.control.area import ControlArea
+from lakesweep.control.area import area_of
 from lakesweep.model.plan import Plan
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations import orphan_judging as judging
@@ -30,7 +30,7 @@ def planned(patch: pytest.MonkeyPatch, scene: S3Scene, arguments: OrphanArgument
     ]
     for engine in engines:
         location = scene.store.location
-        area = ControlArea(MemoryStore("memory://control"), location)
+        area = area_of(MemoryStore("memory://control"), scene.store)
         table = Table(
             TableRef(location),
             scene.store,

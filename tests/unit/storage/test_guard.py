@@ -1,9 +1,8 @@
 """Each attempt to change something is asked about, and time goes on while a process stands still."""
 
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-
-import threading
 
 import pytest
 
