@@ -91,9 +91,10 @@ def test_denied_is_neither_missing_nor_empty(name: str, answer: Answer, pauses: 
 
 def test_redirects_without_a_region_are_an_error() -> None:
     """A wrong endpoint or a captive portal. botocore asks for the region and is redirected, again and again."""
-    with stub_s3(lambda _: Answer(301, headers={"Location": "http://127.0.0.1:1/"})) as stub:
-        with pytest.raises(StorageError, match="expected an S3 server, found redirects that name no region") as found:
-            stub.store.read("k")
+    moved = Answer(301, headers={"Location": "http://127.0.0.1:1/"})
+    expected = "expected an S3 server, found redirects that name no region"
+    with stub_s3(lambda _: moved) as stub, pytest.raises(StorageError, match=expected) as found:
+        stub.store.read("k")
     assert found.value.code == "PermanentRedirect"
 
 
