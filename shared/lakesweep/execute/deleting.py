@@ -39,12 +39,11 @@ def send(
         StorageError: A request of the table's store failed as a whole; any of its objects may be gone.
     """
     results: dict[str, DeleteResult] = {}
-    by_store: dict[str, list[tuple[Delete, str]]] = {}
+    by_store: dict[str, tuple[Store, list[tuple[Delete, str]]]] = {}
     for delete in deletes:
         store, key = stores.resolve_to_change(delete.kind, delete.path)
-        by_store.setdefault(store.location, []).append((delete, key))
-    for entries in by_store.values():
-        store, _ = stores.resolve(entries[0][0].path)
+        by_store.setdefault(store.location, (store, []))[1].append((delete, key))
+    for store, entries in by_store.values():
         requests = [DeleteRequest(key, delete.etag) for delete, key in entries]
         before_request()
         try:

@@ -173,15 +173,14 @@ def undelete(
         RefusedError: One lies outside the table, where the operator allows nothing.
         StorageError: A request failed.
     """
-    by_store: dict[str, list[tuple[Restore, str]]] = {}
+    by_store: dict[str, tuple[Store, list[tuple[Restore, str]]]] = {}
     for each in restores:
         store, key = stores.resolve_to_change(each.kind, each.path)
         if each.body is not None:
             results[each.path] = _write_again(store, key, each, only_check=only_check)
             continue
-        by_store.setdefault(store.location, []).append((each, key))
-    for entries in by_store.values():
-        store, _ = stores.resolve(entries[0][0].path)
+        by_store.setdefault(store.location, (store, []))[1].append((each, key))
+    for store, entries in by_store.values():
         requests = [UndeleteRequest(key, None if any_marker else each.version_id) for each, key in entries]
         answers = store.undelete(requests, only_check=only_check)
         results |= {each.path: answer for (each, _), answer in zip(entries, answers, strict=True)}

@@ -22,9 +22,10 @@ from lakesweep.storage import local_clock
 from lakesweep.storage.guard import LateDeleteError, ask_guard
 from lakesweep.storage.keys import check_key, check_prefix, check_range, count_deletes, is_key, too_short
 from lakesweep.storage.local_errors import MISSING, storage_error, word
-from lakesweep.storage.local_folders import Folders, LinkFoundError, Root, parent_of
+from lakesweep.storage.local_folders import AnotherFolderError, Folders, LinkFoundError, Root, parent_of
 from lakesweep.storage.local_litter import remove_litter, temporary_name
 from lakesweep.storage.local_locks import LOCK_NAME, locked
+from lakesweep.storage.local_trail import Trail
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import (
     PAGE_KEYS,
@@ -66,6 +67,10 @@ class LocalStore:
     def location(self) -> str:
         """Return the folder's absolute path."""
         return self._root
+
+    def follow(self, trail: Trail, *, looks: bool) -> None:
+        """Follow no link to the root from now on, and meet the folders of a trail; see `Root.follow`."""
+        self._folder.follow(trail, looks=looks)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Yield files below a folder; see `Store.list`.
@@ -308,6 +313,8 @@ class LocalStore:
                 return "deleted"
         except LinkFoundError:
             return "is_link"
+        except AnotherFolderError:
+            return "moved"
         except MISSING:
             return "already_gone"
         except PermissionError:
@@ -376,6 +383,12 @@ class LocalStore:
         except LinkFoundError as link:
             raise StorageError(
                 f"{self._below}{link.key} is a symbolic link; expected plain files and folders", code="is_link"
+            ) from None
+        except AnotherFolderError as error:
+            raise StorageError(
+                f"{error.path}: expected the folder that the run looked at before, found another "
+                "folder or a link; nothing is read or deleted there, run the command again",
+                code="moved",
             ) from None
         except OSError as error:
             if error.filename == LOCK_NAME:

@@ -8,12 +8,13 @@ what it is.
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from lakesweep.errors import StorageError
+from lakesweep.storage.local_trail import Identity, Trail
 
 MAX_OPEN = 16
 """Descriptors of folders that one listing or one call of `delete` keeps: deep enough for the folders of most tables,
@@ -32,26 +33,48 @@ class LinkFoundError(Exception):
         self.key = key
 
 
+class AnotherFolderError(Exception):
+    """A part of a path is not the folder that was looked at."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
 class Root:
     """The folder that a store is rooted at. Which one that is, is settled when it is first opened."""
 
     def __init__(self, path: str) -> None:
         self.path = str(Path(path).absolute())
         self.below = self.path.rstrip("/") + "/"
-        self._known: tuple[int, int] | None = None
+        self._known: Identity | None = None
+        self._trail: Trail | None = None
+        self._looks = False
+
+    def follow(self, trail: Trail, *, looks: bool) -> None:
+        """Follow no link to the root from now on, and meet the same folders as others on the trail.
+
+        Args:
+            trail: The folders that were met.
+            looks: Leave the trail of the folders down to the root. Otherwise folders that nobody has looked at are
+                refused, also below the root.
+        """
+        self._trail, self._looks = trail, looks
 
     def open(self, *, make: bool = False) -> int:
-        """Return a descriptor. Links that lead to the root are followed: the operator named it.
+        """Return a descriptor. Links to the root are followed, since the operator named it, unless a trail is.
 
         Raises:
             StorageError: `moved`: another folder has taken its place since.
+            AnotherFolderError: It is not the one of the trail.
             OSError: It cannot be opened.
         """
+        if self._trail is not None:
+            return self._walked(self._trail)
         if make:
             Path(self.path).mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, _FOLDER)
-        status = os.fstat(descriptor)
-        found = (status.st_dev, status.st_ino)
+        found = _identity(descriptor)
         if self._known is None:
             self._known = found
         if self._known != found:
@@ -62,6 +85,36 @@ class Root:
                 code="moved",
             )
         return descriptor
+
+    def _walked(self, trail: Trail) -> int:
+        is_right = trail.meets if self._looks else trail.knows
+        at = os.open("/", _FOLDER)
+        try:
+            _check(is_right, "/", at)
+            for end in (place for place, letter in enumerate(self.below) if letter == "/" and place):
+                path = self.below[:end]
+                above, at = at, self._passed(at, path)
+                os.close(above)
+                _check(is_right, path, at)
+        except BaseException:
+            os.close(at)
+            raise
+        return at
+
+    def _passed(self, above: int, path: str) -> int:
+        try:
+            return _open(above, path.rpartition("/")[2], path)
+        except LinkFoundError:
+            raise AnotherFolderError(path) from None
+
+    def check(self, folder: str, descriptor: int) -> None:
+        """Make sure that a folder below the root, named without its closing slash, is one of the trail.
+
+        Raises:
+            AnotherFolderError: It is not.
+        """
+        if self._trail is not None and not self._looks:
+            _check(self._trail.knows, self.below + folder, descriptor)
 
 
 class Folders:
@@ -90,6 +143,7 @@ class Folders:
 
         Raises:
             LinkFoundError: A part of it is a symbolic link.
+            AnotherFolderError: A part of it is no folder of the root's trail.
             StorageError: As `Root.open`.
             OSError: It cannot be opened.
         """
@@ -107,6 +161,11 @@ class Folders:
             slash = folder.index("/", end)
             at = _enter(at, folder[end:slash], folder[:slash], make=make)
             end = slash + 1
+            try:
+                self._root.check(folder[:slash], at)
+            except AnotherFolderError:
+                os.close(at)
+                raise
             self._opened[folder[:end]] = at
             if len(self._opened) > MAX_OPEN:
                 os.close(self._opened.pop(next(iter(self._opened))))
@@ -142,6 +201,16 @@ class Folders:
 def parent_of(key: str) -> str:
     """Return the folder that a key lies in, with its closing slash; empty for the root."""
     return key[: key.rfind("/") + 1]
+
+
+def _identity(descriptor: int) -> Identity:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
+def _check(is_right: Callable[[str, Identity], bool], path: str, descriptor: int) -> None:
+    if not is_right(path, _identity(descriptor)):
+        raise AnotherFolderError(path)
 
 
 def _enter(above: int, name: str, key: str, *, make: bool) -> int:

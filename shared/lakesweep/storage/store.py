@@ -62,7 +62,7 @@ class DeleteResult:
     key: str
     code: str
     """`deleted`, `already_gone`, or why it failed: `precondition_failed`, `access_denied`, `bad_key`, `is_link`,
-    `is_directory`, or another word of the store."""
+    `is_directory`, `moved`, or another word of the store."""
     version_id: str | None = None
     """The delete marker that a versioned bucket made; deleting that marker brings the object back."""
 

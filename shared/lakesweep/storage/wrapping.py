@@ -89,7 +89,11 @@ class WrappingStore:
 
 def endpoint_of(store: Store) -> str:
     """Return the endpoint of a store in S3, in one spelling; empty for AWS and for all other stores."""
-    inner: object = store
-    while isinstance(inner, WrappingStore):
-        inner = inner.wrapped
-    return str(getattr(inner, "endpoint", ""))
+    return str(getattr(innermost(store), "endpoint", ""))
+
+
+def innermost(store: Store) -> Store:
+    """Return the store within all that wrap it."""
+    while isinstance(store, WrappingStore):
+        store = store.wrapped
+    return store

@@ -10,6 +10,9 @@ claim, never a permission. So a file outside may be deleted only when all of thi
 - No folder above it holds `snapshot/` or `schema/`: there would be another table.
 
 The planner asks, and whoever deletes asks again. A look that fails keeps the file.
+
+On local disks a path may have led elsewhere by the time that somebody deletes. So a path is resolved once: the fence
+decides about the place without links, and that place is opened for changes, through the folders that the fence met.
 """
 
 import os
@@ -23,8 +26,11 @@ from lakesweep.format.uri import normalise_uri
 from lakesweep.model.file_class import FileClasses
 from lakesweep.model.layout import Layout
 from lakesweep.model.stays import Stay
+from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local_trail import Trail
 from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.store import Store
+from lakesweep.storage.wrapping import innermost
 from lakesweep.table.outside import classify_outside
 
 NOT_DECLARED = "undeclared_external_root"
@@ -47,11 +53,19 @@ class FenceRules:
     declared: tuple[str, ...] = ()
     """External roots that schemas of the table declare, normalised, without closing slashes."""
     allowed: tuple[str, ...] = ()
-    """Roots that the operator allows."""
+    """Roots that the operator allows, without links. What became a link since then allows nothing."""
     control: str | None = None
     """The control location."""
     layout: Layout = field(default_factory=Layout)
     """Where the table's files lie, and what they are called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Where a file outside may be deleted: below an allowed root, both without links."""
+
+    root: Location
+    file: Location
 
 
 class Fence:
@@ -66,6 +80,8 @@ class Fence:
         """Allowed root -> why nothing below it may be deleted."""
         self._looks: dict[Location, str] = {}
         """Folder -> `_NO_TABLE`, `_IS_TABLE`, or why it could not be looked at."""
+        self._trail = Trail()
+        """The local folders that were looked at."""
 
     @cached_property
     def _table(self) -> Location:
@@ -77,14 +93,14 @@ class Fence:
 
     @cached_property
     def _allowed(self) -> Mapping[str, Location]:
-        """Return where the allowed roots really lie, as far as they are in the table's kind of store."""
+        """Return where the allowed roots lie, as far as they are in the table's kind of store."""
         control = None if self._rules.control is None else _place(self._rules.control)
         found: dict[str, Location] = {}
         for root in self._rules.allowed:
             place = _place(root)
             if place is None or place.scheme != self._table.scheme:
                 continue
-            found[root] = _real(place, whole=True)
+            found[root] = place
             if _meet(place, self._table):
                 how = "lies inside" if self._table.contains(place) else "holds"
                 self._refuse(root, f"the allowed root {how} table {self._location}; expected a root apart from it")
@@ -101,8 +117,19 @@ class Fence:
         Raises:
             OutOfTimeError: The caller has no time to look.
         """
-        found: dict[str, Stay] = {}
-        going: dict[str, tuple[str, Sequence[Location]]] = {}
+        return {path: judged for path, judged in self.judge(files).items() if isinstance(judged, Stay)}
+
+    def judge(self, files: Iterable[tuple[str, str]]) -> dict[str, Stay | Opened]:
+        """Return path -> why it stays, or the place to open for its deletion: the path may lead elsewhere by then.
+
+        Args:
+            files: Kind and absolute path of each.
+
+        Raises:
+            OutOfTimeError: The caller has no time to look.
+        """
+        found: dict[str, Stay | Opened] = {}
+        going: dict[str, tuple[str, Location, Sequence[Location]]] = {}
         for kind, path in files:
             placed = self._placed(path, is_root=False)
             if not isinstance(placed, Stay):
@@ -110,14 +137,30 @@ class Fence:
             if isinstance(placed, Stay):
                 found[path] = placed
             else:
-                going[path] = placed[0], _above(placed[1])
+                going[path] = *placed, _above(placed[1])
         # All looks come first: a table that is found refuses its whole root, whichever file led to it.
-        self._look(going.values())
-        for path, (root, folders) in going.items():
-            stay = self._checked(root, folders)
-            if stay is not None:
-                found[path] = stay
+        self._look((root, folders) for root, _, folders in going.values())
+        for path, (root, place, folders) in going.items():
+            found[path] = self._checked(root, folders) or Opened(self._allowed[root], place)
         return found
+
+    def open(self, root: Location) -> Store:
+        """Open an allowed root on local disks for changes in the folders that this fence has looked at, and no others.
+
+        Raises:
+            UsageError: No store can be opened there.
+        """
+        return self._followed(root, looks=False)
+
+    def _followed(self, place: Location, *, looks: bool) -> Store:
+        assert self._open_store is not None  # nobody has looked without it, so nobody may change anything
+        store = self._open_store(str(place))
+        if place.scheme == "file":
+            inner = innermost(store)
+            if not isinstance(inner, LocalStore):
+                raise UsageError(f"{place}: expected a store in a local folder, found {type(inner).__name__}")
+            inner.follow(self._trail, looks=looks)
+        return store
 
     def refusal(self, root: str) -> Stay | None:
         """Return why nothing may be deleted below a declared root, as far as its name and its parents tell.
@@ -189,7 +232,7 @@ class Fence:
         if self._open_store is None:
             return "no store can be opened here"
         try:
-            store = self._open_store(str(folder))
+            store = self._followed(folder, looks=True)
             names: Iterable[str] = _TABLE_FOLDERS
             if folder.scheme != "file":  # one request says it of most folders; a local one may not be readable
                 names = sorted(store.folders_among(_TABLE_FOLDERS))

@@ -16,7 +16,7 @@ from lakesweep.model.stays import Stay
 from lakesweep.storage.guard import Guard, GuardedStore
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Store
-from lakesweep.table.fence import NOT_DECLARED, Fence, FenceRules
+from lakesweep.table.fence import NOT_DECLARED, Fence, FenceRules, Opened
 
 _EXTERNAL_OPTIONS = ("data-file.external-paths", "global-index.external-path")
 
@@ -57,6 +57,11 @@ class TableStores:
     _fence: list[Fence] = field(default_factory=list)
     """One, made when it is needed."""
     _opened: dict[str, Store] = field(default_factory=dict)
+    """Declared root -> its store. Links in its path are followed when it is opened."""
+    _changed: dict[str, Store] = field(default_factory=dict)
+    """Allowed root on local disks -> its store for changes."""
+    _guards: tuple[Guard, ...] = ()
+    """Each is asked before each attempt to change something outside."""
     _meets_table: dict[str, bool | None] = field(default_factory=dict)
 
     @property
@@ -71,22 +76,29 @@ class TableStores:
             OutOfTimeError: The caller has no time to look.
         """
         outside = [(kind, path) for kind, path in files if is_external(path)]
-        if not outside:
-            return {}
+        return self._the_fence().stays(outside) if outside else {}
+
+    def _the_fence(self) -> Fence:
         if not self._fence:
             self._fence.append(Fence(self.table.location, self.rules, self.open_store))
-        return self._fence[0].stays(outside)
+        return self._fence[0]
 
     def resolve_to_change(self, kind: str, path: str) -> tuple[Store, str]:
         """Return the store of a file that is deleted, or that comes back, and its key there: the last fence.
 
+        Callers use what this returns, and do not resolve the path again: on local disks it may lead elsewhere by then.
+
         Raises:
             RefusedError: It lies outside, where it must stay as it is.
         """
-        stay = self.stays([(kind, path)]).get(path)
-        if stay is not None:
-            raise RefusedError(f"table {self.table.location}: {path} stays as it is: {stay.why}", code=stay.code)
-        return self.resolve(path)
+        if not is_external(path):
+            return self.table, path
+        judged = self._the_fence().judge([(kind, path)])[path]
+        if isinstance(judged, Stay):
+            raise RefusedError(f"table {self.table.location}: {path} stays as it is: {judged.why}", code=judged.code)
+        if judged.file.scheme != "file":
+            return self.resolve(path)
+        return self._open_to_change(judged), judged.file.path.removeprefix(f"{judged.root.path.rstrip('/')}/")
 
     def root_of(self, path: str) -> str | None:
         """Return the declared root that an external path lies below, `None` when there is none.
@@ -130,11 +142,22 @@ class TableStores:
 
     def guarded(self, guard: Guard) -> "TableStores":
         """Return the same stores, of which each asks a guard before each attempt to change something."""
-        opened = None if self.open_store is None else lambda root: GuardedStore(self._open(root), guard)
-        return replace(self, table=GuardedStore(self.table, guard), open_store=opened, _opened={})
+        table = GuardedStore(self.table, guard)
+        return replace(self, table=table, _guards=(*self._guards, guard), _opened={}, _changed={})
 
     def _open(self, root: str) -> Store:
         if root not in self._opened:
             assert self.open_store is not None
-            self._opened[root] = self.open_store(root)
+            self._opened[root] = self._guarded(self.open_store(root))
         return self._opened[root]
+
+    def _open_to_change(self, judged: Opened) -> Store:
+        root = judged.root.path
+        if root not in self._changed:
+            self._changed[root] = self._guarded(self._the_fence().open(judged.root))
+        return self._changed[root]
+
+    def _guarded(self, store: Store) -> Store:
+        for guard in self._guards:
+            store = GuardedStore(store, guard)
+        return store
