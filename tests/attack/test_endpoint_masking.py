@@ -56,6 +56,18 @@ def test_no_command_prints_a_password(
     assert not list(tmp_path.rglob("*.json")), "no document has it either"
 
 
+def test_an_endpoint_of_the_environment_is_masked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is no URL."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"me:{SECRET}@127.0.0.1:1")
+    monkeypatch.setenv("LAKESWEEP_DEBUG", "1")
+    assert main(["show", f"s3://{fresh_bucket()}/t", "--region", "us-east-1"]) != 0
+    printed = capsys.readouterr()
+    assert "***@127.0.0.1:1" in printed.err
+    assert SECRET not in printed.out + printed.err
+
+
 def test_the_next_command_and_stored_documents_have_no_password(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,13 +1,14 @@
 """The key that plans are sealed with. Reads the environment."""
 
 import os
-from pathlib import Path
+import stat
 
 from lakesweep.control.seal import Sealer, keys_of
 from lakesweep.errors import UsageError
 
 _FILE = "LAKESWEEP_PLAN_KEY_FILE"
 _KMS = "LAKESWEEP_PLAN_KEY"
+_MAX_BYTES = 65_536
 
 
 def plan_keys() -> Sealer | None:
@@ -26,9 +27,16 @@ def plan_keys() -> Sealer | None:
     if not file:
         return None
     try:
-        text = Path(file).read_bytes()
+        # Without O_NONBLOCK, opening a pipe waits for somebody who writes to it.
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as found:
+            text = found.read(_MAX_BYTES + 1) if stat.S_ISREG(os.fstat(found.fileno()).st_mode) else None
     except OSError as error:
         raise UsageError(
             f"${_FILE}: expected a file with plan keys at {file}: {error.strerror}", code="bad_plan_key"
         ) from error
+    if text is None or len(text) > _MAX_BYTES:
+        what = "something else" if text is None else "more"
+        raise UsageError(
+            f"${_FILE}: expected a file of {_MAX_BYTES} bytes at most at {file}, found {what}", code="bad_plan_key"
+        )
     return keys_of(text, file)

@@ -4,6 +4,7 @@ Files are looked for that the newest snapshot of each branch needs, or with `all
 a listing of the table. The rest is read from documents.
 """
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -92,9 +93,10 @@ def _hints(store: Store, branch: BranchListing, location: str) -> Iterator[Findi
 
 
 def _write(location: str, path: str, value: int) -> str:
+    place = shlex.quote(f"{location}/{path}")
     if parse_location(location).scheme == "s3":
-        return f"printf {value} | aws s3 cp - {location}/{path}"
-    return f"printf {value} > {location}/{path}"
+        return f"printf {value} | aws s3 cp - {place}"
+    return f"printf {value} > {place}"
 
 
 def _holes(branch: BranchListing, location: str) -> Iterator[Finding]:

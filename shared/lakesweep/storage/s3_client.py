@@ -4,6 +4,7 @@ botocore is imported when the first client is made, so that nothing else pays fo
 nothing but transfers in parts, and the time to import them.
 """
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,6 +42,9 @@ _KIND_OF_OPERATION = {
 _SLOW_DOWN = 503
 _PRECONDITION = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 _CODES = {"NoSuchBucket": "no_such_bucket", "NotImplemented": "not_implemented"}
+
+_USER = re.compile(r"\S+@")
+"""What stands before the host in an endpoint."""
 
 _current = threading.local()
 """Whose request this thread is making: a client is shared by stores that count apart, and botocore's events do not say
@@ -86,13 +90,11 @@ def make_client(
             endpoint_url = client.meta.endpoint_url
         client = create("s3", endpoint_url=endpoint_url, region_name=region, config=config.merge(elsewhere))
     except (BotoCoreError, ValueError) as error:
-        shown, why = endpoint_url or "", str(error)
-        if "@" in shown:  # without a scheme nothing tells later that a password stands there
-            shown = f"***@{shown.rpartition('@')[2]}"
-            why = why.replace(str(endpoint_url), shown)
-        raise UsageError(
-            f"S3 client for endpoint {shown or None}, region {region}: {why}", code="store_settings"
-        ) from (None if shown != (endpoint_url or "") else error)
+        # Without a scheme nothing tells later that a password stands there. The endpoint may come from the environment.
+        shown, why = (_USER.sub("***@", text) for text in (str(endpoint_url), str(error)))
+        raise UsageError(f"S3 client for endpoint {shown}, region {region}: {why}", code="store_settings") from (
+            error if why == str(error) else None
+        )
     return _with_events(client)
 
 

@@ -122,6 +122,14 @@ def test_the_command_mends_it(table: TableBuilder, folder: Path, control: Path, 
     assert answer.exit_code == 0, answer.printed
 
 
+def test_a_printed_command_runs_nothing_that_a_name_says(table: TableBuilder, folder: Path, control: Path) -> None:
+    """Whoever writes a table names its branches."""
+    table.branch("$(touch pwned); 'x").commit("+B1")
+    table.store.put("branch/branch-$(touch pwned); 'x/snapshot/LATEST", b"77")
+    hints = [each for each in found(check(folder, control, "--all-roots")) if each["check"] == "hints"]
+    assert [shlex.split(each["mend"])[-1] for each in hints] == [f"{folder}/{hints[0]['paths'][0]}"]
+
+
 def test_a_damaged_tag_is_found_with_all_roots_alone(table: TableBuilder, folder: Path, control: Path) -> None:
     table.tag("t", snapshot=2)
     call("expire-snapshots", folder, "--retain-max", 1, "--retain-min", 1, "--control", control, "--execute")

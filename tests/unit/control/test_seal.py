@@ -1,5 +1,6 @@
 """Keys that plans are sealed with, from a file and from KMS."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,6 +58,15 @@ def test_a_key_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         file.write_bytes(text)
         with pytest.raises(UsageError, match="32 bytes"):
             plan_keys()
+    file.write_bytes(b"k" * 65_537)
+    with pytest.raises(UsageError, match="at most"):
+        plan_keys()
+    os.mkfifo(tmp_path / "pipe")
+    for other in (str(tmp_path / "pipe"), "/dev/zero"):
+        monkeypatch.setenv("LAKESWEEP_PLAN_KEY_FILE", other)
+        with pytest.raises(UsageError, match="found something else"):
+            plan_keys()
+    monkeypatch.setenv("LAKESWEEP_PLAN_KEY_FILE", str(file))
     file.write_bytes(b"a" * 32 + b"\n" + b"b" * 40 + b"\n")
     keys = plan_keys()
     assert keys is not None
