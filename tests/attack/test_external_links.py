@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lakesweep.control.area import ControlArea
 from lakesweep.errors import MaintenanceError
 from lakesweep.execute.deleting import send
 from lakesweep.model.plan import Delete
@@ -183,3 +184,12 @@ def test_a_plain_link_below_an_allowed_root_still_leads_to_files_there(scene: Sc
     scene.link("good")
     assert scene.delete(scene.stores()) == "deleted"
     assert not (scene.good / FILE).exists()
+
+
+def test_a_link_to_a_table_that_is_turned_moves_no_control_documents(scene: Scene) -> None:
+    """A call that began with one table's lease goes on with that lease, plan and ledger."""
+    scene.link("good")
+    area = ControlArea(LocalStore(str(scene.folder / "control")), str(scene.root))
+    before = area.path("lease.json")
+    scene.link("../victim")
+    assert area.path("lease.json") == before

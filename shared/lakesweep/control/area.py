@@ -69,11 +69,13 @@ class ControlArea:
     """Runs believe what earlier ones remembered of the table's metadata, and remember it for later ones."""
     who: Callable[[], Who] = field(default=nobody, compare=False)
     """Says who runs, once a run has begun: asking may take a request."""
+    prefix: str = field(init=False, repr=False, compare=False)
+    """The folder of this table, with a closing slash. Links to a local table are followed once, so that a run keeps its
+    lease, plan and ledger in one folder while somebody turns such a link."""
 
-    @property
-    def prefix(self) -> str:
-        """Return the folder of this table, with a closing slash."""
-        return f"{self.root}/{table_key(self.table, self.endpoint)}/"
+    def __post_init__(self) -> None:
+        """Settle the folder of the table."""
+        object.__setattr__(self, "prefix", f"{self.root}/{table_key(self.table, self.endpoint)}/")
 
     def read(self, name: str) -> Body:
         """Return one document."""
