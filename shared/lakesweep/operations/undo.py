@@ -258,6 +258,7 @@ def plan_undo(env: Environment, record: RunRecord, still_ours: Callable[[], None
     returning = tuple(_returning(env, record, still_ours))
     still_ours()
     _check_complete(env, record, returning, own)
+    _check_all_told(env, record, own)
     after = (*_earliest(env, record), *_written_changelogs(env, record, own), *_new_names(env, record))
     for action in after:
         check_action(action)
@@ -323,6 +324,19 @@ def _deleted_again(env: Environment, record: RunRecord, gone: list[Restore]) -> 
             code="later_run",
         )
     return {path: each for path, each in found.items() if path in markers}
+
+
+def _check_all_told(env: Environment, record: RunRecord, own: BranchListing) -> None:
+    """Refuse where a document of the plan is not there, and no ledger tells of it: a part of the ledger is gone."""
+    told = {each.path for each in record.restores}
+    there = {ref.path for ref in (*own.snapshots, *own.changelogs, *own.tags)}
+    for delete in record.plan.deletes:
+        if delete.kind in ROOT_KINDS and delete.path not in told and delete.path not in there:
+            raise RefusedError(
+                f"table {env.area.table}: plan {record.plan.header.plan_id} cannot be undone: {delete.path} is gone, "
+                "and no ledger of its runs says which request deleted it; expected a row for each document of the plan",
+                code="unknown_result",
+            )
 
 
 def _check_complete(env: Environment, record: RunRecord, returning: tuple[Restore, ...], own: BranchListing) -> None:
@@ -424,6 +438,8 @@ def _written_changelogs(env: Environment, record: RunRecord, own: BranchListing)
     does not exist.
     """
     table = env.stores.table
+    back = {ref.id for ref in own.snapshots}
+    back |= {id_of(each.path) for each in record.restores if each.kind == "snapshot"}
     bodies = {
         action.path: action.body
         for action in record.plan.actions
@@ -434,7 +450,9 @@ def _written_changelogs(env: Environment, record: RunRecord, own: BranchListing)
     going = [
         ref
         for ref in reversed(own.changelogs)
-        if ref.path in bodies and table.read(ref.path, MAX_DOCUMENT_BYTES).data == to_bytes(bodies[ref.path])
+        if ref.path in bodies
+        and ref.id in back
+        and table.read(ref.path, MAX_DOCUMENT_BYTES).data == to_bytes(bodies[ref.path])
     ]
     if not going:
         return
