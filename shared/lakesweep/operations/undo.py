@@ -47,7 +47,7 @@ from lakesweep.operations.retention_options import changelog_producer
 from lakesweep.operations.run import finish_begun, refused, require_area
 from lakesweep.operations.table_environment import environment
 from lakesweep.storage.returning import ReturningStore
-from lakesweep.storage.store import Body, UndeleteResult
+from lakesweep.storage.store import Body, Store, UndeleteResult
 from lakesweep.table.completeness import first_missing
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint, read_roots, read_schema
@@ -326,12 +326,22 @@ def _deleted_again(env: Environment, record: RunRecord, gone: list[Restore]) -> 
     return {path: each for path, each in found.items() if path in markers}
 
 
+def _is_there(store: Store, path: str) -> bool:
+    try:
+        store.read(path, MAX_DOCUMENT_BYTES)
+    except ObjectNotFoundError:
+        return False
+    return True
+
+
 def _check_all_told(env: Environment, record: RunRecord, own: BranchListing) -> None:
     """Refuse where a document of the plan is not there, and no ledger tells of it: a part of the ledger is gone."""
     told = {each.path for each in record.restores}
-    there = {ref.path for ref in (*own.snapshots, *own.changelogs, *own.tags)}
+    there = {ref.path for ref in (*own.snapshots, *own.changelogs)}
     for delete in record.plan.deletes:
-        if delete.kind in ROOT_KINDS and delete.path not in told and delete.path not in there:
+        if delete.kind not in ROOT_KINDS or delete.path in told or delete.path in there:
+            continue
+        if delete.kind != "tag" or not _is_there(env.stores.table, delete.path):
             raise RefusedError(
                 f"table {env.area.table}: plan {record.plan.header.plan_id} cannot be undone: {delete.path} is gone, "
                 "and no ledger of its runs says which request deleted it; expected a row for each document of the plan",
