@@ -71,9 +71,7 @@ def report_lines(document: Document, *, is_step: bool = False) -> Iterator[str]:
     if len(document["created"]) > FIRST_ACTIONS:
         yield _field("write", f"and {len(document['created']) - FIRST_ACTIONS} more")
     if document["kept"]:
-        yield _field(
-            "keep", ", ".join(_kept(why, count, document["kept_bytes"]) for why, count in document["kept"].items())
-        )
+        yield _field("keep", ", ".join(_kept(document, why, count) for why, count in document["kept"].items()))
     yield from _outcome(document)
 
 
@@ -108,8 +106,10 @@ def _status(document: Document) -> str:
     return str(document["status"]).replace("_", " ")
 
 
-def _kept(why: str, count: int, sizes: Mapping[str, int]) -> str:
-    what = "snapshot" if why in _SNAPSHOT_REASONS else _KEPT.get(why, "file")
+def _kept(document: Document, why: str, count: int) -> str:
+    is_of_files = document["operation"] == "remove_orphan_files"
+    what = "snapshot" if why in _SNAPSHOT_REASONS and not is_of_files else _KEPT.get(why, "file")
+    sizes = document["kept_bytes"]
     size = f", {human_bytes(sizes[why])}" if sizes.get(why) else ""
     return f"{counted(count, what)} ({why.replace('_', ' ')}{size})"
 

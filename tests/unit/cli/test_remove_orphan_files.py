@@ -395,3 +395,11 @@ def test_a_bucket_that_denies_one_listing(monkeypatch: pytest.MonkeyPatch) -> No
     assert denied >= {"", "snapshot/", "tag/", "changelog/", "branch/", "schema/"}
     assert before - scene.listed() == {orphan}, "the last one was not denied anything"
     assert_all_readable(scene.table)
+
+
+def test_young_orphans_are_files_and_not_snapshots(folder: Path, control: Path) -> None:
+    """An expiry keeps snapshots that are too young; a scan keeps files."""
+    (folder / ORPHAN).touch()
+    printed = call("remove-orphan-files", folder, "--control", control).printed
+    assert "1 file (too young" in printed
+    assert "snapshot (too young" not in printed
