@@ -327,3 +327,68 @@ CSV: dict[str, Callable[[], bytes]] = {
 def test_bombs_in_inventories_of_csv(cage: Cage, bomb: str) -> None:
     said = check(cage, "read_rows_of_inventory", "CSV", gzip.compress(CSV[bomb](), 1))
     assert said.startswith("inventory_damaged: "), said
+
+
+def _parquet(keys: Any, **words: Any) -> bytes:
+    import pyarrow
+    from pyarrow import parquet
+
+    count = len(keys)
+    columns = {
+        "bucket": ["b"] * count,
+        "key": keys,
+        "size": [1] * count,
+        "last_modified_date": pyarrow.array([1_700_000_000_000] * count, pyarrow.timestamp("ms", "UTC")),
+        "e_tag": ["e"] * count,
+    }
+    body = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), body, **{"compression": "gzip", "store_schema": False, **words})
+    return body.getvalue()
+
+
+def _long_keys(count: int, size: int, *, rows_each: int = 1) -> Any:
+    import pyarrow
+
+    texts = pyarrow.array(["db/t/" + str(number) + "x" * size for number in range(count)])
+    places = pyarrow.array([row // rows_each for row in range(count * rows_each)], pyarrow.int32())
+    return pyarrow.DictionaryArray.from_arrays(places, texts)
+
+
+def _same_beginnings() -> bytes:
+    keys = ["db/t/" + "x" * (4 * MB) + str(number) for number in range(64)]
+    return _parquet(
+        keys, use_dictionary=False, column_encoding={"key": "DELTA_BYTE_ARRAY"}, compression="none",
+        data_page_size=256 * MB,
+    )  # fmt: skip
+
+
+PARQUET: dict[str, Callable[[], bytes]] = {
+    "eight long keys, each named often": lambda: _parquet(
+        _long_keys(8, 16 * MB, rows_each=40), dictionary_pagesize_limit=256 * MB
+    ),
+    "a key of some MB, named often": lambda: _parquet(
+        _long_keys(2, 3 * MB, rows_each=400), dictionary_pagesize_limit=64 * MB
+    ),
+    "long keys in a page each": lambda: _parquet(
+        _long_keys(60, 12 * MB), use_dictionary=False, data_page_size=1, write_batch_size=1
+    ),
+    "keys that repeat the one before": _same_beginnings,
+    "a footer of many megabytes": lambda: _footer(b"\x19\xf9" + b"\xff\xff\xff\x07" + bytes(8 * MB)),
+}
+
+
+def _footer(footer: bytes) -> bytes:
+    return b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+@cache
+def _parquet_bomb(bomb: str) -> bytes:
+    return PARQUET[bomb]()
+
+
+@pytest.mark.parametrize("bomb", PARQUET)
+def test_bombs_in_inventories_of_parquet(cage: Cage, bomb: str) -> None:
+    """A key of S3 has at most 1 024 bytes, whatever the dictionary or the footer says."""
+    pytest.importorskip("pyarrow")
+    said = check(cage, "read_rows_of_inventory", "Parquet", _parquet_bomb(bomb))
+    assert said.startswith("inventory_damaged: "), said

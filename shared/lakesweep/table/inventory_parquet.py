@@ -7,8 +7,9 @@ from lakesweep.errors import FormatError, MaintenanceError, UnsupportedFormatErr
 from lakesweep.format.json_document import shorten
 from lakesweep.storage.store import StoredObject
 from lakesweep.table.inventory import NEEDED, VERSION_NEEDED, Inventory, column_name
+from lakesweep.table.inventory_pages import batch_rows, check_lengths, open_bounded
 
-BATCH_ROWS = 8192
+_TEXTS = ("bucket", "key", "etag")
 _TYPES = {
     "bucket": ("is_string", "is_large_string"),
     "key": ("is_string", "is_large_string"),
@@ -40,22 +41,27 @@ def parquet_objects(data: bytes, inventory: Inventory, where: str, prefix: str) 
     seen = 0
     # pyarrow reports damage as OSError, ValueError and classes of its own, depending on where it notices.
     try:
-        with parquet.ParquetFile(arrow.BufferReader(data)) as file:
+        with open_bounded(parquet, arrow.BufferReader(data), data, where) as file:
             names = _names(file.schema_arrow, wanted, where, arrow)
-            for batch in file.iter_batches(BATCH_ROWS, columns=list(names.values()), use_threads=False):
+            texts = [names[name] for name in wanted if name in _TEXTS]
+            rows = batch_rows(file, data, list(names.values()), texts, where, parquet, arrow)
+            for batch in file.iter_batches(rows, columns=list(names.values()), use_threads=False):
                 columns = {name: batch.column(names[name]) for name in wanted}
                 yield from _objects(columns, seen, inventory, where, prefix, arrow, compute)
                 seen += batch.num_rows
     except MaintenanceError:
         raise
     except Exception as error:
-        raise _damaged(where, f"expected a whole Parquet file, found {shorten(str(error))}") from error
+        raise _damaged(
+            where, f"expected a whole Parquet file, found {shorten(' '.join(str(error).split()))}"
+        ) from error
 
 
 def _objects(
     columns: dict[str, Any], seen: int, inventory: Inventory, where: str, prefix: str, arrow: Any, compute: Any
 ) -> Generator[StoredObject, None, None]:
     count = len(columns["key"])
+    check_lengths(columns["key"], f"{where}, rows {seen + 1} to {seen + count}", arrow)
     if "bucket" in columns and not compute.all(compute.equal(columns["bucket"], inventory.bucket), min_count=0).as_py():
         raise _damaged(where, f"expected rows of the bucket {inventory.bucket}, found another bucket's")
     for name, column in columns.items():

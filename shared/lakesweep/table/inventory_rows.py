@@ -22,7 +22,7 @@ from typing import TextIO
 from urllib.parse import unquote_plus
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
-from lakesweep.format.json_document import describe
+from lakesweep.format.json_document import MAX_NAME_BYTES, describe
 from lakesweep.storage.store import PAGE_KEYS, Page, Store, StoredObject
 from lakesweep.table.inventory import Inventory, InventoryFile, missing_file
 
@@ -130,6 +130,8 @@ def _csv_objects(data: bytes, inventory: Inventory, where: str, prefix: str) -> 
                         continue
                 key = decoded(row[key_at])
                 if key.startswith(prefix) and not key.endswith("/"):
+                    if 4 * len(key) > MAX_NAME_BYTES and len(key.encode()) > MAX_NAME_BYTES:
+                        raise ValueError(f"expected keys of at most {MAX_NAME_BYTES} bytes, found {describe(key)}")
                     yield StoredObject(key[cut:], _size(row[size_at]), _etag(row[etag_at]), epoch_ms(row[time_at]))
         except _DAMAGE as error:
             raise FormatError(f"{where}, line {rows.line_num}: {error}", code="inventory_damaged") from error

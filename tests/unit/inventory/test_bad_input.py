@@ -363,3 +363,15 @@ def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = rows_of(b"PAR1", inventory, file, "")
     refused(lambda: next(pages), UnsupportedFormatError, "inventory_needs_pyarrow")
     assert read(csv_of(LINE)) == ["a"]
+
+
+@pytest.mark.parametrize("file_format", ["CSV", "Parquet"])
+def test_keys_are_as_long_as_those_of_s3(file_format: str) -> None:
+    """1 024 bytes are read, one more is refused, also where characters take several."""
+    for letter, count in (("x", 1024), ("é", 512)):
+        rows = [Row("db.db/t/" + letter * (count - 8 // len(letter.encode())), 3, "e", 1_700_000_000_000)]
+        longer = [Row(rows[0].key + "y", 3, "e", 1_700_000_000_000)]
+        data = [csv_file(BUCKET, each, NAMES) if file_format == "CSV" else parquet_file(BUCKET, each, NAMES)
+                for each in (rows, longer)]  # fmt: skip
+        assert len(read(data[0], file_format)) == 1
+        assert "1024 bytes" in refused(lambda data=data: read(data[1], file_format), FormatError, "inventory_damaged")
