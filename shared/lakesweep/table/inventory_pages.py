@@ -1,7 +1,7 @@
 """Bounds on a Parquet file of an inventory, before pyarrow decodes any value of it.
 
-A few bytes can hold gigabytes: a page of zeros, or a dictionary of long texts that each row names again. The footer does
-not have to tell the truth about that, so the header of each page is read here, in the way in which pyarrow goes.
+A few bytes can hold gigabytes: a page of zeros, or a dictionary of long texts that each row names again. The footer
+need not tell the truth about that, so the header of each page is read here, in the way in which pyarrow goes.
 
 Source: the Parquet format, `parquet.thrift`; the Thrift compact protocol.
 """
@@ -85,7 +85,9 @@ def batch_rows(file: Any, data: bytes, names: list[str], texts: list[str], where
 
 
 def _column(data: bytes, column: Any, is_text: bool, where: str) -> tuple[int, int, bool]:
-    """Return the bytes of all pages, the most that one row can name of a page, and whether texts are in a dictionary."""
+    """Return the bytes of all pages, the most of a page that one row can name, and whether to look at a dictionary."""
+    if column.num_values <= 0:
+        return 0, 1, False
     position = min(at for at in (column.dictionary_page_offset, column.data_page_offset) if at is not None)
     end = position + column.total_compressed_size
     if not 0 < position <= end <= len(data):
