@@ -124,7 +124,7 @@ system: install ## Run the deployed system on this machine: every function, real
 
 .PHONY: system-long
 system-long: install ## Run the tests of the deployed system, and of requests, that `make test` leaves out
-	@$(BIN)/python -m pytest tests/system tests/e2e -m long --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest tests/system tests/e2e tests/attack -m long --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 MINUTES ?= 10
 .PHONY: chaos

@@ -19,6 +19,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.cache import read_cache
+from lakesweep.control.lease import read_lease
 from lakesweep.control.ndjson import unpack
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import MaintenanceError
@@ -121,6 +122,44 @@ def read_remembered(data: bytes) -> str:
 def test_zlib_bombs_in_a_memory(cage: Cage, bomb: str) -> None:
     """What cannot be read was not remembered."""
     assert check(cage, "read_remembered", zlib.compress(ROWS[bomb](), 1), max_grown_mb=300) == "0"
+
+
+def bodies_and_a_header() -> bytes:
+    """The longest memory that counts, and more names of objects than any table has."""
+    rows = ",".join(f'["manifest/{"x" * 150}-{number}","e",0,0]' for number in range(90_000))
+    header = '{"format_version":1,"table":"s3://b/t","identity":"","objects":[%s,["b","e",0,%d]]}\n'
+    size = (64 * MB) - len(header % (rows, 10**8)) - 1000
+    return (header % (rows, size)).encode() + bytes(size)
+
+
+def test_the_longest_memory_fits_a_function(cage: Cage) -> None:
+    """The smallest function has 512 MB, of which 150 are in use."""
+    assert check(cage, "read_remembered", zlib.compress(bodies_and_a_header(), 1), max_grown_mb=250) == "90001"
+
+
+def test_a_memory_of_twice_its_bound(cage: Cage) -> None:
+    """It counts as not remembered, before it is unpacked."""
+    head = b'{"format_version":1,"table":"s3://b/t","identity":"","objects":[["b","e",0,%d]]}\n' % (120 * MB)
+    assert check(cage, "read_remembered", zlib.compress(head + bytes(120 * MB), 1)) == "0"
+
+
+def read_lease_of(bomb: str) -> str:
+    """Read a lease, which is not compressed."""
+    area = ControlArea(MemoryStore("memory://control"), "s3://b/t")
+    area.put("lease.json", PLAIN[bomb]())
+    return said_of(lambda: read_lease(area))
+
+
+PLAIN: dict[str, Callable[[], bytes]] = {
+    "lists": lambda: b'{"a":[' + b"[]," * (5 * MB) + b"[]]}",
+    "a long text": lambda: b'{"a":"' + b"x" * (70 * MB) + b'"}',
+    "numbers": lambda: b'{"a":[' + b"1," * (20 * MB) + b"1]}",
+}
+
+
+@pytest.mark.parametrize("bomb", PLAIN)
+def test_control_documents_that_are_not_compressed(cage: Cage, bomb: str) -> None:
+    assert check(cage, "read_lease_of", bomb).startswith("damaged: memory://control/tables/")
 
 
 def read_document(data: bytes) -> str:

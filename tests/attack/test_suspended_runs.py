@@ -113,8 +113,11 @@ def deletes_many(method: str, path: str) -> bool:
 
 @pytest.mark.parametrize(
     ("matches", "count", "retain"),
-    [(is_delete, 7, 6), (deletes_many, 22, 2), (deletes_many, 7, 2)],
-    ids=["a document", "twenty documents", "files"],
+    [
+        pytest.param(is_delete, 7, 6, id="a document"),
+        pytest.param(deletes_many, 22, 2, id="twenty documents", marks=pytest.mark.long),
+        pytest.param(deletes_many, 7, 2, id="files"),
+    ],
 )
 def test_an_expiry_that_wakes_deletes_nothing(
     matches: Callable[[str, str], bool], count: int, retain: int, start: Callable[..., Sleeper]
@@ -208,7 +211,7 @@ def test_a_rollback_that_wakes_deletes_no_snapshot(start: Callable[..., Sleeper]
     assert_reads(lake)
 
 
-@pytest.mark.parametrize("call", ["delete:1", "delete:2", "put:1"])
+@pytest.mark.parametrize("call", ["delete:1", pytest.param("delete:2", marks=pytest.mark.long), "put:1"])
 def test_a_local_run_that_wakes_changes_nothing(call: str, tmp_path: Path, start: Callable[..., Sleeper]) -> None:
     """Another run finished its plan, and somebody copied the table back."""
     lake = lake_in(tmp_path, objects())

@@ -32,6 +32,7 @@ from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
+from lakesweep.storage.location import alias_warning
 from lakesweep.storage.requests import RequestCounter
 
 Document = Mapping[str, object]
@@ -132,6 +133,9 @@ def _carried_out(
         report = dataclasses.replace(report, refusal=told)
     if report.branch is not None and report.status == "refused" and report.requests.get("delete", 0) > 0:
         report = dataclasses.replace(report, status="partial", executed=True)  # refused halfway: something is gone
+    places = (table.ref.location, *([table.area.store.location] if table.area else ()))
+    aliases = tuple(warning for each in dict.fromkeys(places) if (warning := alias_warning(each)))
+    report = dataclasses.replace(report, warnings=(*aliases, *report.warnings))
     for warning in dict.fromkeys(report.all_warnings()):
         say(f"warning: {warning}")
     if table.area is None and report.status == "planned":

@@ -12,12 +12,17 @@ from dataclasses import dataclass, field
 
 from lakesweep.control.seal import Sealer
 from lakesweep.errors import FormatError, RefusedError
+from lakesweep.format.json_document import SEPARATORS
 from lakesweep.model.who import Who, nobody
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Body, Store
 from lakesweep.storage.wrapping import endpoint_of
 
 MAX_CONTROL_BYTES = 256 << 20
+MAX_JSON_BYTES = 64 << 20
+"""Of a document that is not compressed. Those of large tables have a few MB: rows of plans lie in parts."""
+MAX_JSON_SEPARATORS = 2_000_000
+"""Four times what a row for each of 20 000 actions takes; each value costs some 60 bytes of memory."""
 _encoded = json.JSONEncoder(sort_keys=True).encode
 
 
@@ -128,12 +133,24 @@ def _indented(value: object, newline: str) -> str:
     return _encoded(value)
 
 
-def from_json_bytes(data: bytes, path: str) -> dict[str, object]:
+def from_json_bytes(data: bytes, path: str, *, is_bounded: bool = True) -> dict[str, object]:
     """Return a stored control document.
 
+    Args:
+        data: The document.
+        path: For messages.
+        is_bounded: Refuse one of more bytes or values than any that is written; `False`: the caller has done so.
+
     Raises:
-        FormatError: It is not a JSON object.
+        FormatError: It is not a JSON object, or too large for one.
     """
+    if is_bounded:
+        if len(data) > MAX_JSON_BYTES:
+            raise FormatError(f"{path}: expected a JSON document of at most {MAX_JSON_BYTES} bytes, found {len(data)}")
+        if (found := sum(map(data.count, SEPARATORS))) > MAX_JSON_SEPARATORS:
+            raise FormatError(
+                f"{path}: expected at most {MAX_JSON_SEPARATORS} JSON values in a document, found {found} separators"
+            )
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -18,10 +18,11 @@ from lakesweep.storage.store import Body
 
 CACHE_FORMAT_VERSION = 1
 _NAME = "cache.bin"
-_MAX_UNPACKED_BYTES = 4 * MAX_TOTAL_BYTES
 
 
-def read_cache(area: ControlArea, name: str = _NAME, *, identity: str | None = None) -> dict[str, Remembered]:
+def read_cache(
+    area: ControlArea, name: str = _NAME, *, identity: str | None = None, max_total_bytes: int = MAX_TOTAL_BYTES
+) -> dict[str, Remembered]:
     """Return key -> object that earlier runs remembered; nothing where that cannot be told.
 
     Args:
@@ -29,6 +30,7 @@ def read_cache(area: ControlArea, name: str = _NAME, *, identity: str | None = N
         name: Of the document.
         identity: Of the table as it is now. What was remembered of another one that was here before does not
             count. `None`: whichever it is of.
+        max_total_bytes: Of the objects that the writer remembers. What unpacks to twice that does not count.
 
     Raises:
         StorageError: A request failed for another reason than absence.
@@ -41,7 +43,7 @@ def read_cache(area: ControlArea, name: str = _NAME, *, identity: str | None = N
     if known is None:
         return {}
     try:
-        return _unpack(known, area.table, identity)
+        return _unpack(known, area.table, identity, 2 * max_total_bytes)
     except (zlib.error, ValueError, TypeError, KeyError, RecursionError):
         return {}
 
@@ -56,9 +58,9 @@ def write_cache(area: ControlArea, objects: Mapping[str, Remembered], name: str 
     put_sealed(area, name, b"".join((*parts, packer.flush())))
 
 
-def _unpack(data: bytes, table: str, identity: str | None) -> dict[str, Remembered]:
+def _unpack(data: bytes, table: str, identity: str | None, max_bytes: int) -> dict[str, Remembered]:
     unzip = zlib.decompressobj()
-    text = unzip.decompress(data, _MAX_UNPACKED_BYTES)
+    text = unzip.decompress(data, max_bytes)
     if not unzip.eof:
         raise ValueError("cut off or too large")
     start = text.index(b"\n") + 1  # the bodies are cut out of `text`, which may be large

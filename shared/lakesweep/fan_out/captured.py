@@ -65,7 +65,7 @@ class Remembered:
             name: Where that is; `None` at the beginning.
         """
         memory = Memory(max_total_bytes=MAX_BYTES)
-        memory.load({} if name is None else read_cache(documents.area, documents.name(name)))
+        memory.load({} if name is None else read_cache(documents.area, documents.name(name), max_total_bytes=MAX_BYTES))
         return cls(replace(table, store=ListedStore(table.store, memory)), memory)
 
     def keep(self, documents: ScanDocuments, name: str) -> None:

@@ -96,7 +96,7 @@ class ScanDocuments:
             FormatError: It is damaged, or of another version.
         """
         body = self.area.read(self.name(document))
-        found = from_json_bytes(_unpacked(body.data, self.path(document)), self.path(document))
+        found = from_json_bytes(_unpacked(body.data, self.path(document)), self.path(document), is_bounded=False)
         if found.get("format_version") != FORMAT_VERSION or found.get("code_version") != __version__:
             raise FormatError(
                 f"{self.path(document)}: expected a document of lakesweep {__version__}, found "

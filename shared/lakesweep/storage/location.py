@@ -10,6 +10,7 @@ from lakesweep.errors import UsageError
 _S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?P<slashes>/*)(?P<rest>.*)", re.DOTALL)
 _BUCKET = re.compile(r"[A-Za-z0-9._-]+")
+_ALIASES = ("-s3alias", "--ol-s3")
 _SLASHES = re.compile(r"//+")
 
 
@@ -78,6 +79,17 @@ def parse_location(text: str) -> Location:
     if "." in parts or ".." in parts:
         raise UsageError(f"location {text!r}: expected a prefix without . and .. parts")
     return Location(scheme, bucket, "/".join(parts))
+
+
+def alias_warning(location: str) -> str | None:
+    """Return what to say of a bucket that looks like the alias of an access point: it has another name as well."""
+    bucket = location.removeprefix("s3://").partition("/")[0]
+    if not location.startswith("s3://") or not bucket.endswith(_ALIASES):
+        return None
+    return (
+        f"{location}: {bucket} looks like the alias of an access point; a table with two names has two leases, so use "
+        "the bucket's own name, the same for every maintainer"
+    )
 
 
 def _unusable(text: str) -> UsageError:
