@@ -158,8 +158,8 @@ class Losing:
 
         send = slices.send
 
-        def lose(stores, deletes, before_request):
-            found = send(stores, deletes, before_request)
+        def lose(stores, deletes, before_request, *more):
+            found = send(stores, deletes, before_request, *more)
             try:
                 os.close(os.open({marker!r}, os.O_CREAT | os.O_EXCL))
             except FileExistsError:
