@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from lakesweep.control.plans import load_plan
+from lakesweep.control.plans import load_header, load_plan
 from lakesweep.errors import RefusedError, StorageError
 from lakesweep.execute.slices import Lane, Slice
 from lakesweep.execute.threads import thread_crew
@@ -112,7 +112,7 @@ def test_a_plan_of_orphans_carries_no_permission(in_waves: bool) -> None:
     """That a root was owned when the plan was made says nothing to whoever carries it out."""
     scene, key, plan_id = orphans()
     assert scene.external is not None
-    engine = {"engine": engine_of(lambda env: thread_crew(env, plan_id))} if in_waves else {}
+    engine = {"engine": engine_of(lambda env: thread_crew(env, load_header(env.area, plan_id)))} if in_waves else {}
     report = execute_stored(scene.maintainer().table, plan_id, **engine)
     assert report.status == "done"
     assert report.outcome is not None
@@ -125,7 +125,7 @@ def test_a_plan_of_orphans_carries_no_permission(in_waves: bool) -> None:
 def test_with_an_allowance_the_same_plan_deletes(in_waves: bool) -> None:
     scene, key, plan_id = orphans()
     assert scene.external is not None
-    engine = {"engine": engine_of(lambda env: thread_crew(env, plan_id))} if in_waves else {}
+    engine = {"engine": engine_of(lambda env: thread_crew(env, load_header(env.area, plan_id)))} if in_waves else {}
     maintainer = replace(scene.maintainer(), external_roots=(OUTSIDE,))
     assert execute_stored(maintainer.table, plan_id, **engine).status == "done"
     assert key not in {entry.key for entry in scene.external.list("")}
