@@ -243,6 +243,20 @@ def test_a_header_that_is_exchanged_after_the_roots_were_asked_deletes_nothing(s
     assert scene.listed() == before
 
 
+@pytest.mark.parametrize("operation", ["fast_forward", "delete_branch", "undo", "rollback"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_move_takes_no_schema_that_a_snapshot_needs(scene: OrphanScene, operation: str, begun: bool) -> None:
+    header, before = planned(scene), scene.listed()
+    body = scene.store.read("schema/schema-0").data.decode()
+    action = Delete(
+        "clean", "schema", "schema/schema-0", len(body), "why", etag=etag_of(scene, "schema/schema-0"), body=body
+    )
+    plan_id = forge(scene, header, (action,), operation=operation, format_version=2, findings={"whole": []})
+    report = (as_begun if begun else in_one_process)(scene, plan_id)
+    assert report.status in ("refused", "stale") or begun
+    assert scene.listed() == before
+
+
 def test_a_key_makes_forged_and_unsealed_plans_refused(scene: OrphanScene) -> None:
     header = planned(scene)
     whole = load_plan(area_of(scene), header.plan_id)

@@ -125,6 +125,7 @@ class _Moving:
         ground = self._look()
         self._settle(ground)
         if not self._has_just_planned and not (self._has_begun and ground.has_moved_on()):
+            self._check_schemas(ground)
             lost = lost_ahead(self._env, ground, self._lease.check)
             if lost:
                 raise self._lost(lost)
@@ -210,6 +211,21 @@ class _Moving:
         with suppress(ObjectNotFoundError):
             self._store.read(after)
             raise stale(self._plan.header, f"{after} was written by somebody else")
+
+    def _check_schemas(self, ground: Ground) -> None:
+        """Make sure that no schema goes that a root needs which stays. Of what others have written see `_is_needed`.
+
+        Raises:
+            StalePlanError: One is: the plan was not made of this branch.
+        """
+        going = [each for each in self._plan.actions if isinstance(each, Delete) and each.kind == "schema"]
+        if not going:
+            return
+        touched = {action.path for action in self._plan.actions} | {ref.path for ref in ground.newcomers()}
+        needed = newest_schema(self._store, (ref for ref in ground.own.roots() if ref.path not in touched))
+        for action in going:
+            if schema_id(action.path) <= needed:
+                raise stale(self._plan.header, f"{action.path} is to go, and a root that stays needs it")
 
     def _is_needed(self, action: Action, ground: Ground) -> bool:
         """Tell whether somebody has committed under a schema that is to go."""

@@ -105,8 +105,8 @@ _HINTS: Mapping[tuple[str, str], tuple[str, ...]] = {
 }
 """Operation and phase -> the hints of the branch that it writes or deletes there."""
 _RANGES = frozenset({"expire_snapshots", "expire_changelogs"})
-_IN_OTHER_BRANCHES = frozenset({"create_branch", "delete_branch", "undo"})
-"""What they do to another branch is planned on main."""
+_OF_OTHER_BRANCHES = frozenset({"create_branch", "delete_branch"})
+"""They are planned on main, and touch nothing of it. So may an undo, which takes them back."""
 
 
 def check_plan(header: PlanHeader) -> None:
@@ -174,7 +174,10 @@ def _is_at_home(header: PlanHeader, action: Action) -> bool:
     hints = _HINTS.get((header.operation, action.phase))
     if action.kind == "hint" and hints is not None and not action.path.endswith(hints):
         return False
-    return header.operation in _IN_OTHER_BRANCHES or branch_of(action.path) == header.branch
+    branch = branch_of(action.path)
+    if header.operation in _OF_OTHER_BRANCHES:
+        return branch != header.branch
+    return branch == header.branch or header.operation == "undo"
 
 
 _FILES = frozenset({*get_args(FileKind), "temp"})
