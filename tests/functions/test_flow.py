@@ -65,8 +65,8 @@ def test_the_sweep_finds_what_no_event_told_of() -> None:
     assert not deployed.waiting("expire")
 
 
-def test_a_commit_that_needs_nothing_takes_three_reads() -> None:
-    """The state, the next snapshot and the next schema: no listing, no write, no second function."""
+def test_a_commit_that_needs_nothing_takes_four_reads() -> None:
+    """The state, the next snapshot, the next schema and the first one: no listing, no write, no second function."""
     deployed = Deployment(extra={"LAKESWEEP_MIN_INTERVAL": "0 ms"})
     recently_ms = int(time.time() * 1000) - 7_200_000
     table = deployed.table(options={"snapshot.num-retained.max": "19"}, start_ms=recently_ms)
@@ -77,7 +77,7 @@ def test_a_commit_that_needs_nothing_takes_three_reads() -> None:
         answers = deployed.run(deployed.commit_event(7))
     assert len(answers) == 1
     asked = [call.action for call in calls if call.action.startswith("s3:Get") or call.action == "s3:PutObject"]
-    assert asked == ["s3:GetObject"] * 3
+    assert asked == ["s3:GetObject"] * 4
     assert not [call for call in calls if "prefix" in str(call.context)], "nothing was listed"
 
 
