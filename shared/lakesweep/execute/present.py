@@ -90,7 +90,9 @@ def ask_present_roots(looker: Looker, actions: Sequence[Action], files: Sequence
     # Roots that appeared since are for the look that follows: a plan that could not know them is no forged one.
     known = [ref for ref in there.values() if ref.path not in going and looker.seen.get(ref.path) == ref.etag]
     staying = read_roots(looker.store, known).roots
-    written = tuple(roots_to_write(header.branch, actions))
+    # A changelog that the plan writes takes the place of a snapshot that it deletes. Which lists and files go with that
+    # snapshot the table's options say, and the planner; no other root needs them.
+    written = tuple(root for root in roots_to_write(header.branch, actions) if root.ref.kind != "changelog")
     paths = {root.ref.path for root in written}
     roots = (*(root for root in staying if root.ref.path not in paths), *written)
     return references_among(looker.known, roots, files, header.branch, looker.clear)
