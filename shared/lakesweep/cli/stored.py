@@ -21,6 +21,7 @@ from lakesweep.operations.database import is_table
 from lakesweep.operations.run import LOCAL, Engine, execute_stored
 from lakesweep.operations.times import parse_span_ms
 from lakesweep.operations.undo import load_record
+from lakesweep.operations.undo_ledger import UNKNOWN_RESULT
 from lakesweep.storage.lifecycle import noncurrent_days
 
 Document = dict[str, Any]
@@ -163,6 +164,8 @@ def _undoable(area: ControlArea, run_id: str, started_ms: int, days: int | None,
             until_ms = reason = None
         if record.undone_by is not None:
             reason = "undone"
+        elif not record.is_told:
+            reason = UNKNOWN_RESULT
     except (FormatError, RefusedError) as error:
         reason = error.code
     return {

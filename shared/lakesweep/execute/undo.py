@@ -11,7 +11,8 @@ The order is that of deletion, reversed, and any executed prefix of it is harmle
    a true one. Written first, it would name a document that does not exist.
    Tags come back together: none of them needs another.
 4. Changelog documents that the plan wrote in place of snapshots go last, when those snapshots are back: a reader of
-   changes finds each id in one place or in both, and never in none. So do new names that it gave to tags.
+   changes finds each id in one place or in both, and never in none. So do new names that it gave to tags. Right before
+   each, the table is asked for the snapshot or the tag: what a control document says does not count.
 
 Nothing needs to be stored for a run that dies on the way. What came back is seen by its marker being gone, so the same
 undo, asked for again, does the rest.
@@ -21,7 +22,7 @@ each document; what lies between the look and the request is the one window that
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -46,11 +47,21 @@ from lakesweep.model.roots import BranchListing
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store, UndeleteRequest, UndeleteResult
 from lakesweep.table.discover import sort_listing
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 from lakesweep.table.stores import TableStores
 
 _POLL_MS = 500
 _OTHER = "marker_not_current"
 """Code of a place where somebody has written since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """What follows when all is back, and only where the table itself shows that it is."""
+
+    action: Action
+    needs: Mapping[str, str | None]
+    """Path -> content of each document that must be there right before; `None` where nobody knows the content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +72,7 @@ class Undo:
     """The plan that is taken back."""
     restores: tuple[Restore, ...]
     """Files, then documents from the highest id down, then hints."""
-    after: tuple[Action, ...]
+    after: tuple[Following, ...]
     """What follows: `EARLIEST`, and changelog documents that are not needed any more."""
 
 
@@ -122,8 +133,10 @@ class _Restoring:
         self._lease.check()
         if hints:
             self._restore(hints)
-        for action in self._undo.after:
-            self._follow(action)
+        for each in self._undo.after:
+            self._lease.check()
+            self._check_needs(each)
+            self._follow(each.action)
 
     def _restore(self, restores: Sequence[Restore]) -> None:
         results: dict[str, UndeleteResult] = {}
@@ -136,6 +149,19 @@ class _Restoring:
             self._outcome += Outcome(restored=sum(code == "restored" for code in codes.values()), failed=tuple(failed))
             self._ledger.record_undeleted(done, codes)
         self._env.progress(self._outcome.restored, len(self._undo.restores))
+
+    def _check_needs(self, following: Following) -> None:
+        """Look once more for what justifies an action: whoever rolls back meanwhile may have taken it.
+
+        Raises:
+            StalePlanError: Something is not there.
+        """
+        for path, body in following.needs.items():
+            if not is_document(self._env.stores.table, path, body):
+                raise StalePlanError(
+                    f"table {self._undo.undone.header.table}: {path} is gone or another document; expected it to be "
+                    f"back, so {following.action.path} stays as it is"
+                )
 
     def _follow(self, action: Action) -> None:
         store, key = self._env.stores.resolve_to_change(action.kind, action.path)
@@ -202,6 +228,15 @@ def _write_again(store: Store, key: str, restore: Restore, *, only_check: bool) 
         return UndeleteResult(key, _OTHER)
 
 
+def is_document(store: Store, path: str, body: str | None) -> bool:
+    """Tell whether a document is there, with this content if that is known."""
+    try:
+        found = store.read(path, MAX_DOCUMENT_BYTES)
+    except ObjectNotFoundError:
+        return False
+    return body is None or found.data == to_bytes(body)
+
+
 def settled_ground(store: Store, undone: Plan, sleep: Callable[[float], None]) -> BranchListing:
     """Return the branch as it is, when its history still is the one that the plan shortened.
 
@@ -224,7 +259,9 @@ def _ground(store: Store, undone: Plan) -> BranchListing:
     documents = {delete.path: delete for delete in undone.deletes if delete.phase == DOCUMENT_PHASE}
     present = {ref.path: ref.etag for ref in (*own.snapshots, *own.changelogs)}
     for path, delete in documents.items():
-        if path in present and delete.etag not in (None, present[path]):
+        if path not in present or delete.etag in (None, present[path]):
+            continue
+        if delete.body is None or not is_document(store, path, delete.body):  # one that was written again is the same
             raise _refusal(undone, "id_reused", f"{path} is another document than the one that was deleted")
     if not documents:
         return own

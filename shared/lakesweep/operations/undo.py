@@ -16,26 +16,25 @@ its own (`operations/undo_move.py`).
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.ends import plan_end, record_undone, undone_by
+from lakesweep.control.ends import PUT_OFF, PlanEnd, plan_end, record_undone, undone_by
 from lakesweep.control.lease import acquire, read_lease
-from lakesweep.control.ledger import fates, plan_of_run
+from lakesweep.control.ledger import Fate, fates, plan_of_run
 from lakesweep.control.markers import makers_of
 from lakesweep.control.plans import load_header, load_plan
 from lakesweep.control.reports import load_report, store_report
-from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
-from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE, ROOT_KINDS, TAG_PHASE
+from lakesweep.errors import FormatError, RefusedError, StorageError
+from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE, ROOT_KINDS
 from lakesweep.execute.spine import Environment, Executed
 from lakesweep.execute.undo import Undo, id_of, restore, settled_ground, undelete
 from lakesweep.format.changelog import parse_changelog
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.allowed import check_action, is_external
-from lakesweep.model.facts import base_name
-from lakesweep.model.plan import MOVE_FORMAT_VERSION, Action, Delete, Plan, Put, Restore, moves_roots, to_bytes
+from lakesweep.model.plan import MOVE_FORMAT_VERSION, Delete, Plan, Put, Restore, moves_roots, to_bytes
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.model.roots import BranchListing, Root, RootRef
 from lakesweep.model.table_ref import MAIN, branch_dir
@@ -46,13 +45,14 @@ from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.retention_options import changelog_producer
 from lakesweep.operations.run import finish_begun, refused, require_area
 from lakesweep.operations.table_environment import environment
+from lakesweep.operations.undo_aftermath import aftermath
+from lakesweep.operations.undo_ledger import UNKNOWN_RESULT, Presence, check_ledger
 from lakesweep.storage.returning import ReturningStore
-from lakesweep.storage.store import Body, Store, UndeleteResult
+from lakesweep.storage.store import Body, UndeleteResult
 from lakesweep.table.completeness import first_missing
 from lakesweep.table.discover import discover
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint, read_roots, read_schema
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_roots, read_schema
 from lakesweep.table.paths import TablePaths
-from lakesweep.table.stores import TableStores
 
 OPERATION = undo_move.OPERATION
 _DECIDES_NOTHING = ("hint", "tag_success")
@@ -68,6 +68,15 @@ class RunRecord:
     """Everything that was deleted: files, then documents from the highest id down, then hints. Of a run that moved a
     branch nothing: the plan has it."""
     undone_by: str | None
+    silent: tuple[Delete, ...] = ()
+    """Deletions of which the ledger does not tell, or not what can be."""
+    end: PlanEnd | None = None
+    """How the plan ended."""
+
+    @property
+    def is_told(self) -> bool:
+        """Tell whether the ledger has a word about each deletion that the runs must have come to."""
+        return not self.silent or (self.end is not None and self.end.status == PUT_OFF)
 
 
 def undo(table: Table, run_id: str, *, execute: bool) -> RunReport:
@@ -171,10 +180,12 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
         return RunRecord(plan, (), undone_by(area, plan_id))
     if any(isinstance(action, Put) and action.kind == "consumer" for action in plan.actions):
         raise _refusal(area, run_id, "not_undoable", "it moved a consumer, and nobody knows where from")
-    restores = tuple(_restores(area, run_id, plan, end.runs))
-    if not restores:
+    known = fates(area, plan_id, end.runs)
+    restores = tuple(_restores(area, run_id, plan, known))
+    silent = tuple(_silent(plan, known))
+    if not restores and not silent:
         raise _refusal(area, run_id, "nothing_to_undo", "it deleted nothing")
-    return RunRecord(plan, restores, undone_by(area, plan_id))
+    return RunRecord(plan, restores, undone_by(area, plan_id), silent, end)
 
 
 def _plan_that_it_ended(area: ControlArea, run_id: str) -> str | None:
@@ -182,8 +193,10 @@ def _plan_that_it_ended(area: ControlArea, run_id: str) -> str | None:
 
     It ended what an earlier run had carried out, and had died over; or the plan deletes nothing and moved a branch.
     """
+    has_deleted = False
     try:
-        report = load_report(area, run_id).get("report")
+        stored = load_report(area, run_id)
+        report, has_deleted = stored.get("report"), _has_deleted(stored)
     except RefusedError:
         report = {"plan_id": run_id}  # it died before it wrote one, and the run that made a plan has the plan's id
         end = plan_end(area, run_id)
@@ -198,8 +211,16 @@ def _plan_that_it_ended(area: ControlArea, run_id: str) -> str | None:
     end = plan_end(area, plan_id) if isinstance(plan_id, str) else None
     if not isinstance(plan_id, str) or end is None or run_id not in end.runs:
         return None
-    # One of several runs ended what another one began; alone, a run without rows deleted nothing.
-    return plan_id if len(end.runs) > 1 or _is_move(area, plan_id) else None
+    # One of several runs ended what another one began; alone, a run without rows deleted nothing, if its report agrees.
+    return plan_id if len(end.runs) > 1 or has_deleted or _is_move(area, plan_id) else None
+
+
+def _has_deleted(stored: Mapping[str, object]) -> bool:
+    """Tell whether the report of a run speaks of deletions, or of parts of a ledger."""
+    ledger, report = stored.get("ledger"), stored.get("report")
+    outcome = report.get("outcome") if isinstance(report, dict) else None
+    parts = ledger.get("parts") if isinstance(ledger, dict) else None
+    return bool(parts) or (isinstance(outcome, dict) and bool(outcome.get("deleted")))
 
 
 def _is_move(area: ControlArea, plan_id: str) -> bool:
@@ -210,8 +231,15 @@ def _is_move(area: ControlArea, plan_id: str) -> bool:
         return False
 
 
-def _restores(area: ControlArea, run_id: str, plan: Plan, runs: tuple[str, ...]) -> Iterator[Restore]:
-    known = fates(area, plan.header.plan_id, runs)
+def _silent(plan: Plan, known: Mapping[str, Fate]) -> Iterator[Delete]:
+    """Yield deletions without a row, and documents of which the ledger says that they stayed: no run ends over one."""
+    for delete in plan.deletes:
+        fate = known.get(delete.path)
+        if fate is None or (fate.result != "deleted" and delete.kind in ROOT_KINDS):
+            yield delete
+
+
+def _restores(area: ControlArea, run_id: str, plan: Plan, known: Mapping[str, Fate]) -> Iterator[Restore]:
     backwards = list(reversed(plan.deletes))
     for delete in sorted(backwards, key=_rank):
         fate = known.get(delete.path)
@@ -219,7 +247,13 @@ def _restores(area: ControlArea, run_id: str, plan: Plan, runs: tuple[str, ...])
             continue
         lost = fate.result == "already_gone" and delete.kind in ROOT_KINDS
         if fate.result == "unknown" or lost:
-            raise _refusal(area, run_id, "unknown_result", f"nobody knows which request deleted {delete.path}")
+            raise _refusal(
+                area,
+                run_id,
+                UNKNOWN_RESULT,
+                f"nobody knows which request deleted {delete.path}; `lakesweep audit verify` says whether the ledger "
+                "is whole",
+            )
         if fate.result != "deleted":
             continue
         if fate.version_id is None and delete.body is None:
@@ -255,13 +289,14 @@ def plan_undo(env: Environment, record: RunRecord, still_ours: Callable[[], None
         StorageError: A request failed.
     """
     own = settled_ground(env.stores.table, record.plan, env.sleep)
+    if record.end is not None:
+        check_ledger(env, record.plan, record.end, record.silent)
     returning = tuple(_returning(env, record, still_ours))
     still_ours()
     _check_complete(env, record, returning, own)
-    _check_all_told(env, record, own)
-    after = (*_earliest(env, record), *_written_changelogs(env, record, own), *_new_names(env, record))
-    for action in after:
-        check_action(action)
+    after = tuple(aftermath(env.stores.table, record.plan, record.restores, returning, own))
+    for each in after:
+        check_action(each.action)
     return Undo(record.plan, returning, after)
 
 
@@ -326,29 +361,6 @@ def _deleted_again(env: Environment, record: RunRecord, gone: list[Restore]) -> 
     return {path: each for path, each in found.items() if path in markers}
 
 
-def _is_there(store: Store, path: str) -> bool:
-    try:
-        store.read(path, MAX_DOCUMENT_BYTES)
-    except ObjectNotFoundError:
-        return False
-    return True
-
-
-def _check_all_told(env: Environment, record: RunRecord, own: BranchListing) -> None:
-    """Refuse where a document of the plan is not there, and no ledger tells of it: a part of the ledger is gone."""
-    told = {each.path for each in record.restores}
-    there = {ref.path for ref in (*own.snapshots, *own.changelogs)}
-    for delete in record.plan.deletes:
-        if delete.kind not in ROOT_KINDS or delete.path in told or delete.path in there:
-            continue
-        if delete.kind != "tag" or not _is_there(env.stores.table, delete.path):
-            raise RefusedError(
-                f"table {env.area.table}: plan {record.plan.header.plan_id} cannot be undone: {delete.path} is gone, "
-                "and no ledger of its runs says which request deleted it; expected a row for each document of the plan",
-                code="unknown_result",
-            )
-
-
 def _check_complete(env: Environment, record: RunRecord, returning: tuple[Restore, ...], own: BranchListing) -> None:
     """Refuse when a snapshot or changelog would come back without something that it needs."""
     documents = [each for each in record.restores if each.kind in ROOT_KINDS]
@@ -364,7 +376,7 @@ def _check_complete(env: Environment, record: RunRecord, returning: tuple[Restor
     schema = read_schema(table, listing.branches.get(branch) or own)
     roots = [_root(view, branch, each) for each in documents]
     keys = view.keys()
-    exists = _External(env.stores, frozenset(markers))
+    exists = Presence(env.stores, frozenset(markers))
     try:
         missing = first_missing(
             view,
@@ -382,23 +394,6 @@ def _check_complete(env: Environment, record: RunRecord, returning: tuple[Restor
             "expected everything that its snapshots need",
             code="would_stay_absent",
         )
-
-
-class _External:
-    """Tells whether a file outside the table is there or comes back; each external root is listed once, if at all."""
-
-    def __init__(self, stores: TableStores, returning: frozenset[str]) -> None:
-        self._stores = stores
-        self._returning = returning
-        self._keys: dict[str, frozenset[str]] = {}
-
-    def __call__(self, path: str) -> bool:
-        if path in self._returning:
-            return True
-        store, key = self._stores.resolve(path)
-        if store.location not in self._keys:
-            self._keys[store.location] = frozenset(entry.key for entry in store.list(""))
-        return key in self._keys[store.location]
 
 
 def _tagged_ids(env: Environment, own: BranchListing) -> frozenset[int]:
@@ -429,72 +424,6 @@ def _tag(branch: str, document: Restore, body: Body) -> Root:
     name = document.path.removeprefix(f"{branch_dir(branch)}tag/tag-")
     ref = RootRef(branch, "tag", name, document.path, body.etag, len(body.data))
     return Root(ref, parse_tag(body.data, document.path).snapshot, body.data)
-
-
-def _earliest(env: Environment, record: RunRecord) -> Iterator[Put]:
-    """Yield hints that must come to name the lowest id that is back."""
-    ids = [id_of(each.path) for each in record.restores if each.phase == DOCUMENT_PHASE]
-    for action in record.plan.actions:
-        if ids and isinstance(action, Put) and base_name(action.path) == "EARLIEST":
-            lowest = min(ids)
-            if read_hint(env.stores.table, action.path) != lowest:
-                yield Put("hints", "hint", action.path, str(lowest), f"{lowest} is the lowest id again")
-
-
-def _written_changelogs(env: Environment, record: RunRecord, own: BranchListing) -> Iterator[Action]:
-    """Yield the removal of changelog documents that the plan wrote, as far as they are what it wrote.
-
-    Their snapshots are back then, and need all that they need. The hints beside them go first: they never name what
-    does not exist.
-    """
-    table = env.stores.table
-    back = {ref.id for ref in own.snapshots}
-    back |= {id_of(each.path) for each in record.restores if each.kind == "snapshot"}
-    bodies = {
-        action.path: action.body
-        for action in record.plan.actions
-        if isinstance(action, Put)
-        and action.kind == "changelog_document"
-        and action.path not in record.plan.header.roots_seen
-    }
-    going = [
-        ref
-        for ref in reversed(own.changelogs)
-        if ref.path in bodies
-        and ref.id in back
-        and table.read(ref.path, MAX_DOCUMENT_BYTES).data == to_bytes(bodies[ref.path])
-    ]
-    if not going:
-        return
-    gone = {ref.id for ref in going}
-    staying = [ref.id for ref in own.changelogs if ref.id not in gone]
-    for name, choose in (("LATEST", max), ("EARLIEST", min)):
-        document = own.hints.get(f"changelog/{name}")
-        path = f"{branch_dir(record.plan.header.branch)}changelog/{name}"
-        if document is None:
-            continue
-        if not staying:
-            yield Delete("hints", "hint", path, document.size_bytes, "no changelog stays", etag=document.etag)
-        elif read_hint(table, path) in gone:
-            kept = choose(staying)
-            yield Put("hints", "hint", path, str(kept), f"changelog {kept} is the one that it should name")
-    for ref in going:
-        reason = f"snapshot {ref.id} is back"
-        yield Delete("changelog_documents", "changelog_document", ref.path, ref.size_bytes, reason, etag=ref.etag)
-
-
-def _new_names(env: Environment, record: RunRecord) -> Iterator[Delete]:
-    """Yield the removal of the names that the plan gave to tags, as far as they are what it wrote."""
-    for action in record.plan.actions:
-        if not isinstance(action, Put) or action.phase != TAG_PHASE:
-            continue
-        try:
-            found = env.stores.table.read(action.path, MAX_DOCUMENT_BYTES)
-        except ObjectNotFoundError:
-            continue
-        if found.data == to_bytes(action.body):
-            reason = "the tag has its old name again"
-            yield Delete(TAG_PHASE, action.kind, action.path, len(found.data), reason, etag=found.etag)
 
 
 def _environment(table: Table, area: ControlArea, record: RunRecord) -> Environment:
@@ -533,7 +462,7 @@ def _report(
         table=table.ref.location,
         branch=undone.branch,
         status=status,
-        plan=Plan(header, planned.after),
+        plan=Plan(header, tuple(each.action for each in planned.after)),
         run_id=own_id,
         executed=executed is not None,
         refusal=Refusal(executed.code, f"{message}; ask again to restore the rest") if executed and message else None,

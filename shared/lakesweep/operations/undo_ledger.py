@@ -1,0 +1,75 @@
+"""Whether the ledger of a run that is to be undone can be believed.
+
+The ledger alone names the deletions and their delete markers. A part that is lost would leave objects absent, and
+nobody would say so. So the chain of each run is checked, and every deletion of which no row tells is compared with what
+is there: an object that is there was not deleted, or is back. One that is absent stays unknown, and nothing is undone.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.audit import RunAudit, audit_run
+from lakesweep.control.ends import PUT_OFF, PlanEnd
+from lakesweep.errors import RefusedError
+from lakesweep.execute.spine import Environment
+from lakesweep.model.plan import Delete, Plan
+from lakesweep.table.stores import TableStores
+
+UNKNOWN_RESULT = "unknown_result"
+"""Code of a deletion of which nobody knows whether it was carried out."""
+
+
+class Presence:
+    """Tells whether an object is there or comes back; each store is listed once, if at all."""
+
+    def __init__(self, stores: TableStores, returning: frozenset[str] = frozenset()) -> None:
+        """Look into `stores`, with the paths of `returning` as if they were back."""
+        self._stores = stores
+        self._returning = returning
+        self._keys: dict[str, frozenset[str]] = {}
+
+    def __call__(self, path: str) -> bool:
+        """Tell whether it is."""
+        if path in self._returning:
+            return True
+        store, key = self._stores.resolve(path)
+        if store.location not in self._keys:
+            self._keys[store.location] = frozenset(entry.key for entry in store.list(""))
+        return key in self._keys[store.location]
+
+
+def check_ledger(env: Environment, plan: Plan, end: PlanEnd, silent: Sequence[Delete]) -> None:
+    """Make sure that nothing of a plan is absent of which the ledger does not tell.
+
+    Args:
+        env: Stores of the table.
+        plan: That is to be undone.
+        end: How it ended.
+        silent: Deletions of which the ledger does not tell.
+
+    Raises:
+        RefusedError: `unknown_result`: something is.
+        StorageError: A request failed.
+    """
+    audits = tuple(_audits(env.area, plan, end))
+    problems = [problem for each in audits for problem in each.problems]
+    suspects = plan.deletes if problems else silent
+    if not problems and end.status == PUT_OFF and all(each.verdict == "whole" for each in audits):
+        return  # such a plan ends before all is done, and the chain says that no row is lost
+    is_there = Presence(env.stores)
+    absent = next((delete.path for delete in suspects if not is_there(delete.path)), None)
+    if absent is None:
+        return
+    what = f"its ledger is not whole ({problems[0]})" if problems else "the ledger does not tell what became of it"
+    raise RefusedError(
+        f"table {env.area.table}: run {end.run_id} cannot be undone: {absent} is not there, and {what}; expected a row "
+        f"for each deletion of plan {plan.header.plan_id}; `lakesweep audit verify` says what is wrong with the ledger",
+        code=UNKNOWN_RESULT,
+    )
+
+
+def _audits(area: ControlArea, plan: Plan, end: PlanEnd) -> Iterator[RunAudit]:
+    for run_id in end.runs:
+        found = audit_run(area, run_id, {plan.header.plan_id: plan.header.content_hash})
+        if found is not None:
+            yield found
