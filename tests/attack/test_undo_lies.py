@@ -1,4 +1,4 @@
-"""Ledgers that lost rows or were edited: `undo` restores everything or refuses, and never takes what is not replaced."""
+"""Ledgers that lost rows or were edited: `undo` restores all or refuses, and takes nothing that is not replaced."""
 
 import copy
 import json
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from lakesweep.cli.stored import list_runs
 from lakesweep.control.chain import HEAD, hash_of_part, is_object_row
 from lakesweep.control.ndjson import pack, unpack
-from lakesweep.cli.stored import list_runs
 from lakesweep.operations.undo import undo
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store, UndeleteRequest, UndeleteResult, delete_all

@@ -74,6 +74,8 @@ class Undo:
     """Files, then documents from the highest id down, then hints."""
     after: tuple[Following, ...]
     """What follows: `EARLIEST`, and changelog documents that are not needed any more."""
+    written_again: frozenset[str] = frozenset()
+    """Documents without a delete marker: they come back as the plan has them."""
 
 
 def restore(env: Environment, undo: Undo, run_id: str, lease: Lease) -> Executed:
@@ -121,7 +123,7 @@ class _Restoring:
             return  # a document that came back now could lack a file
         for document in documents:
             self._lease.check()
-            settled_ground(self._env.stores.table, self._undo.undone, self._env.sleep)
+            settled_ground(self._env.stores.table, self._undo.undone, self._env.sleep, self._undo.written_again)
             self._restore([document])
             if self._outcome.failed:
                 return  # one below it would leave a hole
@@ -237,22 +239,30 @@ def is_document(store: Store, path: str, body: str | None) -> bool:
     return body is None or found.data == to_bytes(body)
 
 
-def settled_ground(store: Store, undone: Plan, sleep: Callable[[float], None]) -> BranchListing:
+def settled_ground(
+    store: Store, undone: Plan, sleep: Callable[[float], None], written_again: frozenset[str] = frozenset()
+) -> BranchListing:
     """Return the branch as it is, when its history still is the one that the plan shortened.
+
+    Args:
+        store: The table's store.
+        undone: The plan.
+        sleep: Waits so many seconds.
+        written_again: Documents that have no delete marker, so that an undo writes them: their ETags may differ.
 
     Raises:
         RefusedError: It is not: `id_reused`, `later_run` or `rolled_back`.
         StalePlanError: A rollback seems to be under way.
     """
     for _ in range(10 * SETTLE_MS // _POLL_MS):
-        own = _ground(store, undone)
+        own = _ground(store, undone, written_again)
         if not own.snapshots or not hint_lags(store, own):
             return own
         sleep(_POLL_MS / 1000)
     raise StalePlanError(f"table {undone.header.table}: LATEST keeps changing and never names the newest snapshot")
 
 
-def _ground(store: Store, undone: Plan) -> BranchListing:
+def _ground(store: Store, undone: Plan, written_again: frozenset[str]) -> BranchListing:
     header, folder = undone.header, branch_dir(undone.header.branch)
     entries = chain(store.list(f"{folder}snapshot/"), store.list(f"{folder}changelog/"))
     own = sort_listing(store.location, entries).branches.get(header.branch) or BranchListing(header.branch)
@@ -261,7 +271,7 @@ def _ground(store: Store, undone: Plan) -> BranchListing:
     for path, delete in documents.items():
         if path not in present or delete.etag in (None, present[path]):
             continue
-        if delete.body is None or not is_document(store, path, delete.body):  # one that was written again is the same
+        if path not in written_again or not is_document(store, path, delete.body):
             raise _refusal(undone, "id_reused", f"{path} is another document than the one that was deleted")
     if not documents:
         return own

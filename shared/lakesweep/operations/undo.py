@@ -288,7 +288,8 @@ def plan_undo(env: Environment, record: RunRecord, still_ours: Callable[[], None
         RefusedError: The undo would not be complete, or would not fit into the table as it is now.
         StorageError: A request failed.
     """
-    own = settled_ground(env.stores.table, record.plan, env.sleep)
+    written_again = frozenset(each.path for each in record.restores if each.body is not None)
+    own = settled_ground(env.stores.table, record.plan, env.sleep, written_again)
     if record.end is not None:
         check_ledger(env, record.plan, record.end, record.silent)
     returning = tuple(_returning(env, record, still_ours))
@@ -297,7 +298,7 @@ def plan_undo(env: Environment, record: RunRecord, still_ours: Callable[[], None
     after = tuple(aftermath(env.stores.table, record.plan, record.restores, returning, own))
     for each in after:
         check_action(each.action)
-    return Undo(record.plan, returning, after)
+    return Undo(record.plan, returning, after, written_again)
 
 
 def _returning(env: Environment, record: RunRecord, still_ours: Callable[[], None]) -> Iterator[Restore]:
