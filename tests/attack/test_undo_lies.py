@@ -227,6 +227,17 @@ def test_orphans_of_which_no_row_tells(anew: bool) -> None:
     world.assert_refused()
 
 
+def test_a_row_of_another_object_brings_nothing_back() -> None:
+    """Only what the plan deletes may come back, also where the chain was written anew."""
+    world = World()
+    world.store.put("other/object", b"x")
+    (result,) = world.store.delete(delete_all(["other/object"]))
+    forged = {"key": "other/object", "version_id": result.version_id}
+    forge(world, lambda row: [row, {**row, **forged}], anew=True)
+    assert world.undo()[0] == "done"
+    assert world.bodies().keys() == world.before.keys()
+
+
 EDITS: dict[str, Edit] = {
     "as it is": lambda row: [row],
     "dropped": lambda _: [],
