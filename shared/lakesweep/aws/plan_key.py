@@ -5,9 +5,6 @@ import binascii
 from dataclasses import dataclass
 from typing import Any
 
-import botocore.session
-from botocore.exceptions import BotoCoreError, ClientError
-
 from lakesweep.errors import AccessDeniedError, StorageError, UsageError
 
 _ALGORITHM = "HMAC_SHA_256"
@@ -48,6 +45,8 @@ class KmsKeys:
         return answer.get("MacValid") is True
 
     def _ask(self, operation: str, key: str, **words: Any) -> dict[str, Any]:
+        from botocore.exceptions import BotoCoreError, ClientError
+
         try:
             return dict(getattr(self.client, operation)(KeyId=key, MacAlgorithm=_ALGORITHM, **words))
         except ClientError as error:
@@ -78,5 +77,7 @@ def kms_keys(text: str, name: str) -> KmsKeys:
             f"{name}: expected ARNs of KMS keys in one region, as arn:aws:kms:REGION:ACCOUNT:key/ID, found {text!r}",
             code="bad_plan_key",
         )
-    client = botocore.session.get_session().create_client("kms", region_name=regions.pop())
+    from botocore.session import get_session
+
+    client = get_session().create_client("kms", region_name=regions.pop())
     return KmsKeys(client, keys)
