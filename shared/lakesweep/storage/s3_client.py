@@ -165,7 +165,7 @@ def s3_request(operation: str, where: str, counter: RequestCounter, guard: Guard
         raise StorageError(f"{operation} {where}: {error}", code=type(error).__name__) from error
     except RecursionError as error:  # botocore asks again for the region, and is redirected again
         raise StorageError(
-            f"{operation} {where}: expected an S3 server, found redirects that name no region", code="PermanentRedirect"
+            f"{operation} {where}: expected an S3 server, found redirects that name no region", code="store_settings"
         ) from error
     finally:
         _current.counter = _current.guard = None

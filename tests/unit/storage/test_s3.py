@@ -95,7 +95,7 @@ def test_redirects_without_a_region_are_an_error() -> None:
     expected = "expected an S3 server, found redirects that name no region"
     with stub_s3(lambda _: moved) as stub, pytest.raises(StorageError, match=expected) as found:
         stub.store.read("k")
-    assert found.value.code == "PermanentRedirect"
+    assert found.value.code == "store_settings"
 
 
 @pytest.mark.parametrize("name", CALLS)
