@@ -50,3 +50,32 @@ def test_a_pass_over_a_damaged_tag_is_no_success() -> None:
     assert step.plan is not None
     assert "tag/tag-t" in step.plan.header.findings["damaged_roots"]  # type: ignore[operator]
     assert scene.table.exists(scene.table.path("A"))
+
+
+@pytest.mark.parametrize("operation", ["expire_snapshots", "maintain"])
+@pytest.mark.parametrize("is_remembered", [False, True])
+def test_nothing_older_goes_below_a_newest_snapshot_without_its_index_manifest(
+    operation: str, is_remembered: bool
+) -> None:
+    """The plan frees no index file, so it asks for the index manifest of the newest snapshot alone."""
+    scene = OrphanScene(options={"snapshot.num-retained.max": "2", "snapshot.num-retained.min": "1"})
+    for label in "ABC":
+        scene.table.commit(f"+{label}", index={"i": {"C": (0,)}} if label == "C" else None)
+    if is_remembered:
+        assert scene.maintainer().run(operation).to_json()["status"] == "done"
+        scene.table.commit("+D")
+    scene.drop(path := f"manifest/{scene.table.document('snapshot/snapshot-3')['indexManifest']}")
+    before = {key for key in scene.listed() if "/snapshot-" in key}
+    document = scene.maintainer().run(operation).to_json()
+    assert document["status"] == "refused"
+    assert f"{path} does not exist" in str(document)
+    assert {key for key in scene.listed() if "/snapshot-" in key} == before
+
+
+def test_lost_statistics_of_the_newest_snapshot_are_no_damage() -> None:
+    """Readers do without them."""
+    scene = OrphanScene(options={"snapshot.num-retained.max": "1", "snapshot.num-retained.min": "1"})
+    scene.table.commit("+A")
+    scene.table.commit("+B", statistics="s")
+    scene.drop(f"statistics/{scene.table.document('snapshot/snapshot-2')['statistics']}")
+    assert scene.maintainer().run("expire_snapshots").to_json()["status"] == "done"

@@ -228,7 +228,7 @@ def _plan_range(
     expired_changelog = coupled and any(root.snapshot.changelog_manifest_list for root in expiring)
 
     newest = known[own.snapshots[-1].path].snapshot
-    doubt(draft.table, (newest.base_manifest_list, newest.delta_manifest_list))
+    doubt(draft.table, (newest.base_manifest_list, newest.delta_manifest_list, newest.index_manifest))
     doubt_changelogs(draft.table, others.roots, {**draft.schema.options, **arguments.options})
     reader = MetadataReader(store)
     files = read_root_files(
@@ -243,7 +243,8 @@ def _plan_range(
     end_id = end.root.snapshot.id
     freed = find_freed(reader, draft.paths(), [files[root.ref.path] for root in expiring], end, lifecycle)
     references = find_references(reader, [files[root.ref.path] for root in staying], freed.files, own.name)
-    refuse_damaged_head(draft, latest, references.unreadable_roots, references.problems(), "older ones go")
+    unreadable, problems = references.unreadable_roots, references.problems()
+    refuse_damaged_head(draft, reader, latest, unreadable, problems, "older ones go")
     if not any(file.kind in DATA_KINDS for file in freed.files):
         _refuse_damaged_manifests(draft, reader, latest, files[expiring[0].ref.path])
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from lakesweep.errors import RefusedError
 from lakesweep.model.plan import Action
 from lakesweep.operations.draft import Draft
+from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.root_files import RootFiles
 
 CONFIRM_ABOVE_FILES = 1000
@@ -12,12 +13,20 @@ CONFIRM_ABOVE_FILES = 1000
 
 
 def refuse_damaged_head(
-    draft: Draft, latest: RootFiles, unreadable: frozenset[str], problems: Iterable[str], what: str
+    draft: Draft,
+    reader: MetadataReader,
+    latest: RootFiles,
+    unreadable: frozenset[str],
+    problems: Iterable[str],
+    what: str,
 ) -> None:
     """Refuse when the newest snapshot cannot be read: what is to go may be all that is left to go back to.
 
+    Readers need the index manifest as well, and fail without it. They do not need statistics.
+
     Args:
         draft: The branch.
+        reader: Reads the index manifest, where the plan did not.
         latest: Its newest snapshot.
         unreadable: Paths of the roots that could not be read whole.
         problems: A sentence about each of them, which begins with the root.
@@ -29,6 +38,9 @@ def refuse_damaged_head(
     problem = next((content.problem for content in latest.unreadable_lists), None)
     if problem is None and latest.root.ref.path in unreadable:
         problem = next(sentence for sentence in problems if sentence.startswith(f"{latest.root.ref} "))
+    if problem is None and (name := latest.root.snapshot.index_manifest) is not None:
+        content = reader.index_manifests([name])[name]
+        problem = content.problem if isinstance(content, Unreadable) else None
     if problem is not None:
         raise RefusedError(
             f"table {draft.table.ref}: the newest snapshot {latest.root.snapshot.id} cannot be read ({problem}); "

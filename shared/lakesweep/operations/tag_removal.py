@@ -177,7 +177,8 @@ def _with_files(
     newest = next((root for root in others.roots if root.ref.path == latest_path), None)
     if newest is None:
         raise StalePlanError(f"table {store.location}: {latest_path} vanished while the plan was made")
-    doubt(draft.table, (newest.snapshot.base_manifest_list, newest.snapshot.delta_manifest_list))
+    head = newest.snapshot
+    doubt(draft.table, (head.base_manifest_list, head.delta_manifest_list, head.index_manifest))
     doubt_changelogs(draft.table, others.roots, options)
     reader = MetadataReader(store)
     files = read_root_files(reader, [*chosen, *others.roots], with_changelog=lambda root: root.ref.kind == "changelog")
@@ -185,7 +186,8 @@ def _with_files(
     freed = find_freed_tags(reader, draft.paths(), [files[root.ref.path] for root in chosen], staying)
     references = find_references(reader, staying, freed.files, own.name)
     latest = files[latest_path]
-    refuse_damaged_head(draft, latest, references.unreadable_roots, references.problems(), "tags go that hold files")
+    unreadable, problems = references.unreadable_roots, references.problems()
+    refuse_damaged_head(draft, reader, latest, unreadable, problems, "tags go that hold files")
     deletes, kept = plan_files(freed.files, references, draft.stores(freed.files).stays)
     vanished = tuple(f"{ref} vanished while the plan was made" for ref in others.vanished)
     return Removal(
