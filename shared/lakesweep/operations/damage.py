@@ -1,12 +1,15 @@
-"""What an expiry notices of a damaged table while it asks the roots that stay."""
+"""What operations notice of a damaged table: roots that stay and are not whole, and snapshots that are lost."""
 
 from collections.abc import Mapping
 
+from lakesweep.errors import ObjectNotFoundError
 from lakesweep.model.damage import DAMAGED_ROOTS, LOST_HISTORIES, lost_history
 from lakesweep.model.facts import References
-from lakesweep.model.roots import BranchListing
+from lakesweep.model.roots import BranchListing, TableListing
+from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.draft import Draft
-from lakesweep.table.documents import read_hint
+from lakesweep.storage.store import Store
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES, latest_hint_of, read_hint
 from lakesweep.table.live_set import Wholeness
 
 
@@ -40,6 +43,37 @@ def lost_findings(draft: Draft) -> dict[str, object]:
     """Return the finding that the branch has lost its snapshots; nothing where that is not so."""
     why = lost_history(draft.own)
     return {} if why is None else {LOST_HISTORIES: {draft.own.name: why}}
+
+
+def lost_snapshots(store: Store, listing: TableListing) -> dict[str, str]:
+    """Return branch -> what shows that its newest snapshots are gone: LATEST names one that is not there.
+
+    No operation of Paimon leaves it so: a commit writes the snapshot before the hint, a rollback the hint first.
+    """
+    found = ((branch.name, _lost_newest(store, branch)) for branch in listing.branches.values() if branch.snapshots)
+    return {name: why for name, why in found if why is not None}
+
+
+def _lost_newest(store: Store, branch: BranchListing) -> str | None:
+    newest, before = branch.snapshots[-1].id, None
+    hint = latest_hint_of(store, branch)
+    # Who commits or rolls back meanwhile writes the hint anew, so only one that stays tells of a loss.
+    while hint is not None and hint > newest:
+        name = f"snapshot/snapshot-{hint}"
+        if _is_there(store, f"{branch_dir(branch.name)}{name}"):
+            return None
+        if hint == before:
+            return f"LATEST names snapshot {hint}, but {name} is not there, and snapshot {newest} is the newest"
+        before, hint = hint, read_hint(store, branch.hints["snapshot/LATEST"].path)
+    return None
+
+
+def _is_there(store: Store, path: str) -> bool:
+    try:
+        store.read(path, MAX_DOCUMENT_BYTES)
+    except ObjectNotFoundError:
+        return False
+    return True
 
 
 def warnings_of(lost: Mapping[str, object]) -> tuple[str, ...]:

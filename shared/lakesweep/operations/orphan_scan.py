@@ -22,6 +22,7 @@ from lakesweep.model.plan import Action, Plan
 from lakesweep.model.roots import BranchListing, Root, TableListing
 from lakesweep.operations.allowance import allowing, fence_rules
 from lakesweep.operations.context import Table
+from lakesweep.operations.damage import lost_snapshots, warnings_of
 from lakesweep.operations.draft import Apart, Draft, frame_of
 from lakesweep.operations.times import say_time
 from lakesweep.plan.orphans import TEMP, Totals, needs_confirmation, shown
@@ -118,7 +119,9 @@ def orphan_plan(
         RefusedError: A branch may have lost its snapshots, and the plan would delete what they need.
     """
     found, totals = scanned.found, scanned.totals
-    lost = {} if arguments.may_lack_history else lost_histories(found.listing)
+    lost: dict[str, str] = {}
+    if not arguments.may_lack_history:
+        lost = lost_histories(found.listing) | lost_snapshots(table.store, found.listing)
     draft = Draft(table, OPERATION, found.listing, scanned.own, scanned.schema, scanned.now_ms)
     frame = frame_of(scanned.own, arguments.to_json(), {"older_than": say_time(scanned.cutoff_ms)})
     plan = draft.plan(
@@ -128,6 +131,7 @@ def orphan_plan(
         kept_bytes=dict(sorted(totals.kept_bytes.items())),
         warnings=(
             *_warnings(found, totals),
+            *warnings_of({LOST_HISTORIES: lost}),
             *_clock_warnings(table),
             *(each for _, each in scanned.outside if each),
             *scanned.missing.warnings(found.live.damaged.values()),
@@ -142,14 +146,16 @@ def orphan_plan(
         },
         apart=apart,
     )
-    _check_history(table, arguments, found.listing, plan)
+    _check_history(table, arguments, found.listing, plan, lost)
     # All that these manifests name is live, so a look need not read them again.
     table.memory.clear = plan.header.plan_id, frozenset(found.live.manifests)
     return plan
 
 
-def _check_history(table: Table, arguments: OrphanArguments, listing: TableListing, plan: Plan) -> None:
-    """Refuse to delete more than temporary files while a branch has a schema and no snapshot.
+def _check_history(
+    table: Table, arguments: OrphanArguments, listing: TableListing, plan: Plan, lost: Mapping[str, str]
+) -> None:
+    """Refuse to delete more than temporary files while a branch lost snapshots, or has a schema and no snapshot.
 
     A lost `snapshot/` folder looks like that of a branch that never had one. Every file of the lost snapshots looks
     like an orphan then.
@@ -160,17 +166,21 @@ def _check_history(table: Table, arguments: OrphanArguments, listing: TableListi
     if arguments.may_lack_history:
         return
     others = {kind for kind, count in plan.delete_kinds.items() if count and kind != TEMP}
-    lost = lost_histories(listing)
     # What a quarantine keeps goes with the next scan. Of a branch that is surely lost, that is worth telling today.
     is_about_to = bool(lost) and plan.header.kept.get("quarantine", 0) > 0
-    empty = next((branch for branch in empty_branches(listing) if not lost or branch.name in lost), None)
-    if empty is None or not (others or is_about_to):
+    if not (others or is_about_to):
         return
-    why = lost.get(empty.name, "no snapshot is there, and nothing shows whether there ever was one")
+    name, why = next(iter(lost.items()), (None, "no snapshot is there, and nothing shows whether there ever was one"))
+    name = next((branch.name for branch in empty_branches(listing)), None) if name is None else name
+    if name is None:
+        return
+    if listing.branches[name].snapshots:
+        found, mend = f"branch {name} has lost snapshots:", "them; or, if the hint is wrong"
+    else:
+        found, mend = f"branch {name} has a schema, but", "the folder snapshot/; or, if the branch never had a snapshot"
     raise RefusedError(
-        f"table {table.ref}: branch {empty.name} has a schema, but {why}; expected snapshots, since this scan would "
-        "delete all files of lost ones as orphans. Restore the folder snapshot/; or, if the branch never had a "
-        "snapshot, give no_history with a reason",
+        f"table {table.ref}: {found} {why}; expected snapshots, since this scan would "
+        f"delete all files of lost ones as orphans. Restore {mend}, give no_history with a reason",
         code=HISTORY_MISSING,
     )
 

@@ -4,7 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from lakesweep.storage.store import Body, Store
+from lakesweep.storage.wrapping import WrappingStore
 from tests.support.orphan_scene import DAY_MS, OrphanScene
+from tests.support.table_builder import TableBuilder
 
 SNAPSHOT = "snapshot/snapshot-{}"
 
@@ -161,3 +164,64 @@ def test_a_lost_history_is_damage_even_where_nothing_would_go() -> None:
     assert scene.report is not None
     assert scene.report.to_json()["status"] == "damaged"
     assert "tag/tag-t" in scene.findings["lost_histories"]["main"]
+
+
+@pytest.mark.parametrize("branch", ["main", "b"])
+def test_lost_newest_snapshots_are_not_taken_for_orphans(branch: str) -> None:
+    """LATEST names a snapshot that is gone, as no operation of Paimon leaves it. Its files look like orphans."""
+    scene, (table, path) = scene_with_lost_snapshots(branch)
+    code, sentence = scene.refusal()
+    assert code == "history_missing"
+    for said in (f"branch {branch} has lost snapshots", "LATEST names snapshot 4", "snapshot 3 is the newest"):
+        assert said in sentence
+    assert scene.refusal(quarantine="1 d")[0] == "history_missing"
+    assert path in scene.remove(no_history="the hint is wrong", reads=False)
+    assert table.path("C") in scene.listed()
+
+
+def test_lost_newest_snapshots_are_damage_even_where_nothing_would_go() -> None:
+    """The report says why it is damaged."""
+    scene = scene_of_three()
+    scene.table.hint("LATEST", 4)
+    assert scene.remove() == set()
+    assert scene.report is not None
+    assert scene.report.to_json()["status"] == "damaged"
+    assert "LATEST names snapshot 4" in scene.findings["lost_histories"]["main"]
+    assert any("branch main has lost its history: LATEST" in each for each in scene.report.all_warnings())
+
+
+def test_a_commit_between_the_listing_and_the_look_at_the_hint_is_no_loss() -> None:
+    scene = scene_of_three()
+    orphan = scene.orphan("b")
+    scene.table.hint("LATEST", 3)
+    scene.age()
+    assert scene.remove(wrap=lambda store: CommitAtHint(store, scene)) == {orphan}
+    assert "snapshot/snapshot-4" in scene.listed()
+    assert scene.report is not None
+    assert scene.report.to_json()["status"] == "done"
+
+
+class CommitAtHint(WrappingStore):
+    """Somebody commits right before LATEST is read."""
+
+    def __init__(self, store: Store, scene: OrphanScene) -> None:
+        super().__init__(store)
+        self._scene: OrphanScene | None = scene
+
+    def read(self, key: str, max_bytes: int | None = None) -> Body:
+        if key == "snapshot/LATEST" and self._scene is not None:
+            scene, self._scene = self._scene, None
+            scene.table.hint("LATEST", scene.table.commit("+D"))
+        return super().read(key, max_bytes)
+
+
+def scene_with_lost_snapshots(branch: str) -> tuple[OrphanScene, tuple[TableBuilder, str]]:
+    """Return a table of which the newest snapshot of a branch is gone, and a file that only that had."""
+    scene = scene_of_three()
+    scene.table.tag("x")
+    table = scene.table if branch == "main" else scene.table.branch("b", from_tag="x")
+    newest = table.commit("+N")
+    table.hint("LATEST", newest)
+    scene.drop(table.root(newest))
+    scene.age()
+    return scene, (table, table.path("N"))
