@@ -78,7 +78,9 @@ def explain(
 
 def _is_damaged(document: Mapping[str, Any]) -> bool:
     if "reasons" in document:
-        return any(share["reason"] in ("missing", "damaged_root") for share in document["reasons"])
+        return bool(document["damage"]) or any(
+            share["reason"] in ("missing", "damaged_root") for share in document["reasons"]
+        )
     return bool(document["status"] == "missing" or document["rule"] == "damaged_root")
 
 

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from lakesweep.errors import StorageError
+from lakesweep.model.damage import LOST_HISTORIES, lost_histories
 from lakesweep.model.facts import base_name
 from lakesweep.model.roots import Root
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.context import Table
+from lakesweep.operations.damage import warnings_of
 from lakesweep.operations.judging import Judging, judge, nested_folder
 from lakesweep.operations.lifetimes import Lifetimes
 from lakesweep.plan.orphans import SAMPLE
@@ -87,6 +89,8 @@ class TableShares:
     noncurrent: Noncurrent | None
     """`None`: the store keeps no versions, or does not tell."""
     warnings: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
+    """A sentence for each branch that has lost its snapshots. The warnings have them as well."""
 
     @property
     def factor(self) -> float | None:
@@ -105,6 +109,7 @@ class TableShares:
             "reasons": [{**asdict(share), "first": list(share.first)} for share in self.shares],
             "noncurrent": None if self.noncurrent is None else asdict(self.noncurrent),
             "warnings": list(self.warnings),
+            "damage": list(self.damage),
         }
 
 
@@ -123,7 +128,8 @@ def explain_table(table: Table, older_than_ms: int | None = None) -> TableShares
     lifetimes = judging.lifetimes()
     counting = _Counting(judging, _reasons_by_name(judging, lifetimes))
     counting.list()
-    warnings = [*judging.warnings(), *lifetimes.warnings]
+    damage = warnings_of({LOST_HISTORIES: lost_histories(judging.found.listing)})
+    warnings = [*damage, *judging.warnings(), *lifetimes.warnings]
     if judging.stores.external_roots:
         warnings.append(
             f"files below {', '.join(judging.stores.external_roots)} lie outside the table and are not counted"
@@ -147,6 +153,7 @@ def explain_table(table: Table, older_than_ms: int | None = None) -> TableShares
         shares=shares,
         noncurrent=noncurrent,
         warnings=tuple(warnings),
+        damage=damage,
     )
 
 

@@ -180,6 +180,8 @@ def test_explain_and_show_tell_of_damage_by_their_exit_codes(table: TableBuilder
     assert call("explain", folder, path, "--control", control).exit_code == 4
     assert call("show", folder).exit_code == 0
     lost_snapshots(table)
-    answer = call("show", folder, "--json")
-    assert answer.exit_code == 4
-    assert "lost its history" in answer.document["damage"][0]
+    for command in ("show", "explain"):
+        answer = call(command, folder, "--json")
+        assert answer.exit_code == 4
+        assert "lost its history" in answer.document["damage"][0]
+        assert "lost its history" in answer.messages
