@@ -89,8 +89,9 @@ def _lost(document: Document) -> Iterator[str]:
 
 
 def _roots(document: Document) -> Iterator[str]:
-    snapshots, going = document["snapshots"], _going(document["snapshots"]["expired"])
-    if snapshots["earliest"] is None:
+    snapshots = document["snapshots"]
+    going = _going(snapshots.get("expired", ()))
+    if snapshots.get("earliest") is None:
         return
     there = f"{snapshots['earliest']} to {snapshots['latest']}"
     if document["operation"] == "expire_changelogs":
