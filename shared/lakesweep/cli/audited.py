@@ -91,7 +91,9 @@ def runs_of_all(place: Place, control: Store, limit: int, since_ms: int | None) 
         each = dataclasses.replace(place, table=known.area.table, control=control.location)
         try:
             table = open_table(each, RequestCounter(), lambda done, total: None)
-            rows += [{"table": known.area.table, **run} for run in list_runs(table, limit)["runs"]]
+            listed = list_runs(table, limit)
+            rows += [{"table": known.area.table, **run} for run in listed["runs"]]
+            problems += listed["warnings"]
         except MaintenanceError as error:
             problems.append(f"{known.area.table}: {error}")
     rows = list(since(rows, since_ms))

@@ -128,24 +128,35 @@ def _paths(plan: Plan, *, before: bool) -> frozenset[str]:
 
 
 def list_runs(table: Table, limit: int) -> Document:
-    """Return the newest runs of a table, newest first."""
+    """Return the newest runs of a table, newest first.
+
+    A damaged lease spoils the rows of runs without a report: nobody can tell whether they are under way.
+    """
     area = require_control(table)
     days = noncurrent_days(table.store)
     now_ms = 0 if days is None else table.store.now_ms()
-    lease = read_lease(area)
+    problems: list[str] = []
+    lease: LeaseDocument | FormatError
+    try:
+        lease = read_lease(area)
+    except FormatError as error:
+        lease = error
+        problems.append(f"{error}; a run that has no report may be missing here")
+    known = LeaseDocument(None) if isinstance(lease, FormatError) else lease
     return {
         "table": table.ref.location,
         "runs": _newest(
-            known_runs(area, lease, max(limit, 1)),
+            known_runs(area, known, max(limit, 1)),
             limit,
             "started_ms",
             lambda run_id: _run(area, run_id, lease, days, now_ms),
         )
         or _none_of(table),
+        "warnings": problems,
     }
 
 
-def _run(area: ControlArea, run_id: str, lease: LeaseDocument, days: int | None, now_ms: int) -> Document:
+def _run(area: ControlArea, run_id: str, lease: LeaseDocument | FormatError, days: int | None, now_ms: int) -> Document:
     """Return the row of a run; one whose report cannot be read spoils no other."""
     try:
         return {**_run_row(area, run_id, lease, days, now_ms), "problem": None}
@@ -175,10 +186,14 @@ def _undoable(area: ControlArea, run_id: str, started_ms: int, days: int | None,
     }
 
 
-def _run_row(area: ControlArea, run_id: str, lease: LeaseDocument, days: int | None, now_ms: int) -> Document:
+def _run_row(
+    area: ControlArea, run_id: str, lease: LeaseDocument | FormatError, days: int | None, now_ms: int
+) -> Document:
     try:
         stored: Document = load_report(area, run_id)
     except RefusedError:
+        if isinstance(lease, FormatError):
+            raise lease from None
         return _unreported_row(area, run_id, lease, days, now_ms)
     report: Document = stored["report"]
     outcome: Document = report.get("outcome") or {}
@@ -239,9 +254,11 @@ def stored_report(table: Table, run_id: str) -> Document:
             raise
         run = unreported(area, run_id, lease, area.store.now_ms())
         state = "is under way" if run.status == "running" else "ended before it could write one"
+        came = "how many objects it deleted is not known, since a part of its ledger cannot be read"
+        if run.deleted is not None:
+            came = f"it deleted {run.deleted} objects so far, which lakesweep runs TABLE lists"
         raise RefusedError(
-            f"table {table.ref}: expected a report of run {run_id}, found none: the run {state}; it deleted "
-            f"{run.deleted} objects so far, which lakesweep runs TABLE lists",
+            f"table {table.ref}: expected a report of run {run_id}, found none: the run {state}; {came}",
             code="run_unfinished",
         ) from error
 

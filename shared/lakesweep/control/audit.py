@@ -5,14 +5,15 @@ versions, or forbids overwriting.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.chain import HEAD, MAIN_WRITER, hash_of_beginning, hash_of_part
-from lakesweep.control.ledger import parts_of_run, runs_of_ledger
-from lakesweep.control.ndjson import unpack
+from lakesweep.control.audited_parts import Part, breaks, read_part, unnamed_writers
+from lakesweep.control.audited_reports import other_report
+from lakesweep.control.chain import MAIN_WRITER
+from lakesweep.control.ledger import folder_of_run, parts_of_run
 from lakesweep.control.plans import PLAN_TOO_LARGE, load_header, load_part, load_plan, plan_ids
 from lakesweep.control.reports import load_report, run_ids
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError, StorageError
@@ -26,8 +27,9 @@ class RunAudit:
 
     run_id: str
     verdict: Verdict
-    """`whole`: the chain begins with the run and ends as its report says. `open`: as far as it goes it is whole, and no
-    report says where it ends. `no_chain`: it was written before there were chains. `broken`: see `problems`."""
+    """`whole`: the chain begins with the run and ends as its report says. `open`: as far as it goes it is whole, and
+    nothing says where it, or that of an attempt at a slice, ends. `no_chain`: it was written before there were chains.
+    `broken`: see `problems`."""
     parts: int
     problems: tuple[str, ...] = ()
 
@@ -55,15 +57,6 @@ class Audit:
         return not self.plans and all(run.verdict != "broken" for run in self.runs)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    name: str
-    head: Mapping[str, object] | None
-    digest: str
-    ends: Mapping[str, str]
-    """Writer -> hash of its last part, as far as this part says."""
-
-
 def audit(area: ControlArea) -> Audit:
     """Check every run and plan of a table.
 
@@ -73,41 +66,50 @@ def audit(area: ControlArea) -> Audit:
     plans = plan_ids(area)
     hashes: dict[str, str] = {}
     damaged = tuple(_damaged_plans(area, plans, hashes))
-    ids = sorted({*runs_of_ledger(area, 1 << 62), *run_ids(area)})
-    runs = [found for run_id in ids if (found := audit_run(area, run_id, hashes)) is not None]
+    folders = _folders(area)
+    ids = sorted({*folders, *run_ids(area)})
+    runs = [found for run_id in ids if (found := audit_run(area, run_id, hashes, folders.get(run_id, ()))) is not None]
     return Audit(tuple(runs), len(plans), damaged)
 
 
-def audit_run(area: ControlArea, run_id: str, hashes: Mapping[str, str]) -> RunAudit | None:
+def audit_run(
+    area: ControlArea, run_id: str, hashes: Mapping[str, str], folders: Iterable[str] = ()
+) -> RunAudit | None:
     """Check the parts of one run, `None` of a run that wrote none and says so.
 
     Args:
         area: Of the table.
         run_id: Which run.
         hashes: Of the plans that are there, by their ids.
+        folders: All of the ledger that have its name.
     """
-    problems: list[str] = []
-    parts: list[_Part] = []
+    own_folder = folder_of_run(run_id)
+    problems = [
+        f"{area.path(folder)}: expected the parts of run {run_id} in {own_folder}, found some here"
+        for folder in folders
+        if folder != own_folder
+    ]
+    parts: list[Part] = []
     for name in parts_of_run(area, run_id):
         try:
-            parts.append(_part(area, name))
+            parts.append(read_part(area, name))
         except (FormatError, ObjectNotFoundError) as error:
             problems.append(str(error))
-    stated, report_problem = _stated(area, run_id)
+    frame, report_problem = _report(area, run_id)
     problems += [report_problem] if report_problem else []
-    if not parts and not problems and (stated is None or not stated.get("parts")):
-        return None
-    if not any(part.head for part in parts) and stated is None and not problems:
+    stated = _stated(frame)
+    is_old = frame is None or "by" not in frame  # those who ran and chains came into the ledger at once
+    if parts and is_old and not any(part.head for part in parts) and stated is None and not problems:
         return RunAudit(run_id, "no_chain", len(parts))
     problems += [f"{area.path(part.name)}: expected a head, found none" for part in parts if part.head is None]
-    by_writer: dict[str, list[_Part]] = defaultdict(list)
+    by_writer: dict[str, list[Part]] = defaultdict(list)
     for part in parts:
         if part.head is not None:
-            by_writer[str(part.head.get("writer"))].append(part)
+            by_writer[part.writer].append(part)
     lasts = {}
     for writer, own in by_writer.items():
-        own.sort(key=_number)
-        problems += _breaks(area, run_id, own)
+        own.sort(key=lambda part: part.number)
+        problems += breaks(area, run_id, own_folder, own)
         problems += _other_plan(area, own[0], hashes)
         lasts[writer] = own[-1].digest
     ends = {writer: digest for part in parts for writer, digest in part.ends.items()}
@@ -119,39 +121,26 @@ def audit_run(area: ControlArea, run_id: str, hashes: Mapping[str, str]) -> RunA
             problems.append(f"run {run_id}: the chain of {writer} ends with part {digest[:12]}; found {found} there")
     extra = by_writer.get(MAIN_WRITER, ()) if stated is not None and not stated.get("parts") else ()
     problems += [f"{area.path(part.name)}: the report of run {run_id} knows of no part" for part in extra]
-    verdict: Verdict = "broken" if problems else "whole" if stated is not None else "open"
+    problems += unnamed_writers(run_id, by_writer, ends)
+    if frame is not None:
+        problems += other_report(run_id, frame, by_writer)
+    if not parts and not problems and (stated is None or not stated.get("parts")):
+        return None
+    is_ended = stated is not None and by_writer.keys() <= {*ends, MAIN_WRITER}
+    verdict: Verdict = "broken" if problems else "whole" if is_ended else "open"
     return RunAudit(run_id, verdict, len(parts), tuple(problems))
 
 
-def _part(area: ControlArea, name: str) -> _Part:
-    data = area.read(name).data
-    rows = list(unpack(data, area.path(name)))
-    head = rows[0].get(HEAD) if rows else None
-    ends = {str(row["writer"]): str(row["ends"]) for row in rows if "ends" in row and "writer" in row}
-    return _Part(name, head if isinstance(head, dict) else None, hash_of_part(data), ends)
+def _folders(area: ControlArea) -> dict[str, list[str]]:
+    """Return the folders of the ledger by the run that they are named for."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for day in area.folders("ledger/"):
+        for run_id in area.folders(f"ledger/{day}/"):
+            found[run_id].append(f"ledger/{day}/{run_id}/")
+    return found
 
 
-def _number(part: _Part) -> int:
-    number = None if part.head is None else part.head.get("number")
-    return number if isinstance(number, int) else 0
-
-
-def _breaks(area: ControlArea, run_id: str, parts: list[_Part]) -> Iterator[str]:
-    """Yield where the chain of one writer is broken."""
-    previous = hash_of_beginning(parts[0].head or {})
-    for number, part in enumerate(parts, 1):
-        head = part.head or {}
-        where = area.path(part.name)
-        if head.get("run_id") != run_id or head.get("table") != area.table:
-            yield f"{where}: expected a part of run {run_id} of this table, found another run's or table's"
-        if _number(part) != number:
-            yield f"{where}: expected part {number} of {head.get('writer')}, found {head.get('number')}"
-        elif head.get("previous") != previous:
-            yield f"{where}: expected the hash of the part before, found another one"
-        previous = part.digest
-
-
-def _other_plan(area: ControlArea, part: _Part, hashes: Mapping[str, str]) -> Iterator[str]:
+def _other_plan(area: ControlArea, part: Part, hashes: Mapping[str, str]) -> Iterator[str]:
     """Yield that a run carried out another plan than the one of this id that is there now."""
     head = part.head or {}
     plan_id, plan_hash = str(head.get("plan_id")), head.get("plan_hash")
@@ -159,15 +148,20 @@ def _other_plan(area: ControlArea, part: _Part, hashes: Mapping[str, str]) -> It
         yield f"{area.path(part.name)}: expected plan {plan_id} as it was carried out, found that it has other actions"
 
 
-def _stated(area: ControlArea, run_id: str) -> tuple[Mapping[str, object] | None, str]:
-    """Return what the report of a run says of its ledger, and what is wrong with the report."""
+def _report(area: ControlArea, run_id: str) -> tuple[Mapping[str, object] | None, str]:
+    """Return the report of a run, if there is one, and what is wrong with it."""
     try:
-        stated = load_report(area, run_id).get("ledger")
+        return load_report(area, run_id), ""
     except RefusedError:
         return None, ""
     except FormatError as error:
         return None, str(error)
-    return (stated if isinstance(stated, dict) else None), ""
+
+
+def _stated(frame: Mapping[str, object] | None) -> Mapping[str, object] | None:
+    """Return what a report says of its ledger."""
+    stated = None if frame is None else frame.get("ledger")
+    return stated if isinstance(stated, dict) else None
 
 
 def _damaged_plans(area: ControlArea, ids: list[str], hashes: dict[str, str]) -> Iterator[PlanAudit]:

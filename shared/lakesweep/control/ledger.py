@@ -55,7 +55,7 @@ class Ledger:
     def __init__(self, area: ControlArea, run_id: str, plan_id: str, chain: Chain | None = None) -> None:
         self._area = area
         self._chain = chain or Chain(Beginning(area.table, run_id, plan_id, by=area.who()))
-        self._folder = _folder(run_id)
+        self._folder = folder_of_run(run_id)
         self._plan_id = plan_id
         self._batch = 0
         self._unwritten = ""
@@ -184,7 +184,7 @@ class SliceLedger:
 
     def __init__(self, area: ControlArea, run_id: str, plan_id: str, number: int) -> None:
         self._area = area
-        self._name = f"{_folder(run_id)}{number:07d}"
+        self._name = f"{folder_of_run(run_id)}{number:07d}"
         self._plan_id = plan_id
         self._number = number
         self._attempt = 0
@@ -262,7 +262,7 @@ def slice_results(area: ControlArea, runs: Iterable[str]) -> dict[int, tuple[str
     """Return the result parts that runs wrote, first to last, by number of their slice."""
     found: dict[int, tuple[str, ...]] = {}
     for run_id in runs:
-        folder = _folder(run_id)
+        folder = folder_of_run(run_id)
         for name in area.names(folder):
             if match := _SLICE_RESULT.fullmatch(name.removeprefix(folder)):
                 number = int(match["number"])
@@ -311,7 +311,7 @@ def earlier_work(area: ControlArea, plan_id: str, runs: Iterable[str]) -> Earlie
 def _rows_of(area: ControlArea, plan_id: str, runs: Iterable[str]) -> Iterator[dict[str, object] | None]:
     """Yield what the ledger says of a plan, and `None` for each damaged part."""
     for run_id in runs:
-        for name in area.names(_folder(run_id)):
+        for name in area.names(folder_of_run(run_id)):
             try:
                 rows = list(_rows_in(area, name))
             except FormatError:
@@ -340,7 +340,7 @@ def fates(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, Fat
     found: dict[str, Fate] = {}
     unanswered: dict[str, set[tuple[str, object]]] = {}
     for run_id in runs:
-        for name in area.names(_folder(run_id)):
+        for name in area.names(folder_of_run(run_id)):
             for row in _rows_in(area, name):
                 if row.get("plan_id") != plan_id:
                     continue
@@ -361,7 +361,7 @@ def fates(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, Fat
 
 def plan_of_run(area: ControlArea, run_id: str) -> str | None:
     """Return the plan that a run worked on, `None` when the ledger has no row of the run."""
-    for name in area.names(_folder(run_id)):
+    for name in area.names(folder_of_run(run_id)):
         for row in _rows_in(area, name):
             return str(row["plan_id"])
     return None
@@ -373,13 +373,13 @@ def run_rows(area: ControlArea, run_id: str) -> list[dict[str, object]]:
     Raises:
         FormatError: A part is damaged.
     """
-    names = area.names(_folder(run_id))
+    names = area.names(folder_of_run(run_id))
     return [row for name in names for row in _rows_in(area, name)]
 
 
 def parts_of_run(area: ControlArea, run_id: str) -> list[str]:
     """Return the names of the parts that a run wrote."""
-    return area.names(_folder(run_id))
+    return area.names(folder_of_run(run_id))
 
 
 def runs_of_ledger(area: ControlArea, most: int) -> list[str]:
@@ -411,5 +411,6 @@ def _rows_in(area: ControlArea, name: str) -> Iterator[dict[str, object]]:
         yield row
 
 
-def _folder(run_id: str) -> str:
+def folder_of_run(run_id: str) -> str:
+    """Return the folder that the parts of a run lie in."""
     return f"ledger/dt={day_of(run_id)}/{run_id}/"

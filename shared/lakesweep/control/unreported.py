@@ -11,7 +11,7 @@ from typing import Literal
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import plan_end
 from lakesweep.control.lease import DELETE_MARGIN_MS, LeaseDocument
-from lakesweep.control.ledger import plan_of_run, run_rows, runs_of_ledger, time_of
+from lakesweep.control.ledger import parts_of_run, plan_of_run, run_rows, runs_of_ledger, time_of
 from lakesweep.control.reports import run_ids
 from lakesweep.errors import FormatError
 
@@ -27,10 +27,10 @@ class Unreported:
     finished_by: str | None
     """The run that ended its plan since."""
     started_ms: int | None
-    deleted: int
-    """As far as it wrote that down."""
-    failed: int
-    bytes: int
+    deleted: int | None
+    """As far as it wrote that down; `None`, as with the other two: not known, since a part cannot be read."""
+    failed: int | None
+    bytes: int | None
 
 
 def known_runs(area: ControlArea, lease: LeaseDocument, most: int) -> list[str]:
@@ -52,27 +52,38 @@ def unreported(area: ControlArea, run_id: str, lease: LeaseDocument, now_ms: int
     """
     intent = lease.intent
     holds = lease.run_id == run_id and now_ms < lease.expires_ms + DELETE_MARGIN_MS and lease.expires_ms > 0
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, object]] | None = None
+    plan_id: str | None = None
     try:
         rows = run_rows(area, run_id)
         plan_id = plan_of_run(area, run_id)
-    except FormatError:  # what it deleted is not known, that it was there is
-        plan_id = None
+    except FormatError:
+        pass  # what it deleted is not known, that it was there is
     if intent is not None and run_id in intent.runs:
         plan_id = intent.plan_id
     if plan_id is None:  # the run that made a plan has the plan's id
         plan_id = run_id if plan_end(area, run_id) is not None else None
     end = None if plan_id is None or (intent is not None and intent.plan_id == plan_id) else plan_end(area, plan_id)
-    results = [row for row in rows if "result" in row]
-    gone = [row for row in results if row["result"] == "deleted"]
-    fine = ("deleted", "already_gone", "kept_by_look", "restored")
-    sizes = (row.get("size_bytes") for row in gone)
+    deleted, failed, size_bytes = (None, None, None) if rows is None else _counts(rows)
     return Unreported(
         run_id,
         "running" if holds else "unfinished",
         plan_id,
         end.run_id if end is not None and end.run_id != run_id else None,
         time_of(run_id),
+        deleted,
+        failed,
+        size_bytes,
+    )
+
+
+def _counts(rows: list[dict[str, object]]) -> tuple[int, int, int]:
+    """Return how many objects rows say were deleted, how many failed, and the bytes of the deleted ones."""
+    results = [row for row in rows if "result" in row]
+    gone = [row for row in results if row["result"] == "deleted"]
+    fine = ("deleted", "already_gone", "kept_by_look", "restored")
+    sizes = (row.get("size_bytes") for row in gone)
+    return (
         len(gone),
         sum(row["result"] not in fine for row in results),
         sum(size for size in sizes if isinstance(size, int)),
@@ -82,4 +93,4 @@ def unreported(area: ControlArea, run_id: str, lease: LeaseDocument, now_ms: int
 def is_known(area: ControlArea, run_id: str, lease: LeaseDocument) -> bool:
     """Tell whether anything says that there was such a run."""
     of_lease = () if lease.intent is None else lease.intent.runs
-    return run_id in chain(of_lease, (lease.run_id,) if lease.expires_ms else ()) or bool(run_rows(area, run_id))
+    return run_id in chain(of_lease, (lease.run_id,) if lease.expires_ms else ()) or bool(parts_of_run(area, run_id))

@@ -133,7 +133,7 @@ def test_runs_and_reports(folder: Path, control: Path) -> None:
     """A run is listed, and its report is the document that it printed."""
     done = call("expire-snapshots", folder, "--json", "--execute").document
     document = call("runs", folder, "--json").document
-    assert tuple(document) == ("table", "runs")
+    assert tuple(document) == ("table", "runs", "warnings")
     (run,) = document["runs"]
     assert tuple(run) == (
         "run_id", "operation", "branch", "plan_id", "started_ms", "finished_ms", "status", "deleted", "failed_count",
