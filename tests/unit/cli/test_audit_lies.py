@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.unit.cli.test_stored import call, control, folder, table
 
 assert control and folder and table
 
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
 def _parts(control: Path) -> list[Path]:
@@ -32,7 +33,7 @@ def _write(part: Path, rows: list[Row]) -> None:
 def _forge(control: Path, writer: str) -> None:
     first = _parts(control)[0]
     head, row = _rows(first)[:2]
-    stated = {**dict(head["head"]), "writer": writer}  # type: ignore[call-overload]
+    stated = {**head["head"], "writer": writer}
     forged = {**stated, "number": 1, "previous": hash_of_beginning(stated)}
     _write(first.with_name(f"{writer}-intent.ndjson.gz"), [{"head": forged}, {**row, "result": "deleted"}])
 
@@ -67,7 +68,7 @@ def _move_to_another_day(control: Path) -> None:
     shutil.move(run, run.parents[1] / "dt=2020-01-01" / run.name)
 
 
-def _edit(control: Path, change: Callable[[dict[str, dict[str, Row]]], object]) -> None:
+def _edit(control: Path, change: Callable[[dict[str, Any]], object]) -> None:
     (report,) = control.rglob("reports/*.json")
     stored = json.loads(report.read_text())
     change(stored)
@@ -79,32 +80,32 @@ def _say_less_deleted(control: Path) -> None:
 
 
 def _say_another_ran(control: Path) -> None:
-    _edit(control, lambda frame: frame["by"].update(actor="mallory"))  # type: ignore[arg-type]
+    _edit(control, lambda frame: frame["by"].update(actor="mallory"))
 
 
 def _say_another_plan(control: Path) -> None:
-    _edit(control, lambda frame: frame["report"].update(plan_id="20200101T000000Z-00000000"))  # type: ignore[arg-type]
+    _edit(control, lambda frame: frame["report"].update(plan_id="20200101T000000Z-00000000"))
 
 
 def _say_another_hash(control: Path) -> None:
-    _edit(control, lambda frame: frame.update(plan_hash="0" * 64))  # type: ignore[arg-type]
+    _edit(control, lambda frame: frame.update(plan_hash="0" * 64))
 
 
 def _say_another_policy(control: Path) -> None:
-    _edit(control, lambda frame: frame.update(policy_etag="other"))  # type: ignore[arg-type]
+    _edit(control, lambda frame: frame.update(policy_etag="other"))
 
 
 def _say_more_parts(control: Path) -> None:
-    _edit(control, lambda frame: frame["ledger"].update(parts=77))  # type: ignore[arg-type]
+    _edit(control, lambda frame: frame["ledger"].update(parts=77))
 
 
 def _say_no_parts_and_remove_them(control: Path) -> None:
-    _edit(control, lambda frame: frame["ledger"].update(parts=0))  # type: ignore[arg-type]
+    _edit(control, lambda frame: frame["ledger"].update(parts=0))
     shutil.rmtree(_parts(control)[0].parent)
 
 
 def _say_no_ledger(control: Path) -> None:
-    _edit(control, lambda frame: frame.update(ledger=None))  # type: ignore[arg-type]
+    _edit(control, lambda frame: frame.update(ledger=None))
 
 
 def _say_no_ledger_and_remove_it(control: Path) -> None:
