@@ -143,7 +143,7 @@ def _carried_out(
     for message in _refusals(report):
         say(message)
     if report.told_status == "damaged":
-        say(f"table {report.table} is damaged: readers of some version fail; lakesweep check says more")
+        say(f"table {report.table} is damaged: readers of some version fail; lakesweep check --all-roots says more")
     document = report.to_json()
     text = list(report_lines(document))
     if table.area is not None and report.status == "planned":

@@ -21,24 +21,30 @@ def check(
         bool,
         typer.Option(
             "--all-roots",
-            help="Look for the files of every snapshot, tag and changelog; else of the newest snapshot of each branch.",
+            help="Look for the data files of every snapshot, tag and changelog, not only of the newest snapshot of "
+            "each branch.",
         ),
     ] = False,
 ) -> int:
     """Say what is wrong with a table, and which command mends it. TABLE may also be a database.
 
-    Looks at roots, lost histories, files that readers need and miss, hints, holes in snapshot ids, plans that were
-    begun and not ended, the lease, consumers that hold old snapshots, options that contradict each other, and snapshots
-    that have been due for more than a day. Changes nothing. Exit code 0: healthy. 6: there are findings.
+    Looks at every root with its lists and manifests, lost histories, files that readers need and miss, hints, holes in
+    snapshot ids, plans that were begun and not ended, the lease, consumers that hold old snapshots, options that
+    contradict each other, and snapshots that have been due for more than a day. Changes nothing. Exit code 0: healthy.
+    6: there are findings.
     """
     from lakesweep.cli.health import answer_check
 
     return answer_check(place, all_roots=all_roots)
 
 
+_LOOKED = "data files of the newest snapshot of each branch were looked for, --all-roots looks for all"
+
+
 def table_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """Render what was found of one table."""
-    yield f"{document['table']}: {document['status']}"
+    looked = "" if document["all_roots"] else f"; {_LOOKED}"
+    yield f"{document['table']}: {document['status']}{looked}"
     for found in document["findings"]:
         yield f"{found['check']:<10} {found['says']}"
         yield f"{'mend':<10} {found['mend']}"
@@ -54,3 +60,5 @@ def database_lines(document: Mapping[str, Any]) -> Iterator[str]:
         else:
             names = ", ".join(dict.fromkeys(found["check"] for found in table["findings"]))
             yield f"{table['table']}: {len(table['findings'])} findings ({names})"
+    if not all(table.get("all_roots", True) for table in document["tables"]):
+        yield _LOOKED

@@ -14,6 +14,7 @@ from lakesweep.errors import MaintenanceError, masked
 from lakesweep.operations.check import check_table
 from lakesweep.operations.context import Table
 from lakesweep.operations.database import is_table, tables_of
+from lakesweep.operations.health import OTHERWISE
 from lakesweep.storage.requests import RequestCounter
 
 FINDINGS = 6
@@ -59,10 +60,14 @@ def _with_options(document: Mapping[str, Any], place: Place) -> Mapping[str, Any
     options = {"--control": place.control, "--endpoint-url": url, "--region": place.region}
     given = shlex.join([word for name, value in options.items() if value is not None for word in (name, value)])
     findings = [
-        {**found, "mend": f"{found['mend']} {given}"} if given and found["mend"].startswith("lakesweep ") else found
+        {**found, "mend": f"{found['mend']} {given}"} if given and _ends_with_command(found["mend"]) else found
         for found in document["findings"]
     ]
     return {**document, "findings": findings}
+
+
+def _ends_with_command(mend: str) -> bool:
+    return mend.startswith("lakesweep ") or f"; {OTHERWISE}: lakesweep " in mend
 
 
 def _code(document: Mapping[str, object]) -> int:

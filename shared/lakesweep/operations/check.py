@@ -1,7 +1,7 @@
 """`check`: is a table healthy? Reads, changes nothing.
 
-Files are looked for that the newest snapshot of each branch needs, or with `all_roots` those of every root. Each takes
-a listing of the table. The rest is read from documents.
+Documents and lists of every root are read, and manifests are looked for. Data files are looked for that the newest
+snapshot of each branch needs, or with `all_roots` those of every root. Each takes a listing of the table.
 """
 
 import shlex
@@ -11,12 +11,13 @@ from itertools import pairwise
 
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.model.damage import lost_histories
-from lakesweep.model.roots import BranchListing, TableListing
+from lakesweep.model.roots import BranchListing, Root, TableListing
 from lakesweep.operations.check_branch import branch_findings
 from lakesweep.operations.check_control import control_findings
 from lakesweep.operations.check_files import file_findings
+from lakesweep.operations.check_roots import readable_roots, schema_findings
 from lakesweep.operations.context import Table
-from lakesweep.operations.health import Finding, TableHealth, command, expire_down_to, listed
+from lakesweep.operations.health import Finding, TableHealth, command, expire_down_to, listed, restore
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
@@ -28,7 +29,7 @@ def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
 
     Args:
         table: All branches of it.
-        all_roots: Look for the files of every root, not only of the newest snapshots.
+        all_roots: Look for the data files of every root, not only of the newest snapshots.
 
     Raises:
         RefusedError: Not a table.
@@ -40,13 +41,14 @@ def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
     location, skipped = table.ref.location, list[str]()
     findings: list[Finding] = []
     try:
-        read_schema(table.store, main)
+        if main.schemas or not any(listing.roots()):
+            read_schema(table.store, main)
     except RefusedError as error:
         if error.code != "unreadable_schema":
             raise
         findings.append(Finding("roots", str(error), command("explain", location, executes=False)))
-    findings += _histories(location, listing)
-    findings += file_findings(table, listing, all_roots=all_roots)
+    findings += _histories(table, listing)
+    findings += [*schema_findings(table, listing), *file_findings(table, listing, all_roots=all_roots, skipped=skipped)]
     for name, branch in listing.branches.items():
         if not branch.schemas:
             continue
@@ -62,15 +64,21 @@ def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
     return TableHealth(location, all_roots, tuple(dict.fromkeys(findings)), tuple(skipped))
 
 
-def _histories(location: str, listing: TableListing) -> Iterator[Finding]:
+def _histories(table: Table, listing: TableListing) -> Iterator[Finding]:
+    location = table.ref.location
     for name, why in lost_histories(listing).items():
-        tags = listing.branches[name].tags
-        mend = (
-            command("rollback", location, "--tag", tags[0].name, branch=name)
-            if tags
-            else "restore the folder snapshot/ from the bucket's versions or a backup"
-        )
-        yield Finding("history", f"branch {name} has lost its history: {why}", mend)
+        says, otherwise = f"branch {name} has lost its history: {why}", None
+        tag = _newest_tag(table.store, listing.branches[name])
+        if tag is not None:
+            says += f"; a rollback to tag {tag.ref.name} loses every version after snapshot {tag.snapshot.id}"
+            otherwise = command("rollback", location, "--tag", tag.ref.name, branch=name)
+        folder = "snapshot/" if name == "main" else f"branch/branch-{name}/snapshot/"
+        yield Finding("history", says, restore(folder, otherwise))
+
+
+def _newest_tag(store: Store, branch: BranchListing) -> Root | None:
+    """Return the tag of the highest snapshot, among those that can be read."""
+    return max(readable_roots(store, branch.tags), key=lambda root: root.snapshot.id, default=None)
 
 
 def _hints(store: Store, branch: BranchListing, location: str) -> Iterator[Finding]:

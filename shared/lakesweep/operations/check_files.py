@@ -1,4 +1,4 @@
-"""What `check` finds of roots and of the files that their readers open."""
+"""What `check` finds of the files that readers of roots open."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,27 +6,47 @@ from lakesweep.control.object_history import history_of
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError
 from lakesweep.model.facts import base_name
 from lakesweep.model.roots import Root, RootRef, TableListing
+from lakesweep.operations.check_roots import root_findings, unreadable
 from lakesweep.operations.context import Table
-from lakesweep.operations.health import SHOWN, Finding, command, expire_down_to, listed
+from lakesweep.operations.health import SHOWN, Finding, command, listed, restore
 from lakesweep.operations.judging import judge
 from lakesweep.storage.listing import list_all
 from lakesweep.table.completeness import lost_files
 from lakesweep.table.documents import read_roots, read_schema
-from lakesweep.table.missing import find_missing
+from lakesweep.table.missing import EXPIRING, find_missing
 
 _UNREADABLE = frozenset({"unreadable_root", "unreadable_schema", "damaged", "unsupported", "bad_option"})
 
 
-def file_findings(table: Table, listing: TableListing, *, all_roots: bool) -> Iterator[Finding]:
+def file_findings(table: Table, listing: TableListing, *, all_roots: bool, skipped: list[str]) -> Iterator[Finding]:
     """Find roots that cannot be read, and files that readers need and that are not there.
+
+    Args:
+        table: All branches of it.
+        listing: Its roots.
+        all_roots: Look for the data files of every root, not only of the newest snapshots.
+        skipped: Takes a sentence where that cannot be done.
 
     Raises:
         StorageError: A request failed.
     """
+    found: list[Finding] = []
+    refused: MaintenanceError | None = None
     if all_roots and any(listing.roots()):
-        yield from _of_all(table)
-    elif not all_roots:
-        yield from _of_newest(table, listing)
+        try:
+            found += _of_all(table)
+        except (RefusedError, FormatError) as error:
+            if error.code not in _UNREADABLE:
+                raise
+            refused = error
+    if not all_roots or refused is not None:
+        found += _of_newest(table, listing)
+    found += root_findings(table, listing, frozenset(each.paths[0] for each in found if each.check == "roots"))
+    if refused is not None:
+        skipped.append(f"data files of older roots were not looked for: {refused}")
+        if not any(each.check == "roots" for each in found):
+            found.append(Finding("roots", str(refused), restore("the file that it names")))
+    yield from found
 
 
 def _of_newest(table: Table, listing: TableListing) -> Iterator[Finding]:
@@ -40,23 +60,16 @@ def _of_newest(table: Table, listing: TableListing) -> Iterator[Finding]:
         except (RefusedError, FormatError) as error:
             if error.code not in _UNREADABLE:
                 raise
-            yield _unreadable(table, listing, newest, str(error))
+            if error.code != "unreadable_root":  # of a root's document `root_findings` tells
+                yield unreadable(table, listing, newest, str(error))
             continue
         if lost:
             yield _lost(table, listing, newest, lost)
 
 
 def _of_all(table: Table) -> Iterator[Finding]:
-    try:
-        judging = judge(table, None)
-    except (RefusedError, FormatError) as error:
-        if error.code not in _UNREADABLE:
-            raise
-        yield Finding("roots", str(error), command("explain", table.ref.location, executes=False))
-        return
-    found, refs = judging.found, {ref.path: ref for ref in judging.found.listing.roots()}
-    for path, problem in sorted(found.live.damaged.items()):
-        yield _unreadable(table, found.listing, refs[path], f"{path} is not whole: {problem}")
+    judging = judge(table, None)
+    found = judging.found
     for page in list_all(table.store, ""):
         for each in page:
             found.live.saw(base_name(each.key))
@@ -66,14 +79,12 @@ def _of_all(table: Table) -> Iterator[Finding]:
     if files:
         paths = tuple(file.path for file in files)
         says = f"{_counted(len(files))} that {listed(files[0].needed_by)} needs; the first is {paths[0]}"
+        if missing.may_be_expiring:
+            says += f"; {EXPIRING}"
         yield Finding("files", says, _restore(table, paths[0]), paths[:SHOWN])
     if missing.unknown:
         says = f"{missing.unknown} files were in no listing, and whether they are there is not known"
         yield Finding("files", says, command("explain", table.ref.location, executes=False))
-
-
-def _unreadable(table: Table, listing: TableListing, ref: RootRef, problem: str) -> Finding:
-    return Finding("roots", problem, _give_up(table, listing, ref), (ref.path,))
 
 
 def _lost(table: Table, listing: TableListing, ref: RootRef, lost: Sequence[str]) -> Finding:
@@ -81,7 +92,7 @@ def _lost(table: Table, listing: TableListing, ref: RootRef, lost: Sequence[str]
     metadata = next((f"{each} does not exist" for each in lost if each.startswith("manifest/")), None)
     sentence = next((each for each in lost if " " in each), metadata)
     if sentence is not None:
-        return _unreadable(table, listing, ref, f"{ref.path} is not whole: {sentence}")
+        return unreadable(table, listing, ref, f"{ref.path} is not whole: {sentence}")
     many = "at least " if len(lost) == SHOWN else ""
     says = f"{many}{_counted(len(lost))} that {ref} needs; the first is {lost[0]}"
     return Finding("files", says, _restore(table, lost[0]), tuple(lost))
@@ -103,20 +114,3 @@ def _restore(table: Table, path: str) -> str:
         if ours is not None:
             return command("undo", location, ours.run_id)
     return command("explain", location, path, executes=False)
-
-
-def _give_up(table: Table, listing: TableListing, ref: RootRef) -> str:
-    """Return the command that removes a root which cannot be read; its files come back by other means alone."""
-    location, branch = table.ref.location, ref.branch
-    if ref.kind == "tag":
-        return command("delete-tag", location, ref.name, branch=branch)
-    if ref.kind == "changelog":
-        return command("expire-changelogs", location, branch=branch)
-    ids = [each.id for each in listing.branches[branch].snapshots]
-    newer = [each for each in ids if each > ref.id]
-    older = [each for each in ids if each < ref.id]
-    if newer:
-        return expire_down_to(location, len(newer), branch)
-    if older:
-        return command("rollback", location, "--snapshot", str(older[-1]), branch=branch)
-    return command("explain", location, ref.path, executes=False)

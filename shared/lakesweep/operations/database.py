@@ -1,8 +1,12 @@
 """A whole database in one call: its tables, one after the other."""
 
+import re
 from collections.abc import Iterator
 
 from lakesweep.storage.store import Store
+
+_OF_TABLES = ("snapshot", "manifest")
+_DOCUMENT = re.compile(r"(?:snapshot-|index-manifest-|manifest-)[^/]*|EARLIEST|LATEST")
 
 
 def is_table(store: Store) -> bool:
@@ -17,9 +21,30 @@ def is_table(store: Store) -> bool:
 def tables_of(store: Store) -> Iterator[str]:
     """Yield the names of the folders of a database that may be tables, in ascending order.
 
+    One that has lost its schemas is among them: what is done with it then says so.
+
     Raises:
         StorageError: A request failed.
     """
     for name in store.folders(""):
-        if any(True for _ in store.list(f"{name}/schema/")):
+        if any(True for _ in store.list(f"{name}/schema/")) or has_lost_schemas(store, f"{name}/"):
             yield name
+
+
+def has_lost_schemas(store: Store, folder: str) -> bool:
+    """Tell whether a folder without a schema has documents that only a table has.
+
+    Args:
+        store: Of the folder, or of one above it.
+        folder: Ends with a slash, or is empty: the store's root.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    for below in _OF_TABLES:
+        prefix = f"{folder}{below}/"
+        first = next(iter(store.list(prefix)), None)
+        # A database may have a table called `snapshot`, whose files lie in folders below it.
+        if first is not None and _DOCUMENT.fullmatch(first.key.removeprefix(prefix)):
+            return True
+    return False

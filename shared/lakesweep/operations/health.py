@@ -20,6 +20,8 @@ CHECKS = (
 """In the order in which they are told."""
 SHOWN = 10
 """So many files are named of one finding."""
+OTHERWISE = "where that cannot be done"
+"""Begins the second half of a mend: what to do where nothing can be restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Finding:
     says: str
     """What is wrong: one sentence."""
     mend: str
-    """The command that mends it, or that says more."""
+    """The command that mends it, or that says more; or what to restore, and the command for where nobody can."""
     paths: tuple[str, ...] = ()
     """Documents or files that it is about."""
 
@@ -65,6 +67,12 @@ class TableHealth:
             "findings": [{**asdict(found), "paths": list(found.paths)} for found in findings],
             "warnings": list(self.skipped),
         }
+
+
+def restore(what: str, otherwise: str | None = None) -> str:
+    """Return that something has to be restored, and the command for where that cannot be done."""
+    mend = f"restore {what} from the bucket's versions or a backup"
+    return mend if otherwise is None else f"{mend}; {OTHERWISE}: {otherwise}"
 
 
 def command(name: str, table: str, *words: str, branch: str = "main", executes: bool = True) -> str:

@@ -6,6 +6,7 @@ from itertools import islice
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.operations.context import Table
+from lakesweep.operations.database import has_lost_schemas
 from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.store import Store
 
@@ -28,6 +29,11 @@ def whereabouts(table: Table) -> str | None:
 
 
 def _at(store: Store) -> str | None:
+    if has_lost_schemas(store, ""):
+        return (
+            "it is a damaged table, whose snapshots or manifests are there and whose schemas are gone; restore the "
+            "folder schema/ from the bucket's versions or a backup"
+        )
     folders = list(islice(store.folders(""), LOOKED_AT))
     tables = [name for name in folders if _is_table(store, f"{name}/")]
     if tables:

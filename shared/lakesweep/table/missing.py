@@ -17,7 +17,7 @@ from lakesweep.format.index_manifest import IndexEntry
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.model.allowed import is_external
 from lakesweep.model.facts import base_name
-from lakesweep.model.roots import Root, TableListing
+from lakesweep.model.roots import Root, RootRef, TableListing
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.table.capture import Capture, list_in_order
@@ -32,6 +32,10 @@ MAX_ASKED = 1000
 """So many files are asked for; of more, it is only told how many there are."""
 SHOWN = 20
 SHOWN_ROOTS = 5
+EXPIRING = (
+    "only the oldest snapshots need it: an expiry of another engine may be under way, which deletes files before their "
+    "snapshot, so look again in some minutes"
+)
 _THERE = frozenset({"too_large"})
 """What a read that may load nothing says of a file that is there."""
 
@@ -53,6 +57,8 @@ class Missing:
     """Ascending by path."""
     unknown: int = 0
     """Files that no listing showed and that were not asked for, or gave no answer."""
+    may_be_expiring: bool = False
+    """Only snapshots need the missing files, the oldest and none that is newest: an expiry may be taking them."""
 
     def to_json(self) -> dict[str, object]:
         """Return the finding `missing`."""
@@ -76,7 +82,8 @@ class Missing:
             first = files[0]
             roots = ", ".join(first.needed_by[:SHOWN_ROOTS])
             count = "1 file is" if len(files) == 1 else f"{len(files)} files are"
-            yield f"{count} missing that readers need; the first is {first.path}, which {roots} needs"
+            expiring = f"; {EXPIRING}" if self.may_be_expiring else ""
+            yield f"{count} missing that readers need; the first is {first.path}, which {roots} needs{expiring}"
         if self.unknown:
             yield f"{self.unknown} files that readers need were in no listing, and whether they are there is not known"
 
@@ -117,11 +124,30 @@ def find_missing(
         return Missing(unknown=unknown + search.beyond)
     there = list_in_order(store).etags()
     files = []
+    needing: dict[str, RootRef] = {}
     for path, needed_by in sorted(absent.items()):
         holders = [root.ref for root in search.holders.roots_in(needed_by) if there.get(root.ref.path) == root.ref.etag]
         if holders:
             files.append(MissingFile(path, tuple(map(str, holders))))
-    return Missing(tuple(files), unknown + search.beyond)
+            needing |= {ref.path: ref for ref in holders}
+    return Missing(tuple(files), unknown + search.beyond, may_be_expiring(listing, needing.values()))
+
+
+def may_be_expiring(listing: TableListing, refs: Iterable[RootRef]) -> bool:
+    """Tell whether an expiry may be taking what these roots lack.
+
+    Expiry takes the files of the oldest snapshots before these themselves, and never those of the newest, nor any that
+    a tag or changelog needs.
+
+    Args:
+        listing: All roots.
+        refs: The roots that lack something.
+    """
+    refs = tuple(refs)
+    of_branch = {ref.branch: listing.branches[ref.branch].snapshots for ref in refs}
+    are_older = all(ref.kind == "snapshot" and ref.path != of_branch[ref.branch][-1].path for ref in refs)
+    lacking = {ref.path for ref in refs}
+    return bool(refs) and are_older and all(snapshots[0].path in lacking for snapshots in of_branch.values())
 
 
 def whole_roots(store: Store, found: Capture) -> list[Root]:

@@ -1,6 +1,8 @@
 """`lakesweep check`: what is wrong with a table, one case a check, and the command that mends it."""
 
+import json
 import shlex
+import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from tests.support.table_builder import TableBuilder
 from tests.unit.cli.command_line import Answer, call, contents, write_table
 
+LOOKED = "data files of the newest snapshot of each branch were looked for, --all-roots looks for all"
 RETAINED = {"snapshot.num-retained.max": "100", "snapshot.num-retained.min": "1", "snapshot.time-retained": "100000 d"}
 
 
@@ -48,7 +51,8 @@ def test_a_healthy_table(table: TableBuilder, folder: Path, control: Path, more:
     answer = check(folder, control, *more)
     assert (answer.exit_code, answer.document["status"], answer.document["findings"]) == (0, "healthy", [])
     text = call("check", folder, "--control", control, *more)
-    assert (text.exit_code, text.printed) == (0, f"{folder}: healthy\n")
+    looked = "" if more else f"; {LOOKED}"
+    assert (text.exit_code, text.printed) == (0, f"{folder}: healthy{looked}\n")
 
 
 def lost_data(table: TableBuilder) -> str:
@@ -130,15 +134,169 @@ def test_a_printed_command_runs_nothing_that_a_name_says(table: TableBuilder, fo
     assert [shlex.split(each["mend"])[-1] for each in hints] == [f"{folder}/{hints[0]['paths'][0]}"]
 
 
-def test_a_damaged_tag_is_found_with_all_roots_alone(table: TableBuilder, folder: Path, control: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("--all-roots",)])
+def test_a_damaged_tag_is_found(table: TableBuilder, folder: Path, control: Path, more: tuple[str, ...]) -> None:
     table.tag("t", snapshot=2)
     call("expire-snapshots", folder, "--retain-max", 1, "--retain-min", 1, "--control", control, "--execute")
     table.remove(f"manifest/{table.document('tag/tag-t')['baseManifestList']}")
-    assert check(folder, control).exit_code == 0
-    (finding,) = found(check(folder, control, "--all-roots"))
+    (finding,) = found(check(folder, control, *more))
     assert (finding["check"], finding["paths"]) == ("roots", ["tag/tag-t"])
     assert call(*shlex.split(finding["mend"])[1:]).exit_code in (0, 4)
-    assert check(folder, control, "--all-roots").exit_code == 0
+    assert check(folder, control, *more).exit_code == 0
+
+
+@pytest.mark.parametrize("more", [(), ("--all-roots",)])
+@pytest.mark.parametrize("what", ["list", "manifest", "truncated manifest", "index manifest"])
+def test_an_older_snapshot_that_lacks_metadata_is_found(
+    table: TableBuilder, folder: Path, control: Path, what: str, more: tuple[str, ...]
+) -> None:
+    path = f"manifest/{table.model('snapshot/snapshot-3').delta[0].name}"
+    if what == "list":
+        path = f"manifest/{table.document('snapshot/snapshot-3')['deltaManifestList']}"
+        table.remove(path)
+    elif what == "manifest":
+        table.remove(path)
+    elif what == "truncated manifest":
+        (folder / path).write_bytes((folder / path).read_bytes()[:-1])
+    else:
+        path = "manifest/index-manifest-gone"
+        document = {**table.document("snapshot/snapshot-3"), "indexManifest": path.removeprefix("manifest/")}
+        (folder / "snapshot/snapshot-3").write_text(json.dumps(document))
+    findings = found(check(folder, control, *more))
+    assert {each["check"] for each in findings} == {"roots"}
+    assert ["snapshot/snapshot-3"] in [each["paths"] for each in findings]
+    assert all(path in each["says"] for each in findings)
+
+
+@pytest.mark.parametrize("more", [(), ("--all-roots",)])
+def test_a_tag_that_no_longer_parses_is_mended_by_what_it_says(
+    table: TableBuilder, folder: Path, control: Path, more: tuple[str, ...]
+) -> None:
+    """Each of two such tags is told, not only the first."""
+    for name in ("t", "u"):
+        table.tag(name, snapshot=2)
+        (folder / f"tag/tag-{name}").write_text('{"ver')
+    lost_data(table)
+    findings = found(check(folder, control, *more))
+    roots = [each for each in findings if each["check"] == "roots"]
+    assert [each["paths"] for each in roots] == [["tag/tag-t"], ["tag/tag-u"]]
+    assert [each["check"] for each in findings if each not in roots] == ["files"]
+    for each in roots:
+        assert "delete-tag" in each["says"]
+        answer = call(*shlex.split(each["mend"])[1:])
+        assert answer.exit_code == 0, answer.messages
+    assert [each["check"] for each in found(check(folder, control))] == ["files"]
+
+
+def test_a_document_of_a_snapshot_that_no_longer_parses_is_found(
+    table: TableBuilder, folder: Path, control: Path
+) -> None:
+    (folder / "snapshot/snapshot-2").write_text('{"ver')
+    findings = [each for each in found(check(folder, control)) if each["paths"] == ["snapshot/snapshot-2"]]
+    assert [each["check"] for each in findings] == ["roots"]
+    assert findings[0]["mend"].startswith("restore snapshot/snapshot-2 ")
+
+
+@pytest.mark.parametrize("more", [(), ("--all-roots",)])
+def test_a_branch_without_a_schema_is_found(
+    table: TableBuilder, folder: Path, control: Path, more: tuple[str, ...]
+) -> None:
+    table.branch("b").commit("+B1")
+    assert check(folder, control, *more).exit_code == 0
+    for path in (folder / "branch/branch-b/schema").iterdir():
+        path.unlink()
+    (finding,) = [each for each in found(check(folder, control, *more)) if each["check"] == "roots"]
+    assert "branch b has no schema" in finding["says"]
+    assert f"lakesweep delete-branch {folder} b --execute --control {control}" in finding["mend"]
+
+
+def test_a_schema_that_snapshots_are_of_and_that_is_gone_is_found(
+    table: TableBuilder, folder: Path, control: Path
+) -> None:
+    (folder / "schema/schema-1").write_text(
+        (folder / "schema/schema-0").read_text().replace('"id": 0', '"id": 1').replace('"id":0', '"id":1', 1)
+    )
+    (folder / "schema/schema-0").unlink()
+    roots = [each for each in found(check(folder, control)) if each["check"] == "roots"]
+    assert ["snapshot/snapshot-6"] in [each["paths"] for each in roots]
+    assert all("schema/schema-0" in each["mend"] for each in roots)
+
+
+@pytest.mark.parametrize("kept", ["snapshot", "manifest"])
+def test_a_table_that_lost_its_schemas_is_listed_with_its_database(
+    table: TableBuilder, folder: Path, control: Path, kept: str
+) -> None:
+    write_table(folder.parent / "other", options=RETAINED)
+    for name in {"schema", "snapshot", "manifest"} - {kept}:
+        shutil.rmtree(folder / name)
+    answer = call("check", folder.parent, "--control", control, "--json")
+    assert answer.exit_code != 0
+    assert [each["table"] for each in answer.document["tables"]] == [str(folder), str(folder.parent / "other")]
+    assert "schema" in json.dumps(answer.document["tables"][0])
+    answer = call("remove-orphan-files", folder.parent, "--control", control, "--json")
+    assert answer.exit_code == 3
+    assert len(answer.document["tables"]) == 2
+    assert "whose schemas are gone" in answer.messages
+    answer = call("check", folder, "--control", control, "--json")
+    assert answer.exit_code == (6 if kept == "snapshot" else 3)
+
+
+def test_a_table_called_snapshot_makes_its_database_no_table(tmp_path: Path, control: Path) -> None:
+    write_table(tmp_path / "lake" / "db" / "snapshot", options=RETAINED)
+    answer = call("check", tmp_path / "lake", "--control", control)
+    assert answer.exit_code == 3
+    assert "it is a warehouse" in answer.messages
+
+
+def test_a_lost_history_is_restored_before_anything_is_rolled_back(
+    table: TableBuilder, folder: Path, control: Path
+) -> None:
+    table.tag("a", snapshot=2)
+    table.tag("b", snapshot=4)
+    table.tag("c", snapshot=3)
+    lost_snapshots(table)
+    (finding,) = [each for each in found(check(folder, control)) if each["check"] == "history"]
+    assert finding["mend"].startswith("restore snapshot/ ")
+    assert finding["mend"].endswith(f"lakesweep rollback {folder} --tag b --execute --control {control}")
+    assert "loses every version after snapshot 4" in finding["says"]
+
+
+@pytest.mark.parametrize("more", [(), ("--all-roots",)])
+def test_the_oldest_snapshot_may_be_going(
+    table: TableBuilder, folder: Path, control: Path, more: tuple[str, ...]
+) -> None:
+    """Paimon's expiry deletes files before the snapshot."""
+    table.remove(f"manifest/{table.document('snapshot/snapshot-1')['deltaManifestList']}")
+    (finding,) = found(check(folder, control, *more))
+    assert "an expiry of another engine may be under way" in finding["says"]
+
+
+def test_data_files_of_the_oldest_snapshot_may_be_going(table: TableBuilder, folder: Path, control: Path) -> None:
+    table.remove(table.path("F1"))
+    (finding,) = found(check(folder, control, "--all-roots"))
+    sentence = "an expiry of another engine may be under way"
+    assert finding["check"] == "files"
+    assert sentence in finding["says"]
+    assert sentence in call("explain", folder, "--control", control).messages
+    assert sentence in call("remove-orphan-files", folder, "--control", control).messages
+    table.tag("t", snapshot=1)
+    (finding,) = found(check(folder, control, "--all-roots"))
+    assert sentence not in finding["says"]
+
+
+def test_data_files_of_a_snapshot_between_others_are_lost(table: TableBuilder, folder: Path, control: Path) -> None:
+    table.remove(table.path("F3"))
+    (finding,) = found(check(folder, control, "--all-roots"))
+    assert "under way" not in finding["says"]
+
+
+def test_a_manifest_of_the_right_size_that_does_not_parse_is_found(
+    table: TableBuilder, folder: Path, control: Path
+) -> None:
+    path = folder / f"manifest/{table.model('snapshot/snapshot-3').delta[0].name}"
+    path.write_bytes(bytes(len(path.read_bytes())))
+    findings = found(check(folder, control, "--all-roots"))
+    assert "roots" in {each["check"] for each in findings}
 
 
 def test_options_that_contradict_each_other(folder: Path, control: Path) -> None:
@@ -161,7 +319,11 @@ def test_a_database_has_a_line_a_table(table: TableBuilder, folder: Path, contro
     lost_data(table)
     answer = call("check", folder.parent, "--control", control)
     assert answer.exit_code == 6
-    assert answer.printed.splitlines() == [f"{folder}: 1 findings (files)", f"{folder.parent / 'other'}: healthy"]
+    assert answer.printed.splitlines() == [
+        f"{folder}: 1 findings (files)",
+        f"{folder.parent / 'other'}: healthy",
+        LOOKED,
+    ]
     document = call("check", folder.parent, "--control", control, "--json").document
     assert [each["status"] for each in document["tables"]] == ["findings", "healthy"]
 
