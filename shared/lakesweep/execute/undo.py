@@ -76,6 +76,7 @@ class Undo:
     """What follows: `EARLIEST`, and changelog documents that are not needed any more."""
     written_again: frozenset[str] = frozenset()
     """Documents without a delete marker: they come back as the plan has them."""
+    warnings: tuple[str, ...] = ()
 
 
 def restore(env: Environment, undo: Undo, run_id: str, lease: Lease) -> Executed:

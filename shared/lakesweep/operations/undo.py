@@ -72,6 +72,8 @@ class RunRecord:
     """Deletions of which the ledger does not tell, or not what can be."""
     end: PlanEnd | None = None
     """How the plan ended."""
+    stays_away: tuple[str, ...] = ()
+    """Paths of success files that were deleted for good."""
 
     @property
     def is_told(self) -> bool:
@@ -185,7 +187,13 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
     silent = tuple(_silent(plan, known))
     if not restores and not silent:
         raise _refusal(area, run_id, "nothing_to_undo", "it deleted nothing")
-    return RunRecord(plan, restores, undone_by(area, plan_id), silent, end)
+    back = {each.path for each in restores}
+    stays_away = tuple(
+        delete.path
+        for delete in plan.deletes
+        if delete.kind == "tag_success" and delete.path not in back and known.get(delete.path) == Fate("deleted")
+    )
+    return RunRecord(plan, restores, undone_by(area, plan_id), silent, end, stays_away)
 
 
 def _plan_that_it_ended(area: ControlArea, run_id: str) -> str | None:
@@ -298,7 +306,10 @@ def plan_undo(env: Environment, record: RunRecord, still_ours: Callable[[], None
     after = tuple(aftermath(env.stores.table, record.plan, record.restores, returning, own))
     for each in after:
         check_action(each.action)
-    return Undo(record.plan, returning, after, written_again)
+    warnings = tuple(
+        f"{path} stays away: it was deleted for good, and no plan has its content" for path in record.stays_away
+    )
+    return Undo(record.plan, returning, after, written_again, warnings)
 
 
 def _returning(env: Environment, record: RunRecord, still_ours: Callable[[], None]) -> Iterator[Restore]:
@@ -446,7 +457,7 @@ def _report(
         arguments={"run_id": run_id},
         policy={},
         kept={},
-        warnings=(),
+        warnings=planned.warnings,
         needs_confirmation=False,
         snapshots={
             "earliest": undone.snapshots.get("earliest"),

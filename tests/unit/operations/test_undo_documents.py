@@ -45,6 +45,23 @@ def test_a_tag_comes_back_without_versions() -> None:
     assert [entry.result for entry in history_of(area, "tag/tag-old").entries] == ["restored", "deleted"]
 
 
+@pytest.mark.parametrize("execute", [False, True])
+def test_a_success_file_that_stays_away_is_warned_of(execute: bool) -> None:
+    """No plan has its content."""
+    stage = Stage(options={"tag.create-success-file": "true"})
+    simple(stage, 3)
+    stage.table.tag("old", 1)
+    stage.store.put("tag/tag-success-file/old_SUCCESS", b"{}")
+    maintainer = Maintainer(stage.store, control=stage.control, sleep=stage.sleep)
+    deleted = maintainer.run("delete_tag", tag="old")
+    stage.now_ms += 1000  # ids of runs tell seconds
+    report = maintainer.run("undo", run_id=str(deleted.run_id), execute=execute)
+    assert report.status == ("done" if execute else "planned")
+    (warning,) = report.all_warnings()
+    (warning,) = report.all_warnings()
+    assert "old_SUCCESS stays away" in warning
+
+
 def test_another_tag_of_that_name_stays() -> None:
     """Somebody made it since."""
     scene = Scene()
