@@ -90,14 +90,15 @@ def _hints(store: Store, branch: BranchListing, location: str) -> Iterator[Findi
             continue
         expected = (refs[0] if name == "EARLIEST" else refs[-1]).id
         value = read_hint(store, document.path)
-        if value != expected:
-            says = "no id" if value is None else str(value)
-            yield Finding(
-                "hints",
-                f"{document.path} says {says}; expected {expected}",
-                _write(location, document.path, expected),
-                (document.path,),
-            )
+        if value == expected:
+            continue
+        says = f"{document.path} says {'no id' if value is None else value}; expected {expected}"
+        mend = _write(location, document.path, expected)
+        if path == "snapshot/LATEST" and value is not None and value > expected:
+            # Paimon never leaves it so. With the hint, the only trace of lost commits would go.
+            says += f", the newest snapshot: either snapshot {value} is lost, or the hint is wrong"
+            mend = restore(f"{document.path.removesuffix('LATEST')}snapshot-{value}", mend)
+        yield Finding("hints", says, mend, (document.path,))
 
 
 def _write(location: str, path: str, value: int) -> str:

@@ -130,8 +130,19 @@ def test_a_printed_command_runs_nothing_that_a_name_says(table: TableBuilder, fo
     """Whoever writes a table names its branches."""
     table.branch("$(touch pwned); 'x").commit("+B1")
     table.store.put("branch/branch-$(touch pwned); 'x/snapshot/LATEST", b"77")
-    hints = [each for each in found(check(folder, control, "--all-roots")) if each["check"] == "hints"]
-    assert [shlex.split(each["mend"])[-1] for each in hints] == [f"{folder}/{hints[0]['paths'][0]}"]
+    (hint,) = (each for each in found(check(folder, control, "--all-roots")) if each["check"] == "hints")
+    assert shlex.split(hint["mend"].partition(": ")[2])[-1] == f"{folder}/{hint['paths'][0]}"
+
+
+def test_a_hint_above_the_newest_snapshot_may_tell_of_lost_commits(
+    table: TableBuilder, folder: Path, control: Path
+) -> None:
+    """The snapshot has to be restored, if it was ever there, before anybody writes over the hint."""
+    table.hint("LATEST", 99)
+    (hint,) = (each for each in found(check(folder, control)) if each["check"] == "hints")
+    assert "either snapshot 99 is lost, or the hint is wrong" in hint["says"]
+    assert hint["mend"].startswith("restore snapshot/snapshot-99 from the bucket's versions or a backup; where")
+    assert "printf" in hint["mend"]
 
 
 @pytest.mark.parametrize("more", [(), ("--all-roots",)])
