@@ -130,6 +130,11 @@ class LocalStore:
                 status = folders.status(key)
             except MISSING:
                 return  # gone since its folder was read
+        if stat.S_ISDIR(status.st_mode):  # to leave it out would hide what lies in it
+            raise StorageError(
+                f"list {self._below}{key}: expected a file or a link, found a folder that took its place meanwhile",
+                code="moved",
+            )
         is_link = stat.S_ISLNK(status.st_mode)
         yield StoredObject(key, status.st_size, _etag(status), status.st_mtime_ns // 1_000_000, is_link)
 
