@@ -257,6 +257,17 @@ def test_a_move_takes_no_schema_that_a_snapshot_needs(scene: OrphanScene, operat
     assert scene.listed() == before
 
 
+@pytest.mark.parametrize("operation", ["create_branch", "delete_branch"])
+@pytest.mark.parametrize("branch", ["main", "b"])
+def test_no_plan_about_another_branch_touches_main(operation: str, branch: str) -> None:
+    """Whichever branch it says that it is planned on."""
+    header = replace(header_of(operation), branch=branch)
+    for phase, kind, path in (("withdraw", "snapshot", "snapshot/snapshot-1"), ("clean", "schema", "schema/schema-0")):
+        with pytest.raises(RefusedError) as caught:
+            check_actions(header, (Delete(phase, kind, path, 1, "why", etag="e", body="x"),))
+        assert caught.value.code == permitted.FORBIDDEN
+
+
 def test_a_key_makes_forged_and_unsealed_plans_refused(scene: OrphanScene) -> None:
     header = planned(scene)
     whole = load_plan(area_of(scene), header.plan_id)

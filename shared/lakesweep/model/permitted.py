@@ -176,7 +176,7 @@ def _is_at_home(header: PlanHeader, action: Action) -> bool:
         return False
     branch = branch_of(action.path)
     if header.operation in _OF_OTHER_BRANCHES:
-        return branch != header.branch
+        return branch not in (header.branch, "main")
     return branch == header.branch or header.operation == "undo"
 
 
