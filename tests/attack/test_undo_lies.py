@@ -106,6 +106,7 @@ def ledger_parts(control: Store, run_id: str) -> list[str]:
 def forge(world: World, edit: Edit, *, anew: bool) -> None:
     """Edit the rows of a ledger; with `anew` the chain and the report say what somebody wants them to."""
     previous = ""
+    deleted = 0
     for name in world.parts():
         head, *rows = unpack(world.control.read(name).data, name)
         begins = head[HEAD]
@@ -113,6 +114,7 @@ def forge(world: World, edit: Edit, *, anew: bool) -> None:
         if anew and previous:
             begins["previous"] = previous
         edited = [new for row in rows for new in (edit(dict(row)) if is_object_row(row) else [row])]
+        deleted += sum(row.get("result") == "deleted" for row in edited)
         data = pack([head, *edited])
         previous = hash_of_part(data)
         world.control.put(name, data)
@@ -120,6 +122,7 @@ def forge(world: World, edit: Edit, *, anew: bool) -> None:
         (name,) = [e.key for e in world.control.list("") if e.key.endswith(f"reports/{world.run_id}.json")]
         report = json.loads(world.control.read(name).data)
         report["ledger"]["head"] = previous
+        report["report"]["outcome"]["deleted"] = deleted
         world.control.put(name, json.dumps(report).encode())
 
 
