@@ -20,6 +20,7 @@ import pytest
 
 from lakesweep.cli import opening
 from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local_trail import Trail
 from lakesweep.storage.location import Location
 from lakesweep.storage.store import Store
 from tests.conftest import REPOSITORY
@@ -97,6 +98,9 @@ def _redirect_external_root(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         @property
         def location(self) -> str:
             return EXTERNAL_ROOT
+
+        def follow(self, trail: Trail, *, looks: bool) -> None:
+            """Expect no folder of the place that metadata names: the copy has others."""
 
     def opened(location: str | Location, **settings: Any) -> Store:
         if str(location) == EXTERNAL_ROOT:
