@@ -262,5 +262,6 @@ def age_files(location: Path) -> None:
             os.utime(Path(folder, name), (then, then))
 
 
-ORPHANS = Step("remove_orphan_files", {}, {}, "remove_orphan_files", "orphans")
+_EMPTY_BRANCHES = {"no_history": "histories make branches without a snapshot"}
+ORPHANS = Step("remove_orphan_files", {}, _EMPTY_BRANCHES, "remove_orphan_files", "orphans")
 """What ends a history: the files that rollbacks and branches left behind go."""

@@ -133,7 +133,7 @@ def _remove_orphans(actor: Actor, ours: Ours, play: Play) -> None:
     """Let what nobody refers to go, and read everything again."""
     before = actor.engine("scan_all", table=actor.table)
     age_files(actor.location)
-    ours.call(["remove-orphan-files"])
+    ours.call(["remove-orphan-files", "--no-history", "plays make branches without a snapshot"])
     after = actor.engine("scan_all", table=actor.table)
     read_all(actor, play, after)
     if after != before:

@@ -144,9 +144,9 @@ def test_the_same_bytes(written: Written) -> None:
             assert tag_body(body, snapshot.name, moment, nanoseconds).decode() == expected
 
 
-@pytest.mark.parametrize(("ttl", "retained"), [(None, None), ("PT0.5S", "500 ms")])
+@pytest.mark.parametrize(("ttl", "retained"), [(None, None), ("PT1H0.5S", "3600500 ms")])
 def test_tags_read_both_ways(written: Written, ttl: str | None, retained: str | None) -> None:
-    """The same tag by both; each reads the other's, replaces it and deletes it."""
+    """The same tag by both; each reads the other's, replaces it and deletes it. A commit deletes tags that are over."""
     expected = written("scan")
     written("tag", name="theirs", ttl=ttl)
     written.ours("create_tag", tag="ours", time_retained=retained, time_zone="UTC")

@@ -22,7 +22,7 @@ def test_row_22_a_sidecar_that_is_written_again(scene_type: type[OrphanScene]) -
     scene.table.commit("+A")
     sidecar, other = scene.orphan("d", "-0.parquet.index"), scene.orphan("b")
     scene.age()
-    plan = scene.maintainer().run(NAME, execute=False).plan
+    plan = scene.maintainer().run(NAME, execute=False, no_history="its commit has yet to come").plan
     assert plan is not None
     assert {delete.path for delete in plan.deletes} == {sidecar, other}
     scene.put(sidecar, b"rewritten")
@@ -44,7 +44,7 @@ def test_row_22_a_sidecar_that_is_committed_with_its_file() -> None:
     bodies = {key: scene.store.read(key).data for key in ("snapshot/snapshot-2", data, f"{data}.index")}
     scene.drop("snapshot/snapshot-2")
     scene.age()
-    plan = scene.maintainer().run(NAME, execute=False).plan
+    plan = scene.maintainer().run(NAME, execute=False, no_history="its commit has yet to come").plan
     assert plan is not None
     assert {data, f"{data}.index"} < {delete.path for delete in plan.deletes}
     for key, body in bodies.items():
