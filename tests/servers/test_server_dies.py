@@ -92,8 +92,8 @@ def test_it_dies_for_good(own_versitygw: Versitygw, monkeypatch: pytest.MonkeyPa
             answer = lake.call("expire-snapshots", "--execute")
         own_versitygw.start()
         if point < total - 3:  # the last requests give back the lease and keep the report
-            assert answer.exit_code in (1, 4), (point, answer.printed)
-        if answer.exit_code == 1:
+            assert answer.exit_code in (1, 3, 4), (point, answer.printed)
+        if answer.exit_code in (1, 3):
             (sentence,) = answer.sentences
             assert sentence.startswith("lakesweep: ")
             assert "s3://" in sentence
