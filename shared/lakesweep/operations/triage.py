@@ -7,7 +7,7 @@ table is looked at, never what goes.
 
 from dataclasses import dataclass
 
-from lakesweep.control.state import LIFETIME_MS, BranchState
+from lakesweep.control.state import BranchState
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.table_ref import branch_dir
@@ -94,10 +94,9 @@ def lag_of(table: Table, state: BranchState | None) -> Lag | None:
         return None
     now_ms = clock_ms(table)
     if newest == state.latest_id:
-        # Of tags and retention, what is due longest.
+        # Of tags and retention, what is due longest. Where only the state is over, no commit waits.
         since = [] if state.retains_all(newest, now_ms) else [state.first_old_from_ms]
         since += [state.tags_due_ms] if now_ms >= state.tags_due_ms else []
-        since += [state.checked_ms + LIFETIME_MS] if state.is_over(now_ms) else []
         since_ms = max(min(since, default=now_ms), state.checked_ms)
     else:
         time_ms = _commit_time_ms(table, state.latest_id + 1) or _commit_time_ms(table, newest) or state.checked_ms
