@@ -126,6 +126,16 @@ def test_a_folder_above_the_tables_may_be_called_anything(name: str, folder: str
 
 
 @pytest.mark.parametrize("name", EXECUTORS)
+def test_executors_find_the_deletions_of_a_run_that_died(roles: dict[str, Role], name: str) -> None:
+    """By their delete markers. Executors list versions, and neither read nor delete any."""
+    assert roles[name].decide("s3:ListBucketVersions", "arn:aws:s3:::lake") == "allowed"
+    external = role_of(render({"ExternalRoots": "other/data", "ExternalBuckets": "other"}), name)
+    assert external.decide("s3:ListBucketVersions", "arn:aws:s3:::other") == "allowed"
+    for action in ("s3:GetObjectVersion", "s3:DeleteObjectVersion"):
+        assert roles[name].decide(action, f"{TABLE}/dt=1/bucket-0/data-1.parquet") == "not allowed", action
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
 def test_executors_overwrite_no_snapshot_and_no_data(roles: dict[str, Role], name: str) -> None:
     for key in ("snapshot/snapshot-1", "manifest/manifest-1", "dt=1/bucket-0/data-1.parquet", "tag/EARLIEST"):
         assert roles[name].decide("s3:PutObject", f"{TABLE}/{key}") == "denied"
