@@ -1,8 +1,8 @@
-"""How a scan begins: roots are looked at once, and what there is to do becomes tasks.
+"""How a scan begins: Lakesweep reads the roots once and turns the work into tasks.
 
-This look decides nothing but which manifests are decoded while the table is listed. Those that earlier scans decoded
-are in segments; each of them is held against a listing of the manifests, so that one that is gone or was replaced
-counts as what it is.
+This first reading only decides which manifests are decoded while the table is listed. Manifests that earlier scans
+decoded are in segments. Lakesweep compares each of them with a listing of the manifests, to notice a manifest that was
+deleted or replaced.
 """
 
 import uuid
@@ -42,15 +42,15 @@ class DecodeWork:
 
     manifests: list[ManifestMeta] = field(default_factory=list)
     segments: list[tuple[str, list[ManifestMeta]]] = field(default_factory=list)
-    """Segments whose rows are copied, and the manifests of them that are wanted."""
+    """Segments whose rows are copied, each with the manifests to copy."""
     entries: int = 0
 
     def has_room(self, entries: int) -> bool:
-        """Tell whether so many entries more are not too many."""
+        """Tell whether the task can take this many more entries."""
         return not self.entries or (self.entries + entries <= DECODE_ENTRIES and len(self.manifests) < DECODE_MANIFESTS)
 
     def to_json(self) -> Json:
-        """Return it as it stands in a document of the scan."""
+        """Return the work as it is stored in a document of the scan."""
         return {
             "manifests": [meta_row(meta) for meta in self.manifests],
             "segments": [[name, [meta_row(meta) for meta in metas]] for name, metas in self.segments],
@@ -64,21 +64,21 @@ def begin_scan(
     basis: Mapping[str, object] | None,
     facts: Facts | None,
 ) -> Json:
-    """Look at a table and write down what a scan of it goes by, unless that is done; return that.
+    """Read a table's roots, store the parameters of a scan of it, and return them.
 
-    What the scan will take is estimated here, by what the roots tell of the table.
+    If the scan has begun already, return the stored parameters. The cost of the scan is estimated here from the roots.
 
     Raises:
-        UsageError: An argument that means nothing here.
-        RefusedError: A cutoff that is too young, not a table, no roots, or one that cannot be understood.
-        StorageError: A request failed; nothing is begun.
+        UsageError: An argument that does not apply to this kind of scan.
+        RefusedError: The cutoff is too young, this is not a table, it has no roots, or a root cannot be understood.
+        StorageError: A request failed; the scan has not begun.
     """
     if arguments.inventory is not None:
         raise UsageError(
             f"table {table.ref}: an inventory is read by the engines local and spark; expected one of them, or none",
             code="bad_argument",
         )
-    now_ms = table.store.now_ms()  # before the first root is looked at: everything rests on it
+    now_ms = table.store.now_ms()  # before the first root is read: the safety of the cutoff rests on this order
     cutoff_ms = cutoff_of(table, arguments, now_ms)
     remembered = Remembered.load(table, documents, None)
     table = remembered.table
@@ -98,10 +98,10 @@ def begin_scan(
     index = _segments(names_of_table(documents.area), identity)
     doubted = _doubted(table.store, index, metas)
     chosen = choose(index, metas.keys() - doubted, now_ms)
-    # What no root names now was not looked for, so it is not known either when a root names it later.
+    # These manifests were not among those compared with a listing. So a root that names one later cannot rely on it.
     unasked = {name for segment in chosen.kept for name in segment.manifests} - metas.keys()
     work = decode_work(metas, chosen.kept, chosen.rewritten, doubted)
-    # Segments outlive the documents of a scan, and its id may come again.
+    # Segments outlive the documents of a scan, and a later scan may have the same id.
     stem = f"decode-{uuid.uuid4().hex[:8]}"
     decode_tasks = {f"{stem}-{number}": each.to_json() for number, each in enumerate(work)}
     remembered.keep(documents, METADATA)
@@ -133,16 +133,16 @@ def begin_scan(
     }
     try:
         documents.put(SCAN, scan, if_absent=True)
-    except PreconditionFailedError:  # the same message, twice
+    except PreconditionFailedError:  # another worker got the same message and was faster
         return documents.find_scan() or scan
     return scan
 
 
 def check_same(table: Table, scan: Json, arguments: OrphanArguments) -> None:
-    """Refuse to go on with a scan by other arguments.
+    """Refuse to continue a scan with arguments other than those it began with.
 
     Raises:
-        RefusedError: They are others.
+        RefusedError: The arguments differ.
     """
     expected = {"table": table.ref.location, "branch": table.ref.branch, "arguments": arguments.to_json()}
     for name, value in expected.items():
@@ -160,13 +160,13 @@ def decode_work(
     rewritten: Iterable[Segment],
     doubted: frozenset[str],
 ) -> list[DecodeWork]:
-    """Return what tasks have to decode or copy, so that all manifests are known.
+    """Return what tasks have to decode or copy, so that the names in all manifests are known.
 
     Args:
-        metas: All manifests that are wanted, by name.
+        metas: All manifests that the scan needs, by name.
         kept: Segments that are used as they are.
         rewritten: Segments whose rows are copied.
-        doubted: Manifests that segments have, and that are decoded again all the same.
+        doubted: Manifests that are in segments but have to be decoded again.
     """
     known = {name for segment in kept for name in segment.manifests} - doubted
     work: list[DecodeWork] = []
@@ -192,7 +192,7 @@ def _with_room(work: list[DecodeWork], entries: int) -> DecodeWork:
 
 
 def _segments(area: ControlArea, identity: str) -> list[Segment]:
-    """Return the segments of earlier scans that are still there."""
+    """Return the segments of earlier scans that still exist."""
     segments, _ = read_index(area, identity)
     if not segments:
         return []
@@ -201,7 +201,7 @@ def _segments(area: ControlArea, identity: str) -> list[Segment]:
 
 
 def _doubted(store: Store, segments: Iterable[Segment], metas: Mapping[str, ManifestMeta]) -> frozenset[str]:
-    """Return the manifests that segments have, and that do not lie there as their lists say."""
+    """Return the manifests in segments that are not stored with the size that their manifest lists say."""
     known = {name for segment in segments for name in segment.manifests if name in metas}
     if not known:
         return frozenset()

@@ -1,11 +1,11 @@
-"""Which segments a table has: `index.json.gz` beside them.
+"""The index of a table's segments: `index.json.gz` beside them.
 
-The index is a memory, and not a record: a segment that it does not name is not used, and one that it names in vain is
-found to be gone, and its manifests are decoded again. So a damaged index is an empty one, and of two scans that write
-it at once the second one may give up.
+The index is only a cache. Lakesweep does not use a segment that the index lacks. If the index names a segment that no
+longer exists, Lakesweep decodes its manifests again. So a damaged index counts as empty. If two scans write it at the
+same time, the second one gives up.
 
-It is of one version of this package. A later one may know of names in manifests that an earlier one did not, and would
-take the files for orphans.
+An index is valid for one version of this package. A later version may know of names in manifests that an earlier one
+did not collect. With segments of the earlier version it would take these files for orphans.
 """
 
 import json
@@ -22,15 +22,15 @@ INDEX = "index.json.gz"
 INDEX_VERSION = 1
 DAY_MS = 86_400_000
 REWRITE_AFTER_MS = 20 * DAY_MS
-"""Half of the time after which a rule of the bucket removes a segment: one scan a week has two chances to copy it."""
+"""Half of the time after which a bucket rule deletes a segment, so a weekly scan has two chances to copy it."""
 UNSAFE_AFTER_MS = 38 * DAY_MS
-"""A segment so old may vanish while it is copied."""
+"""A bucket rule may delete a segment of this age while it is being copied."""
 SMALL_ROWS = 50_000
 MANY_SMALL = 16
-"""So many small segments are left alone: each costs a request or two, and copying them costs that, too."""
+"""So many small segments are left as they are: reading one costs a request or two, but copying costs requests, too."""
 MAX_SEGMENTS = 400
 MAX_MANIFESTS = 200_000
-"""What the index names at most. Of more, the oldest are forgotten."""
+"""Most manifests that the index names. Beyond that the oldest segments are dropped."""
 MAX_INDEX_BYTES = 64 << 20
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
@@ -40,29 +40,29 @@ class Segment:
     """One segment."""
 
     name: str
-    """In the area with the names of its table."""
+    """Name in the area that holds the table's names."""
     manifests: tuple[str, ...]
-    """In the order of their numbers."""
+    """Names of the manifests, in the order of their numbers."""
     rows: int
     created_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a scan does with the segments there are. Those in neither are of no use, and are forgotten."""
+    """What a scan does with existing segments. Segments that are in neither list are useless and are dropped."""
 
     kept: tuple[Segment, ...]
     rewritten: tuple[Segment, ...]
-    """Their rows are copied into another segment; this scan reads that one."""
+    """Segments whose rows are copied into a new segment, which this scan then reads."""
 
 
 def read_index(area: ControlArea, identity: str | None = None) -> tuple[tuple[Segment, ...], str | None]:
-    """Return the segments that earlier scans wrote, and the ETag of the index; `None`: there is no index.
+    """Return the segments that earlier scans wrote, and the ETag of the index; the ETag is `None` without an index.
 
     Args:
-        area: With the names of one table.
-        identity: Of the table as it is now. Segments of another one that was here before do not count. `None`:
-            whichever they are of.
+        area: The area that holds the table's names.
+        identity: Identity of the table as it is now. Segments of an earlier table at this location do not count.
+            `None` accepts segments of any table at this location.
 
     Raises:
         StorageError: A request failed for another reason than absence.
@@ -78,13 +78,13 @@ def read_index(area: ControlArea, identity: str | None = None) -> tuple[tuple[Se
 
 
 def write_index(area: ControlArea, segments: Iterable[Segment], etag: str | None, identity: str = "") -> bool:
-    """Replace the index, and tell whether that was done: not when it is another one than was read.
+    """Replace the index, unless it changed since it was read; tell whether it was replaced.
 
     Args:
-        area: With the names of one table.
-        segments: All that it shall name.
+        area: The area that holds the table's names.
+        segments: All segments that the new index names.
         etag: From `read_index`.
-        identity: Of the table.
+        identity: Identity of the table.
 
     Raises:
         StorageError: The request failed.
@@ -100,8 +100,9 @@ def write_index(area: ControlArea, segments: Iterable[Segment], etag: str | None
 def choose(segments: Iterable[Segment], alive: Collection[str], now_ms: int) -> Choice:
     """Choose which segments to use as they are, and which to rewrite.
 
-    A segment is rewritten when it is old, when less than half of its manifests are of use (alive, and in no segment
-    that was chosen before), and when it is one of many small ones. One without any is forgotten.
+    A segment is rewritten in three cases: it is old, less than half of its manifests are useful, or it is one of many
+    small segments. A manifest is useful if it is alive and in no segment chosen before. A segment without useful
+    manifests is dropped.
 
     Args:
         segments: From `read_index`.
@@ -155,7 +156,7 @@ def _decoded(data: bytes, table: str, identity: str | None) -> tuple[Segment, ..
     if identity is not None and document["identity"] != identity:
         return ()
     if document["code_version"] != __version__:
-        return ()  # it may not have known of all names that an entry can have
+        return ()  # an earlier version may not have known all names that an entry can have
     return tuple(_segment(*row) for row in document["segments"])
 
 

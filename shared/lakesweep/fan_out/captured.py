@@ -1,7 +1,8 @@
 """The roots of a table, read once for all steps of a scan.
 
-The first step reads roots and lists and keeps what it has read; later steps list the roots anew and read only what is
-new. What they read of it is believed by name (lists, index manifests) or while a listing shows the same ETag.
+The first step reads roots and manifest lists and stores what it read. Later steps list the roots again and read only
+new ones. They trust stored manifest lists and index manifests by name. They trust any other stored document only while
+a listing shows the same ETag.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,18 +24,18 @@ from lakesweep.table.live_set import Decode, LiveSet
 from lakesweep.table.metadata import MetadataReader
 
 MAX_BYTES = 96 << 20
-"""So much is kept of roots and lists. What is beyond is read by each step."""
+"""Most bytes of roots and lists that are stored. Each step reads the rest again."""
 
 
 class ListedStore(RememberingStore):
-    """Remembers what is read of the documents that its own listings show."""
+    """Caches the documents that its own listings show."""
 
     def __init__(self, store: Store, memory: Memory, etags: dict[str, str] | None = None) -> None:
         """Wrap a store.
 
         Args:
-            store: The table's.
-            memory: What is known of it.
+            store: The table's store.
+            memory: The metadata cache.
             etags: Path -> ETag of documents that an earlier listing showed.
         """
         self._listed = {} if etags is None else etags
@@ -49,32 +50,32 @@ class ListedStore(RememberingStore):
 
 @dataclass(slots=True)
 class Remembered:
-    """What steps of one scan have read of a table."""
+    """What the steps of one scan have read of a table."""
 
     table: Table
-    """With a store that remembers."""
+    """The table, with a store that reads through the cache."""
     memory: Memory = field(default_factory=Memory)
 
     @classmethod
     def load(cls, table: Table, documents: ScanDocuments, name: str | None) -> "Remembered":
-        """Take what an earlier step kept.
+        """Load what an earlier step stored.
 
         Args:
             table: The table.
-            documents: Of the scan.
-            name: Where that is; `None` at the beginning.
+            documents: The documents of the scan.
+            name: Name of the stored cache; `None` at the beginning.
         """
         memory = Memory(max_total_bytes=MAX_BYTES)
         memory.load({} if name is None else read_cache(documents.area, documents.name(name), max_total_bytes=MAX_BYTES))
         return cls(replace(table, store=ListedStore(table.store, memory)), memory)
 
     def keep(self, documents: ScanDocuments, name: str) -> None:
-        """Keep what was read for later steps."""
+        """Store what was read, for later steps."""
         write_cache(documents.area, self.memory.objects, documents.name(name))
 
 
 def new_capture(table: Table, live: LiveSet, decode: Decode) -> Capture:
-    """Return a capture that has seen nothing yet; see `lakesweep.table.capture.capture`."""
+    """Return a capture that has seen no root yet; see `lakesweep.table.capture.capture`."""
     reader, admit = MetadataReader(table.store), partial(check_table, table)
     return Capture(table.store, reader, table.sleep, live, {}, TableListing({}), admit, decode)
 
@@ -93,7 +94,7 @@ def capture_to_json(found: Capture) -> Json:
 
 
 def capture_of(table: Table, row: Mapping[str, Any], memory: Memory) -> Capture:
-    """Return what `capture_to_json` took; `read_captured` adds the roots themselves."""
+    """Return the capture that `capture_to_json` wrote, without its roots; `read_captured` adds them."""
     listing = listing_of(row["listing"])
     live = LiveSet(
         captured=dict(row["captured"]),
@@ -113,10 +114,10 @@ def capture_of(table: Table, row: Mapping[str, Any], memory: Memory) -> Capture:
 
 
 def read_captured(found: Capture) -> None:
-    """Read the roots of a capture again, from memory as far as they are there.
+    """Read the roots of a capture again, from the cache as far as possible.
 
     Raises:
-        StorageError: A root could not be read that is not remembered.
+        StorageError: A root is not in the cache and could not be read.
     """
     captured = found.live.captured
     documents = read_roots(found.store, [ref for ref in found.listing.roots() if captured.get(ref.path) == ref.etag])

@@ -1,13 +1,13 @@
-"""What a scan writes down, so that any worker can go on with it.
+"""The documents that a scan stores, so that any worker can continue it.
 
-scans/<table_key>/<scan_id>/scan.json.gz          what the scan goes by, and its first tasks; never changed
-/metadata-*.bin        roots and lists as they were read, so that they are read once
-/more-*.json.gz        manifests to decode that appeared later
-/tasks/<task id>       what a task found, written by whoever is first
-/match-*.json.gz       what a match goes by
-/state.json.gz         how far the scan has come; conditional writes
-/result.json           how it ended
-names/<table_key>/<scan_id>.<task id>             what a task decoded, for this scan and for later ones
+scans/<table_key>/<scan_id>/scan.json.gz    parameters of the scan, and its first tasks; never changed
+/metadata-*.bin     roots and manifest lists, stored so that the scan reads them only once
+/more-*.json.gz     manifests to decode that appeared after the beginning
+/tasks/<task id>    findings of a task; the first worker to write them wins
+/match-*.json.gz    input of a match
+/state.json.gz      progress of the scan; conditional writes
+/result.json        how the scan ended
+names/<table_key>/<scan_id>.<task id>       names that a task decoded, for this scan and for later ones
 """
 
 import json
@@ -26,7 +26,7 @@ from lakesweep.operations.orphan_scan import OrphanArguments
 SCANS = "scans"
 FORMAT_VERSION = 1
 VALUES_A_BYTE = 10
-"""A packed document may hold so many JSON values a byte, and `MAX_SEPARATORS` more: each takes 60 bytes in memory."""
+"""A packed document may hold this many JSON values a byte, plus `MAX_SEPARATORS`: each takes 60 bytes in memory."""
 SCAN, STATE, RESULT = "scan.json.gz", "state.json.gz", "result.json"
 Json = dict[str, Any]
 
@@ -36,25 +36,25 @@ class State:
     """How far a scan has come."""
 
     turn: int = 0
-    """The last turn that was taken."""
+    """Number of the last step that ran."""
     looked_ms: int = 0
-    """When it was."""
+    """When that step ran."""
     heard_ms: int = 0
-    """When something was last heard of a task, or tasks were sent."""
+    """When a task last reported, or when tasks were last sent."""
     idle: int = 0
-    """Turns in a row of which nothing was heard."""
+    """Number of steps in a row in which no task reported."""
     stage: str = "gather"
     """`gather`, `match`, `owners`."""
     heads: dict[str, Json] = field(default_factory=dict)
-    """Task -> what its head says: `info`, and `spill` where it has rows."""
+    """Task -> facts from its head: `info`, and `spill` if it has rows."""
     more: list[str] = field(default_factory=list)
     """Documents with manifests that appeared later."""
     match: str | None = None
-    """The document that the match goes by."""
+    """Name of the document with the input of the match."""
     owners: list[Json] = field(default_factory=list)
     """Tasks of the second match."""
     requests: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Step -> kind -> requests of begin and folds."""
+    """Step -> kind -> requests of `begin` and of the scan steps."""
 
     def count(self, step: str, requests: Mapping[str, int]) -> None:
         """Add requests of a step."""
@@ -68,12 +68,12 @@ class ScanDocuments:
     """The documents of one scan."""
 
     area: ControlArea
-    """Where the scans of the table lie."""
+    """The area that holds the table's scans."""
     scan_id: str
 
     @classmethod
     def of(cls, area: ControlArea, scan_id: str) -> "ScanDocuments":
-        """Return the documents of a scan of the table that an area is of."""
+        """Return the documents of a scan of the table that the area belongs to."""
         return cls(replace(area, root=SCANS), scan_id)
 
     def name(self, document: str) -> str:
@@ -85,15 +85,15 @@ class ScanDocuments:
         return self.area.prefix + self.name(document)
 
     def path(self, document: str) -> str:
-        """Return where a document lies, for messages."""
+        """Return a document's path, for messages."""
         return self.area.path(self.name(document))
 
     def read(self, document: str) -> tuple[Json, str]:
         """Return a document and its ETag.
 
         Raises:
-            ObjectNotFoundError: It does not exist.
-            FormatError: It is damaged, or of another version.
+            ObjectNotFoundError: The document does not exist.
+            FormatError: It is damaged, or another version of Lakesweep wrote it.
         """
         body = self.area.read(self.name(document))
         found = from_json_bytes(_unpacked(body.data, self.path(document)), self.path(document), is_bounded=False)
@@ -115,22 +115,22 @@ class ScanDocuments:
         return self.area.put(self.name(document), data, if_absent=if_absent, if_match=if_match)
 
     def tasks(self) -> set[str]:
-        """Return the tasks that have written what they found."""
+        """Return the ids of the tasks that have written their findings."""
         folder = self.name("tasks/")
         return {name.removeprefix(folder) for name in self.area.names(folder)}
 
     def find_scan(self) -> Json | None:
-        """Return what the scan goes by, `None` before it has begun."""
+        """Return the parameters of the scan; `None` before it has begun."""
         try:
             return self.read(SCAN)[0]
         except ObjectNotFoundError:
             return None
 
     def find_result(self) -> Json | None:
-        """Return how the scan ended, `None` while it goes on.
+        """Return how the scan ended; `None` while it goes on.
 
         Raises:
-            FormatError: It is damaged.
+            FormatError: The document is damaged.
         """
         try:
             return from_json_bytes(self.area.read(self.name(RESULT)).data, self.path(RESULT))
@@ -138,7 +138,7 @@ class ScanDocuments:
             return None
 
     def put_result(self, result: Mapping[str, Any]) -> Json:
-        """Write how the scan ended, unless somebody has; return what is written there."""
+        """Store how the scan ended, unless another worker already did; return the stored result."""
         try:
             self.area.put(self.name(RESULT), to_json_bytes(result), if_absent=True)
         except PreconditionFailedError:
@@ -146,7 +146,7 @@ class ScanDocuments:
         return dict(result)
 
     def find_state(self) -> tuple[State, str | None]:
-        """Return how far the scan has come, and the ETag by which that is replaced."""
+        """Return the state of the scan, and the ETag that a replacement of it has to match."""
         try:
             found, etag = self.read(STATE)
         except ObjectNotFoundError:
@@ -157,7 +157,7 @@ class ScanDocuments:
             raise FormatError(f"{self.path(STATE)}: expected the state of a scan: {error!r}") from error
 
     def put_state(self, state: State, etag: str | None) -> str | None:
-        """Write how far the scan has come, and return the new ETag; `None` where somebody else was faster."""
+        """Store the state of the scan and return the new ETag; `None` if another worker was faster."""
         content = {name: getattr(state, name) for name in State.__slots__}
         try:
             return self.put(STATE, {"state": content}, if_absent=etag is None, if_match=etag)
@@ -166,7 +166,7 @@ class ScanDocuments:
 
 
 def arguments_of(document: Mapping[str, Any], parallelism: int) -> OrphanArguments:
-    """Return arguments that `OrphanArguments.to_json` took."""
+    """Return the arguments that `OrphanArguments.to_json` wrote."""
     return OrphanArguments(
         older_than_ms=document["older_than_ms"],
         no_writers=document["no_writers"],

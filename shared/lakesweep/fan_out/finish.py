@@ -1,4 +1,4 @@
-"""How a scan ends: what its tasks found becomes a plan, as that of any other engine."""
+"""How a scan ends: the findings of its tasks become a plan, as in any other scan."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
@@ -33,10 +33,10 @@ from lakesweep.table.missing import MAX_ASKED, Missing, find_missing
 
 
 def finish(table: Table, documents: ScanDocuments, scan: Json, state: State, goes_by: Json) -> Plan:
-    """Return the plan of what all tasks found, stored unless it is empty.
+    """Return the plan that follows from the findings of all tasks; store it.
 
     Raises:
-        FormatError: What tasks wrote is damaged.
+        FormatError: A spill or document that a task wrote is damaged.
         StorageError: A request failed.
     """
     remembered = Remembered.load(table, documents, goes_by["metadata"])
@@ -69,23 +69,23 @@ def finish(table: Table, documents: ScanDocuments, scan: Json, state: State, goe
     )
     rows = [row for info in heads for row in info["plan"]]
     plan = orphan_plan(table, arguments, scanned, apart=apart_of(goes_by["plan_id"], rows))
-    # One that is empty is no plan that anybody could carry out, so it stays with the scan.
+    # An empty plan cannot be executed, so it is stored with the scan not with the table's plans.
     area = documents.area if plan.is_empty else require_area(table)
     try:
         store_plan(area, plan)
-    except RefusedError:  # by somebody who died before the scan's end was written
+    except RefusedError:  # an earlier attempt stored the plan and died before it wrote the scan's result
         return Plan(load_header(area, plan.header.plan_id))
     return plan
 
 
 def keep_names(documents: ScanDocuments, scan: Json, goes_by: Json, *, without: Collection[str] = ()) -> None:
-    """Have later scans find the segments that this one used and wrote. That this fails changes nothing.
+    """Let later scans find the segments that this one used and wrote. A failure to do so is harmless.
 
     Args:
-        documents: Of the scan.
-        scan: What it went by.
-        goes_by: What the match went by.
-        without: Segments one of which turned out to be damaged.
+        documents: The documents of the scan.
+        scan: Its parameters.
+        goes_by: The input of its match.
+        without: Segments that may be damaged.
     """
     area = names_of_table(documents.area)
     wanted = set(goes_by["capture"]["manifests"])
@@ -99,7 +99,7 @@ def keep_names(documents: ScanDocuments, scan: Json, goes_by: Json, *, without: 
             for name, row in used.items()
             if wanted & set(row["manifests"])
         ]
-        # Those of a scan at the same time stay: which of its manifests are needed is not known here.
+        # Keep the segments of a concurrent scan: this scan does not know which of their manifests are needed.
         known = {row["name"] for row in goes_by["names"]} | set(scan["segments"])
         segments += [each for each in before if each.name not in known and each.created_ms >= scan["now_ms"]]
         if [dataclasses.astuple(each) for each in segments] != [dataclasses.astuple(each) for each in before]:
@@ -113,7 +113,7 @@ def _rows(row: Mapping[str, Any]) -> int:
 
 
 def _listed(places: Iterable[Place], state: State) -> tuple[list[Totals], dict[int, str]]:
-    """Return what listings counted in each place, and why a place could not be listed."""
+    """Return what the listings counted in each place, and the places that could not be listed, each with the reason."""
     totals, problems = [Totals() for _ in places], {}
     for head in state.heads.values():
         info = head["info"]
@@ -135,12 +135,12 @@ def _write_quarantine(table: Table, documents: ScanDocuments, heads: Iterable[Js
                 orphans.append(orphan)
                 if row["seen_ms"] is not None:
                     known[orphan] = int(str(row["seen_ms"]))
-    # Not since the scan was begun: roots were collected when tasks had ended.
+    # The quarantine starts when the roots were collected, after all tasks had ended. It does not start with the scan.
     write_quarantine(require_area(table), Quarantine(known), orphans, goes_by["gathered_ms"])
 
 
 def _missing(table: Table, found: Capture, goes_by: Json, heads: Iterable[Json]) -> Missing:
-    """Return the files that readers need and no listing showed."""
+    """Return the files that readers need and that no listing showed."""
     heads = list(heads)
     named = [row for info in heads for row in info["missing"]]
     if not named:

@@ -1,9 +1,8 @@
 """The ranges of keys with which the listing of a table begins.
 
-Folders are where keys go on evenly, as a rule: partitions and buckets. A table that is thought to be large is cut
-between its folders, so that about as many tasks list at once as it takes, and each ends within its budget. What is
-thought may be wrong: a range that turns out longer is split by the task that lists it, and one that is shorter costs a
-task.
+Keys are usually spread evenly over folders, which are partitions and buckets. If a table is thought to be large,
+Lakesweep cuts it between folders. The cut makes enough tasks that each ends within its budget. The estimate may be
+wrong: a task splits a range that turns out longer, and a shorter range only costs a task.
 """
 
 from collections.abc import Iterator
@@ -22,9 +21,9 @@ def first_tasks(store: Store, objects: int, places: int) -> list[ListTask]:
     """Return the tasks with which the listing begins.
 
     Args:
-        store: The table's.
-        objects: About how many there are below the table; 0 where nobody knows.
-        places: The table, and its external roots.
+        store: The table's store.
+        objects: About how many objects there are below the table; 0 if unknown.
+        places: Number of places to list: the table and its external roots.
 
     Raises:
         StorageError: A request failed.
@@ -40,7 +39,7 @@ def first_tasks(store: Store, objects: int, places: int) -> list[ListTask]:
 
 
 def _cuts(store: Store, wanted: int) -> list[str]:
-    """Return where to cut keys so that there is about the same between cuts: for `wanted` ranges, or fewer."""
+    """Return the keys that cut the table into about equal parts: at most `wanted` of them."""
     folders = [folder for folder in _below(store, [""]) if folder.rstrip("/") not in METADATA_FOLDERS]
     looks = 1
     while folders and len(folders) < 2 * wanted and looks + len(folders) <= MOST_LOOKS:
@@ -56,5 +55,5 @@ def _cuts(store: Store, wanted: int) -> list[str]:
 def _below(store: Store, folders: list[str]) -> Iterator[str]:
     for folder in folders:
         for name in islice(store.folders(folder), MOST_FOLDERS):
-            if is_key(f"{folder}{name}"):  # a local folder may have a name that is none
+            if is_key(f"{folder}{name}"):  # a local folder may have a name that is not a valid key
                 yield f"{folder}{name}/"

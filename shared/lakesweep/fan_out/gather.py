@@ -1,8 +1,8 @@
-"""Between the tasks that list and decode and those that match: what is referred to becomes known.
+"""The step between decoding and matching: it determines which files the roots refer to.
 
-All roots are collected until they stand still, as any scan does it. Manifests that tasks have decoded are known; those
-that appeared since, or that a task could not read, are read here, or by more tasks where there are many. Whether a root
-is damaged is decided here alone.
+This step collects all roots until two listings agree, as any scan does. Tasks have decoded most manifests. Some
+appeared since, or a task could not read them: this step decodes those itself, or sends more tasks if they are many.
+Only this step decides whether a root is damaged.
 """
 
 import uuid
@@ -35,12 +35,12 @@ from lakesweep.table.missing import whole_roots
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What comes next: more to decode, or the match."""
+    """The next work of a scan: more manifests to decode, or the match."""
 
     document: str
-    """Where it stands."""
+    """Name of the document that describes the work."""
     content: Json
-    """With its tasks."""
+    """Its content, with the tasks."""
     is_match: bool
 
 
@@ -51,13 +51,13 @@ class _TooMany(Exception):
 
 
 def gather(table: Table, documents: ScanDocuments, scan: Json, state: State) -> Step:
-    """Collect the roots, and return what is left to do before the match, or what it goes by.
+    """Collect the roots, and return the manifests that are left to decode, or else the input of the match.
 
     Raises:
-        RefusedError: No roots, or one that cannot be understood.
-        StalePlanError: The roots do not stand still.
+        RefusedError: There are no roots, or one cannot be understood.
+        StalePlanError: The roots keep changing.
         StorageError: A request failed.
-        FormatError: What tasks have written is damaged.
+        FormatError: A document or spill that a task wrote is damaged.
     """
     gathered_ms = table.store.now_ms()
     remembered = Remembered.load(table, documents, METADATA)
@@ -72,7 +72,7 @@ def gather(table: Table, documents: ScanDocuments, scan: Json, state: State) -> 
     except _TooMany as more:
         return _more(documents, state, more.metas)
     named = {name for name, _ in Holders(found.reader, found.roots.values()).manifests()}
-    # Of what was known, only what some root names counts.
+    # Of the manifests known beforehand, only those count that some root still names.
     live.manifests &= named
     learned = METADATA
     if remembered.memory.learned:
@@ -115,13 +115,13 @@ def gather(table: Table, documents: ScanDocuments, scan: Json, state: State) -> 
 def match_tasks(
     document: str, rows: Sequence[Sequence[int]], slots: Collection[int] = range(SLOTS), *, by_owner: bool = False
 ) -> Iterator[MatchTask]:
-    """Yield tasks that match slots, each about as many rows as one takes.
+    """Yield tasks that match slots. Each task gets about as many rows as one worker can take.
 
     Args:
-        document: What the match goes by.
-        rows: Of each source, the rows in each slot.
-        slots: Those that have to be matched. Others are where that makes fewer tasks.
-        by_owner: It is the second match.
+        document: Name of the document with the input of the match.
+        rows: Rows of each source in each slot.
+        slots: Slots that have to be matched. A task may include others if this makes fewer tasks.
+        by_owner: Whether this is the second match, of extra files by their owners.
     """
     stem = document.removesuffix(".json.gz")
     first = end = None
@@ -143,7 +143,7 @@ def match_tasks(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A segment that takes part."""
+    """A segment that takes part in the match."""
 
     name: str
     spill: Spill
@@ -159,14 +159,14 @@ class _Source:
 
 
 def _names(documents: ScanDocuments, area: ControlArea, scan: Json, state: State) -> list[_Source]:
-    """Return the segments of the scan: those that were there, and those that its tasks wrote."""
+    """Return the segments of the scan: those it found and those its tasks wrote."""
     found = []
     for name in scan["segments"]:
         try:
             spill = head_of(area.store, area.prefix + name)
             found.append(_Source(name, spill, manifests_of(spill, area.path(name))))
         except (ObjectNotFoundError, FormatError):
-            continue  # its manifests are not known then, and are decoded as those that appeared since
+            continue  # its manifests count as unknown then, and are decoded like manifests that appeared since
     for task, head in state.heads.items():
         if "manifests" in head["info"]:
             name = segment_name(documents.scan_id, task)
@@ -176,7 +176,7 @@ def _names(documents: ScanDocuments, area: ControlArea, scan: Json, state: State
 
 
 def _in_vain(scan: Json, state: State) -> set[str]:
-    """Return the manifests that a segment has and that could not be found as such when they were looked for."""
+    """Return the manifests in segments that failed the comparison at the beginning and were not decoded since."""
     decoded = {
         name for head in state.heads.values() if "manifests" in head["info"] for name in head["info"]["manifests"]
     }
@@ -185,11 +185,11 @@ def _in_vain(scan: Json, state: State) -> set[str]:
 
 @dataclass(slots=True)
 class _Decode:
-    """Decodes what no task has; see `lakesweep.table.live_set.Decode`."""
+    """Decodes the manifests that no task has decoded; see `lakesweep.table.live_set.Decode`."""
 
     names: Names
     may_leave: bool
-    """Much of it may be left to tasks."""
+    """Whether many manifests may be left to tasks."""
 
     def __call__(
         self,
@@ -197,11 +197,11 @@ class _Decode:
         metas: Iterable[ManifestMeta],
         note: Callable[[Iterator[ManifestEntry]], None],
     ) -> Iterator[tuple[str, Unreadable | None]]:
-        """Decode manifests. `note` is not called: their names are rows."""
+        """Decode manifests. `note` is not called, since the names are kept as rows."""
         metas = list({meta.file_name: meta for meta in metas}.values())
         if self.may_leave and sum(meta.added_count + meta.deleted_count for meta in metas) > HERE_ENTRIES:
             raise _TooMany(metas)
-        self.names.unreadable.clear()  # what could not be read before is asked for anew
+        self.names.unreadable.clear()  # a manifest that could not be read before is tried again
         self.names.decode(reader, metas)
         for meta in metas:
             yield meta.file_name, self.names.unreadable.get(meta.file_name)
@@ -218,7 +218,7 @@ def _more(documents: ScanDocuments, state: State, metas: Sequence[ManifestMeta])
 
 
 def _written(documents: ScanDocuments, names: Names, what: str) -> Json:
-    """Write names that are of use for this scan alone, and return the source that they make."""
+    """Write names that only this scan uses, and return the source that they make."""
     name = documents.name(f"{what}-{uuid.uuid4().hex[:12]}")
     documents.area.put(name, names.to_bytes(), if_absent=True)
     spill = head_of(documents.area.store, documents.area.prefix + name)
@@ -226,7 +226,7 @@ def _written(documents: ScanDocuments, names: Names, what: str) -> Json:
 
 
 class _Holdings:
-    """The sets of roots that hold manifests, each set once."""
+    """The distinct sets of roots that hold manifests."""
 
     def __init__(self, holders: Holders, alive: frozenset[str]) -> None:
         self._alive = alive

@@ -1,4 +1,4 @@
-"""The roots of a table as JSON: what one step of a scan hands to the next."""
+"""The roots of a table as JSON: one step of a scan hands them to the next."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,7 +16,7 @@ def listing_to_json(listing: TableListing) -> dict[str, Any]:
 
 
 def listing_of(document: Mapping[str, Any]) -> TableListing:
-    """Return what `listing_to_json` took; whatever is wrong with it raises `KeyError` or `TypeError`."""
+    """Return the listing that `listing_to_json` wrote; a wrong document raises `KeyError` or `TypeError`."""
     branches = {row["name"]: _branch(row) for row in document["branches"]}
     return TableListing(branches, tuple(document["links"]))
 

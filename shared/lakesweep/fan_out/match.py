@@ -1,11 +1,11 @@
-"""The match: what is there against what is referred to, for the names whose hashes begin with some bytes.
+"""The match: it compares the listed objects with the names that roots refer to, for a range of name hashes.
 
-A task reads the same slots of every spill of the scan, names first. An object whose name is among them stays. What else
-is there is held against the same rules as in any other scan, and becomes a plan part. A name that no listing showed is
-told of where some root needs a file of that name.
+A task reads the same slots of every spill of the scan, names first. It keeps each object whose name is among the names.
+It judges all other objects by the rules of any other scan, and the orphans become a part of the plan. It reports a name
+that no listing showed if some root needs a file of that name.
 
-Extra files stay with the file that they belong to. Those that no root refers to are written down by the names of their
-owners, and a second match takes them; where there are none, that costs nothing.
+An extra file is kept if Lakesweep keeps the file it belongs to. If no root refers to an extra file, the task writes it
+down under the name of its owner, and a second match judges it. Without such files there is no second match.
 """
 
 import uuid
@@ -37,13 +37,13 @@ from lakesweep.table.named_entries import BY_ROOT
 from lakesweep.table.outside import classify_outside
 
 PARALLEL = 8
-"""Spills that are read at once."""
+"""Spills that are read at the same time."""
 MOST_UNSEEN = 1000
-"""So many unseen names a task tells of; of more, only how many."""
+"""A task reports at most this many unseen names; of the rest it reports only the number."""
 DAMAGED_SEGMENT = "damaged_segment"
-"""Code of names of an earlier scan that are gone or damaged."""
+"""Code of the error that says that names of an earlier scan are gone or damaged."""
 DEAD = -1
-"""In place of a holding: no root names the manifest any more."""
+"""Stands for a holding where no root names the manifest any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Source:
     name: str
     spill: Spill
     held: Sequence[int] | None = None
-    """Of names in manifests: the number of each manifest's holding, or `DEAD`."""
+    """For names in manifests: the number of each manifest's holding, or `DEAD`. `None` for other sources."""
 
     def blocks(self, first: int, end: int) -> Iterator[bytes]:
         """Yield the rows of some slots; see `read_slots`."""
@@ -62,17 +62,17 @@ class Source:
 
     @property
     def path(self) -> str:
-        """Return where it lies, for messages."""
+        """Return the path of the source, for messages."""
         return self.area.path(self.name)
 
 
 def source_of(area: ControlArea, row: Json) -> Source:
-    """Return a source as a document of the scan describes it."""
+    """Return the source that a row in a document of the scan describes."""
     return Source(area, row["name"], Spill.from_json(row["spill"], area.path(row["name"])), row.get("held"))
 
 
 def question_of(goes_by: Json, scan: Json, scan_id: str, *, by_owner: bool) -> Question:
-    """Return what a match goes by."""
+    """Return what decides about the objects of a match."""
     return Question(
         cutoff_ms=scan["cutoff_ms"],
         damaged=bool(goes_by["capture"]["damaged"]),
@@ -91,7 +91,7 @@ def match(
     """Match some slots.
 
     Returns:
-        Extra files by the names of their owners, and what was found.
+        Extra files under the names of their owners, and the facts for the head of the task's spill.
 
     Raises:
         FormatError: A spill is gone or damaged.
@@ -123,7 +123,7 @@ class _Matching:
     owned: SpillWriter = field(init=False)
     rows: int = 0
     _live: dict[bytes, bool] = field(default_factory=dict)
-    """Hash of a name -> whether an object of that name was listed."""
+    """Hash of a name -> whether a listing showed an object of that name."""
     _blocks: list[list[bytes]] = field(default_factory=list)
     """The rows of each source of names."""
     _orphans: list[dict[str, object]] = field(default_factory=list)
@@ -139,7 +139,7 @@ class _Matching:
         self._judge = Judge(self.question, self._plan, self.table.store, quarantine, self._own, self._see)
 
     def take_names(self, sources: Sequence[Source]) -> None:
-        """Take what roots refer to."""
+        """Read the names that roots refer to."""
         live = self._live
         for source, blocks in zip(sources, _all_blocks(sources, self._names_of), strict=True):
             for block in blocks:
@@ -151,7 +151,7 @@ class _Matching:
             self._blocks.append(blocks)
 
     def take_objects(self, sources: Sequence[Source]) -> None:
-        """Hold objects against it."""
+        """Compare the listed objects with the names, and judge the objects with other names."""
         live, totals, why = self._live, self._judge.totals, self._judge.why_live
         for source, blocks in zip(sources, _all_blocks(sources, self._objects_of), strict=True):
             for block in blocks:
@@ -194,7 +194,7 @@ class _Matching:
         )
 
     def found(self, names: Sequence[Source], holdings: Mapping[int, Holding]) -> Json:
-        """Return what was found."""
+        """Return the facts that the match found."""
         unseen = 0
         missing: list[list[object]] = []
         if not self.task.by_owner:
@@ -220,7 +220,10 @@ class _Matching:
         return info
 
     def _unseen(self, names: Sequence[Source]) -> dict[bytes, list[tuple[int, int, int, tuple[int, int]]]]:
-        """Return the entries of each name that no listing showed: what a deletion matches, holding, flags, where."""
+        """Return the entries of each name that no listing showed.
+
+        Each entry is: number that a deletion of it has to match, holding, flags, and source and manifest.
+        """
         entries: dict[bytes, list[tuple[int, int, int, tuple[int, int]]]] = {
             hashed: [] for hashed, is_seen in self._live.items() if not is_seen
         }
@@ -237,7 +240,7 @@ class _Matching:
 
 
 def _all_blocks(sources: Sequence[Source], read: Callable[[Source], list[bytes]]) -> Iterator[list[bytes]]:
-    """Yield the blocks of each source; requests of many go at once."""
+    """Yield the blocks of each source; several are read at the same time."""
     if len(sources) < 2:
         yield from map(read, sources)
         return
@@ -249,7 +252,7 @@ def _blocks_of(source: Source, task: MatchTask) -> Iterator[bytes]:
     """Yield the rows of some slots of names, checked.
 
     Raises:
-        FormatError: They are gone or damaged: without them live files would look like orphans.
+        FormatError: The rows are gone or damaged. Without them live files would look like orphans.
     """
     try:
         for block in source.blocks(task.first, task.end):

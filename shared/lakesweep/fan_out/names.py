@@ -1,15 +1,15 @@
 """Segments: the names in some manifests, as rows that any later scan can use.
 
-A manifest is never written twice under one name, so what its entries name holds for ever. A *segment* is a spill with
-one row for each name in each entry of its manifests:
+Paimon never writes a manifest twice under one name, so the names in its entries never change. A *segment* is a spill
+with one row for each name in each entry of its manifests:
 
     16 bytes   hash of the name (`lakesweep.table.live_set.name_hash`)
-     8 bytes   number of what a deletion of the entry must match; 0 for what a root or a list names
+      8 bytes   number that a deletion of the entry must match; 0 for a name from a root or a manifest list
      4 bytes   number of the manifest in the segment's list of them
      1 byte    flags (`lakesweep.table.named_entries`)
 
-Rows repeat where manifests do. Whether a file that no listing showed is missing depends on which roots hold which
-entry, so nothing is counted together here.
+A manifest that is there twice has its rows twice. Rows are not combined here: whether an unlisted file is missing
+depends on which roots hold which entry.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -34,23 +34,23 @@ _Rows = list[tuple[bytes, int, int]]
 
 
 def names_of_table(area: ControlArea) -> ControlArea:
-    """Return where the segments of a table lie."""
+    """Return the area that holds the segments of a table."""
     return replace(area, root=NAMES)
 
 
 @dataclass(slots=True)
 class Names:
-    """The rows of one segment, while it is written."""
+    """The rows of one segment while Lakesweep writes it."""
 
     writer: SpillWriter = field(default_factory=lambda: SpillWriter(packed=False))
     manifests: list[str] = field(default_factory=list)
-    """Those whose names are all here. A row has its manifest's place in this list."""
+    """Manifests whose names are all here. A row holds the position of its manifest in this list."""
     entries: int = 0
-    """How many were decoded."""
+    """How many entries were decoded."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
 
     def decode(self, reader: MetadataReader, metas: Iterable[ManifestMeta]) -> None:
-        """Add the names in some manifests. Of one that cannot be read nothing is added.
+        """Add the names in some manifests. A manifest that cannot be read adds nothing.
 
         Raises:
             StorageError: A request failed.
@@ -71,20 +71,20 @@ class Names:
         self.entries += count
 
     def add_hashes(self, hashes: Iterable[bytes]) -> None:
-        """Add what roots and lists name, by the hashes of the names."""
+        """Add names from roots and manifest lists, given as hashes."""
         for hashed in hashes:
             self.writer.add(hashed, ROW.pack(hashed, 0, 0, BY_ROOT))
 
     def copy(self, area: ControlArea, segment: str, alive: Collection[str]) -> bool:
-        """Add the rows of another segment, as far as they are about manifests that are alive and not here yet.
+        """Copy rows from another segment, for manifests that are alive and not here yet.
 
         Args:
-            area: With the segments.
-            segment: Name of the other one.
-            alive: Names of manifests.
+            area: The area with the segments.
+            segment: Name of the other segment.
+            alive: Names of the manifests that some root names.
 
         Returns:
-            False: it is gone or damaged, and nothing was added; its manifests have to be decoded again.
+            False if the segment is gone or damaged. Then nothing was added, and its manifests have to be decoded again.
 
         Raises:
             StorageError: A request failed.
@@ -118,11 +118,11 @@ class Names:
         return True
 
     def info(self) -> dict[str, object]:
-        """Return what the head of a segment says."""
+        """Return the facts for the head of the segment."""
         return {"manifests": list(self.manifests), "entries": self.entries}
 
     def to_bytes(self) -> bytes:
-        """Return the segment, and give its rows up."""
+        """Return the segment as bytes and release its rows."""
         return self.writer.to_bytes(self.info())
 
 
@@ -130,7 +130,7 @@ def manifests_of(spill: Spill, path: str) -> tuple[str, ...]:
     """Return the manifests of a segment, in the order of their numbers.
 
     Raises:
-        FormatError: Its head names none.
+        FormatError: The segment's head names no manifests.
     """
     found = spill.info.get("manifests")
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
@@ -139,7 +139,7 @@ def manifests_of(spill: Spill, path: str) -> tuple[str, ...]:
 
 
 def _rows_of(entries: Iterator[ManifestEntry]) -> tuple[int, _Rows]:
-    """Return how many entries a manifest has, and hash, number to match and flags of each name in them."""
+    """Return the number of entries of a manifest; and for each name its hash, number to match and flags."""
     rows: _Rows = []
     count = 0
 
@@ -155,7 +155,7 @@ def _rows_of(entries: Iterator[ManifestEntry]) -> tuple[int, _Rows]:
 
 
 def _check_rows(blocks: Iterable[bytes], manifests: int, path: str) -> None:
-    """Make sure that blocks hold whole rows of a segment's own manifests."""
+    """Check that blocks hold whole rows, and only of the segment's own manifests."""
     for block in blocks:
         if len(block) % ROW.size or any(row[2] >= manifests for row in ROW.iter_unpack(block)):
             raise FormatError(f"{path}: expected rows of {manifests} manifests, found others in {len(block)} bytes")

@@ -1,7 +1,7 @@
 """Objects that a worker has listed, as rows for the match.
 
-A row begins with the hash of the name by which it is matched, its place and its size, which is all that is asked of a
-file that stays. Behind them: when it was written, its ETag and its key. Its class is judged again from the key.
+A row begins with the hash of the name, the place and the size. The match needs no more for a file that it keeps. The
+rest of the row is the time of writing, the ETag and the key. The match classifies the file again from its key.
 """
 
 import struct
@@ -15,20 +15,20 @@ _REST = struct.Struct(">qH")
 
 
 class Listed(NamedTuple):
-    """A row, as far as it is read at first."""
+    """A row whose second part is not decoded yet."""
 
     name_hash: bytes
     place: int
     size_bytes: int
     rest: memoryview
-    """See `rest_of`."""
+    """The second part; see `rest_of`."""
 
 
 class Rest(NamedTuple):
-    """What else a row holds."""
+    """The second part of a row."""
 
     key: str
-    """Below its place."""
+    """Key relative to its place."""
     etag: str
     modified_ms: int
 
@@ -44,7 +44,7 @@ def rows_in(block: bytes, path: str) -> Iterator[Listed]:
     """Yield the rows of a block.
 
     Raises:
-        FormatError: It does not end with a row.
+        FormatError: The block does not end at the end of a row.
     """
     view, start, size = memoryview(block), 0, len(block)
     while start < size:
@@ -61,10 +61,10 @@ def rows_in(block: bytes, path: str) -> Iterator[Listed]:
 
 
 def rest_of(listed: Listed, path: str) -> Rest:
-    """Return what else a row holds.
+    """Decode the second part of a row.
 
     Raises:
-        FormatError: It does not hold that.
+        FormatError: The bytes are not such a part.
     """
     try:
         modified_ms, etag_size = _REST.unpack_from(listed.rest)

@@ -1,4 +1,4 @@
-"""What a scan says of itself when it has ended."""
+"""The result of a scan that has ended."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from lakesweep.model.plan import Plan
 
 
 def result_of(documents: ScanDocuments, scan: Json, state: State, goes_by: Json, plan: Plan) -> Json:
-    """Return what there is to say of a scan that came to a plan."""
+    """Return the result of a scan that produced a plan."""
     header, capture = plan.header, goes_by["capture"]
     steps = _steps(scan, state)
     total: Counter[str] = Counter()
@@ -44,7 +44,7 @@ def result_of(documents: ScanDocuments, scan: Json, state: State, goes_by: Json,
 def _steps(scan: Json, state: State) -> dict[str, dict[str, int]]:
     """Return the requests of each step."""
     steps = {name: Counter(counts) for name, counts in state.requests.items()}
-    # The document itself, which says how many there were before it; and the result.
+    # Two documents could not count the request that wrote them: the scan's parameters, and this result.
     steps["begin"] = Counter(scan["requests"]) + Counter(put=1)
     steps.setdefault("finish", Counter()).update(put=1)
     for head in state.heads.values():
@@ -53,6 +53,6 @@ def _steps(scan: Json, state: State) -> dict[str, dict[str, int]]:
 
 
 def _pieces(tasks: Iterable[Mapping[str, int]], sources: Iterable[Json]) -> int:
-    """Return how often a task read some slots of a spill."""
+    """Return how often tasks read slots of a spill."""
     rows = [Spill.from_json(source["spill"], str(source["name"])).slot_rows for source in sources]
     return sum(any(each[task["first"] : task["end"]]) for task in tasks for each in rows)

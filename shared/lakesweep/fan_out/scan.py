@@ -1,10 +1,9 @@
-"""A scan for orphan files by many workers: how it begins, and how it goes on turn by turn.
+"""A scan for orphan files by many workers: how it begins, and how it advances step by step.
 
-A scan has no process that lives as long as it does. Whoever takes a turn looks which tasks have ended, sends those that
-come next, and asks for another turn later; the last one makes the plan. Turns and tasks may come twice, late, in any
-order, or die anywhere. What is written under a name first counts; the rest of a turn is done in an order in which the
-next turn makes up for whatever is missing: first that turn is asked for, then the state is written, then tasks are
-sent.
+No process lives as long as a scan. Each step checks which tasks have ended, sends the next ones, and schedules another
+step. The last step makes the plan. Steps and tasks may come twice, late or in any order, and may die anywhere.
+The first object written under a name counts. A step schedules the next step first, then writes the state, then sends
+tasks. In this order the next step can make up for anything that a dead step left undone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,11 +40,11 @@ from lakesweep.plan.engine_facts import Facts
 __all__ = ["Ended", "Outbox", "begin", "find_end", "fold", "give_up", "has_begun"]
 
 PARALLEL = 16
-"""Heads that are read at once."""
+"""Heads that are read at the same time."""
 MOST_HEADS = 256
-"""That a turn reads before it writes down what they say, so that one that dies again and again comes further."""
+"""Most heads that a step reads before it stores their facts. So a step that dies repeatedly still makes progress."""
 DEAD_MS = 600_000
-"""A turn that comes again counts if nobody has taken one for so long."""
+"""A repeated step runs only if no step ran for so long."""
 _LASTING = (AccessDeniedError, FormatError, RefusedError, UsageError)
 
 
@@ -56,7 +55,7 @@ class Ended:
     status: str
     """`planned`, `nothing_to_do`, `damaged`, `refused` or `failed`."""
     plan: Plan | None
-    """Its header; the actions are in the stored parts."""
+    """The plan's header; the actions are in the stored parts."""
     refusal: Mapping[str, str] | None
     """`code` and `message`."""
     result: Mapping[str, object]
@@ -71,19 +70,19 @@ def begin(
     basis: Mapping[str, object] | None = None,
     facts: Facts | None = None,
 ) -> None:
-    """Begin a scan, or go on with one of the same id.
+    """Begin a scan, or continue the one with the same id.
 
     Args:
         table: The table.
-        scan_id: Tells the scan from all others of the table.
-        arguments: What the caller says.
+        scan_id: Distinguishes the scan from all others of the table.
+        arguments: The caller's arguments.
         outbox: Takes the first tasks.
-        basis: What is said of the scan in its result besides, such as the reason why it runs here.
-        facts: What is known of the table already; the estimate goes by it, and by what the roots tell.
+        basis: Additional facts for the scan's result, such as the reason why it runs here.
+        facts: Facts known of the table beforehand; the estimate uses them and the roots.
 
     Raises:
-        UsageError: An argument that means nothing.
-        RefusedError: Nothing may be concluded about this table; the scan's result says so, too.
+        UsageError: An argument that does not apply.
+        RefusedError: This table must not be scanned. The scan's result says so, too.
         StorageError: A request failed; the same call may be made again.
     """
     check_scan_id(scan_id)
@@ -105,7 +104,7 @@ def begin(
 
 
 def has_begun(table: Table, scan_id: str) -> bool:
-    """Tell whether a scan has begun here, also where nobody can go on with it."""
+    """Tell whether a scan has begun, even if its documents are damaged and it cannot continue."""
     try:
         return ScanDocuments.of(require_area(table), scan_id).find_scan() is not None
     except FormatError:
@@ -113,11 +112,11 @@ def has_begun(table: Table, scan_id: str) -> bool:
 
 
 def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
-    """Take a turn of a scan; `None` while it goes on.
+    """Run one step of a scan; return `None` while it goes on.
 
     Raises:
         FormatError: There is no such scan.
-        StorageError: A request failed; the same turn may be taken again.
+        StorageError: A request failed; the same step may run again.
     """
     documents = ScanDocuments.of(require_area(table), scan_id)
     before = table.counter.snapshot()
@@ -127,30 +126,30 @@ def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
     try:
         scan = documents.find_scan()
         state, etag = documents.find_state()
-    except FormatError as error:  # damaged, or of another version: nobody can go on with it
+    except FormatError as error:  # damaged, or of another version: no worker can continue this scan
         return _end_with_error(table, documents, error)
     if scan is None:
         raise FormatError(f"{documents.path(SCAN)}: expected a scan that has begun, found none", code="no_such_scan")
     now_ms = table.store.now_ms()
     if turn <= state.turn and now_ms - state.looked_ms < DEAD_MS:
-        return None  # somebody has taken it, and the next one is on its way
+        return None  # this step has run, and the next one is scheduled
     if now_ms - scan["now_ms"] > PLAN_LIFETIME_MS:
         return give_up(table, scan_id, "it was begun more than a day ago, and its plan would be past its expiry")
     state.turn, state.looked_ms = max(turn, state.turn), now_ms
     try:
         mine = _Turn(table, documents, scan, state, etag, outbox, before)
-    except (FormatError, ObjectNotFoundError) as error:  # what the state names was there before the state
+    except (FormatError, ObjectNotFoundError) as error:  # the state names only documents that were written before it
         return _end_with_error(table, documents, error)
     return mine.take()
 
 
 def give_up(table: Table, scan_id: str, why: str) -> Ended:
-    """End a scan that comes to nothing.
+    """End a scan without a plan.
 
     Args:
         table: The table.
-        scan_id: Which scan.
-        why: In words.
+        scan_id: The scan.
+        why: The reason, in words.
     """
     documents = ScanDocuments.of(require_area(table), scan_id)
     left = _left(documents)
@@ -160,7 +159,7 @@ def give_up(table: Table, scan_id: str, why: str) -> Ended:
 
 
 def find_end(table: Table, scan_id: str) -> Ended | None:
-    """Return how a scan ended, `None` while it goes on, or where there is no such scan."""
+    """Return how a scan ended; `None` while it goes on, or if there is no such scan."""
     documents = ScanDocuments.of(require_area(table), scan_id)
     result = documents.find_result()
     return None if result is None else _ended(table, documents, result)
@@ -208,10 +207,10 @@ class _Turn:
         return _expected(self._tasks, self._state)
 
     def _hear(self) -> bool:
-        """Read what tasks have found since the last turn, and tell whether there was anything.
+        """Read the findings that tasks wrote since the last step, and tell whether there were any.
 
         Raises:
-            MaintenanceError: What a task met.
+            MaintenanceError: A task met this error.
         """
         state, documents = self._state, self._documents
         heard, taken = False, 0
@@ -238,7 +237,7 @@ class _Turn:
         return heard
 
     def _wait(self, missing: Iterable[Task], heard: bool) -> None:
-        """Ask for another turn; have tasks sent again of which nothing was heard for long."""
+        """Schedule another step. Send the unfinished tasks again if none has reported for long."""
         state, now_ms = self._state, self._state.looked_ms
         if heard:
             state.heard_ms, state.idle = now_ms, 0
@@ -253,7 +252,7 @@ class _Turn:
             self._outbox.tasks([task.to_json() for task in again])
 
     def _pause(self) -> None:
-        """Ask for another turn, since the table moves too fast just now."""
+        """Schedule another step, since the table changes too fast at the moment."""
         self._state.idle += 1
         self._next(progress=False)
         self._written()
@@ -263,7 +262,7 @@ class _Turn:
         self._outbox.fold(self._state.turn + 1, delay_s, progress=progress)
 
     def _written(self, step: str = "wait") -> bool:
-        """Write the state; tell whether nobody else has."""
+        """Store the state; tell whether this worker was first."""
         self._count(step)
         self._state.count(step, {"put": 1})
         self._etag = self._documents.put_state(self._state, self._etag)
@@ -276,7 +275,7 @@ class _Turn:
         self._counted = counted
 
     def _go_on(self) -> Ended | None:
-        """Go on when all tasks of a stage have ended."""
+        """Continue the scan after all tasks of a stage have ended."""
         state, documents = self._state, self._documents
         state.idle, state.heard_ms = 0, state.looked_ms
         if self._goes_by is None:
@@ -307,7 +306,7 @@ class _Turn:
             self._outbox.tasks(list(tasks))
 
     def _owner_tasks(self, goes_by: Json) -> list[Json]:
-        """Return the tasks of a second match, of extra files that no root refers to; none where there are none."""
+        """Return the tasks of the second match, for extra files without a reference; none if there are none."""
         sources = []
         for task in goes_by["tasks"]:
             spill = self._state.heads[task["id"]]["spill"]
@@ -325,15 +324,15 @@ class _Turn:
         return [task.to_json() for task in match_tasks(document, [*names, *owned], slots, by_owner=True)]
 
     def _forget_segment(self, error: MaintenanceError) -> None:
-        """Have the next scan decode again what this one found damaged."""
+        """Let the next scan decode the manifests again whose segment this one found damaged."""
         if error.code == DAMAGED_SEGMENT and self._goes_by is not None:
-            # A name may be the beginning of another one. Then both are forgotten.
+            # The message may also contain a segment's name as the beginning of another name. Then both are dropped.
             damaged = {row["name"] for row in self._goes_by["names"] if row["name"] in str(error)}
             keep_names(self._documents, self._scan, self._goes_by, without=damaged)
 
 
 def _tasks(documents: ScanDocuments, scan: Json, state: State, goes_by: Json | None) -> list[Json]:
-    """Return the tasks that steps of a scan have made, without those that tasks made."""
+    """Return the tasks that the steps of a scan made, without the tasks that tasks made."""
     later = [documents.read(name)[0] for name in state.more]
     if goes_by is not None:
         later.append(goes_by)
@@ -341,7 +340,7 @@ def _tasks(documents: ScanDocuments, scan: Json, state: State, goes_by: Json | N
 
 
 def _left(documents: ScanDocuments) -> list[str]:
-    """Return the tasks that have not ended, as far as that can be told."""
+    """Return the ids of the tasks that have not ended, or none if the documents cannot be read."""
     try:
         scan = documents.find_scan()
         state, _ = documents.find_state()
@@ -354,7 +353,7 @@ def _left(documents: ScanDocuments) -> list[str]:
 
 
 def _expected(first: Iterable[Json], state: State) -> dict[str, Task]:
-    """Return all tasks that have to end before the scan goes on."""
+    """Return all tasks that have to end before the scan can continue."""
     found: dict[str, Task] = {}
     waiting = [task_of(row, "task of a scan") for row in first]
     while waiting:
@@ -384,7 +383,7 @@ def _name_there(documents: ScanDocuments, task: Task) -> str:
 
 def _ended(table: Table, documents: ScanDocuments, result: Json) -> Ended:
     plan_id = result.get("plan_id")
-    # A plan without actions stays with the scan.
+    # A plan without actions is stored with the scan.
     area = require_area(table) if result.get("action_count") else documents.area
     plan = None if plan_id is None else Plan(load_header(area, str(plan_id)))
     return Ended(str(result["status"]), plan, result.get("refusal"), result)

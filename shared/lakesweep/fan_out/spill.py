@@ -1,13 +1,13 @@
-"""What a task hands on: facts, and rows in slots.
+"""What one task hands to others: facts, and rows in slots.
 
-A *spill* is one object. Its rows lie in 256 *slots*, by the first byte of the hash that stands for a name, so that
-rows of one name meet in one slot whoever wrote them, and a task that matches some slots reads one range of each spill.
-Its head has the facts of the task that wrote it, and how long each slot is; a fold reads the head and no rows.
+A *spill* is one object. Its rows lie in 256 *slots*, by the first byte of the name's hash. So rows of one name are in
+the same slot, whichever task wrote them. A task that matches some slots reads one range of each spill. The head holds
+the facts of the task that wrote the spill, and the length of each slot. A scan step reads the head but no rows.
 
-Written as: magic and version, length of the head, digest of the head; the head (compressed JSON, then zeros up to
-`HEAD_BYTES`, so that every spill is at least as long as what is read of it first); the blocks, in the order of slots.
-A block begins with a digest of its bytes, its slot and the head, so nothing of a spill can pass for something else of
-it, or for a part of another one.
+The bytes are, in this order: magic and version, length of the head, digest of the head, the head, and the blocks in the
+order of slots. The head is compressed JSON, then zeros up to `HEAD_BYTES`, the number of bytes that are read first. A
+block begins with a digest of its bytes, its slot and the head. So no block passes for another block or for a block of
+another spill.
 """
 
 import json
@@ -24,11 +24,11 @@ from lakesweep.storage.store import Store
 
 SLOTS = 256
 HEAD_BYTES = 16 << 10
-"""So much is read at first: the whole head of most spills."""
+"""Bytes that are read first. They are the whole head of most spills."""
 MAX_HEAD_BYTES = 32 << 20
 MAX_UNPACKED_HEAD_BYTES = 128 << 20
 MAX_SLOT_BYTES = 1 << 30
-"""A slot that claims to be longer is damage."""
+"""A spill is damaged if one of its slots claims to be longer."""
 _FRAME = Struct(">4sHI16s")
 _MAGIC = b"LSSP"
 _VERSION = 1
@@ -43,7 +43,7 @@ class SpillWriter:
         """Begin without rows.
 
         Args:
-            packed: Compress blocks. Rows that are mostly hashes do not get smaller.
+            packed: Whether to compress blocks. It does not help with rows that are mostly hashes.
         """
         self._packed = packed
         self._blocks = [bytearray() for _ in range(SLOTS)]
@@ -53,8 +53,8 @@ class SpillWriter:
         """Add one row.
 
         Args:
-            name_hash: Of the name that the row is about; its first byte says where the row goes.
-            row: Its bytes. Rows of a slot follow each other without anything between them.
+            name_hash: Hash of the name that the row is about; its first byte decides the slot.
+            row: Its bytes. Rows of a slot follow each other without separators.
         """
         slot = name_hash[0]
         self._blocks[slot] += row
@@ -62,19 +62,21 @@ class SpillWriter:
 
     @property
     def rows(self) -> int:
-        """Rows so far."""
+        """Return the number of rows so far."""
         return sum(self._rows)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the rows so far, before they are compressed."""
+        """Return the size of the rows so far, before compression."""
         return sum(map(len, self._blocks))
 
     def to_bytes(self, info: Mapping[str, object]) -> bytes:
-        """Return the spill, and give the rows up: one that is compressed takes the place of its rows.
+        """Return the spill as bytes and release the rows.
+
+        Each compressed block replaces its rows at once, to save memory.
 
         Args:
-            info: Facts, as JSON.
+            info: The facts for the head, as JSON.
         """
         blocks, self._blocks = self._blocks, []
         unpacked = [len(block) for block in blocks]
@@ -100,29 +102,29 @@ class Spill:
     """A spill as its head describes it."""
 
     digest: bytes
-    """Of the head. Blocks are held against it."""
+    """Digest of the head. The digests of blocks depend on it."""
     begin: int
-    """Where the blocks begin."""
+    """Offset of the first block."""
     slot_rows: tuple[int, ...]
     slot_lengths: tuple[int, ...]
-    """Bytes of each block as it is stored."""
+    """Bytes of each stored block."""
     slot_unpacked: tuple[int, ...] | None
-    """Bytes of the rows of each slot; `None`: blocks are not compressed."""
+    """Bytes of the rows of each slot before compression; `None` if blocks are not compressed."""
     info: Mapping[str, object] = field(default_factory=dict, compare=False)
-    """Facts of the task. A spill that comes from `from_json` has none: whoever keeps it keeps of them what it needs."""
+    """Facts of the task. A spill from `from_json` has none, so a caller that needs facts stores them itself."""
 
     @property
     def rows(self) -> int:
-        """Rows of all slots."""
+        """Return the number of rows in all slots."""
         return sum(self.slot_rows)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the whole object."""
+        """Return the size of the whole object."""
         return self.begin + sum(self.slot_lengths)
 
     def to_json(self) -> dict[str, object]:
-        """Return what `from_json` takes: all but `info`, in about a kilobyte."""
+        """Return the spill for `from_json`: all but `info`, in about a kilobyte."""
         return {
             "begin": self.begin,
             "digest": b64encode(self.digest).decode(),
@@ -133,10 +135,10 @@ class Spill:
 
     @classmethod
     def from_json(cls, document: Mapping[str, object], path: str) -> "Spill":
-        """Return what `to_json` was called on, without its `info`.
+        """Return the spill that `to_json` wrote, without its `info`.
 
         Raises:
-            FormatError: It is something else.
+            FormatError: The document is not one.
         """
         try:
             unpacked = document["unpacked"]
@@ -153,11 +155,11 @@ class Spill:
 
 
 def head_of(store: Store, key: str) -> Spill:
-    """Read the head of a spill, in one request for most.
+    """Read the head of a spill, usually in one request.
 
     Raises:
-        ObjectNotFoundError: There is none.
-        FormatError: What is there is no whole head of a spill of this version.
+        ObjectNotFoundError: There is no such object.
+        FormatError: The object does not begin with a whole head of a spill of this version.
         StorageError: A request failed.
     """
     path = f"{store.location}/{key}"
@@ -186,18 +188,18 @@ def head_of(store: Store, key: str) -> Spill:
 
 
 def read_slots(store: Store, key: str, spill: Spill, first: int = 0, end: int = SLOTS) -> Iterator[bytes]:
-    """Yield the rows of some slots, a block for each, in order; `b""` for one without rows. One request, or none.
+    """Yield a block of rows for each of some slots, in order; `b""` for a slot without rows. At most one request.
 
     Args:
-        store: Where it lies.
-        key: Of the spill.
+        store: The store that holds the spill.
+        key: Key of the spill.
         spill: Its head.
         first: The first slot.
         end: The slot after the last.
 
     Raises:
         ObjectNotFoundError: The spill is gone.
-        FormatError: Its bytes are not those that were written. What was yielded before was right.
+        FormatError: The stored bytes are damaged. The blocks yielded before the error are right.
         StorageError: The request failed.
     """
     path = f"{store.location}/{key}"
@@ -236,7 +238,7 @@ def _read(store: Store, key: str, start: int, length: int) -> bytes:
     try:
         return store.read_range(key, start, length).data
     except StorageError as error:
-        if error.code == "too_short":  # an object is written as a whole, so this is none that was
+        if error.code == "too_short":  # an object is written as a whole, so a shorter one is damaged
             raise FormatError(f"{store.location}/{key}: expected a whole spill, found it cut off: {error}") from error
         raise
 
@@ -249,11 +251,11 @@ def _checked(
     unpacked: Sequence[object] | None,
     info: Mapping[str, object],
 ) -> Spill:
-    """Return a spill of numbers that can be right.
+    """Return a spill after checking that its numbers are possible.
 
     Raises:
-        ValueError: Some cannot.
-        TypeError: Some are none.
+        ValueError: A number is out of bounds.
+        TypeError: A value is not a number.
     """
     if type(begin) is not int or not HEAD_BYTES <= begin <= MAX_HEAD_BYTES + _FRAME.size or len(digest) != 16:
         raise ValueError(f"a head of {begin!r} bytes")
@@ -273,7 +275,7 @@ def _numbers(column: Sequence[object]) -> tuple[int, ...]:
 
 
 def _to_text(numbers: Sequence[int]) -> str:
-    """Return numbers as text, about a byte and a half for each that is like its neighbours."""
+    """Return numbers as text, about a byte and a half for each number that is like its neighbours."""
     return b64encode(zlib.compress(b"".join(number.to_bytes(4, "big") for number in numbers), 9)).decode()
 
 
@@ -283,9 +285,9 @@ def _from_text(text: object) -> list[int]:
 
 
 def _unpacked(data: bytes | memoryview, most: int) -> bytes:
-    """Return what was compressed, and refuse more than `most` bytes."""
+    """Return the decompressed data, and refuse more than `most` bytes."""
     unzip = zlib.decompressobj()
-    found = unzip.decompress(data, most + 1)  # the end of a stream is only seen once there is nothing more to give
+    found = unzip.decompress(data, most + 1)  # the decoder sees the end of a stream only if it may return more bytes
     if not unzip.eof or len(found) > most:
         raise ValueError(f"more than {most} bytes, or a stream that is cut off")
     return found

@@ -1,7 +1,8 @@
-"""Tasks of a scan: what one message asks a worker for.
+"""Tasks of a scan: one message asks a worker for one task.
 
-A task has an id that says all about what it is to anybody who asks whether it is done: whoever makes it again makes it
-with the same id. The manifests that a task decodes stand in a document of the scan, since a message is too small.
+A task's id is determined by its content and origin. A step that makes the same task again gives it the same id, so
+every step can tell whether the task is done. A document of the scan lists the manifests that a task decodes, since they
+do not fit into a message.
 """
 
 import re
@@ -27,18 +28,18 @@ class ListTask:
     id: str
     shard: Shard
     budget: int
-    """Pages."""
+    """Most pages to list."""
 
     kind = "list"
 
     def to_json(self) -> dict[str, object]:
-        """Return the task as it travels."""
+        """Return the task as it is written into a message."""
         return {"kind": self.kind, "id": self.id, "budget": self.budget, **asdict(self.shard)}
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeTask:
-    """Decode the manifests that stand under the task's id in a document of the scan."""
+    """Decode the manifests that a document of the scan lists under the task's id."""
 
     id: str
     document: str
@@ -46,7 +47,7 @@ class DecodeTask:
     kind = "decode"
 
     def to_json(self) -> dict[str, object]:
-        """Return the task as it travels."""
+        """Return the task as it is written into a message."""
         return {"kind": self.kind, "id": self.id, "document": self.document}
 
 
@@ -56,19 +57,19 @@ class MatchTask:
 
     id: str
     document: str
-    """What the match goes by."""
+    """Name of the document with the input of the match."""
     first: int
-    """The first byte."""
+    """The first byte of the range."""
     end: int
-    """The byte behind the last."""
+    """The byte after the last one of the range."""
     rows: int
-    """How many names and objects it has to find: one that it did not see could be that of a live file."""
+    """How many names and objects the task has to find. A name that it missed could be that of a live file."""
     by_owner: bool = False
 
     kind = "match"
 
     def to_json(self) -> dict[str, object]:
-        """Return the task as it travels."""
+        """Return the task as it is written into a message."""
         return {"kind": self.kind, **asdict(self)}
 
 
@@ -76,10 +77,10 @@ Task = ListTask | DecodeTask | MatchTask
 
 
 def task_of(document: Mapping[str, object], name: str) -> Task:
-    """Read a task.
+    """Read a task from a message.
 
     Raises:
-        FormatError: It is none.
+        FormatError: The message is not a valid task.
     """
     document = dict(document)
     kind, task_id = require_str(document, "kind", name), require_str(document, "id", name)
@@ -99,25 +100,25 @@ def task_of(document: Mapping[str, object], name: str) -> Task:
 
 
 def children_of(task_id: str, shards: Sequence[Shard]) -> Iterator[ListTask]:
-    """Yield the tasks for what is left behind a task that lists."""
+    """Yield the tasks for the ranges that a listing task left unlisted."""
     for number, shard in enumerate(shards):
         child = f"{task_id}.{number}"
-        if len(child) > _LONG_ID:  # one of many generations, where keys cannot be guessed
+        if len(child) > _LONG_ID:  # after many generations of splits, where keys cannot be guessed
             child = f"list-{blake2b(child.encode(), digest_size=16).hexdigest()}"
         yield ListTask(child, shard, LIST_PAGES)
 
 
 def shard_of(row: object, name: str) -> Shard:
-    """Return a range of keys that was written down.
+    """Read a range of keys from a document.
 
     Raises:
-        FormatError: It is none.
+        FormatError: The row is not a valid range.
     """
     if not isinstance(row, dict):
         raise FormatError(f"{name}: expected a range of keys, found {type(row).__name__}")
     place, climb = _number(row, "place", name), _number(row, "climb", name)
     after, until = row.get("after"), row.get("until")
-    # Keys of local files may be no UTF-8; JSON of ours takes them all the same.
+    # Keys of local files may not be valid UTF-8. Lakesweep's JSON holds them all the same.
     if not isinstance(after, str) or not isinstance(until, str | None):
         raise wrong_type(name, "after", "a key, and until a key or nothing", [after, until])
     return Shard(place, after, until, climb)

@@ -1,8 +1,8 @@
 """What a worker does with one task of a scan.
 
-Whatever it finds it writes into one object under the task's name, unless that is there already: then another worker had
-the same task, and what that one found counts. An error that would come again is a finding, too; any other goes to the
-queue, which repeats the task.
+The worker writes its findings into one object under the task's name. If the object exists already, another worker had
+the same task, and its findings count. A worker also writes down an error that would occur again on every attempt. Any
+other error goes to the queue, which repeats the task.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,36 +40,36 @@ from lakesweep.table.live_set import name_hash
 from lakesweep.table.metadata import MetadataReader
 
 _LASTING = (RefusedError, FormatError, UsageError, AccessDeniedError)
-"""What comes again, however often a task is repeated."""
+"""Errors that occur again however often a task is repeated."""
 
 
 class Outbox(Protocol):
-    """Where messages go."""
+    """Sends messages to workers."""
 
     def tasks(self, tasks: Sequence[Mapping[str, object]]) -> None:
-        """Have workers take these tasks."""
+        """Send these tasks to workers."""
 
     def fold(self, turn: int, delay_s: int, *, progress: bool) -> None:
-        """Have somebody take a turn of the scan, later.
+        """Schedule the next step of the scan.
 
         Args:
-            turn: Which one.
-            delay_s: How much later.
-            progress: Something was heard of the scan, so it does not go in circles.
+            turn: Number of the step.
+            delay_s: Seconds until it shall run.
+            progress: Whether tasks reported something since the last step. A scan without progress goes in circles.
         """
 
 
 Found = tuple[SpillWriter, Json]
-"""Rows, and facts for the head."""
+"""Rows of the spill, and facts for its head."""
 
 
 def work(table: Table, scan_id: str, task: Mapping[str, object], outbox: Outbox) -> None:
-    """Carry out one task, once or again.
+    """Carry out one task. Running it twice is harmless.
 
     Raises:
-        FormatError: It is no task, or no scan.
+        FormatError: It is not a valid task, or there is no valid scan.
         StorageError: A request failed; the task can be repeated.
-        OutOfTimeError: There was no time for it; the same.
+        OutOfTimeError: There was no time for it; the task can be repeated.
     """
     documents = ScanDocuments.of(require_area(table), scan_id)
     todo = task_of(task, f"task of scan {scan_id}")
@@ -95,7 +95,8 @@ def work(table: Table, scan_id: str, task: Mapping[str, object], outbox: Outbox)
     try:
         area.put(name, writer.to_bytes(info), if_absent=True)
     except PreconditionFailedError:
-        # Somebody else has done it. Whether that one lived to send what is left is not known.
+        # Another worker has done this task. It may have died before it sent the rest of the range, so this one sends
+        # it.
         info = dict(head_of(area.store, area.prefix + name).info)
     if isinstance(todo, ListTask):
         left = [shard_of(row, area.path(name)) for row in info.get("left", ())]
@@ -104,7 +105,7 @@ def work(table: Table, scan_id: str, task: Mapping[str, object], outbox: Outbox)
 
 
 def place_of(documents: ScanDocuments, task: Task) -> tuple[ControlArea, str]:
-    """Return where a task writes what it finds: area, and name in it."""
+    """Return where a task writes its findings: the area, and the name in it."""
     if isinstance(task, DecodeTask):
         return names_of_table(documents.area), segment_name(documents.scan_id, task.id)
     return documents.area, documents.name(f"tasks/{task.id}")
@@ -151,7 +152,7 @@ def _list(table: Table, scan: Json, task: ListTask) -> Found:
 
 
 def _in_time(pages: Iterator[Page], check_time: Callable[[str], None]) -> Iterator[Page]:
-    """Yield pages until there is no time for more. What was listed by then counts, and the rest is another task."""
+    """Yield pages until time runs out. The pages so far count, and another task lists the rest."""
     for page in pages:
         yield page
         try:
@@ -174,13 +175,13 @@ def _decode(table: Table, documents: ScanDocuments, content: Json, task: DecodeT
 
 
 def meta_of(row: Sequence[object]) -> ManifestMeta:
-    """Return a manifest as a task names it."""
+    """Read a manifest from a row of a task."""
     name, size, added, deleted = row
     return ManifestMeta(str(name), int(str(size)), int(str(added)), int(str(deleted)), 0, None, None, ())
 
 
 def meta_row(meta: ManifestMeta) -> list[object]:
-    """Return a manifest as a task names it."""
+    """Return a manifest as a row of a task."""
     return [meta.file_name, meta.file_size, meta.added_count, meta.deleted_count]
 
 
@@ -190,7 +191,7 @@ def _match(table: Table, documents: ScanDocuments, scan: Json, task: MatchTask) 
 
 
 def error_of(info: Mapping[str, object]) -> MaintenanceError | None:
-    """Return the error that a task met, if it did: one that lasts, whatever it was."""
+    """Return the lasting error that a task met and wrote down, or `None`."""
     found = info.get("error")
     if not isinstance(found, dict):
         return None
