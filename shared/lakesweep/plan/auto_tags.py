@@ -1,8 +1,8 @@
 """Automatic tags: which periods are over, and which snapshot gets the tag of each.
 
-A *period* is a day, an hour or another span of local time. Its tag is named by its begin and holds the data up to its
-end: the first snapshot at or after the end (and a delay) gets it. The *pointer* says from which snapshot on, and after
-which period, the next tag is looked for. All of it is the engine's rule; what is not, the functions say.
+A *period* is a day, an hour or another span of local time. Its tag is named after its begin and holds the data up to
+its end: the first snapshot at or after the end (plus a delay) gets the tag. The *pointer* says at which snapshot, and
+after which period, the search for the next tag begins. The rules are Paimon's; docstrings name each difference.
 
 Source: Paimon `TagAutoCreation`, `TagPeriodHandler`, `TagTimeExtractor`, `TagBatchCreation`.
 """
@@ -22,11 +22,11 @@ BATCH_IDENTIFIER = (1 << 63) - 1
 """The commit identifier of batch jobs."""
 
 CLOCK_MARGIN_MS = 300_000
-"""How long a commit of before the end of a period may take to appear, by clocks that differ, until the newest snapshot
-is tagged although no commit came after the end."""
+"""Time after the end of a period until Lakesweep tags the newest snapshot without waiting for a later commit. Clocks
+differ, so a commit from before the end may appear late."""
 
 MAX_BACKFILLED = 100_000
-"""Periods that one back-filling looks at, the latest ones: minutes of years would take hours."""
+"""One backfill looks at this many periods, the latest ones. Years of minute periods would take hours."""
 
 DASHED_DAY = "{y}-{m}-{d}"
 DASHED_HOUR = "{y}-{m}-{d} {h}"
@@ -35,7 +35,7 @@ SPACED_HOUR = "{y}{m}{d} {h}"
 PLAIN_HOUR = "{y}{m}{d}{h}"
 MINUTES = "{y}{m}{d}{h}{min}"
 SHAPES = (DASHED_DAY, DASHED_HOUR, PLAIN_DAY, SPACED_HOUR, PLAIN_HOUR, MINUTES)
-"""How automatic tags may be named."""
+"""The shapes of the names of automatic tags."""
 
 _PATTERNS = {
     shape: re.compile(shape.format(y=r"(\d{4})", **dict.fromkeys(("m", "d", "h", "min"), r"(\d\d)")), re.ASCII)
@@ -48,12 +48,12 @@ _DAY = timedelta(days=1)
 _HOUR = timedelta(hours=1)
 _LATEST = datetime(9990, 1, 1)
 _EARLIEST = datetime(10, 1, 1)
-# Of these on there is room for every period, delay and offset. Real clocks show neither.
+# Between these dates there is room for every period, delay and offset. Real clocks reach neither.
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A snapshot, as far as automatic tags ask."""
+    """The facts about a snapshot that automatic tags need."""
 
     id: int
     time_ms: int
@@ -64,11 +64,11 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Where the next automatic tag is looked for."""
+    """Where the search for the next automatic tag begins."""
 
     next_snapshot: int
     next_tag: datetime | None
-    """The begin of the first period without a tag, by local clocks; `None`: the next snapshot gets the first tag."""
+    """Local begin of the first period without a tag; `None`: the next snapshot gets the first tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +81,27 @@ class DueTag:
 
 
 def tag_name(rules: AutoTagRules, period_begin: datetime) -> str:
-    """Return the name of a period's tag."""
+    """Return the name of the tag of a period."""
     return _named(period_begin, _shape(rules))
 
 
 def period_of(rules: AutoTagRules, name: str) -> datetime | None:
-    """Return the begin of the period that a name stands for, `None` when it is not named by these rules.
+    """Return the begin of the period that a name stands for, `None` for a name that these rules do not make.
 
-    Of daily names only what is before the first blank counts, so hourly tags of the same dashes are daily ones as well.
+    With daily names, only the text before the first blank counts. So an hourly name with the same dashes is a daily
+    tag, too.
     """
     shape = _shape(rules)
     return parsed_name(name.partition(" ")[0] if shape in (DASHED_DAY, PLAIN_DAY) else name, shape)
 
 
 def pointer_of(rules: AutoTagRules, tags: Iterable[tuple[str, int]], earliest_id: int | None) -> Pointer:
-    """Return where the rules go on, by the tags that there are.
+    """Return where the rules continue after the tags that exist.
 
     Args:
-        rules: Whose names count; others do not.
+        rules: Only names that these rules make count.
         tags: Names and snapshot ids.
-        earliest_id: The earliest snapshot, where the first tag is looked for.
+        earliest_id: The earliest snapshot, where the search for the first tag begins.
     """
     last: tuple[datetime, int] | None = None
     for name, snapshot_id in tags:
@@ -115,16 +116,16 @@ def pointer_of(rules: AutoTagRules, tags: Iterable[tuple[str, int]], earliest_id
 def due_tags(
     rules: AutoTagRules, pointer: Pointer, commits: Iterable[Commit], tags: Mapping[str, int]
 ) -> tuple[tuple[DueTag, ...], Pointer]:
-    """Walk snapshots, and return the tags that they make due and where to go on.
+    """Walk over snapshots, and return the tags that are due and where to continue.
 
-    A snapshot gets one automatic tag at most. One that has another already is where the engine fails; here that tag
-    counts as made.
+    A snapshot gets at most one automatic tag. If it already has one for another period, Paimon fails. Lakesweep takes
+    that tag as made, and continues after its period.
 
     Args:
-        rules: With mode `process-time` or `watermark`; batch jobs have `batch_tag`.
-        pointer: Where to begin; earlier snapshots are passed over.
+        rules: With mode `process-time` or `watermark`; `batch_tag` is for batch jobs.
+        pointer: Where to begin; earlier snapshots are skipped.
         commits: Snapshots by ascending id.
-        tags: Snapshot ids of all tags that exist, by name. A name that exists is left, and its period is done.
+        tags: Snapshot ids of all existing tags, by name. If the name of a period exists, its tag counts as made.
     """
     due: list[DueTag] = []
     made: set[str] = set()
@@ -152,17 +153,17 @@ def due_tags(
 def due_by_clock(
     rules: AutoTagRules, pointer: Pointer, newest: Commit, tags: Mapping[str, int], now_ms: int
 ) -> DueTag | None:
-    """Return the tag that the newest snapshot gets because a period is over and no commit came.
+    """Return the tag that the newest snapshot gets because a period is over and no commit followed.
 
-    The engine's writers commit an empty snapshot for it. Here the period is that of such a commit five minutes ago,
-    since a snapshot of before the end may still be on its way.
+    For this, Paimon's writers commit an empty snapshot. Lakesweep chooses the period as if such a commit had been made
+    five minutes ago, since a snapshot from before the end may still be on its way.
 
     Args:
-        rules: Only mode `process-time` goes by the clock.
-        pointer: After the walk over all snapshots.
+        rules: Only mode `process-time` follows the clock.
+        pointer: The pointer after the walk over all snapshots.
         newest: The newest snapshot.
-        tags: As in `due_tags`, with the tags that the walk made due.
-        now_ms: By the clock of the store.
+        tags: As in `due_tags`, together with the tags that the walk made due.
+        now_ms: The time of the store's clock.
     """
     if rules.mode != "process-time" or pointer.next_tag is None or newest.id >= pointer.next_snapshot:
         return None
@@ -176,20 +177,20 @@ def due_by_clock(
 
 
 def next_due_ms(rules: AutoTagRules, pointer: Pointer) -> int | None:
-    """Return the first time at which a commit, or the clock, can make the next tag due; `None`: no time alone does."""
+    """Return the first time at which a commit or the clock can make the next tag due; `None`: time alone never does."""
     return _trigger_ms(rules, pointer, 0) if rules.mode == "process-time" else None
 
 
 def next_watermark(rules: AutoTagRules, pointer: Pointer) -> int | None:
-    """Return the first watermark that makes the next tag due, `None` when watermarks do not."""
+    """Return the first watermark that makes the next tag due, `None` if the rules do not use watermarks."""
     return _trigger_ms(rules, pointer, -(1 << 63) + 1) if rules.mode == "watermark" else None
 
 
 def beyond_count(rules: AutoTagRules, tags: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the automatic tags beyond the count that the table keeps, the oldest snapshots first.
+    """Return the automatic tags beyond the number that the table keeps, the oldest snapshots first.
 
-    Tags that somebody made by hand neither count nor go. In batch mode the engine counts and removes these as well.
-    Where several automatic tags name one snapshot, the engine fails; here they count as one, and stay.
+    Manual tags are neither counted nor deleted. In batch mode, Paimon counts and deletes them, too. Outside batch mode,
+    several automatic tags of one snapshot make Paimon fail. Lakesweep counts them as one and keeps them.
     """
     if rules.max_count is None:
         return ()
@@ -205,7 +206,7 @@ def beyond_count(rules: AutoTagRules, tags: Mapping[str, int]) -> tuple[str, ...
 
 
 def batch_tag(rules: AutoTagRules, newest: Commit, tags: Mapping[str, int]) -> DueTag | None:
-    """Return the tag of the newest snapshot when a batch job committed it. A tag of this name is to be replaced."""
+    """Return the tag of the newest snapshot if a batch job committed it. It replaces an existing tag of this name."""
     if rules.mode != "batch" or newest.identifier != BATCH_IDENTIFIER or newest.kind not in ("APPEND", "OVERWRITE"):
         return None
     name = rules.batch_name
@@ -217,15 +218,15 @@ def batch_tag(rules: AutoTagRules, newest: Commit, tags: Mapping[str, int]) -> D
 def backfilled(
     rules: AutoTagRules, tags: Mapping[str, int], commits: Sequence[Commit]
 ) -> tuple[tuple[DueTag, ...], tuple[str, ...]]:
-    """Return the tags of missed periods that can still be made, and sentences about those that cannot.
+    """Return the tags of missed periods that can still be made, and sentences about the other missed periods.
 
-    The engine has no such thing. Each period without a tag, between the oldest and the newest automatic tag, gets the
-    newest snapshot of before its end, unless that has an automatic tag.
+    Paimon has no backfill. Lakesweep looks at each period without a tag between the oldest and the newest automatic
+    tag. The newest snapshot from before its end gets the tag, unless this snapshot has an automatic tag.
 
     Args:
-        rules: Of mode `process-time` or `watermark`.
-        tags: Snapshot ids of all tags that exist, by name.
-        commits: All snapshots that are left, by ascending id.
+        rules: With mode `process-time` or `watermark`.
+        tags: Snapshot ids of all existing tags, by name.
+        commits: All existing snapshots, by ascending id.
     """
     periods = sorted(
         begin
@@ -235,7 +236,7 @@ def backfilled(
     if not periods:
         return (), ()
     known = [(time, commit.id) for commit in commits if (time := _time_of(rules, commit)) is not None]
-    # The first snapshot at or after a period's end is what counts, also where a later one shows an earlier time.
+    # The first snapshot at or after the end of a period closes it, even if a later snapshot shows an earlier time.
     times = list(accumulate((time for time, _ in known), max))
     tagged, names = set(_tagged(rules, tags)), set(tags)
     due: list[DueTag] = []
@@ -277,11 +278,11 @@ def _shape(rules: AutoTagRules) -> str:
         return DASHED_DAY if rules.formatter == "with_dashes" else PLAIN_DAY
     if rules.period == _HOUR:
         return {"with_dashes": DASHED_HOUR, "without_dashes": SPACED_HOUR}.get(rules.formatter, PLAIN_HOUR)
-    return DASHED_HOUR  # Two hours, which ignore the formatter.
+    return DASHED_HOUR  # Periods of two hours ignore the formatter.
 
 
 def _named(time: datetime, shape: str) -> str:
-    # Not `strftime`: what it makes of years before 1000 depends on the machine.
+    # Not `strftime`: its result for years before 1000 depends on the machine.
     return shape.format(
         y=f"{time.year:04d}", m=f"{time.month:02d}", d=f"{time.day:02d}", h=f"{time.hour:02d}", min=f"{time.minute:02d}"
     )
@@ -296,7 +297,7 @@ def _is_automatic(rules: AutoTagRules, name: str) -> bool:
 
 
 def _tagged(rules: AutoTagRules, tags: Mapping[str, int]) -> dict[int, datetime]:
-    """Return the snapshots that have an automatic tag, each with the begin of its period, of several the last."""
+    """Return the snapshots that have an automatic tag, each with the begin of its (latest) period."""
     tagged: dict[int, datetime] = {}
     for name, snapshot_id in tags.items():
         if (begin := period_of(rules, name)) is not None and _is_sane(begin):
@@ -305,7 +306,7 @@ def _tagged(rules: AutoTagRules, tags: Mapping[str, int]) -> dict[int, datetime]
 
 
 def _time_of(rules: AutoTagRules, commit: Commit) -> datetime | None:
-    """Return the local time that a snapshot stands for, `None` when it says none."""
+    """Return the local time of a snapshot, `None` if it has none or an impossible one."""
     epoch_ms = commit.watermark if rules.mode == "watermark" else commit.time_ms
     if epoch_ms is None or epoch_ms == -(1 << 63):
         return None
@@ -322,11 +323,11 @@ def _is_triggered(rules: AutoTagRules, next_tag: datetime | None, time: datetime
 
 
 def _period_before(rules: AutoTagRules, next_tag: datetime | None, time: datetime) -> datetime:
-    """Return the begin of the period that is named when `time` triggers. It does not ask for the delay again."""
+    """Return the begin of the period whose tag is due at `time`. The delay is not subtracted again."""
     if rules.completion and next_tag is not None:
         return next_tag
     local_ms, period_ms = (time - _EPOCH) // _MS, rules.period // _MS
-    # Java divides towards zero, which matters for clocks of before 1970 (watermarks begin at 0).
+    # Java's division rounds towards zero. This matters for times before 1970 (watermarks begin at 0).
     count = local_ms // period_ms if local_ms >= 0 else -(-local_ms // period_ms)
     return _EPOCH + count * period_ms * _MS - rules.period
 

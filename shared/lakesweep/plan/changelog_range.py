@@ -1,4 +1,4 @@
-"""Which long-lived changelogs of a branch may go: counted from the newest snapshot, aged by their own time."""
+"""Choose the long-lived changelogs of a branch that expire: counted from the newest snapshot, aged by own time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from lakesweep.model.policy import ChangelogRetention
 
 @dataclass(frozen=True, slots=True)
 class ChangelogRange:
-    """The ids to drop; `end_id` is the first survivor and exists."""
+    """The changelogs to delete; `end_id` is the first changelog to keep, and exists."""
 
     first_id: int
     end_id: int
@@ -17,12 +17,12 @@ class ChangelogRange:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogBounds:
-    """What can be said before any commit time is known."""
+    """The bounds that are known before any commit time is read."""
 
     age_from_id: int
-    """Ids below this go regardless of age."""
+    """Below this id (and below `hard_end_id`), changelogs expire at any age."""
     hard_end_id: int
-    """Ids from here on stay regardless of age."""
+    """From this id on, changelogs are kept at any age."""
 
 
 def changelog_bounds(
@@ -50,10 +50,10 @@ def select_changelogs(
     consumer_next: int | None,
     now_ms: int,
 ) -> ChangelogRange | None:
-    """Choose the changelogs to drop, `None` for none.
+    """Choose the changelogs to delete, `None` for none.
 
-    The newest changelog always stays. Where the first survivor would be an id that does not exist, nothing goes, as in
-    the engine.
+    The newest changelog is always kept. If no changelog has the id of the first survivor, nothing is deleted, as in
+    Paimon.
 
     Args:
         ids: Ids of the changelogs that exist, ascending, at least one.

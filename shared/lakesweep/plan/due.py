@@ -1,6 +1,6 @@
-"""When retention lets a snapshot or changelog go: the planner's rules, asked of one document instead of all.
+"""When retention allows to delete a snapshot or changelog: the planner's rules, for each document apart.
 
-What is due now is exactly what `select_range` and `select_changelogs` choose without a limit for one run.
+Without a limit for one run, `select_range` and `select_changelogs` choose exactly the documents that are due now.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,37 +12,37 @@ from lakesweep.model.policy import INT_MAX, ChangelogRetention, SnapshotRetentio
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What has to come before one document may go, all of it."""
+    """The conditions for the deletion of one document. All of them must hold."""
 
     after_ms: int | None
-    """It is old enough later than this; `None`: its age plays no part, or is not known before it has a successor."""
+    """It is old enough after this time; `None`: its age does not matter, or is unknown until it has a successor."""
     newer: int
-    """So many more snapshots have to be committed."""
+    """Number of snapshots that must be committed before."""
     is_held: bool
-    """A consumer needs it, or an earlier one."""
+    """A consumer needs this document, or an earlier one."""
     at_once: int | None = None
-    """After so many more snapshots it goes however young it is; `None`: there is no maximum."""
+    """After this many more snapshots it is deleted at any age; `None`: the policy has no maximum count."""
 
     def is_due(self, now_ms: int) -> bool:
-        """Tell whether it may go now."""
+        """Tell whether the document may be deleted now."""
         return not self.newer and not self.is_held and (self.after_ms is None or now_ms > self.after_ms)
 
 
 def snapshots_due(
     ids: Sequence[int], time_ms: Mapping[int, int], policy: SnapshotRetention, consumer_next: int | None
 ) -> dict[int, Due]:
-    """Return for each snapshot of a branch when it goes.
+    """Return for each snapshot of a branch when it may be deleted.
 
     Args:
         ids: Ids of the snapshots that exist, ascending.
         time_ms: The commit time of each.
-        policy: Checked retention. Its limit for one run does not count.
+            policy: Checked retention. Its limit for one run is ignored.
         consumer_next: The smallest id that a consumer still needs.
     """
     found: dict[int, Due] = {}
     latest = ids[-1] if ids else 0
     age_from = latest - policy.retain_max + 1
-    after_ms: int | None = None  # the first young one shields all after it
+    after_ms: int | None = None  # The first young snapshot protects all later ones.
     for snapshot_id, successor in [*pairwise(ids), *((each, None) for each in ids[-1:])]:
         if successor is not None and snapshot_id >= age_from:
             own_ms = max(time_ms[snapshot_id], time_ms[successor]) + policy.time_retained_ms
@@ -63,7 +63,7 @@ def changelogs_due(
     policy: ChangelogRetention,
     consumer_next: int | None,
 ) -> dict[int, Due]:
-    """Return for each long-lived changelog of a branch when it goes. The newest always stays.
+    """Return for each long-lived changelog of a branch when it may be deleted. The newest is always kept.
 
     Args:
         ids: Ids of the changelogs that exist, ascending.

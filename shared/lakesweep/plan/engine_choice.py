@@ -1,8 +1,8 @@
-"""Where a scan for orphan files runs: in one process, on functions, or on Spark; with an S3 Inventory or without.
+"""Choose where an orphan scan runs: in one process, on functions or on Spark, each with or without an S3 Inventory.
 
-Each way fits or does not: memory and time bound one process, memory of the fold bounds the functions. Of those that
-fit the cheapest is taken, unless another is much faster; of those that cost the same, the one with the fewest parts.
-All of them find the same, so a wrong choice costs time or money and nothing else.
+Memory and time limit one process. The memory of the function that advances a fan-out limits the functions. Lakesweep
+takes the cheapest backend that fits, unless another is much faster. Among equally cheap ones, it takes the one with the
+fewest parts. All backends find the same orphans, so a wrong choice costs time or money and nothing else.
 """
 
 from collections.abc import Mapping
@@ -39,18 +39,18 @@ __all__ = [
 ]
 
 COMFORTABLE = 0.5
-"""Of the memory and the time that one process has. Facts are guesses, as a rule, and a scan that dies has cost all and
-found nothing."""
+"""Share of a process's memory and time that a scan may plan with. Facts are usually guesses, and a scan that dies has
+cost everything and found nothing."""
 MAX_LAMBDA_OBJECTS = 20_000_000
-"""The fold of a fan-out keeps what it knows of each task, and the plan's parts, in one gigabyte; above, Spark sorts in
-parallel what the fold and the match tasks would go through one by one."""
+"""The function that advances a fan-out keeps its facts about each task, and the parts of the plan, in one gigabyte.
+For larger tables, Spark sorts in parallel."""
 MIN_INVENTORY_OBJECTS = 10_000_000
-"""Below, a listing costs less than five cents, and sees what is newer than the inventory, too."""
+"""With fewer objects, a listing costs less than five cents, and also sees objects newer than the inventory."""
 SAME_USD = 0.01
-"""Estimates that differ by less are taken for equal."""
+"""Estimates that differ by less count as equal."""
 FAR_LONGER = 4.0
 WORTH_S = 600.0
-"""The cheapest gives way to one that takes a quarter of its time and is ready ten minutes earlier."""
+"""Another backend replaces the cheapest if it takes a quarter of the time and is ready ten minutes earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class Choice:
     reason: str
     """One sentence, with figures."""
     estimate: Estimate
-    """Of the engine."""
+    """The estimate of the chosen backend."""
     estimates: tuple[Estimate, ...]
-    """Of all that could do it, the cheapest first, to a cent."""
+    """The estimates of all backends that fit, cheapest first, to a cent."""
     use_inventory: bool = False
 
     def to_json(self) -> dict[str, object]:
-        """Return the form in which it is kept."""
+        """Return the stored form."""
         return {
             "engine": self.engine,
             "reason": self.reason,
@@ -77,7 +77,7 @@ class Choice:
 
 
 def estimate_of(facts: Facts, engine: Engine, *, inventory: bool = False) -> Estimate:
-    """Return what a scan by one engine would take, whether it fits or not."""
+    """Return what a scan by one backend would take, whether the backend fits or not."""
     if engine == "lambda":
         return fan_out_estimate(facts)
     if engine == "spark":
@@ -89,7 +89,7 @@ def choose_engine(facts: Facts) -> Choice:
     """Choose where a scan runs."""
     unfit = {engine: why for engine, why in _unfit(facts).items() if why}
     fit = [estimate for estimate in _possible(facts) if estimate.engine not in unfit]
-    if not fit:  # something has to do it: what is refused least
+    if not fit:  # Some backend must run the scan: take the most capable one.
         engine: Engine = "spark" if facts.spark else "lambda" if facts.has_fan_out else "local"
         only = estimate_of(facts, engine)
         return Choice(
@@ -117,7 +117,7 @@ def _inventory_is_worth_it(facts: Facts) -> bool:
 
 
 def _unfit(facts: Facts) -> dict[Engine, str]:
-    """Return why an engine does not fit; an empty text where it does."""
+    """Return the reason why each backend does not fit; an empty text if it fits."""
     local = local_estimate(facts)
     memory_mib, seconds = local_mib(facts), facts.local.seconds
     reasons: dict[Engine, str] = {"local": "", "lambda": "", "spark": ""}
@@ -135,7 +135,7 @@ def _unfit(facts: Facts) -> dict[Engine, str]:
 
 
 def _ordered(found: list[Estimate]) -> list[Estimate]:
-    """Return the cheapest first; those that cost as much as it in the order in which they come."""
+    """Return the estimates, cheapest first. Estimates as cheap as the first keep their order."""
     least = min(each.usd for each in found)
     alike = [each for each in found if each.usd < least + SAME_USD]
     others = [each for each in found if each not in alike]
@@ -170,7 +170,7 @@ def _reason(facts: Facts, chosen: Estimate, ordered: list[Estimate], unfit: Mapp
 
 
 def _matters(why: str) -> bool:
-    """Tell whether it says something of the table, and not only of what is not there."""
+    """Tell whether the reason is about the table, and not only about a missing backend."""
     return not why.startswith("there ")
 
 
@@ -184,12 +184,12 @@ def _why_no_inventory(facts: Facts, inventory: InventoryFacts, chosen: Estimate)
 
 
 def say_size(facts: Facts) -> str:
-    """Return how large a table is, and how that is known."""
+    """Return the number of objects of a table, and the source of this number."""
     return f"{say_count(facts.objects)} objects ({SAID_FROM[facts.objects_from]})"
 
 
 def say_count(count: int) -> str:
-    """Return a number with its thousands apart."""
+    """Return a number with spaces between its thousands."""
     return f"{count:,}".replace(",", " ")
 
 
@@ -201,6 +201,6 @@ def say_seconds(seconds: float) -> str:
 
 
 def say_usd(usd: float) -> str:
-    """Return an amount with two figures that count."""
+    """Return an amount with two significant digits, at most four decimals."""
     digits = 2 if usd >= 1 else 3 if usd >= 0.1 else 4
     return f"{usd:.{digits}f} USD"

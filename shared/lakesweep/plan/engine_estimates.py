@@ -1,7 +1,7 @@
 """What a scan would take in one process, and on Spark.
 
-CPU times are those of benchmarks/results/orphans.md and spark.md, where a server without latency ran on the same
-cores; the wait for S3 is added, and assumed.
+CPU times come from benchmarks/results/orphans.md and spark.md. There, a server without latency ran on the same cores.
+The wait for S3 is an assumption that is added.
 """
 
 from collections.abc import Mapping
@@ -13,27 +13,29 @@ from lakesweep.plan.fan_out_estimate import FOLDERS, PAGE_KEYS, PAGE_S, READ_S, 
 
 LOCAL_START_CPU_S = 0.4
 LOCAL_OBJECT_CPU_S, LOCAL_ENTRY_CPU_S = 24e-6, 8e-6
-"""An object that is listed and looked up, an entry of a manifest. 43 s for a million objects with two entries each, of
-which 100 roots took a second."""
+"""CPU time for an object that is listed and looked up, and for an entry of a manifest. A million objects with two
+entries each took 43 s, of which 100 roots took one second."""
 LOCAL_RANGES = 8
 LOCAL_MORE_PAGES = 0.05
-"""Ranges of a listing: one for each so many pages ends before a page is full (`storage.listing`)."""
+"""Parallel ranges of a listing, and the share of more pages: a range often ends before its page is full
+(`storage.listing`)."""
 LOCAL_BASE_MIB, LOCAL_OBJECT_MIB = 80.0, 350e-6
-"""Peak memory: 87 MiB for ten thousand objects, 405 to 426 for a million: 16 bytes a name, and a dictionary of them."""
+"""Peak memory: 87 MiB for ten thousand objects, 405 to 426 for a million: 16 bytes a name, and a dictionary of
+names."""
 
 SPARK_ROOTS_CPU_S, SPARK_LIST_CPU_S, SPARK_MATCH_CPU_S = 24.8e-6, 52.2e-6, 21.3e-6
-"""Core seconds of an object, of the three stages."""
+"""CPU seconds for an object in each of the three stages."""
 SPARK_PUT, SPARK_GET_PARTS = 69e-6, 7e-6
-"""Requests of an object: parts that are written, and what is read beside metadata."""
+"""Requests for an object: written parts, and reads other than metadata."""
 SPARK_LIST_MORE = 1.06
 EMR_GB_A_CORE = 3.0
 
 INVENTORY_ROW_BYTES = 60
 INVENTORY_FILE_ROWS = 3_000_000
-"""Where nothing says how large its files are."""
+"""Assumed when nothing says how large the inventory's files are."""
 INVENTORY_ROW_CPU_S = 10e-6
 REVALIDATED = 0.01
-"""Of the objects are looked up again, a page of neighbours for each hundred."""
+"""Share of the objects that the scan looks up again, a hundred neighbours in one page."""
 
 
 def local_mib(facts: Facts) -> float:
@@ -86,7 +88,7 @@ def spark_estimate(facts: Facts, spark: SparkFacts, *, inventory: bool = False) 
     cores = max(1, spark.executors) * spark.cores
     seconds = spark.start_s + facts.roots * ROOT_CPU_S + core_s / cores
     units = request_units(requests) if facts.is_paid else {}
-    if spark.is_emr:  # the driver has as many cores as an executor, and all are paid for from start to end
+    if spark.is_emr:  # The driver has as many cores as an executor; all are paid for from start to end.
         core_hours = (spark.executors + 1) * spark.cores * seconds / 3600
         units |= {"emr_vcpu_hour": core_hours, "emr_gb_hour": core_hours * EMR_GB_A_CORE}
     return Estimate("spark", seconds, requests, _read_bytes(facts, inventory), units, usd_of(units), {}, inventory)
@@ -98,12 +100,12 @@ def _looks(facts: Facts) -> dict[str, int]:
     return {
         "get": facts.branches_with_snapshots * ROUNDS
         + facts.schemas
-        + 2  # the schema of the branch, before and after
+        + 2  # The schema of the branch, before and after.
         + facts.roots
         + facts.lists
         + facts.index_manifests,
         "put": 0,
-        "list": look * ROUNDS + 1,  # and one asks for the store's clock
+        "list": look * ROUNDS + 1,  # One more asks for the store's clock.
     }
 
 

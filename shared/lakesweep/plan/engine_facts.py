@@ -1,7 +1,7 @@
-"""What is known about a table before a scan for its orphan files, and what a scan would take.
+"""What is known about a table before an orphan scan, and what a scan would take.
 
-Facts are of three kinds: measured, by reading the table's metadata; remembered, from the last scan; and guessed, from
-a few requests. `objects_from` says which of them the number of objects is, on which most depends.
+Facts are measured (by reading the table's metadata), remembered (from the last scan) or guessed (from a few requests).
+The estimate depends most on the number of objects; `objects_from` says where this number comes from.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class InventoryFacts:
     files: int = 1
     size_bytes: int = 0
     max_age_ms: int = 72 * HOUR_MS
-    """An older one is not taken unasked: what became an orphan since waits for another scan."""
+    """Lakesweep does not choose an older inventory by itself: files orphaned since then would wait for another scan."""
 
     @property
     def is_fresh(self) -> bool:
@@ -38,31 +38,31 @@ class InventoryFacts:
 
 @dataclass(frozen=True, slots=True)
 class SparkFacts:
-    """What there is of Spark."""
+    """The Spark that is available."""
 
     executors: int = 0
-    """0: a session on this machine."""
+    """0: a local session on this machine."""
     cores: int = 2
-    """Of each executor, or of this machine."""
+    """Cores of each executor, or of this machine."""
     start_s: float = 12.0
-    """Until executors work."""
+    """Time until executors work."""
 
     @property
     def is_emr(self) -> bool:
-        """Tell whether its hours are paid for."""
+        """Tell whether its hours cost something."""
         return self.executors > 0
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFacts:
-    """What one process may use."""
+    """The resources of one process."""
 
     memory_mib: int = 1024
     seconds: float = 900.0
     cores: float = 1.0
-    """Share of a core of the machine on which was measured; Lambda gives one for 1769 MiB."""
+    """Cores, measured in cores of the benchmark machine; Lambda gives one for 1769 MiB."""
     is_lambda: bool = False
-    """Its seconds are paid for."""
+    """Its seconds cost something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,41 +70,41 @@ class Facts:
     """What is known about a table, and where a scan of it could run."""
 
     objects: int
-    """Below the table and its owned external roots, orphans included."""
+    """Objects below the table and its owned external roots, orphans included."""
     objects_from: ObjectsFrom
     roots: int = 1
     """Snapshots, tags and changelogs of all branches."""
     branches: int = 0
-    """Beside main."""
+    """Branches other than main."""
     branches_with_snapshots: int = 1
-    """Main included: behind the newest of each is looked for a newer one."""
+    """Main included. The scan looks for a newer snapshot after the newest of each."""
     root_pages: int = 0
-    """Pages of listings of roots beyond one for each folder."""
+    """Pages of the listings of roots, beyond one for each folder."""
     schemas: int = 1
     lists: int = 2
-    """Manifest lists that the roots name, each once."""
+    """Manifest lists that the roots name, each counted once."""
     index_manifests: int = 0
     manifests: int = 1
-    """That the roots name, each once."""
+    """Manifests that the roots name, each counted once."""
     new_manifests: int | None = None
-    """Of them those that no scan has decoded yet; `None`: all."""
+    """The manifests that no scan has decoded yet; `None`: all."""
     entries: int = 0
-    """In all of these manifests."""
+    """Entries in all of these manifests."""
     new_entries: int | None = None
     manifest_bytes: int = 0
     segments: int = 0
-    """In which earlier scans keep the names of manifests."""
+    """Segments in which earlier scans store the names from manifests."""
     places: int = 1
-    """The table, and external roots that are listed."""
+    """The table, and the external roots that are listed."""
     shards: int | None = None
-    """Ranges of keys with which the listing of a fan-out begins; `None`: not known yet."""
+    """Key ranges with which the listing of a fan-out begins; `None`: not known yet."""
     quarantine: bool = False
     is_paid: bool = True
-    """Requests to its store cost something."""
+    """Requests to the table's store cost something."""
     local: LocalFacts = field(default_factory=LocalFacts)
     has_fan_out: bool = False
     workers: int = 10
-    """Workers of the fan-out at once."""
+    """Concurrent workers of the fan-out."""
     spark: SparkFacts | None = None
     inventory: InventoryFacts | None = None
 
@@ -115,7 +115,7 @@ class Facts:
 
     @property
     def undecoded_entries(self) -> int:
-        """Return how many entries they have."""
+        """Return how many entries the undecoded manifests have."""
         if self.new_entries is not None:
             return self.new_entries
         return self.entries * self.undecoded // max(1, self.manifests)
@@ -128,15 +128,15 @@ class Estimate:
     engine: Engine
     seconds: float
     requests: Mapping[str, int]
-    """To S3, by kind."""
+    """Requests to S3, by kind."""
     read_bytes: int = 0
     units: Mapping[str, float] = field(default_factory=dict)
-    """Of what is paid for, by the name of its price (`lakesweep.model.prices`)."""
+    """Quantities that cost something, by the name of their price (`lakesweep.model.prices`)."""
     usd: float = 0.0
     by_step: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """The requests of each step of a fan-out."""
     inventory: bool = False
-    """With an inventory in place of a listing."""
+    """The scan reads an inventory instead of a listing."""
 
     @property
     def request_count(self) -> int:
@@ -145,11 +145,11 @@ class Estimate:
 
     @property
     def name(self) -> str:
-        """Return what to call it."""
+        """Return the name for messages."""
         return f"{self.engine} with the inventory" if self.inventory else self.engine
 
     def to_json(self) -> dict[str, object]:
-        """Return the form in which it is printed and kept."""
+        """Return the form for output and storage."""
         return {
             "engine": self.engine,
             "inventory": self.inventory,

@@ -1,8 +1,8 @@
-"""Turn what an expiry would free, and what must stay, into ordered actions.
+"""Turn the freed files of an expiry into ordered actions.
 
-The order is documents first: once the snapshot documents are gone nobody can tag, branch from, roll back to or open a
-snapshot whose files are going. The plan itself is stored before, so a run that dies after the documents is finished by
-the next one. (The engine deletes data first, having no stored plan; the end state is the same.)
+Documents come first. Once the snapshot documents are deleted, nobody can tag, branch from, roll back to or open a
+snapshot whose files are about to be deleted. The plan itself is stored before, so the next run finishes a run that
+died after the documents. (Paimon has no stored plan and deletes data first; the end state is the same.)
 """
 
 from collections import Counter
@@ -28,22 +28,22 @@ _PHASE_OF = {
 }
 
 Stayers = Callable[[Iterable[tuple[str, str]]], Mapping[str, Stay]]
-"""Returns path -> why it stays, of those among files (kind and path) that lie outside the table and stay."""
+"""Takes files (kind and path); returns path -> the reason, for each file outside the table that must be kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptFiles:
-    """Freed files that stay, by reason: how many, and how many bytes of those whose size is known."""
+    """Freed files that are kept, by reason: their count, and their bytes where the size is known."""
 
     count: Mapping[str, int]
     size_bytes: Mapping[str, int]
     warnings: tuple[str, ...] = ()
-    """What people should know of those that lie outside the table."""
+    """Warnings about kept files outside the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiryActions:
-    """Ordered actions, and the files that stay all the same."""
+    """Ordered actions, and the freed files that are kept nevertheless."""
 
     actions: tuple[Action, ...]
     kept: KeptFiles
@@ -59,17 +59,17 @@ def plan_expiry(
     stays: Stayers,
     before: Sequence[Action] = (),
 ) -> ExpiryActions:
-    """Plan the removal of `expired` and of what they alone hold.
+    """Plan to delete the `expired` snapshots and the files that they alone hold.
 
     Args:
         branch: The branch that is maintained.
-        expired: The snapshots that go, ascending by id.
-        end_id: The first snapshot that stays.
+        expired: The snapshots to delete, ascending by id.
+        end_id: The first snapshot to keep.
         why_expired: Snapshot id -> one sentence without a full stop.
-        freed: What the expiring snapshots hold by the engine's rules.
-        references: What the roots that stay need.
-        stays: Tells which files outside the table stay.
-        before: What must be written before the first document goes.
+        freed: The files that the expiring snapshots hold by Paimon's rules.
+        references: What the remaining roots need.
+        stays: Tells which files outside the table must be kept.
+        before: Documents to write before the first document is deleted.
     """
     documents = [
         Delete(
@@ -89,7 +89,7 @@ def plan_expiry(
 
 
 def plan_files(freed: Iterable[Freed], references: References, stays: Stayers) -> tuple[tuple[Delete, ...], KeptFiles]:
-    """Return the deletions of freed files that nothing needs, in order, and what stays for which reason."""
+    """Return the deletions of freed files that no root needs, in order, and the kept files by reason."""
     kept: Counter[str] = Counter()
     kept_bytes: Counter[str] = Counter()
     deletes: list[Delete] = []
@@ -134,10 +134,10 @@ def changelog_documents(branch: str, expired: Sequence[Root]) -> tuple[Put, ...]
 
 
 def latest_hint(branch: str, hint: int | None, end_id: int, latest_id: int) -> tuple[Put, ...]:
-    """Return the action that moves LATEST up, when it would otherwise be left behind.
+    """Return the action that moves LATEST up, if the hint would otherwise be left behind.
 
-    Readers take the hint for true when its successor does not exist. So a hint that lags must not come to lie below
-    the first snapshot that stays.
+    Readers trust the hint when its successor does not exist. So a hint that lags must not fall below the first snapshot
+    to keep.
     """
     if hint is None or hint >= end_id - 1:
         return ()
@@ -146,6 +146,6 @@ def latest_hint(branch: str, hint: int | None, end_id: int, latest_id: int) -> t
 
 
 def earliest_hint(branch: str, earliest_id: int) -> Put:
-    """Return the action that points EARLIEST at the first snapshot that stays."""
+    """Return the action that points EARLIEST at the first snapshot to keep."""
     path = f"{branch_dir(branch)}snapshot/EARLIEST"
     return Put("hints", "hint", path, str(earliest_id), f"snapshot {earliest_id} is the first that stays")

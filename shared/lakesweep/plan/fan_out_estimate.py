@@ -1,9 +1,9 @@
-"""What a scan by fan-out would take: counted step by step, as it goes.
+"""What a scan by fan-out would take, counted step by step.
 
-It begins with one look at the roots, sends tasks that list and decode, gathers what they found and looks at the roots
-until they stand still, and sends tasks that match. In between, turns wait. What is counted here is what a scan takes
-when nothing is lost or doubled; tests hold it against the requests of real ones. Where most tasks are short, the time
-of a scan is that of its turns.
+The scan reads the roots once, and sends tasks that list and decode. It gathers their results and reads the roots again
+until these no longer change. Then it sends tasks that match. Between these, scan steps only wait. The count is exact
+for a scan in which no task is lost or doubled; tests compare it with the requests of real scans. Where most tasks are
+short, the scan steps alone determine the duration.
 """
 
 from collections import Counter
@@ -15,66 +15,67 @@ from lakesweep.plan.engine_facts import Estimate, Facts
 
 PAGE_KEYS = 1000
 FIRST_PAGES, LIST_PAGES, FILL = 8, 256, 0.6
-"""Pages of the first task of a place, and of any other that lists: those of `lakesweep.fan_out.limits`, as the next."""
+"""Pages of the first task of a place, and of every other listing task, as in `lakesweep.fan_out.limits` (also the next
+constants)."""
 DECODE_ENTRIES, DECODE_MANIFESTS = 250_000, 2_000
 MATCH_ROWS = 600_000
 WAYS = 4
-"""Pieces into which a task splits what it leaves."""
+"""Pieces into which a task splits the rest of its work."""
 
 SLOTS = 256
 
 ROUNDS = 3
-"""Looks at the roots when tasks have ended: one takes what the beginning has read, and two show nothing new."""
+"""Rechecks of the roots after the tasks: one takes over what the beginning read, and two find nothing new."""
 FOLDERS = 5
-"""That a look at the roots lists: `branch/` once more where there is something in it."""
+"""Folders that a recheck of the roots lists. If `branch/` is not empty, the recheck lists it once more."""
 TURN = {"get": 3, "list": 1}
-"""What each turn asks before all else: whether there is a result, the scan, its state; and the store's clock."""
+"""Requests that begin each scan step: whether a result exists, the scan, its state; and the store's clock."""
 SPLIT_PAGES = 1.5 * LIST_PAGES
-"""Tasks that list leave something for others once for each so many pages. It goes to `WAYS` tasks, of which some find
-nothing and most of the rest less than they may list. For seven layouts of keys (one folder, days, hours, hundreds of
-partitions) with 20 000 to 2 000 000 objects this is right within two splits."""
+"""A listing task leaves work for others once in so many pages. `WAYS` tasks take it over. Some of them find nothing,
+and most others list less than they may. For seven layouts of keys (one folder, days, hours, hundreds of partitions)
+with 20 000 to 2 000 000 objects, this estimate is right within two splits."""
 IN_A_ROW = 0.75
-"""Of the splits come one after another, since most keys lie in one of the pieces."""
+"""Share of the splits that run one after another, since most keys lie in one of the pieces."""
 ENDS = 0.5
-"""Of a page more for each task that lists: the end of a range seldom is the end of a page."""
+"""Additional pages for each listing task: a range seldom ends where a page ends."""
 WITH_ROWS = 0.55
-"""Of the tasks that list find something."""
+"""Share of the listing tasks that find something."""
 MESSAGE_REQUESTS = 2
-"""Requests to SQS for a message that has been sent: it is received and deleted."""
+"""Requests to SQS for a sent message: it is received and deleted."""
 BATCH = 10
-"""Messages that are sent together."""
+"""Messages in one request to SQS."""
 
 WORKER_GB, WORKER_SHARE = 0.5, 512 / 1769
-"""Memory of a worker, and its share of a core."""
+"""Memory of a worker in GB, and its share of a core."""
 SCAN_GB, SCAN_SHARE = 1.0, 1024 / 1769
 START_S = 1.0
-"""Of a task, until it works."""
+"""Time until a task works."""
 TURN_DELAY_S = 15.0
-"""Between two turns."""
+"""Time between two scan steps."""
 PAGE_S = 0.04
-"""Wait for a page of a listing: 30 ms until it begins to come."""
+"""Wait for a page of a listing. S3 takes 30 ms until the page begins to arrive."""
 READ_S = 0.03 / 16
-"""Wait for one of many small reads that go at once."""
+"""Wait for one of many small concurrent reads."""
 OBJECT_CPU_S, ENTRY_CPU_S, ROW_CPU_S, ROOT_CPU_S = 12e-6, 13e-6, 1.2e-6, 13e-3
-"""CPU time, of one core as in benchmarks/results: an object to list, an entry to decode, a row to match, a root."""
+"""CPU time on one core of benchmarks/results: to list an object, decode an entry, match a row, read a root."""
 NAME_BYTES, OBJECT_BYTES = 29, 60
-"""Of a row in what tasks write."""
+"""Size of a row in the results of tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Tasks:
-    """What a scan is divided into."""
+    """The tasks of a scan."""
 
     pages: int
     listing: int
     with_rows: int
-    """Tasks that list and find something."""
+    """Listing tasks that find something."""
     decoding: int
     matching: int
     waits: int
-    """Turns that only find that tasks are still under way."""
+    """Scan steps that find tasks still running."""
     work_s: float
-    """Of all workers together."""
+    """Time of all workers together."""
 
 
 def fan_out_estimate(facts: Facts) -> Estimate:
@@ -111,7 +112,7 @@ def _tasks(facts: Facts) -> _Tasks:
     pages = ceil(facts.objects / PAGE_KEYS)
     wanted = max(1, ceil(pages / (LIST_PAGES * FILL)))
     shards = wanted if facts.shards is None else facts.shards
-    # Where there are no folders to cut between, the first task sees where keys go on.
+    # Without folders as borders of the first ranges, the first task must discover where keys continue.
     splits = 0 if shards >= wanted else 1 + int((pages - FIRST_PAGES) / SPLIT_PAGES + 0.3)
     listing = shards + facts.places - 1 + splits * WAYS
     decoding = max(ceil(facts.undecoded_entries / DECODE_ENTRIES * 1.05), ceil(facts.undecoded / DECODE_MANIFESTS))
@@ -140,7 +141,7 @@ def _requests(facts: Facts, tasks: _Tasks) -> dict[str, Counter[str]]:
     """Return the requests of each step, by kind."""
     look = FOLDERS + (1 if facts.branches else 0) + facts.root_pages
     metadata = facts.manifests + facts.lists + facts.index_manifests
-    # Segments of earlier scans are held against listings of them, and of the manifests.
+    # The scan compares segments of earlier scans with listings of the segments and of the manifests.
     held = 1 + ceil(metadata / PAGE_KEYS) if facts.segments else 0
     sources = tasks.with_rows + tasks.decoding + facts.segments + 1
     begin = Counter(
@@ -158,7 +159,7 @@ def _requests(facts: Facts, tasks: _Tasks) -> dict[str, Counter[str]]:
         + tasks.decoding
         + facts.segments
         + ROUNDS * facts.branches_with_snapshots
-        + 3,  # what was read, a hint, and the names that are written here
+        + 3,  # The results so far, a hint, and the names that this step writes.
         list=TURN["list"] + 1 + bool(tasks.decoding) + ROUNDS * look,
         put=3,
     )

@@ -1,10 +1,12 @@
-"""How main becomes what a branch is, a document at a time, so that main can be read whole wherever that stops.
+"""How main becomes what a branch is, a document at a time, so that main is a complete table wherever a run stops.
 
-The end is the engine's: of main stay the snapshots and tags before the branch's first snapshot, and everything of the
-branch comes. On the way there the engine deletes first and copies then, so that a run that dies leaves a table without
-its newest snapshots, or without any. Here main keeps as much as it has in common with the branch, and goes on from
-there. Only where it has nothing in common are documents replaced where they lie. The newest one of the branch then
-comes before anything goes: what main had there is at no moment the newest, so nobody commits on it.
+The end state is Paimon's: main keeps its snapshots and tags from before the branch's first snapshot, and gets
+everything of the branch. Paimon deletes first and copies then. If it dies in between, the table lacks its newest
+snapshots, or has none. Lakesweep lets main keep everything that it has in common with the branch, and continues from
+there.
+
+Only if they have nothing in common are documents replaced in place. Then the branch's newest snapshot is written before
+anything is deleted. So main's own snapshots above that point are never the newest, and nobody commits on top of them.
 
 Source: Paimon `FileSystemBranchManager#fastForward`.
 """
@@ -18,14 +20,14 @@ from lakesweep.model.roots import DocumentRef, Root
 
 @dataclass(frozen=True, slots=True)
 class SchemaDocument:
-    """One schema as it lies there."""
+    """One stored schema."""
 
     ref: DocumentRef
     body: bytes
 
     @property
     def id(self) -> int:
-        """Return the id in its name."""
+        """Return the id from its name."""
         return int(self.ref.name)
 
 
@@ -40,40 +42,41 @@ class History:
     schemas: tuple[SchemaDocument, ...]
     """Ascending by id."""
     earliest_id: int | None = None
-    """What its hint EARLIEST says."""
+    """The value of its hint EARLIEST."""
 
     @property
     def first(self) -> Root:
-        """Return the first snapshot as the engine sees it: where EARLIEST names one, older ones are hidden."""
+        """Return the first snapshot as Paimon sees it: the hint EARLIEST hides older snapshots."""
         return next((root for root in self.snapshots if root.ref.id == self.earliest_id), self.snapshots[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What main goes through. Each tuple is in the order in which it is done."""
+    """The steps that main passes through. Each tuple is in the order of execution."""
 
     first: tuple[Root | None, Root] | None
-    """The branch's newest snapshot, where it comes before anything goes, and the one in its place."""
+    """The branch's newest snapshot if it is written before any deletion, preceded by the snapshot that it replaces."""
     withdrawn: tuple[Root, ...]
-    """Snapshots of main, descending."""
+    """Snapshots that main loses, descending."""
     left_id: int | None
-    """The newest snapshot of main once those are gone."""
+    """The newest snapshot of main after these are deleted."""
     published: tuple[Root, ...]
-    """Snapshots of the branch that main does not have, ascending."""
+    """Snapshots of the branch that main lacks, ascending."""
     replaced: tuple[tuple[Root, Root], ...]
-    """Snapshots of main, and those of the branch that take their places, descending."""
+    """Snapshots of main, each with the branch's snapshot that replaces it, descending."""
     withdrawn_tags: tuple[Root, ...]
     published_tags: tuple[Root, ...]
     put_schemas: tuple[tuple[SchemaDocument | None, SchemaDocument], ...]
-    """What is there, and the branch's, descending: whoever commits from the first of them on has the newest."""
+    """The schema of main (if any) and of the branch, by id, descending. After the first, every commit uses the
+    newest."""
     dropped_schemas: tuple[SchemaDocument, ...]
-    """Of main, that the branch does not have, descending."""
+    """Schemas of main that the branch lacks, descending."""
     staying: tuple[Root, ...] = field(default=(), compare=False)
-    """Roots of main that are there, as they are, from the beginning to the end."""
+    """Roots of main that remain unchanged from the beginning to the end."""
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether main is what the branch is already."""
+        """Tell whether main is already what the branch is."""
         return not any(
             (
                 self.first,
@@ -89,38 +92,38 @@ class Course:
 
     @property
     def going(self) -> tuple[Root, ...]:
-        """Return the roots of main that it will not have any more."""
+        """Return the roots of main that it loses."""
         return (*self.withdrawn, *self.displaced, *self.withdrawn_tags)
 
     @property
     def displaced(self) -> tuple[Root, ...]:
-        """Return the snapshots of main in whose places others come, descending."""
+        """Return the snapshots of main that the branch's snapshots replace, descending."""
         first = () if self.first is None or self.first[0] is None else (self.first[0],)
         return (*first, *(old for old, _ in self.replaced))
 
     @property
     def coming(self) -> tuple[Root, ...]:
-        """Return the branch's roots that main will have beside those that stay."""
+        """Return the branch's roots that main gains."""
         first = () if self.first is None else (self.first[1],)
         return (*first, *self.published, *(new for _, new in self.replaced), *self.published_tags)
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaConflict:
-    """A schema that would change, or go, under a root that needs it."""
+    """A schema that would be changed or deleted although a root needs it."""
 
     schema_id: int
     root: Root
     goes: bool
-    """It goes; otherwise the branch has another one of this id."""
+    """The schema would be deleted; otherwise the branch has a different schema of this id."""
 
 
 def fast_forward_course(main: History, branch: History) -> Course:
-    """Return what makes `main` what `branch` is.
+    """Return the steps that make `main` what `branch` is.
 
     Args:
         main: The documents of main.
-        branch: Those of the branch, which has a snapshot.
+        branch: The documents of the branch, which has a snapshot.
     """
     first_id = branch.first.ref.id
     theirs = {root.ref.id: root for root in branch.snapshots}
@@ -160,11 +163,11 @@ def fast_forward_course(main: History, branch: History) -> Course:
 
 
 def schema_conflict(course: Course) -> SchemaConflict | None:
-    """Return the first schema that may not change or go, `None` when all of them may.
+    """Return the first schema that must be neither changed nor deleted, `None` if there is none.
 
-    A root may have files of every schema up to its own, so it needs them all. What is replaced is read until then, so
-    it needs its schemas, too; so does all of main where the branch's newest snapshot comes first, and its schemas
-    before it.
+    A root may have files of every schema up to its own, so it needs them all. Readers use a replaced snapshot until its
+    replacement, so it needs its schemas, too. If the branch's newest snapshot is written first, its schemas come before
+    it. Then all of main still needs its own schemas.
     """
     until_then = (*course.staying, *course.displaced)
     if course.first is not None:
@@ -185,7 +188,7 @@ def _stays(root: Root, first_id: int, other: Root | None) -> bool:
 
 
 def _tag_stays(root: Root, first_id: int, other: Root | None) -> bool:
-    """Tell whether a tag of main stays: it is older than the branch, or the branch has it, too."""
+    """Tell whether main keeps a tag: it is older than the branch, or the branch has the same tag."""
     return root.snapshot.id < first_id if other is None else other.body == root.body
 
 

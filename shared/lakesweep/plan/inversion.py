@@ -1,12 +1,13 @@
-"""The way back of a plan that moved a branch: the same requests, inverted and in the opposite order.
+"""How to revert a branch rewrite: the same requests, inverted and in the opposite order.
 
-So the branch passes through the states that it passed on the way there, each of which is a table that reads. Three
-things are told differently:
+The branch passes through the states of the branch rewrite again, and each of these is a readable table. Three things
+differ:
 
-- Schemas go at the very end, when nothing is left that was written with them; and tags return then.
-- `LATEST` of a branch that was deleted returns when its snapshots are back.
-- Where no snapshot of before the plan is left, and one of the plan's is newer than others, the newest one of before
-  comes first: it takes over, and those of the plan go from the newest down.
+- Schemas are deleted at the very end, when no root uses them any more. Tags return then, too.
+- `LATEST` of a deleted branch returns after the branch's snapshots.
+- Suppose the plan left no earlier snapshot in place, and the snapshot that it wrote first is newer than others that it
+  wrote. Then the newest earlier snapshot returns first and takes over. The plan's snapshots are deleted from the newest
+  down.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ _PHASES: Mapping[str, str] = {
     "point": "publish_hints",
     "target": "publish_hints",
 }
-"""Phase of an action -> phase of what takes it back. The order of the latter is the opposite of that of the former."""
+"""Phase of an action -> phase of the action that reverts it. The latter phases run in the opposite order."""
 _LATEST = "snapshot/LATEST"
 
 
@@ -38,16 +39,16 @@ class Current:
 
     body: str
     etag: str | None
-    """`None`: it will be another one by then."""
+    """`None`: the document will be another one by then."""
 
 
 def inverse(actions: Sequence[Action], current: Mapping[str, Current], reason: str) -> tuple[Action, ...]:
-    """Return what takes `actions` back, in order.
+    """Return the actions that revert `actions`, in order.
 
     Args:
-        actions: Of a plan that moved a branch, all of them done.
-        current: Path -> the document there, of all paths of the plan that have one.
-        reason: Why.
+        actions: The actions of a branch rewrite, all of them done.
+        current: Path -> its present document, for all paths of the plan that have one.
+        reason: The reason of each returned action.
     """
     found = tuple(_inverted(actions, current, reason))
     goes = [action for action in found if isinstance(action, Delete) and action.kind == "snapshot"]
@@ -58,11 +59,11 @@ def inverse(actions: Sequence[Action], current: Mapping[str, Current], reason: s
 
 
 def _taken_over(actions: Sequence[Action]) -> Iterator[Action]:
-    """Yield the actions so that the newest snapshot of before comes first, and those of the plan go right after it."""
+    """Yield the newest earlier snapshot first, and the deletions of the plan's snapshots right after it."""
     comes = [action for action in actions if isinstance(action, Put) and action.kind == "snapshot"]
     goes = [action for action in actions if isinstance(action, Delete) and action.kind == "snapshot"]
     first = max(comes, key=_id)
-    yield from (action for action in actions if action.phase == "target")  # schemas, which it may need
+    yield from (action for action in actions if action.phase == "target")  # Schemas that the snapshot may need.
     yield replace(first, phase="target")
     for delete in sorted(goes, key=_id, reverse=True):
         yield replace(delete, phase="withdraw")

@@ -1,4 +1,4 @@
-"""Totals as rows of an answer: those of many processes add up."""
+"""Totals as rows of a result: the totals of many processes are added up."""
 
 from collections import Counter
 from typing import Any
@@ -19,7 +19,7 @@ def to_row(totals: Totals) -> dict[str, Any]:
 
 
 def totals_of(row: dict[str, Any]) -> Totals:
-    """Return what `to_row` took."""
+    """Return the totals that `to_row` wrote."""
     return Totals(
         Counter(row["kept"]), Counter(row["kept_bytes"]), row["shown"], *(int(row[name]) for name in _NUMBERS)
     )

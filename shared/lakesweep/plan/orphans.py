@@ -1,7 +1,7 @@
-"""Which objects of a table are orphans, and why the others stay.
+"""Decide which objects of a table are orphans, and why every other object is kept.
 
-An object is an orphan when no root of any branch refers to a file of its name, when it is older than the cutoff, and
-when its name and folder say that an engine writes such files there. Anything else stays, counted by the reason.
+An orphan fulfils three conditions. No root of any branch refers to a file of its name. It is older than the cutoff. Its
+name and folder show that Paimon writes such files there. Any other object is kept and counted by the reason.
 """
 
 from bisect import insort
@@ -15,7 +15,7 @@ from lakesweep.model.file_class import FileClass
 from lakesweep.model.plan import PHASES, Delete
 
 SAMPLE = 20
-"""So many keys are shown of each reason that somebody may have to act on."""
+"""Number of keys that are shown for each reason that may need human action."""
 MANY_FILES = 1000
 TEMP = "temp"
 _SHOWN = frozenset({"foreign", "reported", "link", "nested_table"})
@@ -24,18 +24,18 @@ _PHASE_OF = {"extra": "data", "index_manifest": "manifest"}
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What decides, besides the roots."""
+    """The conditions besides the roots."""
 
     cutoff_ms: int
-    """Only what was written before may go; by the store's clock."""
+    """Only objects written before this time may be deleted; by the store's clock."""
     damaged: bool = False
-    """Some root is not whole, so that nobody knows what it needs: only temporary files may go."""
+    """Some root is incomplete, so its needs are unknown: only temporary files may be deleted."""
     known_since: Callable[[str, str, int], bool] | None = None
-    """Tells of key, ETag and time whether an earlier run saw the same object as an orphan, long enough ago. `None`:
-    that is not asked."""
+    """Takes key, ETag and time; tells whether an earlier run, long enough ago, saw the same object as an orphan.
+    `None`: the quarantine is off."""
 
     def why_kept(self, modified_ms: int, found: FileClass) -> str | None:
-        """Return why an object stays to which no root refers. Of `None`, its owner may still say otherwise."""
+        """Return why an object without a reference is kept. After `None`, its owner may still keep it."""
         if found.policy != "delete":
             return "foreign" if found.kind == "foreign" else "reported" if found.policy == "report" else "document"
         if modified_ms >= self.cutoff_ms:
@@ -44,7 +44,7 @@ class Rules:
 
 
 class Orphan(NamedTuple):
-    """An object that nobody refers to."""
+    """An object that no root refers to."""
 
     key: str
     kind: str
@@ -56,20 +56,20 @@ class Orphan(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """What was seen and what stays, counted. Those of several listings add up."""
+    """Counts of listed and kept objects. The totals of several listings can be added."""
 
     kept: Counter[str] = field(default_factory=Counter)
     """Reason -> objects."""
     kept_bytes: Counter[str] = field(default_factory=Counter)
     shown: dict[str, list[str]] = field(default_factory=dict)
-    """Reason -> the first keys in ascending order, of reasons that somebody may have to act on."""
+    """Reason -> the first keys in ascending order, for reasons that may need human action."""
     objects: int = 0
     bytes: int = 0
     data_files: int = 0
     data_bytes: int = 0
 
     def count(self, size_bytes: int, kind: str) -> None:
-        """Count an object that was seen."""
+        """Count a listed object."""
         self.objects += 1
         self.bytes += size_bytes
         if kind in DATA_KINDS:
@@ -77,17 +77,17 @@ class Totals:
             self.data_bytes += size_bytes
 
     def keep(self, key: str, size_bytes: int, why: str) -> None:
-        """Count an object that stays."""
+        """Count a kept object."""
         self.kept[why] += 1
         self.kept_bytes[why] += size_bytes
         if why in _SHOWN:
             keys = self.shown.setdefault(why, [])
-            if len(keys) < SAMPLE or key < keys[-1]:  # in whichever order they come, the same are shown
+            if len(keys) < SAMPLE or key < keys[-1]:  # The sample does not depend on the order of calls.
                 insort(keys, key)
                 del keys[SAMPLE:]
 
     def add(self, other: "Totals") -> None:
-        """Add what was counted elsewhere."""
+        """Add the counts of another listing."""
         self.kept.update(other.kept)
         self.kept_bytes.update(other.kept_bytes)
         for why, keys in other.shown.items():
@@ -100,13 +100,13 @@ class Totals:
 
 @dataclass(slots=True)
 class Sorting:
-    """Objects of a table, sorted one after the other as listings show them."""
+    """Sorts the objects of a table, one after the other as listings show them."""
 
     rules: Rules
     is_live: Callable[[str], bool]
-    """Tells whether some root refers to a file of this name."""
+    """Tells whether a root refers to a file of this name."""
     saw: Callable[[str], bool]
-    """The same of a file that is there."""
+    """Tells the same for a listed file, and notes that the file exists."""
     orphans: list[Orphan] = field(default_factory=list)
     totals: Totals = field(default_factory=Totals)
 
@@ -118,7 +118,7 @@ class Sorting:
             size_bytes: Of the object.
             etag: Of the object.
             modified_ms: When it was written, by the store's clock.
-            found: What it is.
+                found: The class of the object.
         """
         self.totals.count(size_bytes, found.kind)
         if (why := self.why_kept(key, modified_ms, found)) is not None:
@@ -127,8 +127,8 @@ class Sorting:
             self.orphans.append(Orphan(key, found.kind, size_bytes, etag, modified_ms, found.owner))
 
     def why_kept(self, key: str, modified_ms: int, found: FileClass) -> str | None:
-        """Return why an object that is there stays, `None` when it is an orphan."""
-        # Whatever it looks like: a name that a root refers to stays, and counts as seen.
+        """Return why a listed object is kept, `None` if it is an orphan."""
+        # Whatever its class: a file with a name that a root refers to is kept and counts as seen.
         if found.policy != "never" and self.saw(base_name(key)):
             return "live"
         if (why := self.rules.why_kept(modified_ms, found)) is not None:
@@ -136,22 +136,22 @@ class Sorting:
         return "live_owner" if found.owner is not None and self.is_live(found.owner) else None
 
     def spare(self, folders: Iterable[str]) -> None:
-        """Keep what lies in folders that turned out to belong to another table."""
+        """Keep objects in folders that turned out to belong to another table."""
         nested = tuple(f"{folder}/" for folder in folders)
         if nested:
             self._divide(lambda orphan: orphan.key.startswith(nested), "nested_table")
 
     def confirm(self, still: Container[str], is_outside: Callable[[str], bool]) -> None:
-        """Keep what an old listing showed and what is gone by now, or was written again.
+        """Keep objects of an old listing that have since been deleted or written again.
 
         Args:
-            still: Keys below the table that are still the object that was listed.
-            is_outside: Tells which were listed just now, since they lie elsewhere.
+            still: Keys below the table whose object is still the listed one.
+            is_outside: Tells which keys lie outside the table, and were therefore listed just now.
         """
         self._divide(lambda orphan: not is_outside(orphan.key) and orphan.key not in still, "not_as_listed")
 
     def quarantine(self) -> Sequence[Orphan]:
-        """Keep what was not an orphan long enough ago already; return all orphans, those that stay included."""
+        """Keep objects that were not yet orphans long enough ago; return all orphans, the kept ones included."""
         found = list(self.orphans)
         known = self.rules.known_since
         if known is not None:
@@ -166,18 +166,18 @@ class Sorting:
 
 
 def needs_confirmation(data_files: int, data_bytes: int, totals: Totals) -> bool:
-    """Tell whether more than half of the table's files or bytes would go, and more than a thousand.
+    """Tell whether a run would delete more than half of the table's files or bytes, and more than a thousand files.
 
     Args:
-        data_files: Data and changelog files that would go.
+        data_files: Data and changelog files to delete.
         data_bytes: Their bytes.
-        totals: What is there.
+        totals: The objects that were listed.
     """
     return data_files > MANY_FILES and (2 * data_files > totals.data_files or 2 * data_bytes > totals.data_bytes)
 
 
 def deletions(orphans: Iterable[Orphan], say_time: Callable[[int], str]) -> tuple[Delete, ...]:
-    """Return what removes orphans, in the order of phases and keys. The ETag spares what is written again meanwhile."""
+    """Return the deletions of orphans, by phase and key. The ETag protects an object that is written again."""
     found = [
         Delete(
             phase=phase_of(orphan.kind),
@@ -194,10 +194,10 @@ def deletions(orphans: Iterable[Orphan], say_time: Callable[[int], str]) -> tupl
 
 
 def phase_of(kind: str) -> str:
-    """Return the phase in which orphans of a kind go."""
+    """Return the phase in which orphans of a kind are deleted."""
     return _PHASE_OF.get(kind, kind)
 
 
 def shown(totals: Totals) -> Mapping[str, object]:
-    """Return the reasons that somebody may have to act on, with their first keys."""
+    """Return the reasons that may need human action, each with its first keys."""
     return {why: {"count": totals.kept[why], "first": keys} for why, keys in sorted(totals.shown.items())}

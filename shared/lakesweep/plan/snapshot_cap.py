@@ -1,10 +1,10 @@
-"""What a range of expiring snapshots must stop at besides the retention: commit users, and a floor of a fleet policy.
+"""Limits of an expiry besides the retention: commit users, and the minimum retention of a fleet policy.
 
 A cap only shortens a range, so it can only keep more.
 
-A streaming writer that starts again looks for the newest snapshot of its commit user, from the newest snapshot down,
-and stops at the first id that is missing. What it finds tells which of its commits are in the table. Finding nothing,
-it commits them once more, and rows double. Batch writers use one identifier for every commit and never look.
+A streaming writer that starts again looks for the newest snapshot of its commit user. It searches from the newest
+snapshot down, and stops at the first missing id. The result tells which of its commits the table has. Without a result,
+it commits them once more, and rows double. Batch writers use one identifier for every commit and never search.
 
 Source: Paimon `FileStoreCommitImpl#filterCommitted`, `SnapshotManager#latestSnapshotOfUser`.
 """
@@ -24,13 +24,13 @@ def newest_by_user(snapshots: Iterable[Snapshot]) -> dict[str, Snapshot]:
     """Return each commit user's newest snapshot.
 
     Args:
-        snapshots: Those of one branch, ascending by id.
+            snapshots: The snapshots of one branch, ascending by id.
     """
     return {snapshot.commit_user: snapshot for snapshot in snapshots}
 
 
 def cap_at(chosen: SnapshotRange, end_id: int, reason: str) -> SnapshotRange:
-    """Return `chosen` without the snapshots from `end_id` on, which stay for `reason`."""
+    """Return `chosen` without the snapshots from `end_id` on, which are kept for `reason`."""
     spared = sum(snapshot_id >= end_id for snapshot_id in chosen.expired)
     if not spared:
         return chosen
@@ -45,12 +45,12 @@ def cap_at(chosen: SnapshotRange, end_id: int, reason: str) -> SnapshotRange:
 def cap_by_floor(
     chosen: SnapshotRange, ids: Sequence[int], time_ms: Mapping[int, int], floor: SnapshotRetention, now_ms: int
 ) -> SnapshotRange:
-    """Keep what the rules of `floor` keep as well, even beyond a maximum count of the table.
+    """Also keep the snapshots that the rules of `floor` keep, even beyond a maximum count of the table.
 
     Args:
-        chosen: What the table's own rules let go.
+        chosen: The snapshots that expire by the table's own rules.
         ids: Ids of the snapshots that exist, ascending.
-        time_ms: Commit time of every one of them.
+        time_ms: The commit time of each.
         floor: Rules without a maximum count.
         now_ms: The time of the run.
     """
@@ -61,10 +61,10 @@ def cap_by_floor(
 def cap_by_users(
     chosen: SnapshotRange, newest: Mapping[str, Snapshot], users: Iterable[str]
 ) -> tuple[SnapshotRange, tuple[str, ...]]:
-    """Keep the newest snapshot of each of `users`, and everything after it.
+    """Keep the newest snapshot of each of `users`, and all later snapshots.
 
     Returns:
-        The range, and the users of whom no snapshot is there.
+        The range, and the users without a snapshot.
     """
     users = tuple(users)
     ends = [newest[user].id for user in users if user in newest]
@@ -73,7 +73,7 @@ def cap_by_users(
 
 
 def forgotten_users(chosen: SnapshotRange, newest: Mapping[str, Snapshot]) -> tuple[Snapshot, ...]:
-    """Return the last snapshots of streaming commit users that would go, ascending by id."""
+    """Return the last snapshots of streaming commit users that would expire, ascending by id."""
     going = frozenset(chosen.expired)
     return tuple(
         sorted(
@@ -84,7 +84,7 @@ def forgotten_users(chosen: SnapshotRange, newest: Mapping[str, Snapshot]) -> tu
 
 
 def last_of_user(last: Snapshot) -> str:
-    """Return the sentence that warns of what becomes of a streaming writer without its last snapshot."""
+    """Return the sentence that warns of the effect on a streaming writer that loses its last snapshot."""
     user = last.commit_user
     return (
         f"snapshot {last.id}, the last one of the streaming commit user {user}, expires; a job that starts again as "

@@ -1,7 +1,7 @@
-"""Which snapshots of a branch may go.
+"""Choose the snapshots of a branch that expire.
 
-The range is `[first_id, end_id)`: `end_id` is the first survivor. All arithmetic is on ids, not on how many documents
-are present, as in the engine.
+The range is `[first_id, end_id)`: `end_id` is the first snapshot to keep. As in Paimon, all arithmetic uses ids, not
+the number of existing documents.
 """
 
 from collections import Counter
@@ -14,27 +14,27 @@ from lakesweep.model.policy import SnapshotRetention
 
 @dataclass(frozen=True, slots=True)
 class RangeBounds:
-    """What can be said before any commit time is known."""
+    """The bounds that are known before any commit time is read."""
 
     first_id: int
     latest_id: int
     age_from_id: int
-    """Ids below this go regardless of age."""
+    """Below this id (and below `hard_end_id`), snapshots expire at any age."""
     hard_end_id: int
-    """Ids from here on stay regardless of age."""
+    """From this id on, snapshots are kept at any age."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRange:
-    """The ids to drop, and why the others stay."""
+    """The snapshots to delete, and why the others are kept."""
 
     first_id: int
     latest_id: int
     end_id: int
     expired: tuple[int, ...]
-    """The ids of the range that are present, ascending."""
+    """The existing ids of the range, ascending."""
     kept: Mapping[str, int]
-    """How many present ids stay, by reason: `retain_min`, `consumer`, `limit`, `too_young`."""
+    """Number of existing snapshots to keep, by reason: `retain_min`, `consumer`, `limit`, `too_young`."""
 
 
 def bounds(ids: Sequence[int], policy: SnapshotRetention, consumer_next: int | None) -> RangeBounds:
@@ -66,16 +66,16 @@ def select_range(
     consumer_next: int | None,
     now_ms: int,
 ) -> SnapshotRange:
-    """Choose the snapshots to drop.
+    """Choose the snapshots to delete.
 
-    A snapshot is old enough only when its *successor* was committed strictly before the cutoff, as in the engine from
-    2.0 on. Earlier ones ask its own time, which matters only where clocks run backwards; there both must be old, so
-    that no engine keeps more. The first young snapshot shields everything after it.
+    From 2.0 on, Paimon asks whether the *successor* of a snapshot was committed strictly before the cutoff. Earlier
+    versions ask for the snapshot's own time. This differs only where clocks run backwards; there Lakesweep requires
+    both, so that no version of Paimon keeps more. The first young snapshot protects all later ones.
 
     Args:
-        ids: Ids of the snapshots that exist, ascending, at least one. What exists, not what a hint says.
+        ids: Ids of the snapshots that exist, ascending, at least one. Existing ones, whatever a hint says.
         time_ms: Commit times of (at least) the ids from `age_from_id` up to `hard_end_id` and of the successor of each.
-            Where ids are missing, the successor is the next one that exists.
+            Where ids are missing, the successor is the next existing id.
         policy: Checked retention.
         consumer_next: The smallest id that a consumer still needs.
         now_ms: The time of the run; the cutoff is `now_ms - policy.time_retained_ms`.

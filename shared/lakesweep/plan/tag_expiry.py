@@ -1,10 +1,10 @@
-"""Which tags of a branch go, and why each other one stays.
+"""Decide which tags of a branch to delete, and why every other tag is kept.
 
-Three rules let a tag go: its own time to live, a count of automatic tags, and calendar rules that keep no place for it.
-A calendar rule that keeps a tag is stronger than all of them; a time to live that is not over is stronger than calendar
-rules that do not. A tag that no rule is about stays.
+Three rules delete a tag: its own time to live, a count of automatic tags, and calendar rules that match it but do not
+keep it. A calendar rule that keeps a tag overrides all three. A time to live that is not over overrides calendar rules
+that match the tag without keeping it. A tag without any rule is kept.
 
-Source of the time to live: Paimon `TagTimeExpire`. Calendar rules mean what they mean to users of backup tools.
+Source of the time to live: Paimon `TagTimeExpire`. Calendar rules work as in backup tools.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,16 +17,16 @@ from lakesweep.model.tag_rules import KeepRules, TagFacts
 from lakesweep.plan.auto_tags import BATCH_PREFIX, SHAPES, parsed_name
 
 ROLLBACK_PREFIX = "rollback-to-as-latest-"
-"""Tags that the engine makes when it rolls a table back: what they name is part of the table's present."""
+"""Paimon makes such tags when it rolls a table back. They name a part of the table's present state."""
 
 WITHOUT_ZONE = timedelta(hours=26)
-"""Between the first and the last clock on earth: so much longer a tag lives when nobody says whose clock made it."""
+"""Time between the first and the last clock on earth. Without a declared time zone, a tag lives this much longer."""
 
 NEVER_MS = 253_402_300_800_000
-"""The year 10000. What is due then, by a time that a damaged document may hold, is never due."""
+"""The year 10000. A damaged document may hold such a time; it counts as never due."""
 
 NO_END = datetime(9999, 12, 31)
-"""Stands for an end that no calendar of ours has."""
+"""Stands for a time beyond the last year of Python's calendar."""
 
 _FIRST = datetime(1, 1, 1)
 _PeriodOf = Callable[[str], datetime | None]
@@ -34,14 +34,14 @@ _PeriodOf = Callable[[str], datetime | None]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to happen to the tags of a branch."""
+    """The decision about the tags of a branch."""
 
     going: Mapping[str, str]
-    """The reason of each tag that goes: `time_to_live`, `older_than`, `count` or `keep_rules`."""
+    """The reason of each tag to delete: `time_to_live`, `older_than`, `count` or `keep_rules`."""
     kept: Mapping[str, tuple[str, ...]]
-    """The reasons of each tag that stays: the rules that keep it, `time_to_live`, `rollback` or `no_rule`."""
+    """The reasons of each tag to keep: the rules that keep it, `time_to_live`, `rollback` or `no_rule`."""
     next_due_ms: int | None
-    """Before this time nothing but a change of tags or rules changes the verdict; `None`: no time does."""
+    """Until this time, only a change of tags or rules changes the verdict; `None`: time alone never does."""
     notes: tuple[str, ...]
     """Sentences for the report."""
 
@@ -63,13 +63,13 @@ def judge_tags(
     Args:
         tags: All tags whose documents are readable.
         now_ms: By the clock of the store.
-        zone: In which times of creation were written; `None`: nobody says, so tags live 26 h longer.
-        calendar_zone: In which snapshots were committed on a day.
-        keep: Calendar rules. A tag that any of them is about, and none keeps, goes.
-        by_time: Tags go when their time to live is over.
-        older_than_ms: Tags that were made before go, with a time to live or without.
-        beyond: Tags beyond the count that the table keeps.
-        period_of: The period that a name says by the table's own rules.
+            zone: The zone in which creation times were written; `None`: unknown, so tags live 26 h longer.
+            calendar_zone: The zone that determines the day of a commit.
+            keep: Calendar rules. A tag that matches a rule, and that no rule keeps, is deleted.
+            by_time: Delete tags when their time to live is over.
+            older_than_ms: Delete tags that were made before this time, with or without a time to live.
+            beyond: Tags beyond the number that the table keeps.
+            period_of: Returns the period that a name stands for by the table's own rules.
     """
     lives = {tag.name: _Life(tag, zone, now_ms) for tag in tags}
     surplus = frozenset(beyond)
@@ -114,27 +114,27 @@ class _Life:
     def __init__(self, tag: TagFacts, zone: tzinfo | None, now_ms: int) -> None:
         clock = UTC if zone is None else zone
         self.end: datetime | None = None
-        """When it is over, by clocks of `zone`; `None`: never."""
+        """The end of its life, by clocks of `zone`; `None`: it lives forever."""
         self.is_over = False
         self.due_ms: int | None = None
-        """When it will be over."""
+        """The future time at which its life ends."""
         self.created_ms = tag.modified_ms
         if tag.create_time is None or tag.time_retained_ns is None:
             return
-        self.created_ms = latest_ms(end_of_life(tag.create_time, 0, zone), clock)  # no time at all ends when it began
+        self.created_ms = latest_ms(end_of_life(tag.create_time, 0, zone), clock)  # A life without length ends at once.
         self.end = end_of_life(tag.create_time, tag.time_retained_ns, zone)
         self.is_over = local_time(now_ms, clock) > self.end
         if not self.is_over:
-            # Strictly after. An hour that is shown twice has two such moments, and it may be between them.
+            # A tag dies strictly after its end. A clock may show an hour twice, so there may be two such moments.
             after = _plus(self.end, timedelta(microseconds=1))
             moments = (earliest_ms(after, clock), latest_ms(after, clock))
             self.due_ms = min((moment for moment in moments if moment > now_ms), default=now_ms + 1)
 
 
 def end_of_life(created: datetime, time_retained_ns: int, zone: tzinfo | None) -> datetime:
-    """Return when a time to live is over, by clocks of `zone`; without one it is 26 h longer, by clocks of UTC.
+    """Return the end of a time to live, by clocks of `zone`. Without a zone it is 26 h longer, by clocks of UTC.
 
-    What is below a microsecond is rounded up.
+    Fractions of a microsecond are rounded up.
     """
     return _plus(created, timedelta(0) if zone is not None else WITHOUT_ZONE, -(-time_retained_ns // 1000))
 
@@ -142,13 +142,13 @@ def end_of_life(created: datetime, time_retained_ns: int, zone: tzinfo | None) -
 def _plus(time: datetime, span: timedelta, micros: int = 0) -> datetime:
     try:
         return time + span + timedelta(microseconds=micros)
-    except OverflowError:  # The engine's calendar goes on; a tag of the year 10000 stays either way.
+    except OverflowError:  # Java's calendar has no such end; a tag of the year 10000 is kept either way.
         return _FIRST if micros < 0 else NO_END
 
 
 @dataclass(slots=True)
 class _Calendar:
-    """What the calendar rules say of all tags."""
+    """The calendar rules, applied to all tags."""
 
     tags: Sequence[TagFacts]
     rules: Sequence[KeepRules]
@@ -158,9 +158,9 @@ class _Calendar:
     kept: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The rules that keep a tag, by its name."""
     ruled: set[str] = field(default_factory=set)
-    """Tags that some rule is about."""
+    """Tags that match a rule."""
     due_ms: list[int] = field(default_factory=list)
-    """When a tag that is kept for its age alone is too old for it."""
+    """When a tag that only `keep_within` keeps becomes too old for it."""
 
     def __post_init__(self) -> None:
         for rule in self.rules:
@@ -194,7 +194,7 @@ class _Calendar:
                 self._keep(tag, "keep_tags")
 
     def _keep_within(self, tag: TagFacts, time: datetime, within_ms: int) -> None:
-        # Whichever makes it younger: a period that its name says begins before its data ends.
+        # The later of both times: a period that the name says begins before its data ends.
         end_ms = max(tag.commit_ms, earliest_ms(time, self.zone)) + within_ms
         if self.now_ms <= end_ms:
             self._keep(tag, "keep_within")
@@ -205,7 +205,7 @@ class _Calendar:
         self.kept[tag.name] = tuple(dict.fromkeys((*self.kept.get(tag.name, ()), reason)))
 
     def _time(self, tag: TagFacts, pattern: str) -> datetime:
-        """Return the local time for which a tag stands: the period that its name says, else that of its commit."""
+        """Return the local time that a tag stands for: the period that its name says, else the time of its commit."""
         fixed = pattern[: min((pattern.index(sign) for sign in "*?[" if sign in pattern), default=0)]
         for name in dict.fromkeys((tag.name, tag.name.removeprefix(BATCH_PREFIX), tag.name.removeprefix(fixed))):
             period = named_period(name, self.period_of)
@@ -215,7 +215,7 @@ class _Calendar:
 
 
 def named_period(name: str, period_of: _PeriodOf | None = None) -> datetime | None:
-    """Return the begin of the day, hour or minute that a name says in any way in which automatic tags are named."""
+    """Return the begin of the day, hour or minute that a name says in any of the shapes of automatic tags."""
     own = None if period_of is None else period_of(name)
     if own is not None:
         return own
