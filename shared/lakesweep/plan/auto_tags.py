@@ -249,7 +249,7 @@ def backfilled(
             continue
         index = bisect_left(times, begin + rules.period) - 1
         if index < 0:
-            without.setdefault("no snapshot of before its end is left", []).append(name)
+            without.setdefault("no snapshot from before its end exists any more", []).append(name)
         elif known[index][1] in tagged:
             why = f"snapshot {known[index][1]}, the newest before its end, has an automatic tag already"
             without.setdefault(why, []).append(name)

@@ -93,7 +93,10 @@ def choose_engine(facts: Facts) -> Choice:
         engine: Engine = "spark" if facts.spark else "lambda" if facts.has_fan_out else "local"
         only = estimate_of(facts, engine)
         return Choice(
-            engine, f"{say_size(facts)}: {engine}, since nothing larger is there ({unfit[engine]})", only, (only,)
+            engine,
+            f"{say_size(facts)}: {engine}, since no larger backend is available ({unfit[engine]})",
+            only,
+            (only,),
         )
     ordered = _ordered(fit)
     chosen = _fast_enough(ordered)

@@ -142,10 +142,12 @@ def latest_hint(branch: str, hint: int | None, end_id: int, latest_id: int) -> t
     if hint is None or hint >= end_id - 1:
         return ()
     path = f"{branch_dir(branch)}snapshot/LATEST"
-    return (Put("latest", "hint", path, str(latest_id), f"it says {hint}, whose successor is about to go"),)
+    return (
+        Put("latest", "hint", path, str(latest_id), f"the hint says {hint}, and the run deletes the next snapshot"),
+    )
 
 
 def earliest_hint(branch: str, earliest_id: int) -> Put:
     """Return the action that points EARLIEST at the first snapshot to keep."""
     path = f"{branch_dir(branch)}snapshot/EARLIEST"
-    return Put("hints", "hint", path, str(earliest_id), f"snapshot {earliest_id} is the first that stays")
+    return Put("hints", "hint", path, str(earliest_id), f"snapshot {earliest_id} is the first to keep")

@@ -87,6 +87,7 @@ def last_of_user(last: Snapshot) -> str:
     """Return the sentence that warns of the effect on a streaming writer that loses its last snapshot."""
     user = last.commit_user
     return (
-        f"snapshot {last.id}, the last one of the streaming commit user {user}, expires; a job that starts again as "
-        f"that user finds none of its commits and repeats those that it recovers; --protect-commit-user {user} keeps it"
+        f"snapshot {last.id}, the last one of the streaming commit user {user}, expires; a job that restarts as this "
+        f"user finds none of its commits and commits recovered data again; --protect-commit-user {user} keeps the "
+        "snapshot"
     )

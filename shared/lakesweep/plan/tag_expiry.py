@@ -243,6 +243,6 @@ def _notes(zone: tzinfo | None, living: Sequence[TagFacts]) -> tuple[str, ...]:
         return ()
     which = "1 of them has" if len(living) == 1 else f"{len(living)} of them have"
     return (
-        f"no time zone is declared, so tags stay 26 h longer than their time to live says ({which} one): the clock of "
-        "whoever made them may have been in any zone",
+        f"no time zone is declared, so Lakesweep keeps tags 26 h longer than their time to live ({which} one): the "
+        "clock of their maker may be in any zone",
     )

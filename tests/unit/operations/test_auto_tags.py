@@ -545,7 +545,7 @@ class TestBackfill:
             "2023-07-18 15": 5,
         }
         said = " ".join(report.all_warnings())
-        assert "no snapshot of before its end is left" in said
+        assert "no snapshot from before its end exists any more" in said
         assert scene.call(backfill=True).status == "nothing_to_do"
 
     def test_a_dry_run_makes_none(self) -> None:

@@ -584,7 +584,7 @@ def test_what_expired_cannot_be_filled() -> None:
     due, sentences = backfilled(HOURLY, tags, commits("14:00", "14:59:59.999", "15:00", first=6))
     assert [(tag.name[-2:], tag.snapshot_id) for tag in due] == [("14", 7), ("15", 8)]
     assert sentences == (
-        "no tags '2023-07-18 06' to '2023-07-18 13' (8 periods): no snapshot of before its end is left",
+        "no tags '2023-07-18 06' to '2023-07-18 13' (8 periods): no snapshot from before its end exists any more",
     )
 
 

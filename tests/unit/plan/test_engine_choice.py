@@ -113,7 +113,7 @@ def test_what_is_not_there_is_not_chosen(objects: int, more: dict[str, Any], eng
     assert found.engine == engine
     assert found.estimate.engine == engine
     only = objects > MAX_LAMBDA_OBJECTS or engine == "local"
-    assert ("nothing larger is there" in found.reason) == (only and engine != "spark")
+    assert ("no larger backend is available" in found.reason) == (only and engine != "spark")
 
 
 def test_a_cent_does_not_decide() -> None:
