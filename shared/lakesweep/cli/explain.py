@@ -81,7 +81,8 @@ def _is_damaged(document: Mapping[str, Any]) -> bool:
         return bool(document["damage"]) or any(
             share["reason"] in ("missing", "damaged_root") for share in document["reasons"]
         )
-    return bool(document["status"] == "missing" or document["rule"] == "damaged_root")
+    is_wrong = document["expected_bytes"] not in (None, document["size_bytes"])
+    return bool(document["status"] == "missing" or document["rule"] == "damaged_root" or is_wrong)
 
 
 def _table_lines(document: Mapping[str, Any]) -> Iterator[str]:

@@ -1,19 +1,24 @@
 """What `check` finds of the files that readers of roots open."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lakesweep.control.object_history import history_of
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError
+from lakesweep.format.index_manifest import IndexEntry
+from lakesweep.format.manifest import ManifestEntry
 from lakesweep.model.facts import base_name
 from lakesweep.model.roots import Root, RootRef, TableListing
+from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.check_roots import root_findings, unreadable
 from lakesweep.operations.context import Table
-from lakesweep.operations.health import SHOWN, Finding, command, listed, restore
-from lakesweep.operations.judging import judge
+from lakesweep.operations.health import SHOWN, Finding, StatedSize, command, listed, restore
+from lakesweep.operations.judging import Judging, judge
 from lakesweep.storage.listing import list_all
 from lakesweep.table.completeness import lost_files
 from lakesweep.table.documents import read_roots, read_schema
 from lakesweep.table.missing import EXPIRING, find_missing
+from lakesweep.table.paths import TablePaths
+from lakesweep.table.sizes import NamedSizes, WrongSize, stated_size
 
 _UNREADABLE = frozenset({"unreadable_root", "unreadable_schema", "damaged", "unsupported", "bad_option"})
 
@@ -56,7 +61,8 @@ def _of_newest(table: Table, listing: TableListing) -> Iterator[Finding]:
         newest = branch.snapshots[-1]
         try:
             roots: Sequence[Root] = read_roots(table.store, [newest]).roots
-            lost = lost_files(table.store, read_schema(table.store, branch), roots, SHOWN)
+            wrong: list[WrongSize] = []
+            lost = lost_files(table.store, read_schema(table.store, branch), roots, SHOWN, wrong=wrong)
         except (RefusedError, FormatError) as error:
             if error.code not in _UNREADABLE:
                 raise
@@ -65,14 +71,25 @@ def _of_newest(table: Table, listing: TableListing) -> Iterator[Finding]:
             continue
         if lost:
             yield _lost(table, listing, newest, lost)
+        if wrong:
+            yield _of_sizes(table, [StatedSize(each.path, each.expected, each.found, (str(newest),)) for each in wrong])
 
 
 def _of_all(table: Table) -> Iterator[Finding]:
-    judging = judge(table, None)
-    found = judging.found
+    sizes = NamedSizes()
+    judging = judge(table, None, sizes.decode)
+    found, holders = judging.found, judging.holders()
+    for index in holders.indexes():
+        sizes.note(index.entry)
+    differing: dict[str, int] = {}
     for page in list_all(table.store, ""):
         for each in page:
             found.live.saw(base_name(each.key))
+            if sizes.differs(each.key, each.size_bytes):
+                differing[each.key] = each.size_bytes
+    wrong = list(_needed(judging, differing)) if differing else []
+    if wrong:
+        yield _of_sizes(table, wrong)
     missing = find_missing(table.store, found, lambda: judging.stores)
     told = " ".join(found.live.damaged.values())
     files = [file for file in missing.files if f"{file.path} does not exist" not in told]
@@ -85,6 +102,46 @@ def _of_all(table: Table) -> Iterator[Finding]:
     if missing.unknown:
         says = f"{missing.unknown} files were in no listing, and whether they are there is not known"
         yield Finding("files", says, command("explain", table.ref.location, executes=False))
+
+
+def _needed(judging: Judging, differing: Mapping[str, int]) -> Iterator[StatedSize]:
+    """Yield those files, by path and size, that some root needs where they lie and with another size.
+
+    Reads the manifests again.
+    """
+    names = {base_name(path) for path in differing}
+    holders, branches = judging.holders(), judging.found.listing.branches
+    needed: dict[tuple[str, int], int] = {}
+
+    def note(entry: ManifestEntry | IndexEntry, roots: int) -> None:
+        for branch in {root.ref.branch for root in holders.roots_in(roots)}:
+            own = branches[branch] if branches[branch].schemas else branches[MAIN]
+            paths = TablePaths(read_schema(judging.table.store, own))
+            path = paths.index_file(entry) if isinstance(entry, IndexEntry) else paths.data_file(entry)
+            size = stated_size(entry)
+            if path in differing and size is not None and size != differing[path]:
+                needed[path, size] = needed.get((path, size), 0) | roots
+
+    for index in holders.indexes():
+        if base_name(index.entry.file_name) in names:
+            note(index.entry, index.needed_by)
+    for mention in holders.mentions(lambda entry: entry.file_name in names):
+        note(mention.entry, mention.needed_by)
+    for (path, size), roots in sorted(needed.items()):
+        refs = tuple(str(root.ref) for root in holders.roots_in(roots)[:SHOWN])
+        yield StatedSize(path, size, differing[path], refs)
+
+
+def _of_sizes(table: Table, wrong: Sequence[StatedSize]) -> Finding:
+    first = wrong[0]
+    says = (
+        f"{first.path} has {first.found} bytes; expected {first.expected}, as the metadata of "
+        f"{listed(first.needed_by)} states"
+    )
+    if len(wrong) > 1:
+        says += f"; {len(wrong) - 1} more files have another size than stated"
+    mend = restore(first.path, command("explain", table.ref.location, first.path, executes=False))
+    return Finding("wrong_size", says, mend, tuple(each.path for each in wrong[:SHOWN]), tuple(wrong[:SHOWN]))
 
 
 def _lost(table: Table, listing: TableListing, ref: RootRef, lost: Sequence[str]) -> Finding:

@@ -35,6 +35,7 @@ from lakesweep.table.documents import read_schema
 from lakesweep.table.holders import Holders, data_names, index_names, names_of
 from lakesweep.table.outside import classify_outside
 from lakesweep.table.paths import TablePaths
+from lakesweep.table.sizes import stated_size
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _POSTPONED_USER = re.compile(r"-u-(?P<user>.+)-s-[0-9]+-w-")
@@ -192,7 +193,10 @@ class _Case:
         if holding.needed:
             held = self._groups(holding.needed, needs=True)
             self._warn_of_twin(holding)
-            return self._answer("live", f"{_listed(held)}", kind=holding.kind, held_by=held)
+            why, expected = _listed(held), self._stated_size(holding)
+            if expected is not None and self._stored is not None and expected != self._stored.size_bytes:
+                why += f"; it has {self._stored.size_bytes} bytes, expected {expected} as their metadata states"
+            return self._answer("live", why, kind=holding.kind, held_by=held, expected_bytes=expected)
         held = self._groups(holding.named, needs=False)
         why = "no root needs it, but an orphan scan keeps what a root names"
         until = None
@@ -269,6 +273,20 @@ class _Case:
         except MaintenanceError:  # a schema or an entry that says so cannot be read
             return set()
         return {path for path in found if base_name(path) == self._name}
+
+    def _stated_size(self, holding: _Holding) -> int | None:
+        """Return the size that the entries of the file at this place state, where they state one."""
+        found: set[int | None] = set()
+        try:
+            for entry, roots in holding.entries:
+                if any(paths.data_file(entry) == self._place.path for paths in self._paths_of(roots)):
+                    found.add(stated_size(entry))
+            for index, roots in holding.indexes:
+                if any(paths.index_file(index) == self._place.path for paths in self._paths_of(roots)):
+                    found.add(stated_size(index))
+        except MaintenanceError:  # a schema or an entry that says where it lies cannot be read
+            return None
+        return found.pop() if len(found) == 1 else None
 
     def _paths_of(self, roots: int) -> Iterator[TablePaths]:
         listing = self._judging.found.listing.branches
@@ -407,6 +425,7 @@ class _Case:
         held_by: tuple[Holder, ...] = (),
         runs: tuple[Deletion, ...] = (),
         origin: Origin | None = None,
+        expected_bytes: int | None = None,
     ) -> Explanation:
         stored = self._stored
         kind = self._class.kind if kind is None or self._class.kind != "foreign" else kind
@@ -417,6 +436,7 @@ class _Case:
             what=WHAT[kind],
             exists=None if self._place.store is None else stored is not None,
             size_bytes=None if stored is None else stored.size_bytes,
+            expected_bytes=expected_bytes,
             modified_ms=None if stored is None else stored.modified_ms,
             status=status,
             rule=rule,

@@ -99,6 +99,8 @@ class Explanation:
     exists: bool | None
     """`None`: nobody looked."""
     size_bytes: int | None
+    expected_bytes: int | None
+    """The size that metadata of the roots which need it states; `None`: not known."""
     modified_ms: int | None
     status: Status
     rule: str | None

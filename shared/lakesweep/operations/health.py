@@ -9,6 +9,7 @@ CHECKS = (
     "roots",
     "history",
     "files",
+    "wrong_size",
     "hints",
     "ids",
     "plans",
@@ -25,6 +26,17 @@ OTHERWISE = "where that cannot be done"
 
 
 @dataclass(frozen=True, slots=True)
+class StatedSize:
+    """A file that is longer or shorter than metadata states."""
+
+    path: str
+    expected: int
+    found: int
+    needed_by: tuple[str, ...]
+    """The roots that need it, in words."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that somebody should act on."""
 
@@ -36,6 +48,8 @@ class Finding:
     """The command that mends it, or that says more; or what to restore, and the command for where nobody can."""
     paths: tuple[str, ...] = ()
     """Documents or files that it is about."""
+    sizes: tuple[StatedSize, ...] = ()
+    """Of `wrong_size`: each of these files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +78,14 @@ class TableHealth:
             "checks": [
                 {"check": check, "findings": sum(found.check == check for found in findings)} for check in CHECKS
             ],
-            "findings": [{**asdict(found), "paths": list(found.paths)} for found in findings],
+            "findings": [_finding_json(found) for found in findings],
             "warnings": list(self.skipped),
         }
+
+
+def _finding_json(found: Finding) -> dict[str, object]:
+    sizes = [{**asdict(each), "needed_by": list(each.needed_by)} for each in found.sizes]
+    return {**asdict(found), "paths": list(found.paths), "sizes": sizes}
 
 
 def restore(what: str, otherwise: str | None = None) -> str:

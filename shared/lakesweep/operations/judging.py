@@ -21,7 +21,7 @@ from lakesweep.table.capture import Capture
 from lakesweep.table.documents import read_all_schemas
 from lakesweep.table.fence import FenceRules
 from lakesweep.table.holders import Holders
-from lakesweep.table.live_set import LiveSet
+from lakesweep.table.live_set import Decode, LiveSet
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.stores import TableStores, declared_roots
 
@@ -63,12 +63,13 @@ class Judging:
             yield f"{path} is not whole, as is to be expected of it: {problem}"
 
 
-def judge(table: Table, older_than_ms: int | None) -> Judging:
+def judge(table: Table, older_than_ms: int | None, decode: Decode = MetadataReader.scan_manifests) -> Judging:
     """Collect a table's roots, and what they name.
 
     Args:
         table: Any branch of it.
         older_than_ms: Only what was written before could go; else a day ago.
+        decode: Reads manifests.
 
     Raises:
         RefusedError: Not a table, or a root that cannot be understood.
@@ -79,7 +80,7 @@ def judge(table: Table, older_than_ms: int | None) -> Judging:
     now_ms = store.now_ms()
     cutoff_ms = now_ms - DEFAULT_AGE_MS if older_than_ms is None else older_than_ms
     reader = MetadataReader(store, again=True)
-    found = Capture(store, reader, table.sleep, LiveSet(), {}, TableListing({}), lambda listing: None)
+    found = Capture(store, reader, table.sleep, LiveSet(), {}, TableListing({}), lambda listing: None, decode)
     try:
         found.until_stable()
     except RefusedError as error:

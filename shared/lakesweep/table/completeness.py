@@ -22,6 +22,7 @@ from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.needs import Needs
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.root_files import RootFiles, read_root_files
+from lakesweep.table.sizes import WrongSize
 
 Entries = tuple[ManifestEntry, ...]
 Exists = Callable[[str], bool]
@@ -155,6 +156,7 @@ def lost_files(
     limit: int = 10,
     outside: Callable[[str], bool] | None = None,
     check: Callable[[], None] = lambda: None,
+    wrong: list[WrongSize] | None = None,
 ) -> tuple[str, ...]:
     """Return what readers of `roots` need and would not find, or could not read.
 
@@ -171,6 +173,8 @@ def lost_files(
         limit: So many are named at most.
         outside: Tells whether a file outside the table is there; without it those are not asked for.
         check: Called before each page of the listing, which takes minutes for millions of objects; may raise.
+        wrong: Takes the files that the listing shows with another size than metadata states; else sizes are not
+            compared. Costs no request, and twice the memory.
 
     Returns:
         The path of each file that is missing, and a sentence for each that is damaged; nothing when all is there.
@@ -186,10 +190,14 @@ def lost_files(
         if problems:
             return problems
         unseen = {name_hash(path) for path in needs.paths() if not is_external(path)}
+        sizes = {} if wrong is None else {name_hash(path): size for path, size in needs.files() if size is not None}
         for number, entry in enumerate(store.list("") if unseen else ()):
             if number % _PAGE == 0:
                 check()
-            unseen.discard(name_hash(entry.key))
+            key = name_hash(entry.key)
+            unseen.discard(key)
+            if wrong is not None and sizes.get(key, entry.size_bytes) != entry.size_bytes:
+                wrong.append(WrongSize(entry.key, sizes[key], entry.size_bytes))
         lost = (
             path
             for path in needs.paths()

@@ -26,10 +26,8 @@ from lakesweep.table.root_files import plausible_list
 Part = Literal["state", "index", "changelog"]
 """What of a root hangs on a list: its data files, its index files, its changelog files."""
 
-Decode = Callable[
-    [MetadataReader, Iterable[ManifestMeta], Callable[[Iterator[ManifestEntry]], None]],
-    Iterable[tuple[str, Unreadable | None]],
-]
+Note = Callable[[Iterator[ManifestEntry]], None]
+Decode = Callable[[MetadataReader, Iterable[ManifestMeta], Note], Iterable[tuple[str, Unreadable | None]]]
 """Decodes manifests and notes what their entries name, by the function that it is given or by other means; yields the
 name of each manifest, and why its content is unknown where it is."""
 

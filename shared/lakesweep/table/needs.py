@@ -13,6 +13,7 @@ from lakesweep.model.roots import Root
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.root_files import RootFiles, read_root_files
+from lakesweep.table.sizes import stated_size
 
 
 class Needs:
@@ -55,20 +56,27 @@ class Needs:
 
         Lists and manifests are among them: a store that remembers may still show those that are gone.
         """
+        return (path for path, _ in self.files())
+
+    def files(self) -> Iterator[tuple[str, int | None]]:
+        """Yield the path of every file as `paths` does, with its size where an entry states it.
+
+        The sizes of lists and manifests are none: those were compared when they were read.
+        """
         for each in self._files:
-            yield from self._documents(each)
+            yield from ((path, None) for path in self._documents(each))
         for meta in self._metas.values():
-            yield from (self._paths.manifest(name) for name in (meta.file_name, *meta.extra_files))
+            yield from ((self._paths.manifest(name), None) for name in (meta.file_name, *meta.extra_files))
         for content in self._reader.index_manifests(self._index_names()).values():
             for index in () if isinstance(content, Unreadable) else content:
-                yield self._paths.index_file(index)
+                yield self._paths.index_file(index), stated_size(index)
         adding = [meta for meta in self._metas.values() if meta.added_count]
         owners = self._owners()
         for name, added in self._reader.scan_manifests(adding, _added):
             for entry in () if isinstance(added, Unreadable) else added:
                 if any(self._has(owner, entry) for owner in owners[name]):
-                    yield self._paths.data_file(entry)
-                    yield from self._paths.extra_files(entry)
+                    yield self._paths.data_file(entry), stated_size(entry)
+                    yield from ((path, None) for path in self._paths.extra_files(entry))
 
     def _has(self, path: str, entry: ManifestEntry) -> bool:
         is_rewritten = entry.file_source == COMPACT and path in self._replayed

@@ -1,6 +1,7 @@
 """`lakesweep check`: what is wrong with a table, one case a check, and the command that mends it."""
 
 import json
+import os
 import shlex
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.fixture_tables import TABLE_NAMES
 from tests.support.table_builder import TableBuilder
 from tests.unit.cli.command_line import Answer, call, contents, write_table
 
@@ -61,6 +63,14 @@ def lost_data(table: TableBuilder) -> str:
     return path
 
 
+def cut_data(table: TableBuilder) -> str:
+    path = table.path("F6")
+    body = table.store.read(path).data
+    table.remove(path)
+    table.store.put(path, body[:-1])
+    return path
+
+
 def lost_manifest(table: TableBuilder) -> str:
     path = f"manifest/{table.model('snapshot/snapshot-6').delta[0].name}"
     table.remove(path)
@@ -92,6 +102,7 @@ def consumer_beyond(table: TableBuilder) -> str:
 
 CASES: dict[str, Callable[[TableBuilder], str]] = {
     "files": lost_data,
+    "wrong_size": cut_data,
     "roots": lost_manifest,
     "history": lost_snapshots,
     "hints": wrong_hint,
@@ -358,3 +369,61 @@ def test_explain_and_show_tell_of_damage_by_their_exit_codes(table: TableBuilder
         assert answer.exit_code == 4
         assert "lost its history" in answer.document["damage"][0]
         assert "lost its history" in answer.messages
+
+
+@pytest.mark.parametrize("more", [(), ("--all-roots",)])
+def test_a_file_of_another_size_is_told_with_both_sizes(
+    table: TableBuilder, folder: Path, control: Path, more: tuple[str, ...]
+) -> None:
+    size = (folder / table.path("F6")).stat().st_size
+    path = cut_data(table)
+    (finding,) = found(check(folder, control, *more))
+    needed_by = ["snapshot 6"]
+    assert finding["sizes"] == [{"path": path, "expected": size, "found": size - 1, "needed_by": needed_by}]
+    assert f"{path} has {size - 1} bytes; expected {size}" in finding["says"]
+
+
+def test_an_older_snapshots_file_of_another_size_is_found_with_all_roots(
+    table: TableBuilder, folder: Path, control: Path
+) -> None:
+    path = table.path("F1")
+    table.tag("first", snapshot=1)
+    (folder / path).write_bytes(b"longer than it was " * 1000)
+    assert check(folder, control).exit_code == 0
+    (finding,) = found(check(folder, control, "--all-roots"))
+    assert (finding["check"], finding["paths"]) == ("wrong_size", [path])
+    assert "tag first" in " ".join(finding["sizes"][0]["needed_by"])
+
+
+@pytest.mark.parametrize("more", [(), ("--all-roots",)])
+def test_an_index_file_of_another_size_is_found(
+    table: TableBuilder, folder: Path, control: Path, more: tuple[str, ...]
+) -> None:
+    table.commit("+V", index={"I": {"V": [1, 2]}})
+    table.hint("LATEST", 7)
+    assert check(folder, control, *more).exit_code == 0
+    (path,) = (folder / "index").iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    (finding,) = found(check(folder, control, *more))
+    assert (finding["check"], finding["paths"]) == ("wrong_size", [f"index/{path.name}"])
+
+
+def test_explain_tells_both_sizes(table: TableBuilder, folder: Path, control: Path) -> None:
+    path = table.path("F6")
+    size = (folder / path).stat().st_size
+    answer = call("explain", folder, path, "--control", control, "--json")
+    assert (answer.exit_code, answer.document["expected_bytes"], answer.document["size_bytes"]) == (0, size, size)
+    cut_data(table)
+    answer = call("explain", folder, path, "--control", control, "--json")
+    assert (answer.exit_code, answer.document["status"], answer.document["expected_bytes"]) == (4, "live", size)
+    assert f"it has {size - 1} bytes, expected {size}" in answer.document["why"]
+
+
+@pytest.mark.parametrize("more", [(), ("--all-roots",)])
+@pytest.mark.parametrize("name", TABLE_NAMES)
+def test_a_real_table_has_no_file_of_another_size(name: str, control: Path, more: tuple[str, ...]) -> None:
+    fixtures = os.environ.get("LAKESWEEP_FIXTURES")
+    if not fixtures:
+        pytest.skip("LAKESWEEP_FIXTURES names no folder with fixture tables")
+    answer = call("check", Path(fixtures) / "tables" / name, "--control", control, "--json", *more)
+    assert [each for each in answer.document["findings"] if each["check"] == "wrong_size"] == []
