@@ -1,1 +1,1 @@
-"""Loading: a table's roots and the files they refer to, as facts. Decides nothing."""
+"""Loading: a table's roots and the files that they refer to, as facts. This package decides nothing."""

@@ -1,9 +1,10 @@
-"""Collect roots until they stand still: the roots from which it is known what a table needs.
+"""Collect a table's roots until they no longer change. From these roots follows what the table needs.
 
-Writers go on meanwhile. A listing of several pages shows no single moment, and a root may move while it is made: a
-snapshot becomes a changelog, a branch becomes main. So folders are listed in the order of such moves, what is moved
-from before what is moved to; behind the newest snapshot is looked for newer ones; and it is done again until two
-listings in a row show nothing that is not captured. A root that vanished before it could be read asks for another.
+Writers continue meanwhile. A listing of several pages shows no single moment, and a root may move while it is made: a
+snapshot becomes a changelog, a branch becomes main. Three measures answer this. Folders are listed in the order of such
+moves, the source before the target. Newer snapshots are looked for after the newest listed one. And Lakesweep lists
+again until two listings in a row show nothing new. If a root vanishes before Lakesweep reads it, one more listing
+follows.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,12 +22,12 @@ from lakesweep.table.metadata import MetadataReader
 MAX_ROUNDS = 12
 STABLE_ROUNDS = 2
 DAMAGE_WAITS_S = (5.0, 10.0, 20.0)
-"""How long is waited for a root that is not whole to go: expiry of other engines takes files first, then the root."""
+"""Waits for an incomplete root to disappear: Paimon's own expiry deletes the files first, then the root."""
 
 
 @dataclass(slots=True)
 class Capture:
-    """A table's roots as they come to be known."""
+    """A table's roots, as far as they are known yet."""
 
     store: Store
     reader: MetadataReader
@@ -35,19 +36,19 @@ class Capture:
     highest: dict[str, int]
     """Branch -> the highest snapshot id ever seen."""
     listing: TableListing
-    """The last one."""
+    """The last listing."""
     admit: Callable[[TableListing], None]
-    """Called with the first listing; refuses what is no table."""
+    """Called with the first listing; refuses a folder that is no table."""
     decode: Decode = MetadataReader.scan_manifests
-    """Reads manifests."""
+    """Decodes manifests."""
     roots: dict[str, Root] = field(default_factory=dict)
-    """Path -> each root that was captured, without its bytes. Some may be gone since; `listing` says which."""
+    """Path -> each captured root, without its bytes. Some may be deleted since; `listing` shows which ones exist."""
 
     def collect(self) -> bool:
-        """List all roots once and capture the new ones; tell whether there were none.
+        """List all roots once and capture the new ones; return whether there were no new ones.
 
         Raises:
-            RefusedError: There are no roots at all, or one cannot be understood.
+            RefusedError: The table has no roots at all, or Lakesweep cannot understand a root.
             StorageError: A request failed.
         """
         is_first = not self.listing.branches
@@ -71,7 +72,7 @@ class Capture:
         return False
 
     def wholeness(self) -> Wholeness:
-        """Return which parts of the roots may be missing without damage."""
+        """Return the rules for which parts of a root may be missing without damage."""
         return Wholeness(self.listing, self.live.tagged, self._earliest)
 
     def _earliest(self, branch: BranchListing) -> int | None:
@@ -82,7 +83,7 @@ class Capture:
         """Collect until two listings in a row show nothing new.
 
         Raises:
-            StalePlanError: It does not come to that.
+                StalePlanError: The roots keep changing.
         """
         stable = 0
         for _ in range(MAX_ROUNDS):
@@ -103,18 +104,18 @@ def capture(
     live: LiveSet | None = None,
     decode: Decode = MetadataReader.scan_manifests,
 ) -> Capture:
-    """Capture all roots of a table. Roots that are damaged are waited for a while, since they may be going.
+    """Capture all roots of a table. Wait a while for damaged roots, since an expiry may be deleting them.
 
     Args:
-        store: Of the table.
-        sleep: Waits so many seconds.
-        admit: Called with the first listing, before any root is read; refuses what is no table.
-        live: Takes the names; a new one, unless the caller has its own.
-        decode: Reads manifests.
+        store: The table's store.
+        sleep: Waits for the given seconds.
+        admit: Called with the first listing, before any root is read; refuses a folder that is no table.
+        live: Receives the names; a new set by default.
+        decode: Decodes manifests.
 
     Raises:
-        RefusedError: No roots, or one that cannot be understood.
-        StalePlanError: The roots do not stand still.
+        RefusedError: There are no roots, or Lakesweep cannot understand one.
+        StalePlanError: The roots keep changing.
         StorageError: A request failed.
     """
     found = Capture(store, MetadataReader(store), sleep, live or LiveSet(), {}, TableListing({}), admit, decode)
@@ -124,7 +125,7 @@ def capture(
             break
         sleep(wait_s)
         found.live.forget(list(found.live.damaged))
-        found.reader = MetadataReader(store)  # which has not seen yet that something is missing
+        found.reader = MetadataReader(store)  # A new reader does not remember that something was missing.
         found.until_stable()
     return found
 
@@ -137,7 +138,7 @@ def list_in_order(store: Store) -> TableListing:
         StorageError: A listing failed.
     """
     entries: dict[str, StoredObject] = {}
-    # In the order of keys a branch's changelogs come before its snapshots, so its roots are listed twice.
+    # By key, the changelogs of a branch come before its snapshots. So Lakesweep lists the branches twice.
     for _ in range(2):
         of_branches = {entry.key: entry for entry in store.list("branch/")}
         entries |= of_branches
@@ -149,7 +150,7 @@ def list_in_order(store: Store) -> TableListing:
 
 
 def _with_newer(store: Store, listing: TableListing, highest: dict[str, int]) -> TableListing:
-    """Add the snapshots behind the highest of each branch that a listing may have missed."""
+    """Add the snapshots after the highest one of each branch, which the listing may have missed."""
     branches = {}
     for name, branch in listing.branches.items():
         newer = tuple(_newer(store, branch, highest))
@@ -162,7 +163,7 @@ def _joined(branch: BranchListing, newer: tuple[RootRef, ...]) -> BranchListing:
 
 
 def _newer(store: Store, branch: BranchListing, highest: dict[str, int]) -> Iterator[RootRef]:
-    """Look behind the highest snapshot id that was ever seen of a branch."""
+    """Yield the snapshots after the highest snapshot id that was ever seen of a branch."""
     listed = {ref.id for ref in branch.snapshots}
     known = listed | ({highest[branch.name]} if branch.name in highest else set())
     if not known:

@@ -1,11 +1,11 @@
-"""Is everything there that some roots need?
+"""Check whether everything that some roots need exists.
 
-Asked before deleted roots come back, of the table as it will be then (`ReturningStore`), and before and after a branch
-moves to another root. A root that would come back without one of its files is worse than none: readers would find it
-and fail.
+Lakesweep checks this before deleted roots are restored, for the table as it will be then (`ReturningStore`). It checks
+again before and after a branch rewrite. An incomplete restored root would be worse than none: readers would find it and
+fail.
 
-A manifest's entries are dropped as they are read, but for those about files that are not there. So memory grows with
-the number of objects in the table, not with its history.
+The entries of a manifest are dropped while it is read, except for entries of missing files. So memory grows with the
+number of objects in the table, not with its history.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from lakesweep.table.sizes import WrongSize
 Entries = tuple[ManifestEntry, ...]
 Exists = Callable[[str], bool]
 _PAGE = 1000
-"""Objects that one request lists."""
+"""Keys that one request lists."""
 
 
 def first_missing(
@@ -38,19 +38,19 @@ def first_missing(
     may_lack_changelog: Callable[[Root], bool],
     changelogs_need_delta: bool,
 ) -> str | None:
-    """Return a sentence about the first thing that some of `roots` needs and that is missing or damaged.
+    """Return a sentence about the first file that one of `roots` needs and that is missing or damaged.
 
     Args:
-        store: Where metadata is read.
-        paths: Of the roots' branch.
+        store: The store of the metadata.
+        paths: The paths of the roots' branch.
         roots: Snapshots, changelogs and tags.
-        exists: Tells whether a path is there.
-        may_lack_changelog: Tells of a snapshot whether its missing changelog list is no damage.
-        changelogs_need_delta: The writer produces no changelog files, so a changelog document is read by its delta.
-            Else that may be missing: it went with the snapshot.
+        exists: Tells whether a path exists.
+        may_lack_changelog: Tells whether the changelog list of a snapshot may be missing without damage.
+        changelogs_need_delta: The writer produces no changelog files, so readers of a changelog document use its delta.
+            Otherwise the delta list may be missing, since it was deleted with the snapshot.
 
     Returns:
-        `None` when each of them can be read completely.
+        `None` if all roots are complete.
     """
     reader = MetadataReader(store)
     files = tuple(read_root_files(reader, roots, with_changelog=lambda _: True).values())
@@ -96,7 +96,7 @@ class _Search:
         return is_changelog and (content is files.base or not self._changelogs_need_delta)
 
     def _state(self, files: RootFiles, absent: Mapping[str, Entries | Unreadable]) -> Iterator[str]:
-        """Yield what is missing of a snapshot's data files; of a changelog's, of those that its delta added."""
+        """Yield the missing data files: of a snapshot's state, or of the additions in a changelog's delta."""
         is_changelog = files.root.ref.kind == "changelog"
         added: list[ManifestEntry] = []
         gone: set[object] = set()
@@ -125,7 +125,7 @@ class _Search:
                     yield from self._absent([self._paths.data_file(entry)] if entry.is_add else ())
 
     def _index(self, files: tuple[RootFiles, ...]) -> Iterator[str]:
-        """Yield what is missing of index files, which changelogs do not need."""
+        """Yield the missing index files. Changelogs need none."""
         roots = [each.root for each in files if each.root.ref.kind != "changelog"]
         named = {root.snapshot.index_manifest: root for root in roots if root.snapshot.index_manifest is not None}
         for name, content in self._reader.index_manifests(named).items():
@@ -160,24 +160,24 @@ def lost_files(
 ) -> tuple[str, ...]:
     """Return what readers of `roots` need and would not find, or could not read.
 
-    A snapshot or tag needs the files of its state. Its changelog it does not need: expiry takes that of a tagged
-    snapshot, and the table is whole without. A changelog document needs the changes.
+    A snapshot or tag needs the files of its state. It does not need its changelog: expiry deletes the changelog of a
+    tagged snapshot, and the table remains complete. A changelog document needs its changes.
 
-    Memory grows with the files that the roots need, some 100 bytes for each. Costs their metadata, read once, and a
-    listing of the table.
+    Memory grows by some 100 bytes for each file that the roots need. The check reads the roots' metadata once, and
+    lists the table.
 
     Args:
-        store: Of the table.
-        schema: The latest one of the roots' branch, which decides about paths.
-        roots: Of one branch.
-        limit: So many are named at most.
-        outside: Tells whether a file outside the table is there; without it those are not asked for.
+        store: The table's store.
+        schema: The latest schema of the roots' branch, which determines paths.
+        roots: Roots of one branch.
+        limit: The result names at most this many files.
+        outside: Tells whether a file outside the table exists; without it, files outside are not checked.
         check: Called before each page of the listing, which takes minutes for millions of objects; may raise.
         wrong: Takes the files that the listing shows with another size than metadata states; else sizes are not
             compared. Costs no request, and twice the memory.
 
     Returns:
-        The path of each file that is missing, and a sentence for each that is damaged; nothing when all is there.
+        The path of each missing file, and a sentence for each damaged one; nothing if all files exist.
 
     Raises:
         StorageError: A request failed.

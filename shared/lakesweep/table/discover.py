@@ -1,7 +1,7 @@
 """Find every root of every branch by listing.
 
-Hints never decide what exists: a stale, missing, garbage or too high `LATEST` changes nothing here. A branch's
-documents lie below `branch/branch-<name>/`, everything else of it lies in the table's common folders.
+Hints never decide what exists: a stale, missing, garbage or too high `LATEST` changes nothing here. The documents of a
+branch lie below `branch/branch-<name>/`; all its other files lie in the table's common folders.
 """
 
 import re
@@ -17,24 +17,24 @@ from lakesweep.model.table_ref import MAIN
 from lakesweep.storage.store import Store, StoredObject
 
 ROOT_FOLDERS = ("snapshot", "changelog", "tag", "consumer", "branch")
-"""Folders that a look reads again."""
+"""Folders that each recheck lists again."""
 ALL_FOLDERS = (*ROOT_FOLDERS, "schema")
 _RARE_FOLDERS = ("changelog", "consumer", "branch")
-"""Folders that most tables have not. One request tells which of them are there."""
+"""Folders that most tables lack. One request tells which of them exist."""
 
 _HINTS = frozenset({"EARLIEST", "LATEST"})
 _SUCCESS_FILE = re.compile(r"tag-success-file/.*_SUCCESS", re.DOTALL)
-"""What Java writes beside a tag. Anything else in that folder is a tag with a slash in its name."""
+"""The file that Java writes beside a tag. Any other file in this folder is a tag with a slash in its name."""
 
 
 def discover(store: Store, folders: Iterable[str] = ALL_FOLDERS) -> TableListing:
     """List all roots, consumers, schemas and hints of all branches.
 
-    Costs one LIST for the folders there are, and one a folder (per 1 000 names).
+    Takes one LIST to find the existing folders, and one for each folder (and each 1 000 names).
 
     Raises:
         StorageError: A listing failed.
-        RefusedError: A symbolic link stands where roots live, so there may be roots that cannot be seen.
+            RefusedError: There is a symbolic link among the roots, and it may hide other roots.
     """
     folders = tuple(folders)
     rare = [folder for folder in folders if folder in _RARE_FOLDERS]
@@ -42,7 +42,7 @@ def discover(store: Store, folders: Iterable[str] = ALL_FOLDERS) -> TableListing
     def objects_in(folder: str) -> list[StoredObject]:
         return list(store.list(f"{folder}/"))
 
-    if not getattr(store, "reads_wait", True):  # threads would cost more than all the listings
+    if not getattr(store, "reads_wait", True):  # Threads would cost more time than all the listings.
         there = [*(folder for folder in folders if folder not in rare), *sorted(store.folders_among(rare))]
         return sort_listing(store.location, (entry for folder in there for entry in objects_in(folder)))
     with ThreadPoolExecutor(max_workers=len(folders) + 1) as pool:

@@ -21,12 +21,12 @@ from lakesweep.storage.store import Body, Store
 T = TypeVar("T")
 
 MAX_DOCUMENT_BYTES = 16 << 20
-"""A JSON document beyond this is refused, not loaded."""
+"""A longer JSON document is refused, not loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Roots that were read, and those that vanished between listing and reading."""
+    """Roots that were read, and roots that vanished between listing and reading."""
 
     roots: tuple[Root, ...]
     vanished: tuple[RootRef, ...]
@@ -36,8 +36,8 @@ def read_roots(store: Store, refs: Iterable[RootRef]) -> Documents:
     """Read root documents, many at a time.
 
     Raises:
-        RefusedError: A document that exists is no valid root: what it refers to cannot be known.
-        StorageError: A read failed for another reason than absence.
+        RefusedError: A document exists but is no valid root, so its references are unknown.
+        StorageError: A read failed, and the document was not merely absent.
     """
     refs = tuple(refs)
     roots: list[Root] = []
@@ -75,7 +75,7 @@ def read_consumers(store: Store, consumers: Iterable[DocumentRef]) -> dict[str, 
     A consumer that vanished between listing and reading protects nothing any more.
 
     Raises:
-        RefusedError: A consumer document does not parse.
+        RefusedError: Lakesweep cannot parse a consumer document.
     """
     refs = tuple(consumers)
     found: dict[str, int] = {}
@@ -93,7 +93,7 @@ def read_consumers(store: Store, consumers: Iterable[DocumentRef]) -> dict[str, 
 
 
 def parsed(store: Store, path: str, body: Body, parse: Callable[[bytes, str], T]) -> tuple[T, bytes]:
-    """Parse a document, and return it with its bytes. One that is remembered and damaged is read once more."""
+    """Parse a document, and return it with its bytes. If a cached copy is damaged, read the document again."""
     try:
         return parse(body.data, path), body.data
     except (FormatError, RefusedError):
@@ -104,10 +104,10 @@ def parsed(store: Store, path: str, body: Body, parse: Callable[[bytes, str], T]
 
 
 def latest_hint_of(store: Store, branch: BranchListing) -> int | None:
-    """Return what LATEST of a branch with snapshots says, `None` when it is absent or garbage.
+    """Return the id in LATEST of a branch with snapshots, `None` if the hint is absent or garbage.
 
-    As a rule it names the newest snapshot, and on S3 its ETag says so without a request: that of so short an object is
-    the MD5 of its bytes, unless the bucket encrypts with keys of its own.
+    Usually the hint names the newest snapshot. On S3 its ETag shows this without a request: the ETag of such a short
+    object is the MD5 of its bytes, unless the bucket encrypts with its own keys.
     """
     document = branch.hints.get("snapshot/LATEST")
     if document is None:
@@ -119,7 +119,7 @@ def latest_hint_of(store: Store, branch: BranchListing) -> int | None:
 
 
 def read_hint(store: Store, path: str) -> int | None:
-    """Return a hint's id, `None` when it is absent or garbage."""
+    """Return a hint's id, `None` if the hint is absent or garbage."""
     try:
         return parse_hint(store.read(path, max_bytes=MAX_DOCUMENT_BYTES).data)
     except ObjectNotFoundError:
@@ -130,8 +130,9 @@ def read_schema(store: Store, branch: BranchListing) -> TableSchema:
     """Return a branch's latest schema.
 
     Raises:
-        RefusedError: There is none (this is not a table), it does not parse, or the table is of a type without
-            snapshots of its own.
+            RefusedError: There is none (so this is not a table), Lakesweep cannot parse it, or the type of the table
+                has no
+                snapshots of its own.
     """
     if not branch.schemas:
         is_main = branch.name == "main"
@@ -159,7 +160,7 @@ def read_all_schemas(store: Store, listing: TableListing) -> Iterator[tuple[str,
     """Yield every schema of every branch with its path.
 
     Raises:
-        RefusedError: One does not parse.
+            RefusedError: Lakesweep cannot parse one of them.
     """
     paths = [document.path for branch in listing.branches.values() for document in branch.schemas]
     for path, body in read_many(store, paths, max_bytes=MAX_DOCUMENT_BYTES):

@@ -1,18 +1,18 @@
-"""The fence around a table: which files outside its own directory may be deleted.
+"""The fence around a table: which files outside the table's own directory may be deleted.
 
-A table's schemas and manifests say what whoever writes the table wants them to say. Where they place files outside is a
-claim, never a permission. So a file outside may be deleted only when all of this holds:
+The writers of a table determine its schemas and manifests. If these name files outside, this is a claim, never a
+permission. So a file outside may be deleted only if all of this holds:
 
 - A schema of the table declares a root above it.
-- The operator allows a root above it, in the table's own kind of store. Neither a schema nor a plan can.
-- That root lies apart from the table and from the control location.
+- The operator allows a root above it, in the same kind of store as the table. Neither a schema nor a plan can allow it.
+- This root does not overlap with the table or the control location.
 - The file is a data, changelog, extra or index file, in a folder where Paimon puts such files below the declared root.
-- No folder above it holds `snapshot/` or `schema/`: there would be another table.
+- No folder above it contains `snapshot/` or `schema/`, since this would be another table.
 
-The planner asks, and whoever deletes asks again. A look that fails keeps the file.
+The planner asks the fence, and the executor asks it again before each deletion. If a check fails, the file is kept.
 
-On local disks a path may have led elsewhere by the time that somebody deletes. So a path is resolved once: the fence
-decides about the place without links, and that place is opened for changes, through the folders that the fence met.
+On local disks a path may lead elsewhere by the time of the deletion. So a path is resolved once. The fence judges the
+location without links, and exactly this location is opened for changes, through the folders that the fence checked.
 """
 
 import os
@@ -40,48 +40,48 @@ REFUSED = "external_root_refused"
 UNKNOWN_FILE = "external_unknown_file"
 NOT_CHECKED = "external_not_checked"
 _TABLE_FOLDERS = ("schema", "snapshot")
-"""What holds one of them is a table."""
+"""A folder with one of these folders is a table."""
 _PARALLEL = 16
 _DATA = frozenset({"data", "changelog"})
-"""By its name alone, a file of one kind may be one of the other."""
+"""The name alone does not distinguish these two kinds."""
 
 
 @dataclass(frozen=True, slots=True)
 class FenceRules:
-    """What a fence goes by: plain values, so that other processes can have them."""
+    """The facts by which a fence decides: plain values, so that other processes can have them."""
 
     declared: tuple[str, ...] = ()
-    """External roots that schemas of the table declare, normalised, without closing slashes."""
+    """External roots that schemas of the table declare, normalised, without trailing slashes."""
     allowed: tuple[str, ...] = ()
-    """Roots that the operator allows, without links. What became a link since then allows nothing."""
+    """Roots that the operator allows, without links. A root that has since become a link allows nothing."""
     control: str | None = None
     """The control location."""
     layout: Layout = field(default_factory=Layout)
-    """Where the table's files lie, and what they are called."""
+    """Where the table's files lie, and how they are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Where a file outside may be deleted: below an allowed root, both without links."""
+    """The location where a file outside may be deleted: below an allowed root, both without links."""
 
     root: Location
     file: Location
 
 
 class Fence:
-    """Answers which files outside one table stay. Each folder is looked at once."""
+    """Decides which files outside one table must be kept. Each folder is checked once."""
 
     def __init__(self, table: str, rules: FenceRules, open_store: Callable[[str], Store] | None) -> None:
-        """Build the fence of the table at `table`; without `open_store` nothing can be looked at, so all stays."""
+        """Build the fence of the table at `table`. Without `open_store`, it keeps every file unchecked."""
         self._location = table
         self._rules = rules
         self._open_store = open_store
         self._refused: dict[str, Stay] = {}
         """Allowed root -> why nothing below it may be deleted."""
         self._looks: dict[Location, str] = {}
-        """Folder -> `_NO_TABLE`, `_IS_TABLE`, or why it could not be looked at."""
+        """Folder -> `_NO_TABLE`, `_IS_TABLE`, or why it could not be checked."""
         self._trail = Trail()
-        """The local folders that were looked at."""
+        """The checked local folders."""
 
     @cached_property
     def _table(self) -> Location:
@@ -93,7 +93,7 @@ class Fence:
 
     @cached_property
     def _allowed(self) -> Mapping[str, Location]:
-        """Return where the allowed roots lie, as far as they are in the table's kind of store."""
+        """Return the locations of the allowed roots in the table's kind of store."""
         control = None if self._rules.control is None else _place(self._rules.control)
         found: dict[str, Location] = {}
         for root in self._rules.allowed:
@@ -109,24 +109,26 @@ class Fence:
         return found
 
     def stays(self, files: Iterable[tuple[str, str]]) -> dict[str, Stay]:
-        """Return path -> why it stays, of those that do.
+        """Return path -> the reason to keep it, for each file that must be kept.
 
         Args:
-            files: Kind and absolute path of each.
+            files: Kind and absolute path of each file.
 
         Raises:
-            OutOfTimeError: The caller has no time to look.
+            OutOfTimeError: The caller has no time for the checks.
         """
         return {path: judged for path, judged in self.judge(files).items() if isinstance(judged, Stay)}
 
     def judge(self, files: Iterable[tuple[str, str]]) -> dict[str, Stay | Opened]:
-        """Return path -> why it stays, or the place to open for its deletion: the path may lead elsewhere by then.
+        """Return path -> the reason to keep it, or the location to open for its deletion.
+
+        Callers must use this location, since the path may lead elsewhere later.
 
         Args:
-            files: Kind and absolute path of each.
+            files: Kind and absolute path of each file.
 
         Raises:
-            OutOfTimeError: The caller has no time to look.
+            OutOfTimeError: The caller has no time for the checks.
         """
         found: dict[str, Stay | Opened] = {}
         going: dict[str, tuple[str, Location, Sequence[Location]]] = {}
@@ -138,14 +140,15 @@ class Fence:
                 found[path] = placed
             else:
                 going[path] = *placed, _above(placed[1])
-        # All looks come first: a table that is found refuses its whole root, whichever file led to it.
+        # All checks come first: if one of them finds a table, the fence refuses the whole root, whichever file led to
+        # it.
         self._look((root, folders) for root, _, folders in going.values())
         for path, (root, place, folders) in going.items():
             found[path] = self._checked(root, folders) or Opened(self._allowed[root], place)
         return found
 
     def open(self, root: Location) -> Store:
-        """Open an allowed root on local disks for changes in the folders that this fence has looked at, and no others.
+        """Open an allowed local root for changes in the folders that this fence has checked, and in no others.
 
         Raises:
             UsageError: No store can be opened there.
@@ -153,7 +156,7 @@ class Fence:
         return self._followed(root, looks=False)
 
     def _followed(self, place: Location, *, looks: bool) -> Store:
-        assert self._open_store is not None  # nobody has looked without it, so nobody may change anything
+        assert self._open_store is not None  # Without it the fence has checked nothing, so it allows no change.
         store = self._open_store(str(place))
         if place.scheme == "file":
             inner = innermost(store)
@@ -163,10 +166,10 @@ class Fence:
         return store
 
     def refusal(self, root: str) -> Stay | None:
-        """Return why nothing may be deleted below a declared root, as far as its name and its parents tell.
+        """Return why nothing below a declared root may be deleted, as far as its name and its parents show.
 
         Raises:
-            OutOfTimeError: The caller has no time to look.
+            OutOfTimeError: The caller has no time for the checks.
         """
         placed = self._placed(root, is_root=True)
         if isinstance(placed, Stay):
@@ -177,7 +180,7 @@ class Fence:
         return self._checked(allowed, folders)
 
     def _placed(self, path: str, *, is_root: bool) -> "Stay | tuple[str, Location]":
-        """Return the allowed root of a file, and where the file really lies; or why it stays."""
+        """Return the allowed root of a file and the file's real location; or the reason to keep the file."""
         declared = [root for root in self._rules.declared if path.startswith(f"{root}/") or (is_root and path == root)]
         try:
             is_plain = normalise_uri(path) == path
@@ -200,11 +203,11 @@ class Fence:
                 f"no operator allows this root. Allow it with --external-root {root} or `external_roots` in the fleet "
                 "policy",
             )
-        # The narrowest one: it may lie apart from what a wider one meets.
+        # The narrowest allowed root: it may lie apart from a table that overlaps with a wider one.
         return max(holding, key=lambda each: (each not in self._refused, len(self._allowed[each].path))), real
 
     def _named(self, kind: str, path: str) -> Stay | None:
-        """Return why a file stays by its name and its folder."""
+        """Return the reason to keep a file because of its name and its folder."""
         declared = [root for root in self._rules.declared if path.startswith(f"{root}/")]
         for root in declared:
             found = classify_outside(self._classes, path.removeprefix(f"{root}/"))
@@ -213,7 +216,7 @@ class Fence:
         return Stay(UNKNOWN_FILE, declared[0] or "/", "Paimon puts no file of this table there under such a name")
 
     def _look(self, files: Iterable[tuple[str, Sequence[Location]]]) -> None:
-        """Look at the folders above files, and refuse the roots that meet a table."""
+        """Check the folders above files, and refuse the roots that overlap with a table."""
         going = (folders for root, folders in files if root not in self._refused)
         unknown = dict.fromkeys(folder for folders in going for folder in folders if folder not in self._looks)
         if len(unknown) > 1:
@@ -234,7 +237,7 @@ class Fence:
         try:
             store = self._followed(folder, looks=True)
             names: Iterable[str] = _TABLE_FOLDERS
-            if folder.scheme != "file":  # one request says it of most folders; a local one may not be readable
+            if folder.scheme != "file":  # One request answers for most folders. A local folder may not be readable.
                 names = sorted(store.folders_among(_TABLE_FOLDERS))
             is_table = any(next(iter(store.list(f"{name}/")), None) is not None for name in names)
         except OutOfTimeError:
@@ -267,7 +270,7 @@ def _place(text: str) -> Location | None:
 
 
 def _real(place: Location, *, whole: bool) -> Location:
-    """Return where a place is without links. A file that is a link stays one: the link is what would be deleted."""
+    """Return a location without links. A file that is a link stays one, since the deletion would delete the link."""
     if place.scheme != "file":
         return place
     if whole:
@@ -281,7 +284,7 @@ def _meet(one: Location, other: Location) -> bool:
 
 
 def _lies_below(root: Location, place: Location) -> bool:
-    """Tell whether a place is a root or lies below it. Both are real, so what a link inside leads to does not count."""
+    """Tell whether a location is a root or lies below it. Both are real, so links inside do not matter."""
     if (root.scheme, root.bucket) != (place.scheme, place.bucket):
         return False
     above, below = root.path.strip("/"), place.path.strip("/")
@@ -289,7 +292,7 @@ def _lies_below(root: Location, place: Location) -> bool:
 
 
 def _above(place: Location) -> tuple[Location, ...]:
-    """Return the folders above a place, from the bucket or `/` down."""
+    """Return the folders above a location, from the bucket or `/` down."""
     parts = [part for part in place.path.split("/") if part][:-1]
     lead = "/" if place.scheme == "file" else ""
     return tuple(Location(place.scheme, place.bucket, lead + "/".join(parts[:end])) for end in range(len(parts) + 1))

@@ -1,22 +1,22 @@
-"""What the expiring snapshots take with them, before any root that stays has its say.
+"""The files that expiring snapshots free, before any remaining root is asked.
 
-The rules are the engine's:
+The rules are Paimon's:
 
-- A *data file* leaves the table at the snapshot whose delta deletes it. Dropping the snapshots below `end` frees
-  everything that deltas up to and including `end`'s delete. The delta of the first present snapshot was handled by the
-  run that made it the first.
+- A *data file* leaves the table at the snapshot whose delta deletes it. To drop the snapshots below `end` frees
+  everything that deltas up to and including that of `end` delete. The delta of the first existing snapshot was handled
+  by the run that made this snapshot the first.
 - Within one delta the order of entries counts: an ADD after a DELETE of the same path is a move between levels and
-  keeps the file. If any manifest of a delta is unreadable, an unseen ADD could revoke a DELETE, so that delta frees
+  keeps the file. If any manifest of a delta is unreadable, an unseen ADD could revoke a DELETE. So this delta frees
   nothing.
-- *Changelog files* of a dropped snapshot go with it, without their extra files.
-- *Manifests, lists, index files, statistics* that a dropped snapshot names go.
+- *Changelog files* of a dropped snapshot are deleted with it, without their extra files.
+- *Manifests, lists, index files, statistics* that a dropped snapshot names are deleted.
 
-Where changelogs outlive snapshots (`Lifecycle`), a dropped snapshot becomes a changelog document, which keeps what a
-reader of changes needs, and frees it when it expires itself.
+If changelogs outlive snapshots (`Lifecycle`), a dropped snapshot becomes a changelog document. The document keeps the
+files that readers of changes need, and frees them when it expires itself.
 
-A tag whose snapshot is gone frees its whole state: every live file, and all the metadata that it names but for the
-changelog list, which went with the snapshot. Most of that some other root still has, and a tag may hold a million
-files. So what its nearest relative among the roots that stay has as well is not even proposed.
+A tag whose snapshot does not exist any more frees its whole state: every live file and all its metadata except the
+changelog list, which was deleted with the snapshot. Other roots still have most of these files, and a tag may hold a
+million files. So files that the tag shares with its nearest remaining relative are not even proposed.
 
 Source: Paimon `FileDeletionBase`, `SnapshotDeletion`, `ChangelogDeletion`, `TagDeletion`, `ExpireSnapshotsImpl`.
 """
@@ -39,16 +39,16 @@ class Lifecycle(Enum):
     """How long the changes of a snapshot can be read."""
 
     COUPLED = "coupled"
-    """As long as the snapshot."""
+    """As long as the snapshot exists."""
     BY_CHANGELOG = "by_changelog"
-    """Longer; the writer produces changelog files, and they are the changes."""
+    """Longer; the writer produces changelog files, which hold the changes."""
     BY_DELTA = "by_delta"
-    """Longer; no changelog files, so the files that a commit appended are the changes."""
+    """Longer; there are no changelog files, so the files that a commit appended hold the changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreedFiles:
-    """Candidates, and sentences about metadata that frees nothing because it could not be read."""
+    """Candidates for deletion, and sentences about unreadable metadata that therefore frees nothing."""
 
     files: tuple[Freed, ...]
     warnings: tuple[str, ...]
@@ -61,14 +61,14 @@ def find_freed(
     end: RootFiles,
     lifecycle: Lifecycle = Lifecycle.COUPLED,
 ) -> FreedFiles:
-    """Find what dropping `expiring` frees.
+    """Find the files that are freed when `expiring` are dropped.
 
     Args:
-        reader: Where to read manifests.
-        paths: The branch's path rules.
-        expiring: Snapshots that go, ascending by id, with changelog lists.
-        end: The first snapshot that stays.
-        lifecycle: What their changelog documents go on to need.
+        reader: Reads manifests.
+        paths: The path rules of the branch.
+        expiring: Snapshots to delete, ascending by id, with changelog lists.
+        end: The first snapshot to keep.
+        lifecycle: Decides what their changelog documents still need.
     """
     collector = _Collector(reader, paths)
     coupled, by_delta = lifecycle is Lifecycle.COUPLED, lifecycle is Lifecycle.BY_DELTA
@@ -82,11 +82,11 @@ def find_freed(
 
 
 def find_freed_changelogs(reader: MetadataReader, paths: TablePaths, expiring: Sequence[RootFiles]) -> FreedFiles:
-    """Find what dropping changelog documents frees.
+    """Find the files that are freed when changelog documents are dropped.
 
-    A changelog with a list of its own frees its files and that list. One without frees what its own delta deletes:
-    such a file was added, hence needed as a change, no later than here. One whose lists went with its snapshot frees
-    nothing.
+    A changelog with its own list frees the files of the list, and the list. A changelog without a list frees the files
+    that its own delta deletes: each was added, hence needed as a change, no later than here. A changelog whose lists
+    were deleted with its snapshot frees nothing.
     """
     collector = _Collector(reader, paths)
     own = [files for files in expiring if files.root.snapshot.changelog_manifest_list is not None]
@@ -104,15 +104,15 @@ def find_freed_changelogs(reader: MetadataReader, paths: TablePaths, expiring: S
 def find_freed_tags(
     reader: MetadataReader, paths: TablePaths, going: Sequence[RootFiles], staying: Sequence[RootFiles]
 ) -> FreedFiles:
-    """Find what dropping tags frees whose snapshots are gone.
+    """Find the files that are freed when tags without a snapshot are dropped.
 
-    A tag of which anything cannot be read frees nothing at all.
+    If anything of a tag cannot be read, the tag frees nothing at all.
 
     Args:
-        reader: Where to read manifests.
-        paths: The branch's path rules.
-        going: The tags, with their lists; of several tags on one snapshot, one.
-        staying: The roots that stay.
+        reader: Reads manifests.
+        paths: The path rules of the branch.
+        going: The tags to delete, with their lists; one tag for each snapshot.
+        staying: The remaining roots.
     """
     collector = _Collector(reader, paths)
     states = [state for files in going if (state := collector.state_of(files, staying)) is not None]
@@ -129,13 +129,13 @@ def find_freed_tags(
 
 @dataclass(frozen=True, slots=True)
 class _TagState:
-    """A tag that goes, and its nearest relative: the root that stays and has most of its manifests."""
+    """A tag to delete, and its nearest relative: the remaining root that shares most manifests with it."""
 
     files: RootFiles
     common: frozenset[str]
-    """Manifests that the relative has as well."""
+    """Manifests that the tag and its relative share."""
     later: tuple[ManifestMeta, ...]
-    """Manifests that the relative alone has."""
+    """Manifests that only the relative has."""
 
 
 class _Collector:
@@ -145,7 +145,7 @@ class _Collector:
         self.warnings: list[str] = []
 
     def collect(self, *found: Iterable[Freed]) -> FreedFiles:
-        """Return all that was found, each path once."""
+        """Return all freed files, each path once."""
         files: dict[str, Freed] = {}
         for part in found:
             for freed in part:
@@ -153,11 +153,11 @@ class _Collector:
         return FreedFiles(tuple(files.values()), tuple(self.warnings))
 
     def data_files(self, roots: Sequence[RootFiles], *, keep_appended: bool) -> Iterator[Freed]:
-        """Yield what the deltas of `roots` delete.
+        """Yield the files that the deltas of `roots` delete.
 
         Args:
             roots: Snapshots or changelogs, ascending by id.
-            keep_appended: Leave out files that a commit wrote; they are changes that can still be read.
+            keep_appended: Leave out files that a commit wrote, since they are changes that readers may still use.
         """
         wanted = [meta for files in roots for meta in _metas(files.delta)]
         scanned = dict(self._reader.scan_manifests(wanted, tuple, again=True))
@@ -198,7 +198,7 @@ class _Collector:
                 yield Freed("extra", extra, None, f"belongs to {entry.file_name}, which {reason}", entry.file_name)
 
     def changelog_files(self, roots: Sequence[RootFiles]) -> Iterator[Freed]:
-        """Yield the changelog files of `roots`; an unreadable manifest hides only its own."""
+        """Yield the changelog files of `roots`; an unreadable manifest hides only its own files."""
         wanted = [meta for files in roots for meta in _metas(files.changelog)]
         scanned = dict(self._reader.scan_manifests(wanted, tuple, again=True))
         for files in roots:
@@ -219,7 +219,7 @@ class _Collector:
                 yield Freed("changelog", path, entry.file_size, reason, base_name(path))
 
     def state_of(self, files: RootFiles, staying: Sequence[RootFiles]) -> _TagState | None:
-        """Return what there is to read of a tag that goes, `None` when its lists or its index cannot be read."""
+        """Return the manifests to read for a tag to delete, `None` if its lists or its index cannot be read."""
         index_manifest = files.root.snapshot.index_manifest
         problem = next(iter(files.unreadable_lists), None)
         if problem is None and index_manifest is not None:
@@ -241,14 +241,14 @@ class _Collector:
     def live_files(
         self, states: Sequence[_TagState], asked_again: frozenset[str]
     ) -> Iterator[tuple[RootFiles, tuple[Freed, ...]]]:
-        """Yield each tag of which every manifest can be read, with its live files but for those of its relative.
+        """Yield each readable tag with its live files, except for the files that its relative shares.
 
-        A file from a manifest that both have is the relative's as well, unless one of the relative's own manifests
+        A file from a manifest that both name belongs to the relative, too, unless one of the relative's own manifests
         deletes it.
 
         Args:
             states: The tags.
-            asked_again: Manifests of roots that stay, which are asked afterwards what they need.
+            asked_again: Manifests of remaining roots. A later step reads these again, to find what the roots need.
         """
         alone = [m for state in states for m in state.files.manifests() if m.file_name not in state.common]
         ours = [meta for meta in alone if meta.file_name not in asked_again]
@@ -274,7 +274,7 @@ class _Collector:
                 yield state.files, found
 
     def _located(self, tag: Root, entries: Iterable[ManifestEntry]) -> tuple[Freed, ...] | None:
-        """Return files of a tag, `None` when one of them cannot be located."""
+        """Return the files of a tag, `None` if one of them cannot be located."""
         reason = f"held by {tag.ref}, which goes"
         found: list[Freed] = []
         try:
@@ -311,8 +311,8 @@ class _Collector:
     def lists(self, roots: Sequence[RootFiles], *, base_and_delta: bool, changelog: bool) -> Iterator[Freed]:
         """Yield manifest lists that `roots` name, and the manifests in them.
 
-        A damaged list stays where it is: nobody knows what it named. A missing one is named again, which is harmless
-        and lets a run that died half-way be finished.
+        A damaged list is kept, since nobody knows what it named. A missing list is proposed again. This is harmless,
+        and lets the next run finish a run that died half-way.
         """
         for files in roots:
             snapshot = files.root.snapshot
@@ -345,7 +345,7 @@ class _Collector:
                 yield Freed("statistics", self._paths.statistics(name), None, reason, name)
 
     def _whole(self, root: Root, found: Iterator[Freed]) -> tuple[Freed, ...]:
-        """Return all of `found`, or nothing when one of its files cannot be located."""
+        """Return all of `found`, or nothing if one of the files cannot be located."""
         try:
             return tuple(found)
         except FormatError as error:

@@ -1,12 +1,14 @@
-"""Which roots hold a file: those whose readers open it, and those that only name it.
+"""Which roots hold a file: the roots whose readers open it, and the roots that only name it.
 
-An orphan scan asks whether any root names a file, whatever for (`live_set`). To say why a file is there takes more: a
-root *needs* a file when a reader of it opens it, and merely *names* it when its manifests have deleted it since, when
-it is the changelog of a tag, or when it is an index or a list that a changelog document goes on naming.
+An orphan scan asks whether any root names a file, for whatever purpose (`live_set`). To say why a file exists takes
+more. A root *needs* a file if its readers open the file. A root merely *names* a file in three cases:
 
-A set of roots is a number with a bit for each of them. Manifests are read one after another, first for what they
-delete, then for what they add, so memory grows with the files that some manifest deletes, a few hundred bytes each, and
-with nothing else.
+- Its manifests have deleted the file since.
+- The file is the changelog of a tag.
+- The file is an index or list that a changelog document still names.
+
+A set of roots is a number with one bit for each root. Manifests are read one after another, first for deletions, then
+for additions. So memory grows only with the files that some manifest deletes, by a few hundred bytes each.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +29,7 @@ _FOLDERS = {"statistics": "statistics/"}
 
 
 class Named(NamedTuple):
-    """A file that roots name by their documents and lists."""
+    """A file that the documents and lists of roots name."""
 
     kind: NamedKind
     name: str
@@ -36,12 +38,12 @@ class Named(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Return where it lies."""
+        """Return its path."""
         return _FOLDERS.get(self.kind, "manifest/") + self.name
 
 
 class NamedIndex(NamedTuple):
-    """An index file that roots name by their index manifests."""
+    """An index file that the index manifests of roots name."""
 
     entry: IndexEntry
     named_by: int
@@ -57,7 +59,7 @@ class Mention(NamedTuple):
 
 
 class ManifestHolders(NamedTuple):
-    """The roots that hold a manifest, by what of them it is about; see `_Manifest`."""
+    """The roots that hold a manifest, by the entries that they use; see `_Manifest`."""
 
     named: int
     state: int
@@ -67,20 +69,20 @@ class ManifestHolders(NamedTuple):
 
 @dataclass(slots=True)
 class _Manifest:
-    """A manifest, and what of it the roots want that name it."""
+    """A manifest, and the entries of it that each naming root uses."""
 
     meta: ManifestMeta
     named: int = 0
     state: int = 0
-    """Roots whose files are what manifests add and do not delete."""
+    """Roots whose files are the additions of manifests without the deletions."""
     changes: int = 0
-    """Roots to which every addition in it is a change that can be read."""
+    """Roots to which every addition in it is a readable change."""
     replay: int = 0
-    """Changelog documents without a list of their own: what a commit wrote counts, and not what compaction rewrote."""
+    """Changelog documents without their own list. Files that a commit wrote count; files of compaction do not."""
 
 
 class Holders:
-    """What some roots of a table need and name."""
+    """The files that some roots of a table need or name."""
 
     def __init__(
         self, reader: MetadataReader, roots: Iterable[Root], among: Callable[[str], bool] | None = None
@@ -88,12 +90,12 @@ class Holders:
         """Read the roots' lists.
 
         Args:
-            reader: Where to read. What it has read already costs nothing.
-            roots: Bit n of a set stands for the n-th of them.
-            among: Tells by name of a manifest whether to ask it; else all are.
+            reader: Where to read. Lists that it has already read cost nothing.
+            roots: Bit n of a set stands for the n-th root.
+            among: Tells by the name of a manifest whether to read it; by default all are read.
 
         Raises:
-            StorageError: A read failed. What is missing or damaged only adds nothing.
+            StorageError: A read failed. A missing or damaged file only adds nothing.
         """
         self.roots = tuple(roots)
         self._reader = reader
@@ -142,7 +144,7 @@ class Holders:
         self._named[kind, name] = self._shared(named | bit), self._shared(needed | bit if is_needed else needed)
 
     def _shared(self, roots: int) -> int:
-        """Return one object for equal sets; one of a thousand roots takes more room than a name."""
+        """Return one object for equal sets; a set of a thousand roots takes more memory than a name."""
         return self._sets.setdefault(roots, roots)
 
     def roots_in(self, roots: int) -> list[Root]:
@@ -160,7 +162,7 @@ class Holders:
             yield Named(kind, name, named_by, needed_by)
 
     def indexes(self) -> Iterator[NamedIndex]:
-        """Yield the entries of every index manifest. A file that several of them name comes as often.
+        """Yield the entries of every index manifest. A file that several of them name is yielded several times.
 
         Raises:
             StorageError: A read failed.
@@ -171,14 +173,15 @@ class Holders:
                 yield NamedIndex(entry, *sets[name])
 
     def mentions(self, wanted: Callable[[ManifestEntry], bool] | None = None) -> Iterator[Mention]:
-        """Yield entries with the roots that need their files. Reads each manifest, those with deletions twice.
+        """Yield entries with the roots that need their files. Each manifest is read once, with deletions twice.
 
         Args:
-            wanted: Tells which entries to yield; all of them without it. It must go by names alone, which an entry
-                shares with the one that deletes it.
+            wanted: Tells which entries to yield; by default all. It must decide by names alone, since an entry shares
+                these
+                with the entry that deletes it.
 
         Raises:
-            StorageError: A read failed. A manifest that is missing or damaged only adds nothing.
+            StorageError: A read failed. A missing or damaged manifest only adds nothing.
         """
         gone: dict[bytes, int] = {}
         gone_names: set[int] = set()
@@ -214,13 +217,13 @@ class Holders:
 
 
 def names_of(entry: ManifestEntry) -> Iterator[str]:
-    """Yield every file name that an entry refers to: those that `live_set` counts."""
+    """Yield every file name that an entry refers to. These are the names that `live_set` counts."""
     yield from data_names(entry)
     yield from entry.extra_files
 
 
 def data_names(entry: ManifestEntry) -> Iterator[str]:
-    """Yield the names of an entry's data or changelog file: as it is called, and as it lies there."""
+    """Yield the names of an entry's data or changelog file: its name in the entry, and its real name."""
     yield entry.file_name
     if "$" in entry.file_name:
         yield real_name(entry.file_name)
@@ -248,5 +251,5 @@ def _sized_lists(root: Root) -> Iterator[tuple[str, int | None]]:
 
 
 def _identity_hash(entry: ManifestEntry) -> bytes:
-    """Return the 16 bytes that stand for what a deletion must match."""
+    """Return 16 bytes that stand for the values that a deletion must match."""
     return blake2b(repr(entry.identity).encode("utf-8", "surrogatepass"), digest_size=16).digest()

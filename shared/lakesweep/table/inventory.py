@@ -1,10 +1,12 @@
-"""S3 Inventory: a bucket's objects as S3 itself wrote them down, in place of a listing.
+"""S3 Inventory: S3's own list of the objects in a bucket, in place of a listing.
 
-An *inventory* is a manifest (`manifest.json`), its checksum beside it, and *data files* with a row for each object. All
-of them lie in the *destination bucket*; the rows are those of the *source bucket*, or of one prefix of it, which the
-manifest does not name. It is hours or days old and no picture of one moment. So what it does not list is not known to
-be absent: such an object simply stays. What it does list may be gone or written again by now: each candidate is looked
-up again before it is planned for deletion (`revalidation.py`).
+An *inventory* is a manifest (`manifest.json`), its checksum beside it, and *data files* with one row for each object.
+All of them lie in the *destination bucket*. The rows describe the *source bucket*, or one prefix of it that the
+manifest does not name.
+
+An inventory is hours or days old, and shows no single moment. An object that it does not list may still exist, so it is
+simply kept. An object that it lists may have been deleted or written again. So each candidate is looked up again before
+its deletion is planned (`revalidation.py`).
 
 Source: Amazon S3 User Guide, "Cataloging and analyzing your data with S3 Inventory".
 """
@@ -35,14 +37,14 @@ MANIFEST = "manifest.json"
 CHECKSUM = "manifest.checksum"
 MAX_CHECKSUM_BYTES = 1024
 MAX_FILE_BYTES = 2 << 30
-"""A data file is held in memory while its rows are read. Those of AWS have a few million rows and some 100 MB."""
+"""A data file is held in memory while its rows are read. AWS writes files of a few million rows and some 100 MB."""
 MAX_CREATED_MS = 253_402_300_800_000
 """The year 10000."""
 NEEDED = ("key", "size", "lastmodifieddate", "etag")
 VERSION_NEEDED = ("islatest", "isdeletemarker")
-"""Columns that tell current objects from older versions and delete markers."""
+"""Columns that distinguish current objects from older versions and delete markers."""
 VERSION_COLUMNS = frozenset({"versionid", *VERSION_NEEDED})
-"""Any of them says that the inventory lists all versions, so a row may be one that is not there for readers."""
+"""If any of these columns exists, the inventory lists all versions. Then a row may be invisible to readers."""
 _CONFIGURED_AS = {"key": "Key", "size": "Size", "lastmodifieddate": "LastModifiedDate", "etag": "ETag"}
 _PARQUET_COLUMN = re.compile(r"\b(?:required|optional)\s+\w+\s+(\w+)")
 _MD5 = re.compile(r"[0-9a-f]{32}")
@@ -54,7 +56,7 @@ class InventoryFile:
     """One data file, as the manifest names it."""
 
     key: str
-    """In the destination bucket."""
+    """The key in the destination bucket."""
     size_bytes: int
     md5: str
     """In hexadecimal digits."""
@@ -62,14 +64,14 @@ class InventoryFile:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """A manifest that was checked. Small, and can be pickled: executors get it with each task."""
+    """A checked manifest. It is small and can be pickled: executors get it with each task."""
 
     root: str
-    """Location of the destination bucket: a store that is opened there knows data files by their keys."""
+    """Location of the destination bucket: a store that is opened there finds data files by their keys."""
     key: str
-    """Of `manifest.json`, below the root."""
+    """Key of `manifest.json`, below the root."""
     md5: str
-    """Of `manifest.json`: the same digits say that it is the same inventory."""
+    """MD5 of `manifest.json`: equal digits mean the same inventory."""
     bucket: str
     """The source bucket."""
     created_ms: int
@@ -81,27 +83,27 @@ class Inventory:
 
     @property
     def location(self) -> str:
-        """Return where the manifest lies."""
+        """Return the location of the manifest."""
         return f"{self.root}/{self.key}"
 
     @property
     def has_versions(self) -> bool:
-        """Tell whether there are rows of older versions and delete markers."""
+        """Tell whether it has rows of older versions and delete markers."""
         return not VERSION_COLUMNS.isdisjoint(self.columns)
 
     def where(self, file: InventoryFile) -> str:
-        """Return where a data file lies."""
+        """Return the location of a data file."""
         return f"{self.root}/{file.key}"
 
     def prefix(self, location: str) -> str | None:
-        """Return what the keys below `location` begin with in the source bucket; `None` when it lies elsewhere."""
+        """Return the beginning of keys below `location` in the source bucket; `None` if it lies elsewhere."""
         place = parse_location(location)
         if place.scheme == "file" or place.bucket != self.bucket:
             return None
         return f"{place.path}/" if place.path else ""
 
     def to_json(self) -> dict[str, object]:
-        """Return what a plan tells of it."""
+        """Return the description that a plan stores."""
         return {
             "location": self.location,
             "created_ms": self.created_ms,
@@ -115,10 +117,10 @@ def place_of_inventory(uri: str) -> tuple[str, str]:
     """Return the location of the destination bucket and the key of the manifest in it.
 
     Args:
-        uri: Of `manifest.json`, or of the folder in which it lies.
+            uri: The URI of `manifest.json`, or of its folder.
 
     Raises:
-        UsageError: It names no folder in a bucket.
+            UsageError: The URI names no folder in a bucket.
     """
     place = parse_location(uri)
     if place.scheme == "file" or not place.path:
@@ -135,12 +137,12 @@ def read_inventory(store: Store, key: str, bucket: str) -> Inventory:
 
     Args:
         store: Rooted at the destination bucket.
-        key: Of `manifest.json`.
-        bucket: Whose objects it has to list.
+        key: The key of `manifest.json`.
+        bucket: The bucket that the inventory must list.
 
     Raises:
-        RefusedError: It lists another bucket, or lacks a column, or is of a format that is not read here, or one of its
-            two files is missing.
+        RefusedError: The inventory lists another bucket, lacks a column or has an unsupported format, or one of its two
+            files is missing.
         FormatError: It is damaged.
         StorageError: A request failed.
     """
@@ -175,12 +177,12 @@ def read_inventory(store: Store, key: str, bucket: str) -> Inventory:
 
 
 def column_name(name: str) -> str:
-    """Return a column's name in the one spelling for all formats: `LastModifiedDate` is `last_modified_date`."""
+    """Return the normal spelling of a column's name: `LastModifiedDate` and `last_modified_date` become the same."""
     return name.strip().replace("_", "").lower()
 
 
 def missing_file(what: str, path: str) -> RefusedError:
-    """Build the error for a file of an inventory that is not there."""
+    """Build the error for a missing file of an inventory."""
     return RefusedError(
         f"{path}: expected {what}, found nothing; it may be still on its way, or a lifecycle rule removed it",
         code="inventory_incomplete",
@@ -206,7 +208,7 @@ def _file_format(stated: str, path: str) -> InventoryFormat:
 
 
 def _created_ms(document: dict[str, object], path: str) -> int:
-    """Return the time of creation, which is a number in quotes."""
+    """Return the time of creation. The manifest has it as a number in quotes."""
     value = document.get("creationTimestamp")
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
@@ -232,7 +234,7 @@ def _columns(schema: str, file_format: InventoryFormat, path: str) -> tuple[str,
 
 
 def _files(document: dict[str, object], path: str) -> tuple[InventoryFile, ...]:
-    if not isinstance(document.get("files"), list):  # an absent one is no empty one
+    if not isinstance(document.get("files"), list):  # An absent list is not an empty one.
         raise wrong_type(path, "files", "an array", document.get("files"))
     files = tuple(_file(entry, path) for entry in get_list(document, "files", path))
     if len({file.key for file in files}) < len(files):

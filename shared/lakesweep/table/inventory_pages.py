@@ -1,7 +1,7 @@
 """Bounds on a Parquet file of an inventory, before pyarrow decodes any value of it.
 
 A few bytes can hold gigabytes: a page of zeros, or a dictionary of long texts that each row names again. The footer
-need not tell the truth about that, so the header of each page is read here, in the way in which pyarrow goes.
+may lie about this. So Lakesweep reads the header of each page itself, in the same order as pyarrow.
 
 Source: the Parquet format, `parquet.thrift`; the Thrift compact protocol.
 """
@@ -13,18 +13,18 @@ from lakesweep.errors import FormatError
 from lakesweep.format.json_document import MAX_NAME_BYTES
 
 MAX_FOOTER_BYTES = 1 << 20
-"""Decoded, it takes some hundred times as much. That of a file with 5 million rows has some 20 KB."""
+"""A decoded footer takes some hundred times as much memory. A file with 5 million rows has a footer of some 20 KB."""
 MAX_PAGE_BYTES = 16 << 20
 """Writers begin another page after 1 MiB."""
 MAX_RATIO = 500
 FREE_BYTES = 16 << 20
 MAX_BATCH_ROWS = 8192
 BATCH_BYTES = 32 << 20
-"""Of the values of a batch, where each may be as long as a page."""
+"""Memory for the values of a batch, even if each value is as long as a page."""
 _VALUE_BYTES = MAX_NAME_BYTES + 8
-"""Of the longest key in a page: its length, and a level."""
+"""The longest key in a page, with its length and a level."""
 _MAX_ENTRIES = 100_000
-"""Of one list in the footer."""
+"""Entries of one list in the footer."""
 _DATA, _DICTIONARY, _DATA_2 = 0, 2, 3
 _DELTA_BYTE_ARRAY = 7
 _DICTIONARY_ENCODINGS = (2, 8)
@@ -34,10 +34,10 @@ Fields = dict[int, Any]
 
 
 def open_bounded(parquet: Any, source: Any, data: bytes, where: str) -> Any:
-    """Return an open file whose footer is of a sensible size.
+    """Return an open file whose footer has a sensible size.
 
     Raises:
-        FormatError: It is not.
+        FormatError: The footer is too large.
     """
     size = int.from_bytes(data[-8:-4], "little")
     if size > MAX_FOOTER_BYTES:
@@ -46,19 +46,19 @@ def open_bounded(parquet: Any, source: Any, data: bytes, where: str) -> Any:
 
 
 def batch_rows(file: Any, data: bytes, names: list[str], texts: list[str], where: str, parquet: Any, arrow: Any) -> int:
-    """Return how many rows can be decoded at once, 8192 for what S3 writes.
+    """Return how many rows can be decoded at once: 8192 for files of S3.
 
     Args:
-        file: From `open_bounded`.
+        file: The file from `open_bounded`.
         data: Its bytes.
-        names: Of the columns that are read.
-        texts: Those of them that are texts.
+        names: The columns to read.
+        texts: The text columns among them.
         where: The file's location, for messages.
         parquet: The module `pyarrow.parquet`.
         arrow: The module `pyarrow`.
 
     Raises:
-        FormatError: A page, a text or the whole is larger than in any inventory.
+        FormatError: A page, a text or the whole file is larger than in any inventory.
     """
     metadata = file.metadata
     if metadata.num_rows > 8 * len(data):
@@ -85,7 +85,7 @@ def batch_rows(file: Any, data: bytes, names: list[str], texts: list[str], where
 
 
 def _column(data: bytes, column: Any, is_text: bool, where: str) -> tuple[int, int, bool]:
-    """Return the bytes of all pages, the most of a page that one row can name, and whether to look at a dictionary."""
+    """Return the bytes of all pages, the most bytes that one row can name, and whether to check a dictionary."""
     if column.num_values <= 0:
         return 0, 1, False
     position = min(at for at in (column.dictionary_page_offset, column.data_page_offset) if at is not None)
@@ -111,14 +111,14 @@ def _column(data: bytes, column: Any, is_text: bool, where: str) -> tuple[int, i
             if count < 0:
                 raise _damaged(where, "expected pages that state a count of values, found one that does not")
             if is_text and encoding == _DELTA_BYTE_ARRAY:
-                shared = max(shared, size)  # each value may repeat the one before
+                shared = max(shared, size)  # Each value may repeat the previous one.
             elif is_text and encoding not in _DICTIONARY_ENCODINGS and size > 4096 + count * _VALUE_BYTES:
                 raise _too_much(where, f"texts of at most {MAX_NAME_BYTES} bytes", f"{count} in a page of {size} bytes")
             if is_text and dictionary and not values and encoding not in _DICTIONARY_ENCODINGS:
-                shared, dictionary = max(shared, dictionary), 0  # the first row does not show the dictionary
+                shared, dictionary = max(shared, dictionary), 0  # The first row does not show this dictionary.
             values += count
         is_first = False
-    if dictionary * MAX_BATCH_ROWS <= BATCH_BYTES:  # however often its texts are named
+    if dictionary * MAX_BATCH_ROWS <= BATCH_BYTES:  # Small enough even if each row names all of it.
         return unpacked, shared, False
     return unpacked, shared, is_text
 
@@ -126,7 +126,7 @@ def _column(data: bytes, column: Any, is_text: bool, where: str) -> tuple[int, i
 def _check_dictionaries(
     data: bytes, dictionaries: dict[int, list[str]], texts: list[str], where: str, parquet: Any, arrow: Any
 ) -> None:
-    """Refuse a text in a dictionary that is longer than a key: each row may name it again."""
+    """Refuse a text in a dictionary that is longer than any key, since each row may name it again."""
     with parquet.ParquetFile(arrow.BufferReader(data), read_dictionary=texts) as file:
         for group, names in dictionaries.items():
             for batch in islice(file.iter_batches(1, row_groups=[group], columns=names, use_threads=False), 1):
@@ -138,7 +138,7 @@ def check_lengths(texts: Any, where: str, arrow: Any) -> None:
     """Refuse texts that are longer than any key.
 
     Raises:
-        FormatError: One is.
+            FormatError: A text is longer.
     """
     compute = arrow.compute
     longest = compute.max(compute.binary_length(texts)).as_py()
@@ -154,7 +154,7 @@ def _page_header(data: bytes, position: int, where: str) -> tuple[Fields, int]:
 
 
 def _struct(data: bytes, position: int, depth: int) -> tuple[Fields, int]:
-    """Read the 32-bit numbers and the structs of a struct. Of a field that is given twice the last one counts."""
+    """Read the 32-bit numbers and the structs of a struct. If a field is given twice, the last one counts."""
     fields: Fields = {}
     number = 0
     while data[position]:

@@ -1,4 +1,4 @@
-"""Rows of an S3 Inventory in Parquet, by pyarrow. Keys are not encoded there."""
+"""Rows of an S3 Inventory in Parquet, read with pyarrow. Unlike in CSV, keys are not encoded."""
 
 from collections.abc import Generator
 from typing import Any
@@ -19,17 +19,17 @@ _TYPES = {
     "islatest": ("is_boolean",),
     "isdeletemarker": ("is_boolean",),
 }
-"""Column -> predicates of `pyarrow.types`, one of which holds."""
+"""Column -> predicates of `pyarrow.types`; one of them must hold."""
 
 
 def parquet_objects(data: bytes, inventory: Inventory, where: str, prefix: str) -> Generator[StoredObject, None, None]:
     """Yield the current objects below a prefix.
 
     Args:
-        data: A whole file whose MD5 is right.
-        inventory: Whose file it is.
-        where: Its location, for messages.
-        prefix: From `Inventory.prefix`.
+            data: A whole file whose MD5 is correct.
+            inventory: The inventory of the file.
+            where: The file's location, for messages.
+            prefix: The prefix from `Inventory.prefix`.
 
     Raises:
         FormatError: The file is damaged, or a row cannot be understood.
@@ -39,7 +39,7 @@ def parquet_objects(data: bytes, inventory: Inventory, where: str, prefix: str) 
     wanted = [*NEEDED, *(VERSION_NEEDED if inventory.has_versions else ())]
     wanted += ["bucket"] if "bucket" in inventory.columns else []
     seen = 0
-    # pyarrow reports damage as OSError, ValueError and classes of its own, depending on where it notices.
+    # pyarrow reports damage as OSError, ValueError or an own class, depending on where it notices the damage.
     try:
         with open_bounded(parquet, arrow.BufferReader(data), data, where) as file:
             names = _names(file.schema_arrow, wanted, where, arrow)
@@ -89,7 +89,7 @@ def _objects(
 
 
 def _names(schema: Any, wanted: list[str], where: str, arrow: Any) -> dict[str, str]:
-    """Return what the file calls each wanted column."""
+    """Return the file's name of each wanted column."""
     found: dict[str, str] = {}
     for field in schema:
         name = column_name(field.name)

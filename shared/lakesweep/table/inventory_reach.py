@@ -1,9 +1,11 @@
-"""Whether an inventory reaches as far as a table does, in time and in keys.
+"""Whether an inventory covers a table, in time and in keys.
 
-An inventory of one prefix of a bucket does not say which. One that leaves out a part of a table would do no harm to the
-table itself, whose roots are not taken from it; but it may show the files of another table below this one without the
-schema that tells of it. What is left out is left out for one reason: it does not begin with the prefix, and all that is
-listed does. So only what does not begin as all listed keys do has to be looked at, mostly nothing.
+An inventory of one prefix of a bucket does not name the prefix. If it leaves out a part of a table, the table itself is
+safe, since its roots are not read from the inventory. But the inventory may show files of another table below this one
+without the schema that reveals the other table.
+
+An object is left out for one reason only: its key does not begin with the prefix, as all listed keys do. So Lakesweep
+checks only keys that differ from the common beginning of all listed keys. Usually there are none.
 """
 
 from collections.abc import Iterable
@@ -19,13 +21,13 @@ from lakesweep.storage.store import Page, Store
 from lakesweep.table.inventory import Inventory
 
 SETTLED_MS = 24 * 3_600_000
-"""An inventory may miss what was written shortly before it was begun. What is older than that by a day is in it."""
+"""An inventory may miss objects written shortly before it was begun. It has all objects that were a day old then."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The least and the greatest key that an inventory lists below a root. Adds up over pages, files and executors."""
+    """The least and the greatest key that an inventory lists below a root. Reaches of pages and files can be added."""
 
     first: str | None = None
     last: str | None = None
@@ -39,7 +41,7 @@ class Reach:
 
     @property
     def beginning(self) -> str:
-        """Return what all listed keys begin with."""
+        """Return the common beginning of all listed keys."""
         if self.first is None or self.last is None:
             return ""
         return self.first[: shared_letters(self.first, self.last)]
@@ -51,18 +53,18 @@ def reach_of(page: Page) -> Reach:
 
 
 def refuse_partial(table: str, store: Store, inventory: Inventory, reach: Reach) -> None:
-    """Refuse an inventory that leaves out a part of a root, by a prefix that it was configured with.
+    """Refuse an inventory that leaves out a part of a root because it is configured with a prefix.
 
-    Costs no request where the listed keys begin in different ways, as those of a table do.
+    The check takes no request if the listed keys have no common beginning, as is usual for a table.
 
     Args:
-        table: For the message.
-        store: Rooted at what was listed: a table, or a root outside that is the table's own.
-        inventory: In place of a listing of it.
-        reach: Of all that it lists there.
+        table: The table, for the message.
+        store: Rooted at the listed root: a table, or an external root that the table owns.
+        inventory: The inventory in place of a listing of this root.
+        reach: The reach of everything that it lists there.
 
     Raises:
-        RefusedError: An object that is older than the inventory is not listed.
+        RefusedError: It does not list an object that is older than itself.
         StorageError: A request failed.
     """
     beginning = reach.beginning
@@ -82,10 +84,10 @@ def refuse_partial(table: str, store: Store, inventory: Inventory, reach: Reach)
 
 
 def settled_cutoff(inventory: Inventory, cutoff_ms: int) -> int:
-    """Return the time before which something must have been written to go, by what an inventory lists.
+    """Return the cutoff for objects that an inventory lists: at most `SETTLED_MS` before the inventory.
 
-    What is younger may be listed while that is not which tells whose it is: the schema of another table below this one
-    was written before the files of that table. What is older by `SETTLED_MS` than the inventory is all there.
+    A newer file may be listed without the schema that shows which table owns it. The schema of a table below this one
+    was written before the files of that table. And the inventory lists everything that is older by `SETTLED_MS`.
     """
     return min(cutoff_ms, inventory.created_ms - SETTLED_MS)
 
@@ -94,12 +96,12 @@ def refuse_too_old(table: str, inventory: Inventory, roots: Iterable[Root]) -> N
     """Refuse an inventory that was begun before the oldest root was committed: it lists nothing that the roots wrote.
 
     Args:
-        table: For the message.
-        inventory: In place of a listing of that table.
-        roots: All that the table retains.
+        table: The table, for the message.
+        inventory: The inventory in place of a listing of this table.
+        roots: All roots of the table.
 
     Raises:
-        RefusedError: It is older than all of them.
+        RefusedError: The inventory is older than all of them.
     """
     oldest = min(roots, key=lambda root: root.snapshot.time_ms, default=None)
     if oldest is not None and inventory.created_ms < oldest.snapshot.time_ms:
@@ -111,7 +113,7 @@ def refuse_too_old(table: str, inventory: Inventory, roots: Iterable[Root]) -> N
 
 
 def _beside(store: Store, beginning: str) -> Iterable[Page]:
-    """List what comes before all keys with a beginning, and what comes after most of them."""
+    """List the keys before all keys with a beginning, and the keys after most of them."""
     if not beginning:
         return store.list_range("")
     return chain(store.list_range("", until=beginning), store.list_range("", after=f"{beginning}\U0010ffff"))
@@ -120,5 +122,5 @@ def _beside(store: Store, beginning: str) -> Iterable[Page]:
 def _time(epoch_ms: int) -> str:
     try:
         return (_EPOCH + timedelta(milliseconds=epoch_ms)).isoformat(timespec="milliseconds")
-    except OverflowError:  # a root's time may be any number
+    except OverflowError:  # The time of a root may be any number.
         return f"{epoch_ms} ms after the epoch"

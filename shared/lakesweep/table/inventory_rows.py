@@ -1,9 +1,9 @@
 """Rows of an S3 Inventory, in the form of a listing of one folder.
 
-A row counts where it is the current version of an object below the folder, as in a listing: older versions, delete
-markers and directory markers are dropped. Keys become relative to the folder, times epoch milliseconds, ETags lose
-quotes. In CSV, keys are URL-encoded with `+` for a space, whatever they hold; they are decoded once. A row that cannot
-be understood fails the whole: nobody could say which object it is.
+As in a listing, only current versions of objects below the folder count. Older versions, delete markers and directory
+markers are dropped. Keys become relative to the folder, times become epoch milliseconds, ETags lose their quotes. In
+CSV, all keys are URL-encoded with `+` for a space; they are decoded once. An unclear row fails the whole inventory,
+since nobody could say which object it describes.
 """
 
 import csv
@@ -27,28 +27,28 @@ from lakesweep.storage.store import PAGE_KEYS, Page, Store, StoredObject
 from lakesweep.table.inventory import Inventory, InventoryFile, missing_file
 
 MAX_LINE = 1 << 20
-"""Characters of a line. A key takes 3 KB, and a list of grants, the longest other column, some 20 KB."""
+"""Characters of a line. A key takes 3 KB; a list of grants, the longest other column, takes some 20 KB."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z", re.ASCII)
 _BROKEN_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 _FLAGS = {"true": True, "false": False}
 _DAMAGE = (ValueError, csv.Error, OSError, EOFError, zlib.error)
-"""What damage shows itself as; text that is no UTF-8 is a `ValueError`."""
+"""The exceptions that damage causes; text that is not UTF-8 causes a `ValueError`."""
 
 
 def list_inventory(inventory: Inventory, store: Store, prefix: str) -> Generator[Page, None, None]:
     """Yield every object below a prefix that an inventory lists, in pages as `list_all` does.
 
     Args:
-        inventory: From `read_inventory`.
+        inventory: The inventory from `read_inventory`.
         store: Rooted at the destination bucket.
-        prefix: From `Inventory.prefix`.
+        prefix: The prefix from `Inventory.prefix`.
 
     Raises:
-        FormatError: A data file is not what the manifest says, or a row cannot be understood.
+        FormatError: A data file is not the one that the manifest describes, or a row is unclear.
         RefusedError: A data file is missing.
-        StorageError: A request failed; what was yielded before is not the whole.
+        StorageError: A request failed; the objects so far are not all.
     """
     for file in inventory.files:
         yield from rows_of(read_file(store, inventory, file), inventory, file, prefix)
@@ -58,8 +58,8 @@ def read_file(store: Store, inventory: Inventory, file: InventoryFile) -> bytes:
     """Return the bytes of a data file.
 
     Raises:
-        FormatError: It is longer than the manifest says.
-        RefusedError: It is missing.
+            FormatError: The file is longer than the manifest says.
+            RefusedError: The file is missing.
         StorageError: The request failed.
     """
     try:
@@ -75,18 +75,18 @@ def read_file(store: Store, inventory: Inventory, file: InventoryFile) -> bytes:
 def rows_of(data: bytes, inventory: Inventory, file: InventoryFile, prefix: str) -> Generator[Page, None, None]:
     """Yield the objects of one data file that are below a prefix, in pages that are not empty.
 
-    Keys ascend within a page. An object may be listed twice, by this file or another: an inventory shows no single
-    moment. Memory is bounded by a page beside `data` for CSV, and by some thousand rows for Parquet.
+    Keys ascend within a page. This file or another may list an object twice, since an inventory shows no single moment.
+    Besides `data`, memory holds one page for CSV, and some thousand rows for Parquet.
 
     Args:
-        data: The bytes of the file; nothing of them is taken for a row before size and MD5 are right.
-        inventory: Whose file it is.
-        file: Which one.
-        prefix: From `Inventory.prefix`.
+        data: The bytes of the file. No row of them is used before size and MD5 are checked.
+        inventory: The inventory of the file.
+        file: The description of the file.
+        prefix: The prefix from `Inventory.prefix`.
 
     Raises:
-        FormatError: The file is damaged, or a row cannot be understood.
-        UnsupportedFormatError: It is Parquet, and pyarrow is missing.
+        FormatError: The file is damaged, or a row is unclear.
+        UnsupportedFormatError: The file is Parquet, and pyarrow is missing.
     """
     where = inventory.where(file)
     _check(data, file, where)
@@ -146,9 +146,9 @@ def _lines(text: TextIO) -> Iterator[str]:
 
 
 class _KeyDecoder:
-    """Decodes keys, and the folder that they have in common with the one before only once.
+    """Decodes keys. A folder that a key shares with the previous one is decoded only once.
 
-    No escape goes over a slash: that would be no UTF-8.
+    No escape spans a slash, since the parts would not be UTF-8.
     """
 
     def __init__(self) -> None:
@@ -196,7 +196,7 @@ def epoch_ms(text: str) -> int:
     """Return a time in UTC as epoch milliseconds.
 
     Raises:
-        ValueError: Anything else.
+            ValueError: The text is no such time.
     """
     if not _TIME.fullmatch(text):
         raise ValueError(f"expected a time such as 2026-01-31T12:00:00.000Z, found {describe(text)}")

@@ -1,4 +1,4 @@
-"""What one version of a table consists of: the data files that its manifests add and do not delete."""
+"""The data files of one version of a table: the files that its manifests add and do not delete."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ class LiveFile(NamedTuple):
     level: int
     bucket: int
     partition: Mapping[str, str | None]
-    """Key -> value as the engine prints it in directories, before escaping; `None` for null."""
+    """Key -> value as Paimon prints it in directories, before escaping; `None` for null."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveCounts:
-    """How many files a version has, as its manifest lists count them."""
+    """The number of files of a version, from its manifest lists."""
 
     files: int
     manifests: int
@@ -41,8 +41,8 @@ class LiveCounts:
 def live_counts(store: Store, root: Root) -> LiveCounts:
     """Count the data files of a snapshot or tag without reading a manifest.
 
-    Lists say how many files each manifest adds and deletes. The difference is the number of live files, unless a writer
-    deleted a file that was not there, or added one again that it had deleted.
+    Lists say how many files each manifest adds and deletes. The difference is the number of live files, with two
+    exceptions: a writer deleted a file that did not exist, or added a file again that it had deleted.
 
     Raises:
         RefusedError: A list of the root is missing or damaged.
@@ -57,8 +57,8 @@ def live_files(store: Store, schema: TableSchema, root: Root) -> tuple[LiveFile,
 
     Args:
         store: The table's store.
-        schema: The latest schema of the root's branch, which decides about paths.
-        root: Which version.
+            schema: The latest schema of the root's branch, which determines paths.
+            root: The version.
 
     Raises:
         RefusedError: A list or manifest of the root is missing or damaged, so some files would be unknown.

@@ -1,10 +1,11 @@
-"""Which data files do roots need beyond those of one version, and how many are they?
+"""Which data files do roots need beyond the files of one version, and how many are there?
 
-The question behind "what does this tag cost": most roots share most files with the newest snapshot, so only the rest is
-told apart, and of that only which roots need a file. Files are told apart by name, which carries a UUID, so that a file
-that compaction moved up a level counts once.
+The question behind this: what does a tag cost? Most roots share most files with the newest snapshot, so Lakesweep
+distinguishes only the other files, and only by the roots that need them. Files are told apart by name, which contains a
+UUID. So a file that compaction moved to another level counts once.
 
-A set of roots is a number with a bit for each of them. Thousands of files have the same set, so they are counted by it.
+A set of roots is a number with one bit for each root. Thousands of files have the same set, so files are counted by
+set.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,29 +26,29 @@ T = TypeVar("T")
 
 
 class Amount(NamedTuple):
-    """Some data files."""
+    """A number of data files, with their bytes and rows."""
 
     files: int = 0
     bytes: int = 0
     rows: int = 0
 
     def plus(self, other: "Amount") -> "Amount":
-        """Return both together."""
+        """Return the sum."""
         return Amount(self.files + other.files, self.bytes + other.bytes, self.rows + other.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class FilesBeyond:
-    """The data files of a version, and those that other roots need beyond it."""
+    """The data files of a version, and the files that other roots need beyond it."""
 
     version: Amount
     bits: Mapping[str, int]
     """Path of a root -> its bit."""
     amounts: Mapping[int, Amount]
-    """Set of roots -> the files that these need, no other root does, and the version has not."""
+    """Set of roots -> the files that exactly these roots need, and that the version does not have."""
 
     def needed_only_by(self, held: Iterable[str], staying: Iterable[str]) -> Amount:
-        """Return the files that some root of `held` needs, and none of `staying` but those of `held`.
+        """Return the files that a root of `held` needs, and that no root of `staying` outside `held` needs.
 
         Args:
             held: Paths of roots.
@@ -72,9 +73,9 @@ class _Added(NamedTuple):
 
 
 def files_beyond(store: Store, version: Root, roots: Sequence[Root]) -> FilesBeyond:
-    """Count the data files of `version`, and those that each of `roots` needs and `version` does not.
+    """Count the data files of `version`, and the files that each of `roots` needs and `version` does not have.
 
-    A changelog document needs the files that its own commit added, if it has no changelog list.
+    A changelog document without a changelog list needs the files that its own commit added.
 
     Raises:
         RefusedError: A list or manifest of one of them cannot be read.
@@ -89,7 +90,7 @@ def files_beyond(store: Store, version: Root, roots: Sequence[Root]) -> FilesBey
 
 
 class _Search:
-    """Reads manifests one after another, first for what they delete, then for what they add."""
+    """Reads manifests one after another, first for their deletions, then for their additions."""
 
     def __init__(self, reader: MetadataReader, store: Store, version: Root, lists: Mapping[str, RootFiles]) -> None:
         self._reader = reader
@@ -105,7 +106,7 @@ class _Search:
                 name = meta.file_name
                 self._metas[name] = meta
                 self._added_in[name] = self._added_in.get(name, 0) | self._bits[path]
-                # A reader of changes wants what a commit added, even where it deleted that again.
+                # A reader of changes needs the files that a commit added, even if the same commit deleted them again.
                 self._deleted_in[name] = self._deleted_in.get(name, 0) | (0 if is_changelog else self._bits[path])
         self._gone: dict[Identity, int] = {}
         self._gone_names: set[str] = set()
@@ -114,19 +115,19 @@ class _Search:
         self._sets: dict[int, int] = {}
 
     def run(self) -> FilesBeyond:
-        # Deletions first, so that what is added later needs no merging.
+        # Deletions first, so that additions later need no merging.
         for name, deleted in self._scan([meta for meta in self._metas.values() if meta.deleted_count], _deleted):
             for identity in deleted:
                 self._gone[identity] = self._gone.get(identity, 0) | self._deleted_in[name]
         self._gone_names = {identity[3] for identity in self._gone}
-        # The version's own manifests next, so that nothing is kept of its files but their names.
+        # The version's own manifests next: of its files, only the names have to be remembered.
         version = _sum(self._version_files())
         others = [meta for name, meta in self._metas.items() if not self._added_in[name] & self._version]
         for name, found in self._scan(others, self._added):
             self._note(name, found)
         amounts: dict[int, Amount] = {}
         for name, (roots, size_bytes, rows) in self._beyond.items():
-            if name not in self._known:  # it was deleted here, and added again at another level
+            if name not in self._known:  # Known names were deleted here, and added again at another level.
                 amounts[roots] = amounts.get(roots, Amount()).plus(Amount(1, size_bytes, rows))
         return FilesBeyond(version, self._bits, amounts)
 
@@ -138,7 +139,7 @@ class _Search:
             yield amount
 
     def _split(self, entries: Iterator[ManifestEntry]) -> tuple[Amount, set[str], list[_Added]]:
-        """Return what the version has of a manifest's files, their names, and the files that it has not."""
+        """Return the amount of the version's files in a manifest, their names, and the files that the version lacks."""
         names: set[str] = set()
         others: list[_Added] = []
         count = size_bytes = rows = 0
@@ -175,7 +176,7 @@ class _Search:
                 self._beyond[name] = self._shared(before[0] | roots), *before[1:]
 
     def _shared(self, roots: int) -> int:
-        """Return one object for equal sets; a set of a thousand roots takes more room than a file's name."""
+        """Return one object for equal sets; a set of a thousand roots takes more memory than a file's name."""
         return self._sets.setdefault(roots, roots)
 
     def _scan(

@@ -1,13 +1,13 @@
-"""Every file name that any root refers to, and what of the roots could not be read.
+"""Every file name that any root refers to, and the parts of roots that could not be read.
 
-A name counts whatever refers to it: additions and deletions alike, every extra file of every entry, files of
-changelogs, index files, statistics, lists and manifests. A reader of changes may still open a file that was deleted
-since, and what is counted too much only stays. Names are compared without their folders, since they carry UUIDs and a
-computed folder can differ from the real one. Each is kept as a hash of 16 bytes: a clash keeps a file, and takes none.
+Every reference counts: additions and deletions alike, every extra file of every entry, files of changelogs, index
+files, statistics, lists and manifests. A reader of changes may still open a file that was deleted since, and a name too
+much only keeps a file. Names are compared without their folders: they contain UUIDs, and a computed folder may differ
+from the real one. Each name is stored as a hash of 16 bytes: a collision keeps a file, and never deletes one.
 
-What a root names and is not there means one of two things. Of a snapshot or tag that should be whole it is damage: the
-root may need anything, so nothing that it could need may go. Of others it is normal: expiry takes the lists of a
-snapshot that became a changelog, and the changelog list of one that is tagged.
+A file that a root names may be missing for two reasons. For a snapshot or tag that must be complete, this is damage:
+the root may need anything, so no file that it could need may be deleted. For other roots it is normal. Expiry deletes
+the lists of a snapshot that became a changelog, and the changelog list of a tagged snapshot.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
@@ -24,15 +24,15 @@ from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.root_files import plausible_list
 
 Part = Literal["state", "index", "changelog"]
-"""What of a root hangs on a list: its data files, its index files, its changelog files."""
+"""The part of a root that a list leads to: its data files, its index files, its changelog files."""
 
 Note = Callable[[Iterator[ManifestEntry]], None]
 Decode = Callable[[MetadataReader, Iterable[ManifestMeta], Note], Iterable[tuple[str, Unreadable | None]]]
-"""Decodes manifests and notes what their entries name, by the function that it is given or by other means; yields the
-name of each manifest, and why its content is unknown where it is."""
+"""Decodes manifests and notes the names in their entries, with the given function or by other means. Yields the name
+of each manifest; with it the reason if its content is unknown."""
 
 EarliestOf = Callable[[BranchListing], int | None]
-"""Returns what EARLIEST of a branch says, `None` when it says nothing."""
+"""Returns the id in EARLIEST of a branch, `None` if there is none."""
 
 
 def name_hash(name: str) -> bytes:
@@ -42,33 +42,33 @@ def name_hash(name: str) -> bytes:
 
 @dataclass(slots=True)
 class LiveSet:
-    """What the roots that were captured refer to. It only grows."""
+    """The references of all captured roots. It only grows."""
 
     names: dict[bytes, bool] = field(default_factory=dict)
     """Hash of a name -> whether a listing has shown a file of that name."""
     captured: dict[str, str] = field(default_factory=dict)
-    """Path -> ETag of each root whose names are here."""
+    """Path -> ETag of each root whose names are in the set."""
     damaged: dict[str, str] = field(default_factory=dict)
-    """Path of a root -> why not all that it needs is known."""
+    """Path of a damaged root -> why some of its needs are unknown."""
     hollow: dict[str, str] = field(default_factory=dict)
-    """Path of a root that may be so -> what is not there."""
+    """Path of a root that may be incomplete -> the missing part."""
     manifests: set[str] = field(default_factory=set)
-    """Names of the manifests that were read; each is read once, however many roots and branches name it."""
+    """Names of the manifests that were read. Each is read once, however many roots and branches name it."""
     tagged: set[tuple[str, int]] = field(default_factory=set)
-    """Branch and id of each snapshot that some tag is of, or was."""
+    """Branch and id of each snapshot that has, or had, a tag."""
 
     def note(self, names: Iterable[str]) -> None:
-        """Take names as referred to."""
+        """Add names that a root refers to."""
         names_here = self.names
         for name in names:
             names_here.setdefault(name_hash(name), False)
 
     def has(self, name: str) -> bool:
-        """Tell whether some root refers to a file of this name."""
+        """Tell whether a root refers to a file of this name."""
         return name_hash(name) in self.names
 
     def saw(self, name: str) -> bool:
-        """Note that there is a file of this name, and tell whether some root refers to it."""
+        """Note that a file of this name exists, and tell whether a root refers to it."""
         key = name_hash(name)
         if key not in self.names:
             return False
@@ -76,11 +76,11 @@ class LiveSet:
         return True
 
     def unseen(self) -> frozenset[bytes]:
-        """Return the hashes of names that no listing has shown."""
+        """Return the hashes of the names that no listing has shown."""
         return frozenset(key for key, is_seen in self.names.items() if not is_seen)
 
     def forget(self, gone: Iterable[str]) -> None:
-        """Take roots that vanished as not damaged any more. Their names stay."""
+        """Remove vanished roots from the damaged ones. Their names remain."""
         for path in gone:
             self.damaged.pop(path, None)
             self.hollow.pop(path, None)
@@ -97,19 +97,19 @@ def add_roots(
     *,
     are_new: bool = False,
 ) -> None:
-    """Add all that some roots refer to.
+    """Add everything that some roots refer to.
 
     Args:
-        live: Grows.
-        reader: Where lists and manifests are read.
-        roots: Not captured yet.
-        listing: All roots there are, which says how whole each of them has to be.
-        earliest: Asked only when something is missing.
-        decode: Reads manifests.
-        are_new: They have just appeared, so no expiry has left them half done.
+        live: The set that grows.
+        reader: Reads lists and manifests.
+        roots: Roots that are not captured yet.
+        listing: All existing roots; it determines how complete each root has to be.
+        earliest: Called only if something is missing.
+        decode: Decodes manifests.
+        are_new: The roots have just appeared, so no expiry has left them half deleted.
 
     Raises:
-        RefusedError: A list or manifest is there and does not parse: what it refers to cannot be known.
+        RefusedError: A list or manifest exists but cannot be parsed, so its references are unknown.
         StorageError: A request failed.
     """
     roots = tuple(roots)
@@ -118,7 +118,10 @@ def add_roots(
 
 
 class Wholeness:
-    """Which parts of a root may be missing without damage. Source: Paimon `SnapshotDeletion`, `FileDeletionBase`."""
+    """The rules for parts of a root that may be missing without damage.
+
+    Source: Paimon `SnapshotDeletion`, `FileDeletionBase`.
+    """
 
     def __init__(
         self, listing: TableListing, tagged: Set[tuple[str, int]], earliest: EarliestOf, *, are_new: bool = False
@@ -130,18 +133,19 @@ class Wholeness:
         self._runs: dict[str, frozenset[int]] = {}
 
     def is_strict(self, root: Root, part: Part) -> bool:
-        """Tell whether a root is damaged when something of this part is missing."""
+        """Tell whether a root is damaged if a file of this part is missing."""
         ref = root.ref
         if ref.kind == "changelog":
-            return False  # its lists go with its snapshot, or when nobody needs it any more
+            return False  # Its lists are deleted with its snapshot, or when nobody needs them any more.
         if part == "changelog":
-            # Expiry takes that of a tagged snapshot; a rollback to the tag, or a branch from it, names it still.
+            # Expiry deletes the changelog list of a tagged snapshot. A rollback to the tag, or a branch from it, still
+            # names the list.
             is_copy = ref.branch != "main" or (ref.branch, root.snapshot.id) in self._tagged
             return ref.kind == "snapshot" and not is_copy and ref.id in self._run(ref.branch)
         return ref.kind == "tag" or self._are_new or ref.id in self._run(ref.branch)
 
     def _run(self, branch: str) -> frozenset[int]:
-        """Return the ids of the snapshots that readers find from EARLIEST on, where it names one of the run."""
+        """Return the ids of the newest snapshots without a gap: from EARLIEST on, if it names one of them."""
         if branch not in self._runs:
             listing = self._listing.branches[branch]
             run = _contiguous(listing.snapshots)
@@ -151,7 +155,7 @@ class Wholeness:
 
 
 def _contiguous(snapshots: Iterable[RootRef]) -> frozenset[int]:
-    """Return the ids that end at the highest without a gap. Those below one were left behind, maybe half expired."""
+    """Return the ids up to the highest, from the last gap on. An expiry may have left lower ids half deleted."""
     ids = sorted((ref.id for ref in snapshots), reverse=True)
     run = list(ids[:1])
     for snapshot_id in ids[1:]:
@@ -168,7 +172,7 @@ class _Expansion:
         self._wholeness = wholeness
         self._decode = decode
         self._owners: dict[str, list[tuple[Root, Part]]] = {}
-        """Manifest -> the roots that name it, and what of them it is about."""
+        """Manifest -> the roots that name it, each with the part that the manifest belongs to."""
 
     def add(self, roots: tuple[Root, ...]) -> None:
         lists = self._reader.manifest_lists({name: size for root in roots for name, size, _, _ in _lists_of(root)})
@@ -183,7 +187,7 @@ class _Expansion:
                 if isinstance(content, Unreadable):
                     self._hollow(root, part, content)
                     continue
-                owner = root, part  # one object for all manifests of the list: many roots name the same many manifests
+                owner = root, part  # One object for all manifests of the list, since many roots name many manifests.
                 for meta in content:
                     owners = self._owners.setdefault(meta.file_name, [])
                     owners.append(owner)
@@ -208,7 +212,7 @@ class _Expansion:
             if "$" in entry.file_name or entry.external_path is not None:
                 note(names_of(entry))
             else:
-                note((entry.file_name, *entry.extra_files))  # the same in less time; there are many
+                note((entry.file_name, *entry.extra_files))  # The same names in less time; there are many entries.
 
     def _indexes(self, roots: Iterable[Root]) -> None:
         named = {root.snapshot.index_manifest: root for root in roots if root.snapshot.index_manifest is not None}
@@ -222,10 +226,10 @@ class _Expansion:
                 self._live.note(index_names(entry))
 
     def _hollow(self, root: Root, part: Part, content: Unreadable) -> None:
-        """Note that something a root names is not there.
+        """Note that a file that a root names is missing.
 
         Raises:
-            RefusedError: It is there, and cannot be understood.
+            RefusedError: The file exists, but cannot be understood.
         """
         path = root.ref.path
         if not content.missing:
@@ -239,7 +243,7 @@ class _Expansion:
 
 
 def _lists_of(root: Root) -> Iterator[tuple[str, int | None, int | None, Part]]:
-    """Yield name, size and rows, as its document states them, of each list of a root."""
+    """Yield each list of a root: its name, and the size and rows that the root's document states."""
     snapshot = root.snapshot
     total, delta = snapshot.total_record_count, snapshot.delta_record_count
     base_rows = None if total is None or delta is None else total - delta

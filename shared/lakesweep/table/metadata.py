@@ -1,8 +1,8 @@
 """Read a table's metadata files, each once, many at a time.
 
-A file that is missing or damaged is a value (`Unreadable`), because what it means depends on who asks: an expiring
-snapshot then frees nothing, a root that stays then protects everything. A *request* that fails (no permission, server
-error) is always an exception, since nothing can be concluded from it.
+A missing or damaged file is a value (`Unreadable`), because its meaning depends on the caller. An expiring snapshot
+then frees nothing; a remaining root then protects everything. A *request* that fails (no permission, server error) is
+always an exception, since nothing can be concluded from it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,9 +20,9 @@ from lakesweep.storage.store import Store
 T = TypeVar("T")
 
 MAX_METADATA_BYTES = 256 << 20
-"""A metadata file beyond this is refused, not loaded (manifests aim at 8 MiB)."""
+"""A larger metadata file is refused, not loaded (manifests aim at 8 MiB)."""
 BODY_CACHE_BYTES = 64 << 20
-"""Manifests that are asked for twice in one run are kept up to this many bytes."""
+"""Manifests that one run reads twice are cached up to this many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +32,19 @@ class Unreadable:
     path: str
     problem: str
     missing: bool
-    """The store says that it does not exist; otherwise it is damaged."""
+    """The store says that the file does not exist; otherwise the file is damaged."""
 
 
 class MetadataReader:
     """Reads manifest lists, manifests and index manifests of one table."""
 
     def __init__(self, store: Store, clear: frozenset[str] = frozenset(), *, again: bool = False) -> None:
-        """Read nothing yet.
+        """Build a reader that has read nothing yet.
 
         Args:
-            store: Of the table.
-            clear: Manifests that are known to name nothing that the caller asks for; they count as empty.
-            again: Manifests will be asked for again, so their bodies are kept, up to a bound.
+            store: The table's store.
+            clear: Manifests that are known to name nothing that the caller needs; they count as empty.
+            again: Manifests will be read again, so their bodies are cached, up to a bound.
         """
         self._store = store
         self._clear = clear
@@ -59,7 +59,7 @@ class MetadataReader:
         """Return the content of manifest lists by name.
 
         Args:
-            wanted: Name -> exact size in bytes as its snapshot states it, `None` where it does not.
+                wanted: Name -> exact size in bytes that its snapshot states, `None` if it states none.
         """
         missing = {name: size for name, size in wanted.items() if name not in self._lists}
         for name, body in self._bodies_of(missing):
@@ -76,14 +76,14 @@ class MetadataReader:
     def scan_manifests(
         self, manifests: Iterable[ManifestMeta], reduce: Callable[[Iterator[ManifestEntry]], T], *, again: bool = False
     ) -> Iterator[tuple[str, T | Unreadable]]:
-        """Decode manifests one after another and yield what `reduce` makes of each.
+        """Decode manifests one after another, and yield the result of `reduce` for each.
 
         Only one manifest's entries exist at a time, so memory does not grow with the table.
 
         Args:
-            manifests: As lists name them; sizes and counts are held against the file.
+            manifests: The manifests as lists name them; the sizes and counts of the lists are compared with the file.
             reduce: Consumes the entries of one manifest to the end.
-            again: Keep the bodies (up to a bound) because they will be asked for again.
+            again: Cache the bodies (up to a bound), because they will be read again.
         """
         metas = {meta.file_name: meta for meta in manifests}
         for name in metas.keys() & self._clear:
@@ -104,7 +104,7 @@ class MetadataReader:
             yield name, _reduce(metas[name], body, reduce)
 
     def _bodies_of(self, wanted: Mapping[str, int | None]) -> Iterator[tuple[str, bytes | Unreadable]]:
-        """Read files by name; one that is longer than its stated size is damaged, and is not loaded."""
+        """Read files by name. A file that is longer than its stated size is damaged, and is not loaded."""
         keys = [f"manifest/{name}" for name in wanted]
         sizes = {f"manifest/{name}": size for name, size in wanted.items() if size is not None}
         for key, body in read_many(self._store, keys, max_bytes=MAX_METADATA_BYTES, sizes=sizes):
@@ -123,7 +123,7 @@ class MetadataReader:
         return result
 
     def _anew(self, damaged: Unreadable) -> bytes | None:
-        """Return a damaged file as it is now, where an earlier run had read it: somebody may have mended it since."""
+        """Read a damaged file again if it came from the cache: somebody may have repaired it since."""
         if damaged.missing:
             return None
         try:
@@ -134,7 +134,7 @@ class MetadataReader:
         return None if body is None else body.data
 
     def _shared_metas(self, body: bytes, path: str) -> tuple[ManifestMeta, ...]:
-        """Decode a list, with one object for one manifest however many lists name it."""
+        """Decode a list. A manifest that several lists name becomes one object."""
         found = read_manifest_list(body, path)
         return tuple(shared if (shared := self._metas.setdefault(m.file_name, m)) == m else m for m in found)
 

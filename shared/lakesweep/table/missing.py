@@ -1,12 +1,13 @@
-"""Files that readers of some root need, and that are not there.
+"""Find files that readers of some root need, and that do not exist.
 
-A listing tells which names it has not shown. Most of those were deleted and only deletions name them still, so the
-manifests are asked which root needs what. What is left is asked for one by one: a file may have appeared since its
-folder was listed. At last the roots are listed again, since one that is being expired loses its files before itself.
+A listing shows which names have no file. Most of these files were deleted, and only deletions still name them. So the
+manifests tell which root needs which file. For each file that a root needs, Lakesweep sends one request, since the file
+may have appeared after its folder was listed. At the end it lists the roots again, since an expiry deletes the files of
+a root before the root itself.
 
-It costs nothing where every name was seen. Else each manifest is read again (twice, where it deletes something, unless
-it is kept from the first time), and `MAX_ASKED` requests ask for files at most. Memory: a few hundred bytes for each
-unseen name that some manifest deletes.
+If every name was seen, this takes no request. Otherwise each manifest is read again (twice if it deletes files and is
+not cached), and at most `MAX_ASKED` requests ask for files. Memory: a few hundred bytes for each unseen name that some
+manifest deletes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,7 +30,7 @@ from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import TableStores
 
 MAX_ASKED = 1000
-"""So many files are asked for; of more, it is only told how many there are."""
+"""At most this many files are asked for; the rest is only counted."""
 SHOWN = 20
 SHOWN_ROOTS = 5
 EXPIRING = (
@@ -37,12 +38,12 @@ EXPIRING = (
     "snapshot, so look again in some minutes"
 )
 _THERE = frozenset({"too_large"})
-"""What a read that may load nothing says of a file that is there."""
+"""Error codes of a read with a limit of zero bytes that show that the file exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingFile:
-    """A file that is not there."""
+    """A file that does not exist."""
 
     path: str
     needed_by: tuple[str, ...]
@@ -51,14 +52,14 @@ class MissingFile:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What is missing of a table."""
+    """The missing files of a table."""
 
     files: tuple[MissingFile, ...] = ()
     """Ascending by path."""
     unknown: int = 0
-    """Files that no listing showed and that were not asked for, or gave no answer."""
+    """Files without an answer: no listing showed them, and they were not asked for or the request failed."""
     may_be_expiring: bool = False
-    """Only snapshots need the missing files, the oldest and none that is newest: an expiry may be taking them."""
+    """Only old snapshots need the missing files, among them the oldest: an expiry may be deleting them now."""
 
     def to_json(self) -> dict[str, object]:
         """Return the finding `missing`."""
@@ -71,10 +72,10 @@ class Missing:
         }
 
     def warnings(self, told: Iterable[str] = ()) -> Iterator[str]:
-        """Yield a sentence where something is missing.
+        """Yield warnings about missing files.
 
         Args:
-            told: Sentences about roots that are not whole, which name what of them is missing already.
+            told: Sentences about incomplete roots that already name some of the files.
         """
         told = frozenset(told)
         files = [file for file in self.files if f"{file.path} does not exist" not in told]
@@ -97,15 +98,15 @@ def find_missing(
     unseen: frozenset[bytes] | None = None,
     among: Callable[[str], bool] | None = None,
 ) -> Missing:
-    """Find what readers of a table's roots need and would not find.
+    """Find the files that readers of a table's roots need and would not find.
 
     Args:
         store: The table's store.
         found: All roots, after everything below the table and its external roots was listed.
-        stores: Makes what resolves paths outside the table; without it those are unknown.
-        max_asked: How many files are asked for at most.
-        unseen: Hashes of names that no listing showed, where it is not `found.live` that knows.
-        among: Tells by name of a manifest whether it may name any of those; else all are asked.
+        stores: Builds the resolver for paths outside the table; without it, files outside count as unknown.
+        max_asked: At most this many files are asked for.
+        unseen: Hashes of names that no listing showed, unless `found.live` knows them.
+        among: Tells by the name of a manifest whether it may name one of these files; by default all are read.
 
     Raises:
         StorageError: Metadata could not be read.
@@ -134,14 +135,14 @@ def find_missing(
 
 
 def may_be_expiring(listing: TableListing, refs: Iterable[RootRef]) -> bool:
-    """Tell whether an expiry may be taking what these roots lack.
+    """Tell whether an expiry may be deleting the files that these roots lack.
 
-    Expiry takes the files of the oldest snapshots before these themselves, and never those of the newest, nor any that
-    a tag or changelog needs.
+    Paimon's expiry deletes the files of the oldest snapshots before the snapshots. It never deletes files that the
+    newest snapshot, a tag or a changelog needs.
 
     Args:
         listing: All roots.
-        refs: The roots that lack something.
+        refs: The roots that lack a file.
     """
     refs = tuple(refs)
     of_branch = {ref.branch: listing.branches[ref.branch].snapshots for ref in refs}
@@ -151,7 +152,7 @@ def may_be_expiring(listing: TableListing, refs: Iterable[RootRef]) -> bool:
 
 
 def whole_roots(store: Store, found: Capture) -> list[Root]:
-    """Return the roots that should find all that they need; see `_whole`.
+    """Return the roots that should find all their files; see `_whole`.
 
     Raises:
         StorageError: Metadata could not be read.
@@ -160,10 +161,10 @@ def whole_roots(store: Store, found: Capture) -> list[Root]:
 
 
 def _whole(store: Store, listing: TableListing, captured: Mapping[str, Root], wholeness: Wholeness) -> Iterator[Root]:
-    """Yield the roots that should find all that they need.
+    """Yield the roots that should find all their files.
 
-    A snapshot below a gap was left behind by an expiry that did not end. A changelog document without a list of its own
-    is read by what its commit wrote, but only where the writer makes no changelog files.
+    An unfinished expiry left the snapshots below a gap, so these are not among them. A changelog document without its
+    own list is read by the files that its commit wrote, but only if the writer makes no changelog files.
     """
     by_delta: dict[str, bool] = {}
     for ref in listing.roots():
@@ -188,13 +189,13 @@ def _makes_no_changelog(store: Store, listing: TableListing, branch: str) -> boo
     try:
         options = read_schema(store, own).options
     except ObjectNotFoundError:
-        return False  # it was replaced just now, and with it may go what is known of these documents
+        return False  # The schema was replaced just now, so nothing certain is known about these documents.
     return options.get("changelog-producer", "none").lower() == "none"
 
 
 @dataclass(slots=True)
 class _Search:
-    """Collects files that roots need and no listing showed."""
+    """Collects files that roots need and that no listing showed."""
 
     store: Store
     reader: MetadataReader
@@ -211,13 +212,13 @@ class _Search:
 
     @property
     def holders(self) -> Holders:
-        """Return what the roots hold."""
+        """Return the files that the roots hold."""
         if self._holders is None:
             self._holders = Holders(self.reader, self.roots, self.among)
         return self._holders
 
     def run(self, unseen: frozenset[bytes]) -> None:
-        """Go through all that the roots name."""
+        """Search all names of the roots."""
 
         def is_unseen(name: str) -> bool:
             return name_hash(name) in unseen
@@ -234,7 +235,7 @@ class _Search:
                 self._locate(mention.entry, mention.needed_by, is_unseen)
 
     def _locate(self, entry: ManifestEntry | IndexEntry, needed_by: int, is_unseen: Callable[[str], bool]) -> None:
-        """Add those files of an entry that were not seen, where the roots' branches say that they lie."""
+        """Add the unseen files of an entry, at the paths that the roots' branches determine."""
         names = index_names(entry) if isinstance(entry, IndexEntry) else names_of(entry)
         if not any(map(is_unseen, names)):
             return
@@ -271,13 +272,13 @@ class _Search:
 
 
 def _may_lack(roots: Iterable[Root], wholeness: Wholeness) -> frozenset[str | None]:
-    """Return the names of lists that no root needs for sure (`Wholeness`)."""
+    """Return the names of lists that may be missing from every root that names them (`Wholeness`)."""
     strict: set[str | None] = set()
     lenient: set[str | None] = set()
     for root in roots:
         snapshot = root.snapshot
         if root.ref.kind == "changelog":
-            # Readers of one without a list of its own open its delta alone.
+            # Without its own list, readers of a changelog open its delta alone.
             strict |= {snapshot.changelog_manifest_list or snapshot.delta_manifest_list}
             lenient |= {snapshot.base_manifest_list}
         else:
@@ -295,7 +296,7 @@ def _files_of(paths: TablePaths, entry: ManifestEntry | IndexEntry) -> tuple[str
 def _ask(
     store: Store, candidates: Mapping[str, int], stores: Callable[[], TableStores] | None
 ) -> tuple[dict[str, int], int]:
-    """Ask for each file; return those that do not exist, and how many gave no answer."""
+    """Ask for each file; return the missing ones, and the number of files without an answer."""
     absent: dict[str, int] = {}
     unknown = 0
     inside = [path for path in candidates if not is_external(path)]

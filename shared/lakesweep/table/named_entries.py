@@ -1,7 +1,7 @@
-"""The entries of manifests as numbers: what is kept of each name when many processes decode.
+"""Entries of manifests as numbers: the compact form of each name when many processes decode.
 
-Which file an entry names is told by a hash or by the name itself. Whether a root needs a file takes more: which
-manifest the entry is in, whether it adds or deletes, and what a deletion must match.
+A hash or the name itself tells which file an entry names. Three more facts show whether a root needs the file: the
+entry's manifest, whether the entry adds or deletes, and the values that a deletion must match.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,18 +11,18 @@ from lakesweep.format.manifest import COMPACT, ManifestEntry
 from lakesweep.table.holders import names_of
 
 ADDED, COMPACTED, BY_ROOT = 1, 2, 4
-"""Flags: the entry adds the file; compaction wrote it; a root or list names it, not a manifest."""
+"""Flags: the entry adds the file; compaction wrote the file; a root or list names the file, not a manifest."""
 
 
 def number_of(name: str) -> int:
-    """Return the number that stands for a manifest, or for what a deletion must match; never 0."""
+    """Return the number that stands for a manifest, or for the values that a deletion must match; never 0."""
     return (
         int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True) or 1
     )
 
 
 def named_entries(entries: Iterable[ManifestEntry]) -> Iterator[tuple[str, int, int]]:
-    """Yield each name of each entry, the number of what a deletion must match, and the entry's flags."""
+    """Yield each name of each entry, the number that a deletion must match, and the entry's flags."""
     for entry in entries:
         ident = number_of(repr(entry.identity))
         flags = (ADDED if entry.is_add else 0) | (COMPACTED if entry.file_source == COMPACT else 0)

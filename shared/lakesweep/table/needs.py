@@ -1,7 +1,7 @@
-"""What some roots consist of: every file that their readers open.
+"""Every file that the readers of some roots open.
 
-A snapshot or tag needs the files of its state; its changelog it does not need here. A changelog document needs its
-changes: those of its changelog list or, where the writer makes none, what its commit wrote.
+A snapshot or tag needs the files of its state. Here it does not need its changelog. A changelog document needs its
+changes: the files of its changelog list or, if the writer makes none, the files that its commit wrote.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from lakesweep.table.sizes import stated_size
 
 
 class Needs:
-    """What some roots consist of; its manifests are read as often as it is asked."""
+    """The files of some roots. Each question reads the manifests again."""
 
     def __init__(self, reader: MetadataReader, paths: TablePaths, schema: TableSchema, roots: Sequence[Root]) -> None:
         self._reader = reader
@@ -32,14 +32,14 @@ class Needs:
             for root in roots
             if root.ref.kind == "changelog" and root.snapshot.changelog_manifest_list is None
         )
-        """Changelogs by what a commit wrote. What compaction wrote is no change."""
+        """Changelogs whose changes are the files that a commit wrote. Files of compaction are no changes."""
         self._gone: dict[str, frozenset[Identity]] = {}
-        """Root -> what its manifests delete."""
+        """Root -> the entries that its manifests delete."""
         self._unreadable: dict[str, str] = {}
         self._find_deletions()
 
     def problems(self) -> Iterator[str]:
-        """Yield what can be said without asking for data files: lists and manifests that are missing or damaged."""
+        """Yield problems that show without a look at data files: lists and manifests, missing or damaged."""
         found: dict[str, None] = {}
         for each in self._files:
             for content in self._needed_lists(each):
@@ -54,7 +54,7 @@ class Needs:
     def paths(self) -> Iterator[str]:
         """Yield the path of every file, some several times.
 
-        Lists and manifests are among them: a store that remembers may still show those that are gone.
+        Lists and manifests are included, since a caching store may still show deleted ones.
         """
         return (path for path, _ in self.files())
 
@@ -90,7 +90,7 @@ class Needs:
             else:
                 deleted[name] = content
         for each in self._files:
-            is_changelog = each.root.ref.kind == "changelog"  # what a commit added counts, even if it deleted it again
+            is_changelog = each.root.ref.kind == "changelog"  # A file counts even if its own commit deleted it again.
             metas = () if is_changelog else self._manifests(each)
             found = (deleted.get(meta.file_name, frozenset()) for meta in metas)
             self._gone[each.root.ref.path] = frozenset[Identity]().union(*found)
@@ -112,10 +112,10 @@ class Needs:
             return files.base, files.delta
         if files.changelog is not None:
             return (files.changelog,)
-        return (files.delta,) if self._by_delta else ()  # else it went with the snapshot, and nothing changed
+        return (files.delta,) if self._by_delta else ()  # Otherwise it was deleted with the snapshot: no changes.
 
     def _documents(self, files: RootFiles) -> Iterator[str]:
-        """Yield the files that a root names itself."""
+        """Yield the files that the root's own document names."""
         snapshot = files.root.snapshot
         if files.root.ref.kind == "changelog":
             if snapshot.changelog_manifest_list is not None:

@@ -1,8 +1,8 @@
-"""The external roots of a table: what lies there, and which of it may be this table's to delete.
+"""The external roots of a table: the objects there, and which of them the table may delete.
 
-External paths carry neither database nor table, so two tables may write into the same folders, and the files of the
-one look like orphans to the other. Whoever calls says which roots belong to this table alone; of the others it is
-only counted what nobody here refers to.
+External paths contain neither database nor table. So two tables may write into the same folders, and files of one look
+like orphans to the other. The caller says which roots belong to this table alone. In all other roots, Lakesweep only
+counts the files that this table does not refer to.
 """
 
 import re
@@ -16,7 +16,7 @@ from lakesweep.model.known_files import NO_SUCH_NAME
 from lakesweep.storage.location import parse_location
 
 _SPREAD = re.compile(r"(?P<bucket>(?:.*/)?bucket-[^/]+/)[01]{4}/[01]{4}/[01]{4}/[01]{8}/(?P<name>[^/]+)", re.DOTALL)
-"""Names are spread over folders below a bucket where the strategy is `entropy-inject`."""
+"""With the strategy `entropy-inject`, Paimon spreads names over folders below a bucket."""
 _KINDS = frozenset({"data", "extra", "changelog", "index"})
 
 
@@ -25,12 +25,12 @@ class OutsideRoot:
     """One external root."""
 
     location: str
-    """Normalised, without a closing slash."""
+    """Normalised, without a trailing slash."""
     is_owned: bool
 
 
 def outside_roots(table: str, declared: Iterable[str], owned: Iterable[str]) -> Iterator[OutsideRoot]:
-    """Yield the external roots to look at. One inside the table is looked at with the table.
+    """Yield the external roots to list. A root inside the table is skipped, since the table's listing contains it.
 
     Args:
         table: Location of the table.
@@ -38,8 +38,8 @@ def outside_roots(table: str, declared: Iterable[str], owned: Iterable[str]) -> 
         owned: Roots that the caller says belong to this table alone.
 
     Raises:
-        UsageError: What is said to be owned means nothing, or no schema declares it.
-        RefusedError: One that the table itself lies in.
+        UsageError: An owned root is no valid location, or no schema declares it.
+        RefusedError: The table itself lies in an owned root.
     """
     declared = tuple(declared)
     try:

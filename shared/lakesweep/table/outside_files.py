@@ -1,4 +1,4 @@
-"""Are files outside the table there? Asked one by one, answered by one listing of each external root that is named."""
+"""Tell whether files outside the table exist. Callers ask one by one; one listing of each named root answers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,16 +12,16 @@ from lakesweep.table.stores import TableStores, declared_roots
 
 @dataclass(slots=True)
 class OutsideFiles:
-    """Tells whether a file outside a table is there. Nothing is asked for before the first one is."""
+    """Tells whether a file outside a table exists. The first question sends the first request."""
 
     store: Store
-    """Of the table, whose schemas declare the external roots."""
+    """The store of the table, whose schemas declare the external roots."""
     open_store: Callable[[str], Store] | None
     _stores: TableStores | None = None
     _keys: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def __call__(self, path: str) -> bool:
-        """Tell whether it is there.
+        """Tell whether a file exists.
 
         Raises:
             RefusedError: It lies outside every declared root.

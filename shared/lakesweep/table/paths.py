@@ -1,7 +1,7 @@
 """Paths: where the files that metadata names lie.
 
-Metadata names files without directory. The directory follows from the partition, the bucket and options of the branch's
-own schema; a file outside the table carries its whole path. Source: Paimon `FileStorePathFactory`,
+Metadata names files without directory. The directory follows from the partition, the bucket and options in the schema
+of the branch. For a file outside the table, metadata contains the whole path. Source: Paimon `FileStorePathFactory`,
 `DataFilePathFactory`, `CompactedChangelogPathResolver`.
 """
 
@@ -22,17 +22,17 @@ _PLACED_BY_BUCKET = frozenset((DELETION_VECTORS, HASH))
 _FAKE_CHANGELOG = re.compile(
     r"(?P<name>compacted-changelog-[^$/]*)\$(?P<bucket>[0-9]+)-(?P<length>[0-9]+)-[0-9]+-[0-9]+(?P<format>\.[^/]*)?"
 )
-"""A bucket's share of a changelog file that lies in another bucket."""
+"""A bucket's share of a changelog file that lies in the folder of another bucket."""
 
 
 class TablePaths:
     """Paths of one branch, relative to the table; absolute and normalised for files outside it."""
 
     def __init__(self, schema: TableSchema) -> None:
-        """Take what decides about paths from the branch's latest schema.
+        """Take the options that determine paths from the branch's latest schema.
 
         Raises:
-            FormatError: An option among them means nothing.
+            FormatError: One of these options has no valid value.
         """
         self._keys = schema.partition_keys
         self._types = schema.partition_types
@@ -44,7 +44,7 @@ class TablePaths:
         self._partitions: dict[bytes, str] = {}
 
     def partition_dir(self, partition: bytes) -> str:
-        """Return the partition's directory with a closing slash, or "" for the table itself."""
+        """Return the partition's directory with a trailing slash, or "" for the table itself."""
         path = self._partitions.get(partition)
         if path is None:
             values = decode_row(partition, self._types, f"{self._schema_path}, partition {partition[:32].hex()}")
@@ -55,18 +55,18 @@ class TablePaths:
         return path
 
     def bucket_dir(self, partition: bytes, bucket: int) -> str:
-        """Return the bucket's directory, without a closing slash."""
+        """Return the bucket's directory, without a trailing slash."""
         return f"{self.partition_dir(partition)}bucket-{'postpone' if bucket == POSTPONE_BUCKET else bucket}"
 
     def data_file(self, entry: ManifestEntry) -> str:
-        """Return where the data or changelog file of `entry` lies."""
+        """Return the path of the data or changelog file of `entry`."""
         if entry.external_path is not None:
             return _real_changelog(normalise_uri(entry.external_path))
         path = f"{self.bucket_dir(entry.partition, entry.bucket)}/{entry.file_name}"
         return _real_changelog(path) if "$" in entry.file_name else path
 
     def extra_files(self, entry: ManifestEntry) -> tuple[str, ...]:
-        """Return where the extra files of `entry` lie: beside its data file."""
+        """Return the paths of the extra files of `entry`: beside its data file."""
         if not entry.extra_files:
             return ()
         if entry.external_path is not None:
@@ -76,7 +76,7 @@ class TablePaths:
         return tuple(f"{folder}/{name}" for name in entry.extra_files)
 
     def index_file(self, entry: IndexEntry) -> str:
-        """Return where an index file lies."""
+        """Return the path of an index file."""
         if entry.external_path is not None:
             return normalise_uri(entry.external_path)
         if self._index_with_data and entry.index_type in _PLACED_BY_BUCKET:
@@ -84,19 +84,19 @@ class TablePaths:
         return f"index/{entry.file_name}"
 
     def manifest(self, name: str) -> str:
-        """Return where a manifest lies."""
+        """Return the path of a manifest."""
         return f"manifest/{name}"
 
     def manifest_list(self, name: str) -> str:
-        """Return where a manifest list lies."""
+        """Return the path of a manifest list."""
         return f"manifest/{name}"
 
     def index_manifest(self, name: str) -> str:
-        """Return where an index manifest lies."""
+        """Return the path of an index manifest."""
         return f"manifest/{name}"
 
     def statistics(self, name: str) -> str:
-        """Return where a statistics file lies."""
+        """Return the path of a statistics file."""
         return f"statistics/{name}"
 
 

@@ -1,17 +1,17 @@
-"""Which of some files do the roots that stay still need?
+"""Find which of some files the remaining roots still need.
 
-This is the one check that stands between a plan and a lost file. It asks every root of every branch, by name, and it
-is used twice: when a plan is made, for all roots that stay, and before every batch of deletions, for the roots that
-appeared meanwhile.
+This is the one check between a plan and a lost file. It asks every root of every branch, by name. It runs twice: for a
+plan, over all remaining roots; and before every batch of deletions, over roots that have appeared since.
 
-A changelog document needs what a reader of changes opens: its changelog list with manifests and files, or, where the
-writer produces none, the lists and manifests of its snapshot and the files that its delta added, but for those that a
-compaction rewrote. Index files and statistics it does not need, and expiry does not keep them for it.
+A changelog document needs the files that a reader of changes opens. These are its changelog list with manifests and
+files. If the writer produces none, they are the lists and manifests of its snapshot, and the files that its delta added
+(without files that a compaction rewrote). It does not need index files and statistics, and expiry does not keep them
+for it.
 
-What it cannot read it reports as unknown, by kind of file: an unreadable manifest hides data files, an unreadable list
-hides manifests as well, an unreadable index manifest hides index files. Two things are no damage: the missing changelog
-list of a tag or of a copy of its snapshot (expiry removes it, they keep naming it), and the missing lists of a bare
-changelog (`RootFiles.is_bare`).
+Unreadable parts are reported as unknown, by kind of file. An unreadable manifest hides data files; an unreadable list
+also hides manifests; an unreadable index manifest hides index files. Two cases are no damage. The changelog list of a
+tag, or of a copy of its snapshot, may be missing: expiry deletes it, and they still name it. And the lists of a bare
+changelog (`RootFiles.is_bare`) may be missing.
 """
 
 from collections import defaultdict
@@ -40,12 +40,12 @@ def find_references(
 
     Args:
         reader: Where to read.
-        roots: Roots that stay, with their lists (changelog lists included when `freed` has changelog files).
+        roots: The remaining roots, with their lists (also changelog lists if `freed` has changelog files).
         freed: The files in question.
-        branch: The branch that is maintained; other branches' roots keep files as `branch`.
+        branch: The branch that is maintained; roots of other branches keep files as `branch`.
 
     Returns:
-        For each name that is needed why, and for each kind of file which roots could not be read.
+        For each needed name the reason, and for each kind of file the roots that could not be read.
     """
     return _Search(reader, tuple(freed), branch).run(tuple(roots))
 
@@ -132,7 +132,8 @@ class _Search:
     def _may_lack_changelog(self, root: Root) -> bool:
         """Tell whether the changelog list may be missing without damage.
 
-        Expiry removes that of a tagged snapshot. A branch, and a table rolled back to a tag, begin with a copy.
+        Expiry deletes the changelog list of a tagged snapshot. A branch, and a table after a rollback to a tag, begin
+        with a copy of such a snapshot.
         """
         return root.ref.kind == "tag" or root.ref.branch != MAIN or (root.ref.branch, root.snapshot.id) in self._tagged
 
@@ -150,7 +151,7 @@ class _Search:
                     self._hidden(root, content, "index")
 
     def _data_files(self, roots: tuple[RootFiles, ...]) -> None:
-        """Merge, for each root, only those entries of its manifests that are about the files in question."""
+        """Merge, for each root, only the entries of its manifests that name the files in question."""
         metas = {meta.file_name: meta for files in roots for meta in _manifests_of(files)}
         found = dict(self._reader.scan_manifests(metas.values(), self._entries_in_question))
         for files in roots:
@@ -182,7 +183,7 @@ class _Search:
                 else:
                     gone.add(entry.identity)
         if root.ref.kind == "changelog":
-            # A reader of changes replays the delta, so what it added counts even where it deleted that again.
+            # A reader of changes replays the delta, so its additions count even if it deleted them again.
             live = [entry for entry in added if entry.file_source != COMPACT]
         else:
             live = [entry for entry in added if entry.identity not in gone]
@@ -210,12 +211,12 @@ def _outside(external_path: str | None) -> tuple[str, ...]:
 
 
 def _name_outside(external_path: str) -> str:
-    """Return the name by which a file outside the table is deleted: its path says it, whatever its entry is called."""
+    """Return the name by which a file outside the table is deleted. Its path says the name, not its entry."""
     return real_name(base_name(external_path))
 
 
 def _state_manifests(files: RootFiles) -> tuple[ManifestMeta, ...]:
-    """Return the manifests whose entries make up a root's data files; of a changelog, those of its delta alone."""
+    """Return the manifests whose entries make up a root's data files; for a changelog, only those of its delta."""
     if files.root.ref.kind != "changelog":
         return files.manifests()
     return files.delta if isinstance(files.delta, tuple) else ()

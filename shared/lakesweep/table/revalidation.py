@@ -1,8 +1,8 @@
-"""Candidates that come from an old listing, looked up again: those that are still exactly that object.
+"""Look up candidates from an old listing again, to find which of them are still exactly the same object.
 
-One page of a listing answers for up to a thousand keys. So each request begins just before the first candidate that
-has no answer yet, and its page answers for all candidates up to its last key. Where candidates lie close together, that
-is a request a page; where they are far apart, one a candidate; never more than the smaller of the two, but for one.
+One page of a listing answers for up to a thousand keys. So each request begins just before the first candidate without
+an answer, and its page answers for all candidates up to its last key. For close candidates this takes one request for
+each page; for distant ones, one for each candidate. It never takes more than the smaller of the two, plus one.
 """
 
 from bisect import bisect_right
@@ -21,34 +21,34 @@ _key = attrgetter("key")
 
 
 class Candidate(Protocol):
-    """An object as it was listed once."""
+    """An object from an earlier listing."""
 
     @property
     def key(self) -> str:
-        """Below the store's root."""
+        """The key below the store's root."""
 
     @property
     def size_bytes(self) -> int:
-        """Of the object."""
+        """The size of the object."""
 
     @property
     def etag(self) -> str:
-        """Without quotes."""
+        """The ETag without quotes."""
 
     @property
     def modified_ms(self) -> int:
-        """By the store's clock."""
+        """The time by the store's clock."""
 
 
 def revalidate(store: Store, candidates: Iterable[Candidate], *, parallel: int = 1) -> frozenset[str]:
-    """Return the keys of those candidates that are still there, with the same time, size and ETag.
+    """Return the keys of the candidates that still exist with the same time, size and ETag.
 
-    A key that is given twice is in doubt, and not among them.
+    A key that occurs twice is ambiguous, and is left out.
 
     Args:
-        store: Where they lie.
-        candidates: In any order.
-        parallel: How many requests at once; each begins a part of its own, which may take one request more.
+        store: The store of the candidates.
+        candidates: Candidates in any order.
+        parallel: Number of concurrent requests; each begins its own part, which may take one request more.
 
     Raises:
         StorageError: A request failed; nothing is known.
@@ -64,28 +64,28 @@ def revalidate(store: Store, candidates: Iterable[Candidate], *, parallel: int =
 
 
 def just_before(key: str, max_bytes: int = MAX_NAME_BYTES) -> str:
-    """Return a text that is less than `key`, with few or no keys between the two.
+    """Return a text that sorts before `key`, with few or no keys in between.
 
-    There is no greatest one. This has the letter before in the place of the last one and then the greatest letter of
-    ASCII, so that siblings that merely go on from there (`a-1`, `a-10`, before `a-2`) come before it, and are not
-    listed.
+    There is no greatest such text. This one replaces the last letter by its predecessor, and appends `~`, the greatest
+    printable letter of ASCII. So siblings that continue the predecessor (`a-1`, `a-10`, before `a-2`) sort before the
+    text and are not listed.
 
     Args:
         key: Not empty.
-        max_bytes: The text is not longer, if the key is not.
+        max_bytes: The text is not longer than this, if the key is not.
     """
     letter = ord(key[-1])
     if letter == 0:
-        return key[:-1]  # nothing is between
+        return key[:-1]  # No key lies between.
     before = letter - 1 if not _FIRST_SURROGATE <= letter - 1 <= _LAST_SURROGATE else _FIRST_SURROGATE - 1
     text = key[:-1] + chr(before)
     return text if len(text.encode()) >= max_bytes else f"{text}~"
 
 
 def _still_there(store: Store, candidates: Sequence[Candidate]) -> frozenset[str]:
-    """Look up candidates, which ascend."""
+    """Look up candidates in ascending order."""
     found: list[str] = []
-    # A key below the root is as much shorter as the root's own path is long, at least.
+    # A key below the root is shorter than the limit by at least the length of the root's own path.
     max_bytes = MAX_NAME_BYTES - len(store.location.encode())
     answered, last = 0, ""
     while answered < len(candidates):
@@ -99,7 +99,7 @@ def _still_there(store: Store, candidates: Sequence[Candidate]) -> frozenset[str
                 answered = end
                 break
         else:
-            break  # Nothing is there from here on.
+            break  # There are no keys from here on.
     return frozenset(found)
 
 
@@ -116,7 +116,7 @@ def _same(candidates: Sequence[Candidate], page: Page) -> list[str]:
 
 
 def _is_same_time(one_ms: int, other_ms: int) -> bool:
-    """Tell whether two times are equal as far as both are told: S3 lists whole seconds."""
+    """Tell whether two times are equal, as precisely as both are known: S3 lists whole seconds."""
     if one_ms % SECOND_MS and other_ms % SECOND_MS:
         return one_ms == other_ms
     return one_ms // SECOND_MS == other_ms // SECOND_MS

@@ -1,9 +1,11 @@
-"""What each root names directly: its manifest lists, and the manifests in them.
+"""The files that each root names directly: its manifest lists, and the manifests in them.
 
-The delta list of most expiring snapshots needs no request. A commit builds its base list from its predecessor's base
-and delta, so when the base list of snapshot n + 1 is the base list of n and something more, that more is the delta of
-n. This is believed of snapshots that go, never of roots that stay: if it were ever wrong (two writers raced a
-rollback), it would propose other files, which the roots that stay are asked about, and at worst leave some behind.
+The delta list of most expiring snapshots needs no request. A commit builds its base list from the base and delta of its
+predecessor. So if the base list of snapshot n + 1 is the base list of n and more manifests, these are the delta of n.
+
+Lakesweep relies on this only for expiring snapshots, never for remaining roots. If it were wrong (two writers raced a
+rollback), other files would be proposed. The remaining roots are asked about each proposed file, so at worst some files
+are left behind.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,13 +21,13 @@ ListContent = tuple[ManifestMeta, ...] | Unreadable
 
 @dataclass(frozen=True, slots=True)
 class RootFiles:
-    """A root's lists, each as its content or as a value that says why it is unknown."""
+    """A root's lists, each as its content or as a value that says why the content is unknown."""
 
     root: Root
     base: ListContent
     delta: ListContent
     changelog: ListContent | None
-    """`None`: the root has none, or it was not asked for."""
+    """`None`: the root has no changelog list, or the caller did not ask for it."""
 
     @property
     def unreadable_lists(self) -> tuple[Unreadable, ...]:
@@ -34,17 +36,17 @@ class RootFiles:
 
     @property
     def is_bare(self) -> bool:
-        """Tell whether this is a changelog whose lists went with its snapshot, as they are to.
+        """Tell whether this is a changelog whose lists were rightly deleted with its snapshot.
 
-        That is one of a commit that made no changelog, where the writer produces changelog files. Lists go together, so
-        one that is missing alone is damage.
+        This is normal for a commit without a changelog, if the writer produces changelog files. Both lists are deleted
+        together, so a single missing list is damage.
         """
         return self.root.ref.kind == "changelog" and all(
             isinstance(content, Unreadable) and content.missing for content in (self.base, self.delta)
         )
 
     def manifests(self) -> tuple[ManifestMeta, ...]:
-        """Return what could be read of base and delta, in list order."""
+        """Return the readable manifests of base and delta, in list order."""
         return (*_known(self.base), *_known(self.delta))
 
 
@@ -59,8 +61,8 @@ def read_root_files(
     Args:
         reader: Where to read.
         roots: Any roots of any branches.
-        with_changelog: Whose changelog lists are wanted.
-        going: Paths of roots that expire, whose delta may be derived from the next base list.
+        with_changelog: Tells whether the changelog list of a root is wanted.
+        going: Paths of expiring roots, whose delta may be derived from the next base list.
 
     Returns:
         Path of the root -> its lists.
@@ -104,9 +106,9 @@ def _base_rows(snapshot: Snapshot) -> int | None:
 
 
 def plausible_list(name: str, content: ListContent, rows: int | None) -> ListContent:
-    """Return a list, or that it is damaged: empty where its snapshot counts rows in it.
+    """Return a list, or `Unreadable` if it is empty although its snapshot counts rows in it.
 
-    Writers before 1.1 state no size of a list, and a list that is cut off between two blocks reads as a shorter one.
+    Writers before 1.1 state no size of a list. A list that is cut off between two blocks then reads as a shorter list.
     """
     if content != () or not rows:
         return content
@@ -117,7 +119,7 @@ def plausible_list(name: str, content: ListContent, rows: int | None) -> ListCon
 def _has_state(root: Root) -> bool:
     """Tell whether a root has base and delta lists.
 
-    A changelog with a list of its own has not: they went when its snapshot became a changelog.
+    A changelog with its own list has none: they were deleted when its snapshot became a changelog.
     """
     return root.ref.kind != "changelog" or root.snapshot.changelog_manifest_list is None
 
@@ -137,10 +139,10 @@ def _implied_deltas(
 
 
 def _implied_delta(root: Root, successor: Root, bases: Mapping[str, ListContent]) -> tuple[ManifestMeta, ...] | None:
-    """Return the delta of `root` when its successor's base list shows it.
+    """Return the delta of `root` if its successor's base list shows it.
 
-    Besides the lists, the row counts must say that the successor was built on this snapshot. A snapshot without size
-    fields has its lists read, since their size is reported.
+    Besides the lists, the row counts must show that the successor was built on this snapshot. If a snapshot has no size
+    fields, its lists are read, since the report needs their size.
     """
     ours, theirs = root.snapshot, successor.snapshot
     base, longer = bases[ours.base_manifest_list], bases[theirs.base_manifest_list]

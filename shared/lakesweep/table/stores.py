@@ -1,8 +1,8 @@
-"""The store of a table, and those of its declared external roots.
+"""The store of a table, and the stores of its declared external roots.
 
-A path in metadata is relative to the table root or an absolute URI. An absolute one is only ever resolved below a root
-that some schema of the table declares (`data-file.external-paths`, `global-index.external-path`). That is enough to
-look. What may be deleted there, the fence says (`table/fence.py`): schemas are written by whoever writes the table.
+A path in metadata is relative to the table root, or an absolute URI. An absolute URI is resolved only below a root that
+some schema of the table declares (`data-file.external-paths`, `global-index.external-path`). This is enough for reads.
+For deletions, the fence decides (`table/fence.py`), since the writers of the table also write its schemas.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,14 +22,14 @@ _EXTERNAL_OPTIONS = ("data-file.external-paths", "global-index.external-path")
 
 
 def declared_roots(location: str, schemas: Iterable[tuple[str, TableSchema]]) -> tuple[str, ...]:
-    """Return the normalised external roots that any of `schemas` declares, without closing slashes.
+    """Return the normalised external roots that any of `schemas` declares, without trailing slashes.
 
     Args:
         location: The table, for messages.
-        schemas: Each with its path.
+        schemas: Each schema with its path.
 
     Raises:
-        RefusedError: One declares a root that means nothing, so which files may go cannot be known.
+        RefusedError: A schema declares an invalid root, so it is unknown which files may be deleted.
     """
     found: dict[str, None] = {}
     for path, schema in schemas:
@@ -52,16 +52,16 @@ class TableStores:
 
     table: Store
     rules: FenceRules = field(default_factory=FenceRules)
-    """Those of the roots that are declared serve to look; nothing is deleted where no root is allowed."""
+    """Declared roots are enough for reads; nothing is deleted outside of allowed roots."""
     open_store: Callable[[str], Store] | None = None
     _fence: list[Fence] = field(default_factory=list)
-    """One, made when it is needed."""
+    """The fence, built when it is needed."""
     _opened: dict[str, Store] = field(default_factory=dict)
-    """Declared root -> its store. Links in its path are followed when it is opened."""
+    """Declared root -> its store. Links in the path of the root are followed when it is opened."""
     _changed: dict[str, Store] = field(default_factory=dict)
     """Allowed root on local disks -> its store for changes."""
     _guards: tuple[Guard, ...] = ()
-    """Each is asked before each attempt to change something outside."""
+    """Each guard is asked before each attempt to change something outside."""
     _meets_table: dict[str, bool | None] = field(default_factory=dict)
 
     @property
@@ -70,10 +70,10 @@ class TableStores:
         return self.rules.declared
 
     def stays(self, files: Iterable[tuple[str, str]]) -> dict[str, Stay]:
-        """Return path -> why it must not be deleted, of those among `files` (kind and path) that lie outside.
+        """Return path -> the reason to keep it, for each outside file among `files` (kind and path) that must be kept.
 
         Raises:
-            OutOfTimeError: The caller has no time to look.
+                OutOfTimeError: The caller has no time for the checks.
         """
         outside = [(kind, path) for kind, path in files if is_external(path)]
         return self._the_fence().stays(outside) if outside else {}
@@ -84,12 +84,12 @@ class TableStores:
         return self._fence[0]
 
     def resolve_to_change(self, kind: str, path: str) -> tuple[Store, str]:
-        """Return the store of a file that is deleted, or that comes back, and its key there: the last fence.
+        """Return the store and the key of a file to delete or restore. This is the last check of the fence.
 
-        Callers use what this returns, and do not resolve the path again: on local disks it may lead elsewhere by then.
+        Callers must use the result and not resolve the path again: on local disks it may lead elsewhere later.
 
         Raises:
-            RefusedError: It lies outside, where it must stay as it is.
+            RefusedError: The file lies outside, where Lakesweep must not change it.
         """
         if not is_external(path):
             return self.table, path
@@ -101,10 +101,10 @@ class TableStores:
         return self._open_to_change(judged), judged.file.path.removeprefix(f"{judged.root.path.rstrip('/')}/")
 
     def root_of(self, path: str) -> str | None:
-        """Return the declared root that an external path lies below, `None` when there is none.
+        """Return the declared root above an external path, `None` if there is none.
 
-        A root in a store that cannot be opened does not count. Neither does one that leads back into the table: what an
-        external path names there could be a snapshot or a schema.
+        A root in a store that cannot be opened does not count. Neither does a root that leads back into the table:
+        there, an external path could name a snapshot or a schema.
         """
         root = next((root for root in self.external_roots if path.startswith(f"{root}/")), None)
         if root is None:
@@ -117,7 +117,7 @@ class TableStores:
         return root
 
     def _meets(self, root: str) -> bool | None:
-        """Tell whether a root and the table overlap, `None` when no store can be opened there."""
+        """Tell whether a root and the table overlap, `None` if no store can be opened there."""
         try:
             place, table = parse_location(root), parse_location(self.table.location)
         except UsageError:
@@ -141,7 +141,7 @@ class TableStores:
         return self._open(root), path.removeprefix(f"{root}/")
 
     def guarded(self, guard: Guard) -> "TableStores":
-        """Return the same stores, of which each asks a guard before each attempt to change something."""
+        """Return the same stores; each asks the guard before each attempt to change something."""
         table = GuardedStore(self.table, guard)
         return replace(self, table=table, _guards=(*self._guards, guard), _opened={}, _changed={})
 

@@ -1,4 +1,4 @@
-"""Tags with all that their documents say: the snapshot, and how long the tag lives."""
+"""Tags with all values of their documents: the snapshot, and the time to live."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ class TagDocument:
 
     @property
     def root(self) -> Root:
-        """Return it as any other root: how long it lives does not matter."""
+        """Return the tag as a root, without its time to live."""
         return Root(self.ref, self.tag.snapshot, self.body)
 
 
 def read_tags(store: Store, refs: Sequence[RootRef]) -> Iterator[tuple[RootRef, TagDocument | MaintenanceError]]:
-    """Yield each tag with its document, or with the reason why there is none, in the order of `refs`.
+    """Yield each tag with its document, or with the reason why it has none, in the order of `refs`.
 
-    That is an `ObjectNotFoundError` where the tag vanished since it was listed, and another error where the document
-    does not parse, is too long or of a later version. What that means depends on who asks.
+    The reason is an `ObjectNotFoundError` if the tag vanished since it was listed. It is another error if the document
+    cannot be parsed, is too long or has a later version. Its meaning depends on the caller.
 
     Raises:
-        StorageError: A read failed, so nobody knows.
+        StorageError: A read failed, so nothing is known.
     """
     bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
     for ref, (_, body) in zip(refs, bodies, strict=True):
