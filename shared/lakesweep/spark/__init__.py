@@ -1,5 +1,5 @@
-"""Maintenance of the largest tables on Spark, through PySpark. Nothing else here knows Spark.
+"""Maintenance of the largest tables on Spark, through PySpark. No other package uses Spark.
 
-Spark spreads work and shuffles; every byte of tables and of our own documents goes through `lakesweep.storage`, in the
-driver as in the executors. What one stage hands to the next lies in *parts* in the control location.
+Spark distributes work and shuffles rows. The driver and the executors read and write through `lakesweep.storage` alone,
+both tables and Lakesweep's own documents. One stage hands rows to the next in *parts* in the control location.
 """

@@ -1,10 +1,11 @@
-"""Stored plans of orphan files, carried out by executors.
+"""Executors carry out stored plans of orphan files.
 
-The driver coordinates (`lakesweep.execute.waves`): it holds the lease and looks at the roots. A wave is one job, a lane
-one task (`lakesweep.execute.slices`), and the answer of a task is a small row for each slice.
+The driver coordinates (`lakesweep.execute.waves`): it holds the lease and rechecks the roots. A wave is one Spark job.
+An assignment (a `Lane`) is one task (`lakesweep.execute.slices`). A task answers with a small row for each slice.
 
-A task that is repeated is harmless, and its rate is its own: speculation would send keys twice, at twice the rate, for
-nothing, since tasks wait for the rate and not for a slow machine. So it has to be off.
+A repeated task is harmless. But each copy of a task has its own request rate, so speculative execution would send keys
+twice, at twice the rate. It would also gain nothing, since tasks wait for their rate and not for a slow machine. So
+speculation has to be off.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,16 +31,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_LANES = 16
-"""Tasks at a time. Two requests a second are 2 000 keys a second already; more tasks only wait for each other."""
+"""Tasks at a time. Two requests a second already delete 2 000 keys a second; more tasks would only wait."""
 _SPECULATION = "spark.speculation"
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteLane:
-    """Work: delete the slices of one lane."""
+    """A task's work: delete the slices of one assignment."""
 
     rules: FenceRules
-    """What may be deleted outside the table, as the driver was told. A plan cannot say it."""
+    """Rules for deletions outside the table, from the driver's arguments. A plan must not widen them."""
 
     def __call__(self, task: Task, piece: Row) -> Iterator[Row]:
         """Answer with a row for each slice."""
@@ -49,13 +50,13 @@ class DeleteLane:
 
 
 def lane_of(row: Row) -> Lane:
-    """Return the lane that `asdict` took apart."""
+    """Return the assignment from the row that `asdict` made of it."""
     slices = tuple(Slice(**{**each, "earlier": tuple(each["earlier"])}) for each in row["slices"])
     return Lane(**{**row, "slices": slices})
 
 
 def result_of(row: Row) -> SliceResult:
-    """Return the result that `asdict` took apart."""
+    """Return the result from the row that `asdict` made of it."""
     failed = tuple(FailedDelete(**each) for each in row["failed"])
     stays = tuple(Stays(Stay(**each["stay"]), each["count"]) for each in row["stays"])
     return SliceResult(**{**row, "failed": failed, "stays": stays})
@@ -67,12 +68,12 @@ def spark_engine(
     counter: RequestCounter,
     keys_per_s: float = KEYS_PER_S,
 ) -> Engine:
-    """Return the engine that carries plans out on Spark.
+    """Return the plan executor that runs on Spark.
 
     Args:
-        open_session: Called once a plan is there that can be carried out.
-        settings: How executors open stores.
-        counter: Takes the requests of executors, too.
+        open_session: Opens the session. Called only once there is a plan to execute.
+        settings: The settings with which executors open stores.
+        counter: Counts the requests of the driver and the executors.
         keys_per_s: How many keys may be deleted in a second.
     """
 
@@ -89,7 +90,7 @@ def spark_engine(
             except MaintenanceError as error:
                 if error.code != "spark_failed":
                     raise
-                sentence = str(error).partition(";")[0]  # what follows speaks of scans
+                sentence = str(error).partition(";")[0]  # the rest of the message is about scans
                 raise MaintenanceError(sentence, code=error.code) from error
             return [result_of(row) for row in rows]
 
@@ -103,7 +104,7 @@ def refuse_speculation(session: "SparkSession") -> None:
     """Refuse a Spark that starts second copies of slow tasks.
 
     Raises:
-        UsageError: It does.
+        UsageError: Speculation is on.
     """
     if str(session.sparkContext.getConf().get(_SPECULATION, "false")).lower() == "true":
         raise UsageError(

@@ -1,10 +1,10 @@
-"""The objects below a table and its external roots, listed by executors and kept in parts.
+"""The objects below a table and its external roots. Executors list them and store them in parts.
 
-Listing goes in rounds. A task lists one shard (`operations/orphan_listing.py`) as far as its budget goes; what is left
-of it goes back to the driver in several pieces, and makes shards of the next round. What a round has listed counts once
-the driver has written it down, so a scan that dies goes on with the shards that are left.
+Listing proceeds in rounds. A task lists one shard (`operations/orphan_listing.py`) until its budget is used up. It
+returns the rest of the shard to the driver in several pieces, which become shards of the next round. The results of a
+round count once the driver has stored them. A scan that dies continues with the shards that are left.
 
-An object gets its class here, and what no rule can ever make an orphan is only counted.
+The task also classifies each object. An object that no rule can ever make an orphan is only counted.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -46,43 +46,43 @@ LISTING_SCHEMA = pa.schema(
 FIRST_PAGES = 8
 """Budget of a shard in the first round."""
 GROWTH = 8
-"""Times as much in each round after."""
+"""Factor by which the budget grows with each round."""
 MOST_PAGES = 128
-"""Where few shards hold most keys, a round lasts as long as the largest of them. So few pages make more rounds and some
-requests more, and a tail that is less than half as long as with a thousand."""
+"""Largest budget. If few shards hold most keys, a round lasts as long as its largest shard. A small budget makes more
+rounds and some more requests. But the last rounds take less than half as long as with a budget of a thousand pages."""
 _LISTING = "listing"
 
 
 @dataclass(slots=True)
 class Listed:
-    """What has been listed so far."""
+    """What Lakesweep has listed so far."""
 
     parts: list[Part] = field(default_factory=list)
     shards: list[Shard] = field(default_factory=list)
-    """What is left to list."""
+    """Shards that are left to list."""
     totals: list[Totals] = field(default_factory=list)
-    """Of each place."""
+    """Totals of each place."""
     nested: set[str] = field(default_factory=set)
-    """Folders of other tables below this one."""
+    """Folders of other tables below this table."""
     problems: dict[int, str] = field(default_factory=dict)
-    """Place -> why it could not be listed; of places that may not be there alone."""
+    """Place -> why it could not be listed. Only places that may be absent."""
     rounds: int = 0
     files: list[int] = field(default_factory=list)
-    """Numbers of the data files of an inventory that are left to read."""
+    """Numbers of the inventory's data files that are left to read."""
     reach: Reach = field(default_factory=Reach)
-    """Of the files that were read."""
+    """Range of keys that the data files read so far cover."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sorter:
-    """Gives objects their classes and gathers them into parts."""
+    """Classifies objects and collects them into parts."""
 
     layout: Layout
     places: tuple[Place, ...]
     folder: str
 
     def rows(self, task: Task, place_number: int, pages: Iterator[Page]) -> Iterator[Row]:
-        """Take pages of one place, and answer with parts, totals and nested tables."""
+        """Take pages of one place, and yield parts, totals and nested tables."""
         found = PlaceListing(task.access.table, self.places[place_number], FileClasses(self.layout))
         columns = Columns(task.scans, self.folder, _LISTING, LISTING_SCHEMA)
         for page in pages:
@@ -107,12 +107,12 @@ class Sorter:
 
 @dataclass(frozen=True, slots=True)
 class ListShard:
-    """Work: list one shard, as far as its budget goes."""
+    """A task's work: list one shard within its budget."""
 
     sorter: Sorter
 
     def __call__(self, task: Task, piece: Row) -> Iterator[Row]:
-        """Answer with the sorter's rows, and with the shards that are left."""
+        """Yield the sorter's rows, and the shards that are left."""
         budget = piece.pop("budget")
         shard = Shard(**piece)
         place = self.sorter.places[shard.place]
@@ -131,14 +131,14 @@ class ListShard:
 
 @dataclass(frozen=True, slots=True)
 class ReadInventory:
-    """Work: read one data file of an inventory, which stands for a listing of the table."""
+    """A task's work: read one data file of an inventory, which replaces a listing of the table."""
 
     sorter: Sorter
     inventory: Inventory
     prefix: str
 
     def __call__(self, task: Task, piece: Row) -> Iterator[Row]:
-        """Answer with the sorter's rows, and with how far the file reaches."""
+        """Yield the sorter's rows, and the range of keys that the file covers."""
         file = self.inventory.files[piece["file"]]
         data = read_file(task.store(self.inventory.root), self.inventory, file)
         reaches: list[Reach] = []
@@ -161,7 +161,7 @@ def read_files(
     counter: RequestCounter,
     on_round: Callable[[Listed], None],
 ) -> None:
-    """Read what is left of an inventory's data files; see `list_places`.
+    """Read the data files of an inventory that are left to read; see `list_places`.
 
     Raises:
         FormatError: A file is damaged.
@@ -185,15 +185,15 @@ def list_places(
     counter: RequestCounter,
     on_round: Callable[[Listed], None],
 ) -> None:
-    """List what is left of all places, round by round.
+    """List the shards that are left in all places, round by round.
 
     Args:
-        session: Of Spark.
-        access: For tasks.
-        sorter: Gives classes.
-        listed: What earlier rounds, maybe of an earlier attempt, have listed; grows.
-        counter: Of requests.
-        on_round: Called after each round, before the next; writes down what is listed.
+        session: The Spark session.
+        access: How tasks reach the stores.
+        sorter: Classifies objects.
+        listed: The listing of earlier rounds, possibly of an earlier attempt; this function extends it.
+        counter: Counts requests.
+        on_round: Called after each round, before the next one; it stores the listing.
 
     Raises:
         StorageError: A request failed.
@@ -211,7 +211,7 @@ def list_places(
 
 
 def take_row(listed: Listed, row: Row, left: list[Shard]) -> None:
-    """Take one row of an answer."""
+    """Add one row of an answer to the listing."""
     if "part" in row:
         listed.parts.append(part_of(row))
     elif "shard" in row:

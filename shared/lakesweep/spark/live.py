@@ -1,7 +1,7 @@
-"""The names that roots refer to, decoded from manifests by executors and kept in parts.
+"""The names that roots refer to. Executors decode them from manifests and store them in parts.
 
-A row is one name in one entry of one manifest. Rows repeat where manifests do; counting them together is the match's
-business, which needs each: whether a file that no listing showed is missing depends on which roots hold which entry.
+A row is one name in one entry of one manifest. A manifest that is there twice has its rows twice. The match needs every
+row: whether an unlisted file is missing depends on which roots hold which entry.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 
 LIVE_SCHEMA = pa.schema([("name", pa.binary()), ("ident", pa.int64()), ("manifest", pa.int64()), ("flags", pa.int8())])
 TASK_BYTES = 64 << 20
-"""Manifests of one task."""
+"""Size of the manifests of one task."""
 _LIVE = "live"
 _Names = tuple[list[bytes], list[int], list[int]]
 
 
 @dataclass(slots=True)
 class NamedLiveSet(LiveSet):
-    """What roots and lists refer to by name. The names in manifests are in parts."""
+    """Names that roots and manifest lists refer to. The names in manifests are in parts."""
 
     raw: set[str] = field(default_factory=set)
 
     def note(self, names: Iterable[str]) -> None:
-        """Take names as referred to."""
+        """Add names that a root refers to."""
         self.raw.update(names)
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeManifests:
-    """Work: decode some manifests."""
+    """A task's work: decode some manifests."""
 
     folder: str
 
     def __call__(self, task: Task, piece: Row) -> Iterator[Row]:
-        """Write the names of a piece's manifests, and answer with parts and with what could not be read."""
+        """Write the names of a piece's manifests; yield parts, and the manifests that could not be read."""
         metas = [
             ManifestMeta(name, size, added, deleted, 0, None, None, ())
             for name, size, added, deleted in piece["manifests"]
@@ -87,7 +87,7 @@ class SparkDecode:
     folder: str
     counter: RequestCounter
     on_parts: Callable[[Sequence[str], Sequence[Part]], None]
-    """Called with the manifests that were read and the parts that hold their names, before anybody hears of them."""
+    """Called with the manifests that were read and the parts with their names, before the caller learns of them."""
 
     def __call__(
         self,
@@ -95,7 +95,7 @@ class SparkDecode:
         metas: Iterable[ManifestMeta],
         note: Callable[[Iterator[ManifestEntry]], None],
     ) -> Iterator[tuple[str, Unreadable | None]]:
-        """Decode manifests. `note` is not called: their names are in parts."""
+        """Decode manifests. `note` is not called, since the names are in parts."""
         metas = list({meta.file_name: meta for meta in metas}.values())
         parts: list[Part] = []
         problems: dict[str, Unreadable] = {}
@@ -113,7 +113,7 @@ class SparkDecode:
 
 
 def write_own_names(area: ControlArea, folder: str, live: NamedLiveSet) -> Iterator[Part]:
-    """Write what roots and lists refer to."""
+    """Write the names that roots and manifest lists refer to."""
     columns = Columns(area, folder, _LIVE, LIVE_SCHEMA)
     for name in sorted(live.raw):
         columns.add(as_bytes(name), 0, 0, BY_ROOT)
@@ -122,7 +122,7 @@ def write_own_names(area: ControlArea, folder: str, live: NamedLiveSet) -> Itera
 
 
 def _pieces(metas: Iterable[ManifestMeta], piece_bytes: int) -> Iterator[Row]:
-    """Yield manifests in pieces of so many bytes."""
+    """Yield manifests in pieces of about this many bytes."""
     piece: list[list[object]] = []
     size = 0
     for meta in metas:

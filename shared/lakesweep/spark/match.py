@@ -1,13 +1,14 @@
-"""The match: what is there against what is referred to, in one shuffle.
+"""The match: it compares the listed objects with the names that roots refer to, in one shuffle.
 
-Two numbers stand for a name, both computed by Spark in the JVM: equal names have equal numbers, so a file whose numbers
-no root has is referred to by none. Should two names ever share both numbers, a file stays that could go. Each partition
-comes sorted by these numbers, live names first, so that one pass over it tells of every group of equal names whether
-some root refers to it and whether some listing showed it. What is referred to stays. What is not is held against the
-same rules as in any other scan, and becomes a plan part. What was not shown and some root needs may be missing.
+Two numbers stand for a name; Spark computes both in the JVM. Equal names have equal numbers. So no root refers to a
+file whose numbers match no live name. If two names ever share both numbers, Lakesweep keeps a file that it could
+delete. Each partition is sorted by these numbers, live names first. One pass over it shows for each group of
+equal names whether some root refers to the name and whether some listing showed it. Lakesweep keeps a file that a root
+refers to. It judges any other file by the rules of any other scan, and the orphans become a part of the plan. A
+file that a root needs and no listing showed may be missing.
 
-Extra files stay with the file that they belong to. Those that no root refers to go through a second match, by the name
-of their owner; where there are none, that costs nothing.
+An extra file is kept if Lakesweep keeps the file it belongs to. Extra files without a reference go through a second
+match, by the names of their owners. Without such files there is no second match.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ LIVE, LISTED = 0, 1
 ROWS_OF_TASK = 1_000_000
 BATCH_ROWS = "50000"
 MOST_UNSEEN = 1000
-"""So many unseen names a task tells of; of more, only how many."""
+"""A task reports at most this many unseen names; of the rest it reports only the number."""
 
 
 def live_frame(
@@ -97,7 +98,7 @@ def _numbers(column: str) -> "tuple[Column, Column]":
 def _frame(
     session: "SparkSession", access: Access, parts: Sequence[Part], schema: pa.Schema, columns: str
 ) -> "DataFrame":
-    """Return the rows of parts. A task that is repeated reads its parts again, and lists and decodes nothing."""
+    """Return the rows of parts. A repeated task reads its parts again, but does not list or decode again."""
     shared = session.sparkContext.broadcast(list(parts))
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -112,7 +113,7 @@ def _frame(
 
 
 class Matcher:
-    """Goes through one partition."""
+    """Matches the rows of one partition."""
 
     def __init__(self, task: Task, question: Question, holdings: Mapping[int, Holding]) -> None:
         self._question = question
@@ -131,7 +132,7 @@ class Matcher:
         self._open = _Group()
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
-        """Take sorted batches and yield the answer."""
+        """Take sorted batches and yield the rows of the answer."""
         for batch in batches:
             if batch.num_rows:
                 self._rows += batch.num_rows
@@ -156,7 +157,7 @@ class Matcher:
         if begins[0]:
             yield from self._close([self._open])
             self._open = _Group((int(h1[0]), int(h2[0])))
-        # Group 0 is the one that is open; it may have rows in earlier batches.
+        # Group 0 is the open group, which may have rows in earlier batches.
         group = np.cumsum(begins) - int(begins[0])
         count = int(group[-1]) + 1
         is_listed = side == LISTED
@@ -172,10 +173,10 @@ class Matcher:
         yield from self._unseen_groups(batch, group, is_listed, has_live, has_listed)
 
     def _check_order(self, h1: Any, h2: Any, side: Any) -> None:
-        """Refuse rows that are not sorted: a live row might come after the file that it protects was given up.
+        """Refuse rows that are not sorted: a live row after the file that it protects would come too late.
 
         Raises:
-            MaintenanceError: They are not.
+            MaintenanceError: The rows are not sorted.
         """
         later = (h1[1:] > h1[:-1]) | ((h1[1:] == h1[:-1]) & (h2[1:] > h2[:-1]))
         equal = (h1[1:] == h1[:-1]) & (h2[1:] == h2[:-1])
@@ -191,7 +192,7 @@ class Matcher:
     def _unseen_groups(
         self, batch: pa.RecordBatch, group: Any, is_listed: Any, has_live: Any, has_listed: Any
     ) -> Iterator[Row]:
-        """Tell of the groups that end in a batch and that no listing showed; keep the last, which may go on."""
+        """Report the groups that end in a batch and that no listing showed. The last group stays open."""
         h1, h2 = batch.column("h1"), batch.column("h2")
         wanted = has_live & ~has_listed
         wanted[-1] = not has_listed[-1]
@@ -217,7 +218,7 @@ class Matcher:
         self._open.has_live, self._open.has_listed = bool(has_live[last]), bool(has_listed[last])
 
     def _close(self, groups: Iterable["_Group"]) -> Iterator[Row]:
-        """Tell of names that some root needs and no listing showed."""
+        """Report the names that some root needs and no listing showed."""
         if self._question.by_owner:
             return
         for group in groups:
@@ -229,7 +230,7 @@ class Matcher:
                 yield {"missing": list(group.key), "manifests": manifests}
 
     def _stay(self, batch: pa.RecordBatch, rows: Any) -> None:
-        """Count what some root refers to."""
+        """Count the files that some root refers to."""
         if not len(rows):
             return
         places = batch.column("place").take(pa.array(rows)).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -242,7 +243,7 @@ class Matcher:
                 totals.kept_bytes[why] += int(sizes[here].sum())
 
     def _judge(self, batch: pa.RecordBatch, rows: Any) -> None:
-        """Hold what no root refers to against the rules."""
+        """Judge the files that no root refers to by the rules."""
         if not len(rows):
             return
         chosen = batch.select(LISTING_SCHEMA.names).take(pa.array(rows))
@@ -269,14 +270,14 @@ class Matcher:
 
 @dataclass(slots=True)
 class _Group:
-    """Rows of one name, as far as they have come."""
+    """The rows of one name that have been read so far."""
 
     key: tuple[int, int] | None = None
     has_live: bool = False
     has_listed: bool = False
     entries: list[tuple[int, int, int]] = field(default_factory=list)
-    """Manifest entries (what a deletion must match, manifest, flags); none once a listing showed the name."""
+    """Manifest entries: number that a deletion must match, manifest, flags. Empty once a listing showed the name."""
 
 
 ORPHAN_SCHEMA = pa.schema([("key", pa.binary()), ("etag", pa.string()), ("modified", pa.int64()), ("seen", pa.int64())])
-"""Orphans for the quarantine: what identifies each, and since when it is known."""
+"""Orphans for the quarantine: the identity of each file, and the time since when it is known."""

@@ -1,9 +1,9 @@
 """Parts: files in the control location by which one stage hands rows to the next.
 
-Every attempt of every task writes parts of its own names, and the driver takes those that it is told of. What nobody
-told of, since its task died or ran twice, is never read. Parts are Parquet, read whole: `PART_ROWS` bounds them. What
-was told of a part includes a hash of its bytes, since Parquet itself shows most damaged bytes as other names: a live
-file whose name was lost would look like an orphan.
+Every attempt of every task writes parts under its own names and reports them to the driver. A task that died or ran
+twice may leave parts that it did not report; these are never read. A part is a Parquet file that is read as a whole;
+`PART_ROWS` bounds its size. The report of a part includes a hash of its bytes. Parquet itself reads most damaged bytes
+as other names: then the name of a live file would be lost, and the file would look like an orphan.
 """
 
 import io
@@ -20,7 +20,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, ObjectNotFoundError
 
 PART_ROWS = 100_000
-"""Some 20 MB in memory."""
+"""Rows of a part. They take some 20 MB of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class Part:
     """A part that was written."""
 
     name: str
-    """Below the scans of the table."""
+    """Name below the scans of the table."""
     rows: int
     hash: str
-    """Of its bytes."""
+    """Hash of the part's bytes."""
 
 
 def write_part(area: ControlArea, folder: str, kind: str, rows: pa.Table) -> Part:
-    """Write rows under a name that nobody else ever takes."""
+    """Write rows under a name that no other writer uses."""
     buffer = io.BytesIO()
     pq.write_table(rows, buffer, compression="zstd")
     body = buffer.getvalue()
@@ -48,7 +48,7 @@ def read_part(area: ControlArea, part: Part) -> pa.Table:
     """Return the rows of a part.
 
     Raises:
-        FormatError: It is gone, or not what was written.
+        FormatError: The part is gone, or its bytes are not the bytes that were written.
     """
     path = area.path(part.name)
     try:
@@ -73,7 +73,7 @@ def _hash(body: bytes) -> str:
 
 
 class Columns:
-    """Rows that gather, column by column, until they make a part."""
+    """Rows that are collected, column by column, until they make a part."""
 
     def __init__(self, area: ControlArea, folder: str, kind: str, schema: pa.Schema) -> None:
         self._area = area
@@ -93,12 +93,12 @@ class Columns:
             column.extend(values)
 
     def full(self) -> Iterator[Part]:
-        """Write what has gathered, if it is enough for a part."""
+        """Write the collected rows if they are enough for a part."""
         if len(self._columns[0]) >= PART_ROWS:
             yield from self.rest()
 
     def rest(self) -> Iterator[Part]:
-        """Write what has gathered."""
+        """Write all collected rows."""
         while self._columns[0]:
             head = [column[:PART_ROWS] for column in self._columns]
             for column in self._columns:
@@ -118,10 +118,10 @@ def part_of(row: Mapping[str, Any]) -> Part:
 
 
 def as_bytes(text: str) -> bytes:
-    """Return a name or key as parts hold it: any text has such bytes, and no two texts have the same."""
+    """Return a name or key as bytes for a part. Every text has such bytes, and different texts have different bytes."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def as_text(data: bytes) -> str:
-    """Return what `as_bytes` took."""
+    """Return the text that `as_bytes` encoded."""
     return data.decode("utf-8", "surrogatepass")

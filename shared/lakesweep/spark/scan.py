@@ -1,8 +1,8 @@
-"""The scan for orphan files on Spark: its stages, and what of them is written down.
+"""The scan for orphan files on Spark: its stages, and the state that it stores.
 
-The driver collects the roots and reads their lists; executors decode manifests, list, and match. After each stage the
-driver writes down which parts count, in a document of the scan: a scan of the same id goes on from there, after
-whatever ended it. The cutoff is that of the first attempt; roots are collected anew by each.
+The driver collects the roots and reads their manifest lists. Executors decode manifests, list, and match. After each
+stage the driver stores which parts count, in a document of the scan. If the scan dies, another attempt with the same id
+continues from there. It uses the cutoff of the first attempt, but collects the roots again.
 """
 
 import json
@@ -66,27 +66,27 @@ STATE_VERSION = 1
 
 @dataclass(slots=True)
 class SparkScan:
-    """An engine of orphan scans; see `lakesweep.operations.context.OrphanEngine`."""
+    """The Spark backend of orphan scans; see `lakesweep.operations.context.OrphanEngine`."""
 
     session: "SparkSession"
     settings: StoreSettings
     scan_id: str | None = None
-    """Of an earlier attempt, or of one to come; a new one without it."""
+    """Id of an earlier attempt, or for a new scan; `None`: a new id."""
     stages_ms: dict[str, int] = field(default_factory=dict)
-    """How long each stage took, of the last plan that was made here."""
+    """Stage -> its duration, for the last plan that was made here."""
 
     def plan(self, table: Table, arguments: OrphanArguments) -> Plan:
         """Plan the removal of a table's orphan files.
 
         Raises:
-            UsageError: An argument that means nothing, or executors that cannot work.
-            RefusedError: As `plan_remove_orphan_files`; or the scan of this id is of other arguments or another
+            UsageError: An argument that does not apply, or executors that cannot work.
+            RefusedError: As `plan_remove_orphan_files`. Or the scan with this id has other arguments or another
                 version.
-            FormatError: What earlier attempts left, or something else, is damaged.
-            StorageError: A request failed, of the driver or of an executor; nothing can be concluded.
+            FormatError: The stored state of the scan, or something else, is damaged.
+            StorageError: A request of the driver or of an executor failed; the scan has no result.
         """
         area = require_area(table)
-        now_ms = table.store.now_ms()  # before the first root is looked at: everything rests on it
+        now_ms = table.store.now_ms()  # before the first root is read: the safety of the cutoff rests on this order
         scan_id = self.scan_id or new_id(now_ms)
         check_scan_id(scan_id)
         access = Access(table.ref.location, area.store.location, self.settings)
@@ -97,7 +97,7 @@ class SparkScan:
             self.stages_ms.clear()
             return _Scan(self.session, table, arguments, access, state, now_ms, self.stages_ms).plan()
         except FormatError as error:
-            # What another attempt with this id would meet again, so whoever waits should know.
+            # Every attempt with this id would meet the same error, so tell the caller that waits for the scan.
             report = RunReport(
                 operation="remove_orphan_files",
                 table=table.ref.location,
@@ -109,7 +109,7 @@ class SparkScan:
             raise
 
     def finished(self, table: Table, report: RunReport) -> None:
-        """Write down how the scan ended, for whoever waits for it."""
+        """Store how the scan ended, for a caller that waits for it."""
         if self.scan_id is None or table.area is None:
             return
         header = report.plan.header if report.plan is not None and not report.plan.is_empty else None
@@ -127,7 +127,7 @@ class SparkScan:
 
 @dataclass(slots=True)
 class State:
-    """What attempts of one scan have come to."""
+    """What the attempts of one scan have achieved."""
 
     scan_id: str
     now_ms: int
@@ -135,25 +135,25 @@ class State:
     live: list[Part] = field(default_factory=list)
     listed: Listed | None = None
     sorter: str = ""
-    """What the listing's classes were made from."""
+    """The facts from which the listing's classes were made; see `_basis`."""
 
 
 def folder_of(scan_id: str) -> str:
-    """Return the folder of a scan among those of its table."""
+    """Return the folder of a scan in the area of its table's scans."""
     return f"{scan_id}/"
 
 
 def scans_of(area: ControlArea) -> ControlArea:
-    """Return where the scans of a table lie: apart from what is kept, so that a rule of the bucket can remove them."""
+    """Return the area of a table's scans. It is apart from lasting documents, so a bucket rule can delete old scans."""
     return replace(area, root=SCANS)
 
 
 def read_state(table: Table, scan_id: str, arguments: OrphanArguments, now_ms: int) -> State:
-    """Return what earlier attempts of a scan have come to.
+    """Return what earlier attempts of a scan have achieved.
 
     Raises:
-        RefusedError: They went by other arguments, or were of another version.
-        FormatError: What they wrote down is damaged.
+        RefusedError: They had other arguments or another version.
+        FormatError: The stored state is damaged.
     """
     area = scans_of(require_area(table))
     name = f"{folder_of(scan_id)}state.ndjson.gz"
@@ -178,7 +178,7 @@ def read_state(table: Table, scan_id: str, arguments: OrphanArguments, now_ms: i
                 "expiry; begin another scan",
                 code="other_scan",
             )
-        if state.now_ms > now_ms:  # a clock was ahead, and what is too young would count as old enough
+        if state.now_ms > now_ms:  # a clock was ahead, so the cutoff is too late: young files would be orphans
             raise RefusedError(
                 f"table {table.ref}: scan {scan_id} was begun {say_time(state.now_ms)}, which is in the future by the "
                 "store's clock; begin another scan",
@@ -208,7 +208,7 @@ class _Scan:
         self._access = access
         self._state = state
         self._now_ms = now_ms
-        """When this attempt began, which collects the roots anew."""
+        """When this attempt began. It collects the roots again."""
         self._area = require_area(table)
         self._scans = scans_of(self._area)
         self._folder = folder_of(state.scan_id)
@@ -250,7 +250,7 @@ class _Scan:
         self._ended("match")
         if quarantine_ms is not None:
             self._write_quarantine(matched.orphans)
-        # An inventory knows nothing of what is younger, so it tells of no file that it is missing.
+        # An inventory does not show younger files, so a file that it lacks may not be missing.
         missing = self._missing(found, live_parts, matched) if inventory is None else Missing()
         outside = outside_of(places, matched.totals, matched.others, listed.problems)
         totals, (files, size_bytes) = joined(places, matched.totals), matched.going
@@ -277,7 +277,7 @@ class _Scan:
         layout = layout_of(schema for _, schema in schemas_of(table, found.listing))
         sorter = Sorter(layout, places, self._folder)
         basis = _basis(layout, places, inventory)
-        if state.listed is None or state.sorter != basis:  # a schema of a new kind: classes may be others
+        if state.listed is None or state.sorter != basis:  # a new kind of schema may change the classes of files
             shards = [Shard(number) for number, place in enumerate(places) if inventory is None or not place.is_table]
             state.listed = Listed(shards=shards, totals=[Totals() for _ in places])
             state.listed.files = [] if inventory is None else list(range(len(inventory.files)))
@@ -319,7 +319,7 @@ class _Scan:
         keys = self._session.createDataFrame(asked, "h1 long, h2 long")
         frame = live_frame(self._session, self._access, live, with_names=True)
         names = column_of(frame.join(f.broadcast(keys), ["h1", "h2"]).select("name").distinct(), "name")
-        beyond += max(0, len(asked) - len(names))  # a name that Spark did not give back is not known to be there
+        beyond += max(0, len(asked) - len(names))  # names that Spark did not return are unknown, not present
         unseen = frozenset(name_hash(as_text(bytes(name))) for name in names)
         numbers = {number for key in asked for number in matched.missing[key]}
         missing = find_missing(
@@ -342,7 +342,7 @@ class _Scan:
                 orphans.append(orphan)
                 if seen_ms is not None:
                     known[orphan] = seen_ms
-        # Not since the scan was begun: what this attempt finds to be an orphan may have been live for earlier ones.
+        # The quarantine starts with this attempt. A file that is an orphan now may have been live for earlier attempts.
         write_quarantine(self._area, Quarantine(known), orphans, self._now_ms)
 
     def _write_state(self) -> None:
@@ -370,7 +370,7 @@ class _Scan:
 
 @dataclass(slots=True)
 class _Matched:
-    """What the match found."""
+    """The findings of the match."""
 
     totals: list[Totals]
     others: list[list[int]]
@@ -382,10 +382,12 @@ class _Matched:
     going: list[int] = field(default_factory=lambda: [0, 0])
 
     def take(self, rows: Iterable[Row], parts: Iterable[Part]) -> None:
-        """Add answers of a match of all rows of some parts.
+        """Add the answers of a match of all rows of some parts.
 
         Raises:
-            MaintenanceError: Its tasks had fewer or more of them. A live name that none had would look like an orphan.
+            MaintenanceError: The match saw fewer or more rows. The file of a live name that it did not see would look
+                like
+                an orphan.
         """
         expected, seen = sum(part.rows for part in parts), 0
         for row in rows:
@@ -415,7 +417,7 @@ class _Matched:
 
 
 def _basis(layout: Layout, places: Sequence[Place], inventory: Inventory | None) -> str:
-    """Return a text that says what classes are made from; equal for equal ones, in any process."""
+    """Return a text of the facts that classes are made from. Equal facts have equal texts, in any process."""
     md5 = None if inventory is None else inventory.md5
     return json.dumps([layout_to_json(layout), [asdict(place) for place in places], md5], sort_keys=True)
 
@@ -433,7 +435,7 @@ def _head(table: Table, scan_id: str, arguments: OrphanArguments, now_ms: int) -
 
 
 def _take(state: State, row: dict[str, Any]) -> None:
-    """Take one row of what was written down."""
+    """Add one row of the stored state."""
     if "manifest" in row:
         state.manifests.add(str(row["manifest"]))
     elif "live" in row:

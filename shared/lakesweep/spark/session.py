@@ -1,4 +1,4 @@
-"""The Spark session: that of `spark-submit`, or one on this machine."""
+"""The Spark session: the session of `spark-submit`, or a new one on this machine."""
 
 import importlib
 import logging
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NEEDED = ("numpy", "pyarrow", "pandas")
-"""Of every stage; pandas because PySpark asks for it wherever there is Arrow."""
+"""Packages that every stage needs. PySpark asks for pandas whenever Arrow is used."""
 LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
 }
-"""Of a session on this machine alone, which nobody else has business with."""
+"""Settings of a local session. They let only this machine connect to it."""
 
 
 def open_session(master: str | None = None) -> "SparkSession":
-    """Return the session of this process, or a new one.
+    """Return the session of this process, or start a new one.
 
     Args:
-        master: Where a new one runs; without it, where `spark-submit` says, or else on all cores of this machine.
+        master: Where a new session runs. `None`: where `spark-submit` says, or else on all cores of this machine.
 
     Raises:
-        UsageError: PySpark, pyarrow or a Java is not here.
+        UsageError: PySpark, another package or Java is missing.
     """
     try:
         for name in _NEEDED:
@@ -45,7 +45,7 @@ def open_session(master: str | None = None) -> "SparkSession":
         return active
     logging.getLogger("py4j").setLevel(logging.ERROR)
     try:
-        SparkContext._ensure_initialized()  # else a SparkConf knows nothing of what spark-submit was told
+        SparkContext._ensure_initialized()  # else a SparkConf does not contain the settings of spark-submit
         conf = SparkConf().setAppName("lakesweep").set("spark.ui.showConsoleProgress", "false")
         if master is not None:
             conf = conf.setMaster(master)
@@ -54,7 +54,7 @@ def open_session(master: str | None = None) -> "SparkSession":
         if str(conf.get("spark.master")).startswith("local"):
             for key, value in LOCAL_SETTINGS.items():
                 conf = conf.setIfMissing(key, value)
-            # Else workers are whatever `python3` is on the path.
+            # Without this, workers run the first `python3` on the path.
             conf = conf.setIfMissing("spark.pyspark.python", sys.executable)
         return SparkSession.builder.config(conf=conf).getOrCreate()
     except Exception as error:

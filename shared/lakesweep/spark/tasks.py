@@ -1,7 +1,8 @@
-"""Tasks: pieces of work that Spark spreads over executors, and their answers.
+"""Tasks: pieces of work that Spark distributes over executors, and their answers.
 
-A piece and each row of an answer is a small JSON object. Files travel in parts, never in answers. An error that a task
-understands is an answer, too: it becomes the driver's error, and Spark does not repeat what would fail again.
+A piece is a small JSON object, and so is each row of an answer. Files are in parts, never in answers. If a task meets
+an error of Lakesweep, it answers with the error, and the driver raises it. So Spark does not repeat a task that would
+fail again.
 """
 
 import json
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 SCANS = "scans"
 _RAISED = re.compile(r"[\w.]+(?:Error|Exception)\b")
-"""How a line begins that says what was raised, and not where."""
+"""Beginning of a line that names an exception; other lines of a stack trace name places in the code."""
 ROW_SCHEMA = "row string"
 _OWN_ERRORS = f"{errors.__name__}."
 _ROW = pa.schema([("row", pa.string())])
@@ -34,48 +35,48 @@ _ROW = pa.schema([("row", pa.string())])
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How tasks reach what the driver works on."""
+    """How tasks reach the table and the control location."""
 
     table: str
     control: str
     settings: StoreSettings = DEFAULT_SETTINGS
     version: str = __version__
-    """Of the driver's package; every executor must have the same."""
+    """Version of the driver's package; every executor must have the same."""
 
 
 @dataclass(slots=True)
 class Task:
-    """What one task works with."""
+    """The stores and counters of one task."""
 
     access: Access
     counter: RequestCounter = field(default_factory=RequestCounter)
 
     def store(self, location: str) -> Store:
-        """Open a store whose requests count."""
+        """Open a store that counts its requests."""
         return open_store(location, counter=self.counter, settings=self.access.settings)
 
     @property
     def area(self) -> ControlArea:
-        """Return the table's control documents."""
+        """Return the area with the table's control documents."""
         return area_of(self.store(self.access.control), self.store(self.access.table))
 
     @property
     def scans(self) -> ControlArea:
-        """Return where the parts of the table's scans lie."""
+        """Return the area with the parts of the table's scans."""
         return area_of(self.store(self.access.control), self.store(self.access.table), SCANS)
 
 
 Work = Callable[[Task, Row], Iterable[Row]]
-"""Carries out one piece. Whatever it is has to travel: a function or an object of a module."""
+"""Carries out one piece. Spark sends it to executors, so it must be a function or an object of a module."""
 Stream = Callable[[Task, Iterator[pa.RecordBatch]], Iterable[Row]]
-"""Goes through one partition."""
+"""Processes one partition."""
 
 
 def run_tasks(session: "SparkSession", access: Access, work: Work, pieces: Sequence[Row]) -> Iterator[Row]:
-    """Carry out pieces of work, one a task, and yield the rows of their answers.
+    """Carry out pieces of work, one per task, and yield the rows of their answers.
 
     Raises:
-        MaintenanceError: What a task raised, or one gave no answer: silence is not "nothing".
+        MaintenanceError: A task failed with this error, or a task gave no answer. A missing answer is not an empty one.
     """
     if not pieces:
         return
@@ -104,10 +105,10 @@ def run_tasks(session: "SparkSession", access: Access, work: Work, pieces: Seque
 
 
 def run_stream(frame: "DataFrame", access: Access, stream: Stream) -> Iterator[Row]:
-    """Go through each partition of a frame, and yield the rows of the answers.
+    """Process each partition of a frame, and yield the rows of the answers.
 
     Raises:
-        MaintenanceError: What a task raised.
+        MaintenanceError: A task failed with this error.
     """
 
     def answer(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -117,10 +118,10 @@ def run_stream(frame: "DataFrame", access: Access, stream: Stream) -> Iterator[R
 
 
 def collected(frame: "DataFrame") -> Iterator[Row]:
-    """Yield the answers of a frame of rows.
+    """Yield the answers in a frame of rows.
 
     Raises:
-        MaintenanceError: What a task raised, or a sentence about what Spark did.
+        MaintenanceError: A task failed with this error, or Spark failed.
     """
     rows: list[Row] = [json.loads(row) for row in column_of(frame, "row")]
     for row in rows:
@@ -133,26 +134,26 @@ def column_of(frame: "DataFrame", name: str) -> list[Any]:
     """Return a column of a small frame.
 
     Raises:
-        MaintenanceError: What a task raised, or a sentence about what Spark did.
+        MaintenanceError: A task failed with this error, or Spark failed.
     """
     try:
         return [row[name] for row in frame.collect()]
-    except Exception as error:  # noqa: BLE001 - Spark's own differ between versions
+    except Exception as error:  # noqa: BLE001 - Spark's exception classes differ between versions
         _raise_of_spark(error)
 
 
 def check_workers(session: "SparkSession", access: Access) -> None:
-    """Make sure that executors have this package in the driver's version, and what it needs.
+    """Check that executors have this package in the driver's version, and the packages that it needs.
 
     Raises:
-        UsageError: They have not.
+        UsageError: They do not.
     """
     for _ in run_tasks(session, access, _probe, [{}] * session.sparkContext.defaultParallelism):
         pass
 
 
 def count_requests(counter: RequestCounter, rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows that are no counts, and add those that are."""
+    """Yield the rows that hold no counts; add the counts of the other rows to the counter."""
     for row in rows:
         if "requests" in row:
             for kind, count in row["requests"].items():
@@ -217,7 +218,8 @@ def _raise_of_spark(error: Exception) -> NoReturn:
             code="spark_workers",
         ) from error
     for line in lines:
-        # Where rows of parts are read, there is no answer to put an error into.
+        # A task that fails while it reads parts has no answer that could hold the error, so the error is in Spark's
+        # text.
         name, _, message = line.removeprefix(_OWN_ERRORS).partition(": ")
         if line.startswith(_OWN_ERRORS) and (kind := _kind_of(name)) is not None:
             raise kind(f"{message} (in an executor)") from error
