@@ -1,1 +1,1 @@
-"""The AWS edge, S3 aside: everything that speaks to another AWS service, and the settings of a deployment."""
+"""The AWS edge: all access to AWS services other than S3, and the settings of a deployment."""

@@ -1,4 +1,4 @@
-"""Answer a batch of messages: what was taken is gone, what failed comes again, alone."""
+"""Answer a batch of messages: SQS deletes the messages that succeeded, and repeats each failed message alone."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -13,26 +13,26 @@ from lakesweep.format.json_document import wrong_type
 
 M = TypeVar("M", Hint, Work, Sweep, TagTour, OrphanTask)
 Take = Callable[[str, str], None]
-"""Takes the body of a message, and what log lines call it."""
+"""Takes the body of a message, and its name in log lines."""
 
 
 def bodies_of(event: object) -> list[str]:
-    """Return the bodies of the messages of a batch, as far as they are messages."""
+    """Return the bodies of the valid messages of a batch."""
     return [record["body"] for record in _records(event)]
 
 
 def comes_again(event: object) -> bool:
-    """Tell whether somebody has tried a message of a batch before, and did not end it."""
+    """Tell whether an earlier attempt at a message of a batch did not finish."""
     attributes = [record.get("attributes") for record in _records(event)]
     return any(isinstance(each, dict) and each.get("ApproximateReceiveCount", "1") != "1" for each in attributes)
 
 
 def messages(kind: type[M], work: Callable[[M, str], object]) -> Take:
-    """Return what takes our own messages of one kind, for `answer`.
+    """Return a function for `answer` that takes Lakesweep's own messages of one kind.
 
     Args:
         kind: `Hint`, `Work`, `Sweep`, `TagTour` or `OrphanTask`.
-        work: Called with a message, and what log lines call it.
+        work: Called with a message, and its name in log lines.
     """
 
     def take(body: str, name: str) -> None:
@@ -45,10 +45,10 @@ def messages(kind: type[M], work: Callable[[M, str], object]) -> Take:
 
 
 def by_kind(works: Mapping[str, Callable[[Any, str], object]]) -> Take:
-    """Return what takes our own messages of several kinds, for `answer`.
+    """Return a function for `answer` that takes Lakesweep's own messages of several kinds.
 
     Args:
-        works: Kind -> called with a message of it, and what log lines call it.
+        works: Kind -> function, called with a message of this kind and its name in log lines.
     """
 
     def take(body: str, name: str) -> None:
@@ -64,9 +64,9 @@ def by_kind(works: Mapping[str, Callable[[Any, str], object]]) -> Take:
 def answer(runtime: Runtime, event: object, context: Context, take: Take) -> dict[str, Any]:
     """Take each message of a batch and tell SQS which ones failed.
 
-    A message that is damaged fails like one that met an error: after some attempts it lies in the dead-letter queue,
-    where somebody can look at it, and the others have passed. What is no message at all is counted, and nothing else
-    can be done.
+    A damaged message fails like one that met an error. After some attempts SQS moves it to the dead-letter queue, where
+    an
+    operator can read it. The other messages of the batch succeed. A record that is not a message is only counted.
     """
     records = _records(event)
     given = event.get("Records") if isinstance(event, dict) else None

@@ -1,16 +1,17 @@
-"""The notifications of a bucket, and how EventBridge gets to know of its objects.
+"""The notifications of a bucket, which EventBridge needs to learn of new objects.
 
-S3 tells EventBridge about the objects of a bucket once the bucket's *notification configuration* says so. The same
-document holds what goes to topics, queues and functions, and the API knows only how to replace all of it. So whoever
-adds one thing can lose another, and this module guards against that:
+S3 tells EventBridge about the objects of a bucket if the bucket's *notification configuration* says so. The same
+document lists the topics, queues and functions that S3 notifies. The API can only replace the whole document. So a
+program that adds one thing can lose another. This module guards against that:
 
-- What was read must be understood to the last element: botocore drops what its model does not know, and putting the
-  rest back would delete it.
-- The configuration is read again right before it is replaced, and must be what the plan was made from.
-- It is read again afterwards, until it shows what was put.
+- Lakesweep must know every element of the document. botocore drops an element that its model does not know, so
+  putting the document back would delete it.
+- Lakesweep reads the configuration again right before it replaces it. It must still be the one from which the plan was
+  made.
+- Lakesweep reads it again afterwards, until it shows the new configuration.
 
-Between the last read and the put somebody may still change it. The API has no condition that would close this gap, so
-do not change one bucket's notifications from two places at once.
+Between the last read and the put, another program may still change it. The API has no condition that would close this
+gap, so do not change one bucket's notifications from two places at once.
 
 Source: Amazon S3 API Reference, "PutBucketNotificationConfiguration"; Amazon S3 User Guide, "Enabling EventBridge".
 """
@@ -28,7 +29,7 @@ from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3_client import make_client, s3_request
 
 Configuration = Mapping[str, Any]
-"""As S3 has it: lists by kind of destination, and `EventBridgeConfiguration` where that is on."""
+"""As S3 returns it: lists by kind of destination, and `EventBridgeConfiguration` if EventBridge is on."""
 
 EVENT_BRIDGE = "EventBridgeConfiguration"
 DESTINATIONS = {
@@ -36,10 +37,10 @@ DESTINATIONS = {
     "QueueConfigurations": "QueueArn",
     "LambdaFunctionConfigurations": "LambdaFunctionArn",
 }
-"""Kind of destination -> the key that names it."""
+"""Kind of destination -> the key that names the destination."""
 
 LOOKS = 6
-"""Reads after the put. Settings of a bucket may take a moment to show."""
+"""Reads after the put. It may take a moment until S3 shows new settings of a bucket."""
 LOOK_INTERVAL_S = 2.0
 
 _ELEMENTS = frozenset(
@@ -60,7 +61,7 @@ _ELEMENTS = frozenset(
         "Value",
     }
 )
-"""Everything below the root of this document that botocore reads and writes."""
+"""All elements below the root of this document that botocore reads and writes."""
 _FOUND = "LakesweepElements"
 
 
@@ -74,25 +75,25 @@ class EventsPlan:
 
     @property
     def is_needed(self) -> bool:
-        """Tell whether EventBridge is off yet."""
+        """Tell whether EventBridge is still off."""
         return EVENT_BRIDGE not in self.before
 
 
 class BucketNotifications:
-    """The notification configuration of one bucket. Reads and replaces it whole."""
+    """The notification configuration of one bucket. It is read and replaced as a whole."""
 
     def __init__(self, bucket: str, client: Any) -> None:
-        """Use a client of S3, made for this alone: its answers are looked at before botocore parses them."""
+        """Use a client of S3 that serves only this object, since it inspects answers before botocore parses them."""
         self.bucket = bucket
         self._client = client
         client.meta.events.register("before-parse.s3.GetBucketNotificationConfiguration", _note_elements)
 
     def read(self) -> Configuration:
-        """Read it.
+        """Read the configuration.
 
         Raises:
-            RefusedError: It holds something that would be lost if it were put back.
-            AccessDeniedError: It may not be read.
+            RefusedError: It holds an element that would be lost if it were put back.
+            AccessDeniedError: There is no permission to read it.
         """
         with self._asked("GetBucketNotificationConfiguration", "read", "s3:GetBucketNotification"):
             answer = self._client.get_bucket_notification_configuration(Bucket=self.bucket)
@@ -100,7 +101,7 @@ class BucketNotifications:
         if found is None:
             raise StorageError(f"bucket {self.bucket}: its notification configuration is not the XML it should be")
         unknown = sorted(found - _ELEMENTS)
-        if unknown and EVENT_BRIDGE not in answer:  # where that is on, nothing will be put
+        if unknown and EVENT_BRIDGE not in answer:  # if EventBridge is on already, Lakesweep puts nothing
             raise RefusedError(
                 f"bucket {self.bucket}: its notification configuration holds {', '.join(unknown)}, which putting it "
                 "back would lose; enable EventBridge in the S3 console",
@@ -110,13 +111,14 @@ class BucketNotifications:
         return {**found_lists, **({EVENT_BRIDGE: {}} if EVENT_BRIDGE in answer else {})}
 
     def replace(self, configuration: Configuration) -> None:
-        """Replace all of it."""
+        """Replace the whole configuration."""
         with self._asked("PutBucketNotificationConfiguration", "change", "s3:PutBucketNotification"):
             self._client.put_bucket_notification_configuration(
                 Bucket=self.bucket,
                 NotificationConfiguration=configuration,
-                # The destinations are those that S3 has checked before. To check them again it would send each topic
-                # and queue a test message, and refuse because of one that was deleted long ago.
+                # S3 has checked these destinations before. To check them again, it would send each topic and queue a
+                # test
+                # message. It would also refuse the put because of a destination that was deleted long ago.
                 SkipDestinationValidation=True,
             )
 
@@ -136,12 +138,12 @@ class BucketNotifications:
 
 
 def open_notifications(bucket: str, endpoint_url: str | None = None, region: str | None = None) -> BucketNotifications:
-    """Open the notification configuration of a bucket. Touches nothing yet."""
+    """Open the notification configuration of a bucket. Sends no request yet."""
     return BucketNotifications(bucket, make_client(endpoint_url=endpoint_url, region=region, max_parallel=1))
 
 
 def plan_events(notifications: BucketNotifications) -> EventsPlan:
-    """Read what a bucket notifies, and plan to have EventBridge among it. Changes nothing."""
+    """Read the notifications of a bucket, and plan to add EventBridge. Changes nothing."""
     before = notifications.read()
     return EventsPlan(notifications.bucket, before, {**before, EVENT_BRIDGE: {}})
 
@@ -149,16 +151,16 @@ def plan_events(notifications: BucketNotifications) -> EventsPlan:
 def enable_events(
     notifications: BucketNotifications, plan: EventsPlan, wait: Callable[[float], None] = time.sleep
 ) -> None:
-    """Carry out a plan, and return when S3 shows the result.
+    """Execute a plan, and return when S3 shows the result.
 
     Args:
-        notifications: Of the bucket that the plan is about.
-        plan: What was shown to whoever decided.
-        wait: Waits for so many seconds.
+        notifications: The notifications of the plan's bucket.
+        plan: The plan that was shown to the person who decided.
+        wait: Waits for this many seconds.
 
     Raises:
-        RefusedError: The configuration is not the planned one any more. Nothing was changed.
-        StorageError: It was put, and S3 shows something else (`not_as_put`) or still what was there (`not_shown_yet`).
+        RefusedError: The configuration changed since the plan was made. Nothing was changed.
+        StorageError: It was put. But S3 shows another one (`not_as_put`) or still the former one (`not_shown_yet`).
     """
     where = f"bucket {plan.bucket}: its notification configuration"
     if not _same(notifications.read(), plan.before):
@@ -184,10 +186,10 @@ def enable_events(
 
 
 def _note_elements(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:
-    """Leave the names of all elements beside botocore's result. The names of the parameters are botocore's."""
+    """Add the names of all elements to botocore's result. The names of the parameters are botocore's."""
     body = response_dict["body"]
     try:
-        # Some servers answer nothing at all, or name the document otherwise, when there are no notifications.
+        # Without notifications some servers answer nothing at all, or give the document another name.
         elements = list(ElementTree.fromstring(body).iter())[1:] if body else []
     except ElementTree.ParseError:
         return
@@ -195,7 +197,7 @@ def _note_elements(response_dict: dict[str, Any], customized_response_dict: dict
 
 
 def _same(one: Configuration, other: Configuration) -> bool:
-    """Tell whether two configurations say the same, in whatever order and case S3 writes them."""
+    """Tell whether two configurations are equal, whatever order and case S3 uses."""
     return _canonical(one) == _canonical(other)
 
 

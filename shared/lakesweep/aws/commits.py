@@ -1,4 +1,4 @@
-"""What becomes of events: each table's newest commit is sorted once, however many messages tell of it."""
+"""From events to passes: triage runs once for each branch's newest commit, however many messages announce it."""
 
 from collections.abc import Iterable
 
@@ -13,15 +13,15 @@ Branch = tuple[str, str]
 
 
 class Commits:
-    """The commits that one batch of messages tells of."""
+    """The commits that one batch of messages announces."""
 
     def __init__(self, runtime: Runtime, bodies: Iterable[str], context: Context) -> None:
         """Find the newest commit of each branch in a batch.
 
         Args:
-            runtime: Of the function.
-            bodies: Of all messages of the batch; what does not parse is left to `take`.
-            context: Of this invocation.
+            runtime: The function's runtime.
+            bodies: Bodies of all messages of the batch; `take` deals with those it cannot parse.
+            context: The context of this invocation.
         """
         self._runtime = runtime
         self._context = context
@@ -37,19 +37,19 @@ class Commits:
                 self._keep_newest(hint)
 
     def take(self, body: str, name: str) -> None:
-        """Settle all that a message tells of.
+        """Handle every hint in a message.
 
         Raises:
-            FormatError: It is no event and no message of ours; it will be no better the next time.
-            NewerMessageError: It is for a newer function.
-            MaintenanceError: A request failed; the message comes again.
+            FormatError: It is neither an event nor one of Lakesweep's messages. Another attempt would fail, too.
+            NewerMessageError: It needs a newer function.
+            MaintenanceError: A request failed; SQS repeats the message.
         """
         telemetry = self._runtime.telemetry
         telemetry.count("EventsReceived")
         hints = self._hints_in.get(body)
         if hints is None:
             try:
-                hints = self._hints(body, name)  # which fails again, and says so of this message
+                hints = self._hints(body, name)  # fails again, this time with the name of the message
             except FormatError:
                 telemetry.count("EventsRejected")
                 raise
@@ -104,7 +104,7 @@ class Commits:
 
 
 def _rank(hint: Hint) -> float:
-    """Return how new a hint is; one without a commit asks for a pass in any case."""
+    """Return how new a hint is. A hint without a commit always asks for a pass."""
     return float("inf") if hint.snapshot_id is None else hint.snapshot_id
 
 

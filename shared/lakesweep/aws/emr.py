@@ -1,8 +1,8 @@
-"""What EMR Serverless is asked to run: a job of ours as the arguments of StartJobRun. Asks AWS nothing.
+"""What Lakesweep asks EMR Serverless to run: a job as the arguments of StartJobRun. This module sends no request.
 
-An archive with the package and all that it imports lies in S3 beside the scripts in `jobs/` (`make emr-artifacts`).
-EMR unpacks it into the working directory of the driver and of every executor, as the folder that follows the `#`. Their
-Python is EMR's own; `PYTHONPATH` lets it find the folder, before the packages that EMR brings.
+An archive with the package and all its dependencies is in S3 beside the scripts in `jobs/` (`make emr-artifacts`). EMR
+unpacks it into the working directory of the driver and of every executor, as the folder named after the `#`. Their
+Python is EMR's own. `PYTHONPATH` makes it search this folder before the packages that EMR provides.
 
 Source: Amazon EMR Serverless API Reference, "StartJobRun"; Amazon EMR Serverless User Guide, "Using Python libraries",
 "Spark job properties", "Supported worker configurations".
@@ -21,7 +21,7 @@ JobKind = Literal["plan", "execute"]
 
 ARCHIVE = "archive.tar.gz"
 FOLDER = "environment"
-"""What the archive becomes where a job runs."""
+"""Folder into which EMR unpacks the archive."""
 ENTRY_POINTS: Mapping[JobKind, str] = {"plan": "jobs/remove_orphan_files.py", "execute": "jobs/execute_plan.py"}
 MAX_NAME = 256
 _NAME = re.compile(r"lakesweep (plan|execute) (\S+) (\S+) ([0-9]+)")
@@ -29,30 +29,30 @@ _NAME = re.compile(r"lakesweep (plan|execute) (\S+) (\S+) ([0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A driver or an executor. The whole of its memory has to be a size that EMR Serverless has for so many cores."""
+    """A driver or an executor. EMR Serverless must offer its total memory for this number of cores."""
 
     cores: int
     heap_gb: int
     overhead_gb: int
-    """For what is not Java: the Python processes, one a core, and what they read from S3."""
+    """For processes other than Java: one Python process per core, and the data that it reads from S3."""
 
     @property
     def memory_gb(self) -> int:
-        """Return what is paid for."""
+        """Return the memory that is paid for."""
         return self.heap_gb + self.overhead_gb
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a job may have."""
+    """The resources of a job."""
 
     objects: int
-    """Enough for a table of so many."""
+    """Largest table, in objects, for which they are enough."""
     driver: Worker
     executor: Worker
     max_executors: int
     timeout_min: int
-    """EMR cancels a job that plans then. Half a day at most: a scan holds for a day, and another attempt needs time."""
+    """EMR cancels a planning job after this time. Half a day at most: a scan is valid for a day, retries included."""
 
 
 SIZES = (
@@ -60,72 +60,72 @@ SIZES = (
     Size(100_000_000, Worker(4, 8, 4), Worker(4, 10, 8), 16, 360),
     Size(1_000_000_000, Worker(4, 16, 8), Worker(8, 28, 16), 32, 720),
 )
-"""By the number of objects. Executors come and go with the work, so a size is what a job may grow to."""
+"""By number of objects. Spark adds and removes executors as needed, so a size is an upper bound."""
 EXECUTION_MIN = 1440
-"""For a job that carries out: a plan that is begun holds, and how long it takes is up to the rate of deletions."""
+"""For an executing job. A plan that has begun stays valid, and the rate of deletions decides how long it takes."""
 USUAL_OBJECTS = 100_000_000
-"""What is expected of a table of which nobody says how large it is: it is here because it outgrew one machine."""
+"""Assumed for a table of unknown size: a table comes here because it outgrew one machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmrSettings:
-    """The EMR side of a deployment."""
+    """The settings of a deployment for EMR Serverless."""
 
     application_id: str
     planner_role_arn: str
-    """Cannot delete."""
+    """Role that cannot delete."""
     executor_role_arn: str
     artifacts: str
-    """Where one build of `make emr-artifacts` was uploaded to: `s3://bucket/prefix`."""
+    """Location of one uploaded build of `make emr-artifacts`: `s3://bucket/prefix`."""
     python: str
-    """The command of EMR's Python, of the version that the archive was built for: `python3.11`."""
+    """Command of EMR's Python, such as `python3.11`, in the version that the archive was built for."""
     control: str
     region: str
     policy: str | None = None
     log_group: str | None = None
     external_roots: tuple[str, ...] = ()
     plan_key: str | None = None
-    """ARNs of the KMS keys that plans are sealed with. Executors have none: the driver checks the seal."""
+    """ARNs of the KMS keys that seal plans. Executors have no key: the driver checks the seal."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkJob:
-    """One attempt at planning or at carrying out."""
+    """One attempt to plan or to execute."""
 
     kind: JobKind
     table: str
     scan_id: str
     attempt: int
     arguments: tuple[str, ...] = ()
-    """For the job's command line, beside those that every job gets."""
+    """Additional arguments for the job's command line."""
     plan_id: str | None = None
     """For `execute`."""
     branch: str | None = None
     objects: int | None = None
-    """About so many lie in the table; `None` if nobody says."""
+    """About how many objects are in the table; `None` if unknown."""
     tags: Mapping[str, str] = field(default_factory=dict)
     state_id: str | None = None
-    """Id under which the job goes on with what earlier attempts left, where that is another one."""
+    """Id of the stored state with which the job continues; `None`: the scan's own id."""
 
     @property
     def client_token(self) -> str:
-        """Return what EMR knows this attempt by: asked for twice, it runs once."""
+        """Return the token of this attempt. If Lakesweep asks EMR twice with one token, the job runs once."""
         return f"{self.scan_id}-{self.kind}-{self.attempt}"
 
     @property
     def name(self) -> str:
-        """Return what lists and events call it, which `parse_name` reads."""
+        """Return the job's name in lists and events. `parse_name` reads it."""
         return f"lakesweep {self.kind} {table_key(self.table)} {self.scan_id} {self.attempt}"
 
 
 def parse_name(name: str) -> tuple[str, str] | None:
-    """Return the table's key and the scan id from the name of a job run, `None` when it is none of ours."""
+    """Return the table's key and the scan id from the name of a job run; `None` if the job is not Lakesweep's."""
     found = _NAME.fullmatch(name)
     return None if found is None or "/" in found[2] + found[3] else (found[2], found[3])
 
 
 def size_for(objects: int | None) -> Size:
-    """Return the smallest size that is enough, and the largest for what is larger than all."""
+    """Return the smallest size that is enough, or the largest size if none is."""
     expected = USUAL_OBJECTS if objects is None else objects
     return next((size for size in SIZES if expected <= size.objects), SIZES[-1])
 
@@ -134,11 +134,11 @@ def start_job_run(job: SparkJob, settings: EmrSettings) -> dict[str, object]:
     """Return the arguments of StartJobRun.
 
     Args:
-        job: Equal jobs give equal arguments: EMR refuses a token that comes again with others.
-        settings: Of the deployment.
+        job: Equal jobs give equal arguments, since EMR refuses a token that comes again with other arguments.
+        settings: The settings of the deployment.
 
     Raises:
-        UsageError: A setting that spark-submit would read as several words.
+        UsageError: A setting that spark-submit would split into several words.
     """
     size = size_for(job.objects)
     arguments: dict[str, object] = {
@@ -182,17 +182,17 @@ def _command_line(job: SparkJob, settings: EmrSettings) -> tuple[str, ...]:
 
 
 def _configuration(size: Size, settings: EmrSettings) -> dict[str, str]:
-    """Return Spark's configuration, as far as it is about where the job runs. What it does, it says itself."""
+    """Return the part of Spark's configuration that depends on where the job runs. The job itself sets the rest."""
     environment = {
         "PYSPARK_PYTHON": settings.python,
         "PYTHONPATH": f"./{FOLDER}",
         "AWS_DEFAULT_REGION": settings.region,
     }
-    # Without a locale Java 17 turns what is not ASCII in an argument, such as a table's name, into question marks.
+    # Without a locale Java 17 replaces non-ASCII characters of an argument, such as a table's name, by question marks.
     driver = {**environment, "PYSPARK_DRIVER_PYTHON": settings.python, "LC_ALL": "C.UTF-8"}
     if settings.policy is not None:
         driver["LAKESWEEP_POLICY"] = settings.policy
-    # Also where there are none: what a message asks for is held against it. A variable cannot be empty here.
+    # Set it even without external roots, since a message's roots are checked against it. EMR allows no empty variable.
     driver[EXTERNAL_ROOTS] = ",".join(settings.external_roots) or ","
     if settings.plan_key is not None:
         driver["LAKESWEEP_PLAN_KEY"] = settings.plan_key

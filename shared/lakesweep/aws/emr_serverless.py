@@ -1,4 +1,4 @@
-"""EMR Serverless, as far as it is asked anything: start a job run, and look at one."""
+"""EMR Serverless: start a job run, and read its state."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _UNKNOWN = "emr_unknown"
 
 
 class JobRefusedError(MaintenanceError):
-    """EMR Serverless has understood what it was asked for, and did not do it."""
+    """EMR Serverless understood a request and refused it."""
 
     code = "emr_refused"
 
@@ -28,46 +28,46 @@ class JobRun:
     state: str
     details: str = ""
     seconds: int = 0
-    """How long it ran."""
+    """How long it has run."""
     timeout_min: int = 0
 
     @property
     def is_over(self) -> bool:
-        """Tell whether it has come to an end."""
+        """Tell whether it has ended."""
         return self.state in _OVER
 
     @property
     def exit_code(self) -> int | None:
-        """Return what the job's process ended with, where EMR says it."""
+        """Return the exit code of the job's process, if EMR tells it."""
         found = _EXIT_CODE.search(self.details)
         return None if found is None else int(found[1])
 
     @property
     def is_out_of_time(self) -> bool:
-        """Tell whether EMR cancelled it, and not somebody."""
+        """Tell whether EMR cancelled it because of its timeout, not at a person's request."""
         return self.state == "CANCELLED" and 0 < self.timeout_min * 60 <= self.seconds + 60
 
 
 class Jobs(Protocol):
-    """Where jobs run."""
+    """A service that runs jobs."""
 
     def start(self, arguments: dict[str, object]) -> str:
         """Start a job run and return its id; the same token gives the same run.
 
         Raises:
-            JobRefusedError: It does not run, and would not if it were asked for again.
-            StorageError: Nobody knows whether it runs.
+            JobRefusedError: It does not run, and would not on another attempt.
+            StorageError: It is unknown whether it runs.
         """
 
     def look(self, application_id: str, job_run_id: str) -> JobRun:
-        """Return how far a job run is."""
+        """Return the state of a job run."""
 
 
 class EmrServerless:
-    """The service itself."""
+    """The service EMR Serverless."""
 
     def __init__(self, client: Any = None) -> None:
-        """Make it; the client comes with the first call, unless one is given."""
+        """Create it. The first call creates the client, unless one is given."""
         self._given = client
 
     @cached_property
@@ -89,7 +89,7 @@ class EmrServerless:
         return str(answer["jobRunId"])
 
     def look(self, application_id: str, job_run_id: str) -> JobRun:
-        """Return how far a job run is. One that EMR does not know, its application being gone, has failed."""
+        """Return the state of a job run; failed if EMR does not know the run because its application is gone."""
         try:
             found = self._asked("get_job_run", applicationId=application_id, jobRunId=job_run_id)["jobRun"]
         except JobRefusedError as error:

@@ -1,12 +1,12 @@
-"""Events: from what S3 tells us to hints that a table changed.
+"""Events: they turn messages of S3 into hints that a table changed.
 
 S3 announces a new object in two forms. A *notification* goes straight to a queue or a function: `Records`, with keys
-encoded like a web form. EventBridge sends one *event* an object, with the key as it is. Either may arrive wrapped as
+encoded like a web form. EventBridge sends one *event* per object, with the unencoded key. Either may arrive wrapped as
 the `body` of messages in an SQS batch.
 
-A *hint* says that a branch of a table probably has a new snapshot, and nothing else: it names no file to delete, and it
-may be lost, late, doubled or out of order. So a key that is no snapshot is not an error, it is no hint; only an event
-that is not of either form is refused, because then the wiring is wrong.
+A *hint* says only that a branch of a table probably has a new snapshot. It names no file to delete. It may be lost,
+late, doubled or out of order. So the key of any other object is not an error; it just gives no hint. Lakesweep refuses
+only an event of neither form, because then a queue or rule is configured wrongly.
 
 Source: AWS "Event message structure" and "EventBridge event message structure" (Amazon S3 User Guide), "Using Lambda
 with Amazon SQS" (AWS Lambda Developer Guide).
@@ -31,24 +31,24 @@ from lakesweep.format.names import branch_name_of, snapshot_id_of
 from lakesweep.model.table_ref import MAIN
 
 TEST_EVENT = "s3:TestEvent"
-"""What S3 sends once, when a bucket's notifications are set up."""
+"""S3 sends this event once, when a bucket's notifications are set up."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitHint:
-    """A branch of a table probably has this snapshot now."""
+    """A hint that a branch of a table probably has this snapshot."""
 
     bucket: str
     location: str
-    """The table: `s3://bucket/prefix`, without a closing slash."""
+    """Location of the table: `s3://bucket/prefix`, without a trailing slash."""
     branch: str
     snapshot_id: int
     account: str | None = field(default=None, compare=False)
-    """Of the bus that the event came over; a notification does not say."""
+    """Account of the event bus that delivered the event; a notification does not contain it."""
 
 
 def coalesce(hints: Iterable[CommitHint]) -> tuple[CommitHint, ...]:
-    """Return the newest hint of each table and branch, in the order in which those first appear."""
+    """Return the newest hint of each table and branch, in the order of their first hints."""
     newest: dict[tuple[str, str], CommitHint] = {}
     for hint in hints:
         known = newest.get((hint.location, hint.branch))
@@ -58,11 +58,11 @@ def coalesce(hints: Iterable[CommitHint]) -> tuple[CommitHint, ...]:
 
 
 def hints_of_event(event: dict[str, object], name: str = "event") -> tuple[CommitHint, ...]:
-    """Return the hints in what a function was invoked with: a notification, an EventBridge event, or an SQS batch.
+    """Return the hints in the event of an invocation: a notification, an EventBridge event, or an SQS batch.
 
     Args:
         event: The decoded document.
-        name: What messages call it.
+        name: Its name in messages.
 
     Raises:
         FormatError: It is none of these; the message names the record. To answer an SQS batch record by record, call
@@ -85,15 +85,16 @@ def hints_of_message(body: str | bytes, name: str) -> tuple[CommitHint, ...]:
 
 
 def hints_of_document(document: dict[str, object], name: str) -> tuple[CommitHint, ...]:
-    """Return the hints in the body of one SQS message that is parsed already; see `hints_of_message`."""
+    """Return the hints in the parsed body of one SQS message; see `hints_of_message`."""
     return tuple(_hints(document, name, may_wrap=False))
 
 
 def hint_of_key(bucket: str, key: str) -> CommitHint | None:
-    """Return the hint that a new object of this key gives, None unless it is a snapshot of a table.
+    """Return the hint for a new object of this key; `None` unless the object is a snapshot of a table.
 
-    That is `<table>/snapshot/snapshot-<id>` or `<table>/branch/branch-<name>/snapshot/snapshot-<id>`, by exact names:
-    writers leave temp files and hints beside them.
+    A snapshot is `<table>/snapshot/snapshot-<id>` or `<table>/branch/branch-<name>/snapshot/snapshot-<id>`. The names
+    must
+    match exactly, since writers leave temporary files and hint files beside them.
     """
     *folders, parent, name = ["", *key.split("/")]
     snapshot_id = snapshot_id_of(name)
@@ -102,9 +103,9 @@ def hint_of_key(bucket: str, key: str) -> CommitHint | None:
     branch, table = MAIN, folders[1:]
     if len(table) >= 2 and table[-2] == "branch" and (found := branch_name_of(table[-1])):
         branch, table = found, table[:-2]
-        if branch == MAIN:  # lies at the root; a folder of that name is not a branch
+        if branch == MAIN:  # the main branch is at the table's root; a folder of this name is not a branch
             return None
-    # A location is normalised, so a key with such parts would be taken for another table's.
+    # Locations are normalised, so a key with such parts would be taken for a key of another table.
     if not table or any(part in ("", ".", "..") for part in table):
         return None
     return CommitHint(bucket, f"s3://{bucket}/{'/'.join(table)}", branch, snapshot_id)

@@ -1,7 +1,7 @@
-"""What is known of a scan that runs on Spark: one document a scan, and one list of those that are not over.
+"""The documents of scans on Spark: one document for each scan, and one list of the open scans.
 
-Both lie in the control location and are changed by conditional writes alone. Of two who saw the same and go on, one
-finds the other's write; whatever they did before that is harmless when it is done twice.
+Both are in the control location and are changed only by conditional writes. If two functions read the same state and
+continue, one of them finds the other's write. The steps it took before that are harmless when done twice.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,9 +25,9 @@ from lakesweep.storage.store import Store
 JOB_FORMAT_VERSION = 1
 RUNNING = "running"
 PLANNED = "planned"
-"""The plan is there, and nobody carries it out by itself."""
+"""The plan is stored. It is not executed automatically."""
 HANDED_OVER = "handed_over"
-"""The plan is small, so the function that executes plans has it."""
+"""The plan is small, so the function that executes plans received it."""
 EXECUTED = "executed"
 REFUSED = "refused"
 CANCELLED = "cancelled"
@@ -51,7 +51,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class JobDocument:
-    """A scan: first a job plans, then, where that was asked for, another one carries the plan out."""
+    """A scan: first a job plans, then another job executes the plan if this was requested."""
 
     scan_id: str
     table: str
@@ -60,18 +60,18 @@ class JobDocument:
     execute: bool = False
     confirm: bool = False
     by_hand: bool = True
-    """Somebody asked for it; else the fleet policy says whether the plan is carried out."""
+    """A person requested it. Otherwise the fleet policy decides whether the plan is executed."""
     kind: JobKind = "plan"
     attempt: int = 1
     job_run_id: str | None = None
-    """`None`: it is to be started."""
+    """`None`: the job is still to be started."""
     state_id: str | None = None
-    """Id under which the planning job keeps its state; `None`: that of the scan."""
+    """Id under which the planning job keeps its state; `None`: the scan's own id."""
     state: str = RUNNING
     plan_id: str | None = None
     action_count: int | None = None
     why: str | None = None
-    """Why it came to this end, in a sentence."""
+    """Reason for this end, in a sentence."""
     code: str | None = None
     ended: tuple[Ended, ...] = ()
     created_ms: int = 0
@@ -79,12 +79,12 @@ class JobDocument:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether nothing more happens."""
+        """Tell whether the scan has ended."""
         return self.state in ENDS
 
 
 def job_name(scan_id: str) -> str:
-    """Return where the document of a scan lies in its table's area."""
+    """Return the name of a scan's document in its table's area."""
     return f"jobs/{scan_id}.json"
 
 
@@ -92,7 +92,7 @@ def read_job(area: ControlArea, scan_id: str) -> tuple[JobDocument, str]:
     """Return a document and its ETag.
 
     Raises:
-        ObjectNotFoundError: There is none.
+        ObjectNotFoundError: The document does not exist.
         FormatError: It is damaged, or of a later version.
     """
     name = job_name(scan_id)
@@ -101,27 +101,27 @@ def read_job(area: ControlArea, scan_id: str) -> tuple[JobDocument, str]:
 
 
 def write_job(area: ControlArea, document: JobDocument, etag: str | None) -> str:
-    """Write a document over the one with this ETag, or the first one.
+    """Replace the document with this ETag, or write the first one.
 
     Raises:
-        PreconditionFailedError: Somebody else has written it meanwhile.
+        PreconditionFailedError: Another function has written it meanwhile.
     """
     data = to_json_bytes({"format_version": JOB_FORMAT_VERSION, **asdict(document)})
     return area.put(job_name(document.scan_id), data, if_absent=etag is None, if_match=etag)
 
 
 def read_open(control: Store) -> dict[str, str]:
-    """Return the scans that are not over: id -> table."""
+    """Return the open scans: id -> table."""
     return _open(control)[0]
 
 
 def note_open(control: Store, scan_id: str, table: str) -> None:
-    """Note a scan before its first job is started, so that it is looked after even if no event comes."""
+    """Add a scan to the list before its first job starts, so that it is looked after even if no event arrives."""
     _change(control, lambda jobs: {**jobs, scan_id: table})
 
 
 def note_over(control: Store, scan_id: str) -> None:
-    """Take a scan from the list."""
+    """Remove a scan from the list."""
     _change(control, lambda jobs: {each: table for each, table in jobs.items() if each != scan_id})
 
 

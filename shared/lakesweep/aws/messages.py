@@ -1,7 +1,7 @@
 """Messages between the functions.
 
-Each carries the version of its format. A function that meets a later version leaves the message in its queue, for a
-newer function to take. `hop` counts how often work was handed on: a message that could go in circles ends.
+Each message carries the version of its format. A function that meets a later version leaves the message in its queue,
+for a newer function. `hop` counts how often work was handed on, so a message that goes in circles ends.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ MESSAGE_VERSION = 1
 HOP_LIMIT = 16
 _SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
 _MAX_LOCATION = 2048
-"""More than a bucket and a key of S3 can have."""
+"""Longer than any bucket and key of S3."""
 MAX_BODY_BYTES = 256 * 1024
-"""What SQS takes as a message, and as a batch of them."""
+"""Largest message that SQS accepts, and largest batch of messages."""
 _MAX_TURN = 1_000_000
-"""More turns than a scan can take in the week for which its parts are kept."""
+"""More steps than a scan can take before a bucket rule deletes its documents after a week."""
 
 
 class NewerMessageError(RefusedError):
@@ -41,7 +41,7 @@ class Hint:
     table: str
     branch: str = MAIN
     snapshot_id: int | None = None
-    """The commit that an event told of."""
+    """The commit that an event announced."""
     hop: int = 0
 
     kind = "hint"
@@ -54,26 +54,26 @@ class Work:
     table: str
     branch: str = MAIN
     plan_id: str | None = None
-    """`None`: a whole pass, which first finishes what is begun."""
+    """`None`: a whole pass, which first finishes plans that have begun."""
     grace_ms: int = 0
     confirm: bool = False
-    """The plan needs a confirmation, and whoever sent this gave it."""
+    """The sender has confirmed the plan, which needs a confirmation."""
     by_hand: bool = False
-    """Somebody asked for this plan, so the fleet policy does not say whether it is carried out, unless it pauses."""
+    """A person requested this plan. So the fleet policy can pause the table, but not prevent the execution."""
     hop: int = 0
 
     @property
     def kind(self) -> str:
-        """Return the message's word for it."""
+        """Return the word for its kind in the message."""
         return "maintain" if self.plan_id is None else "execute"
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A tour of all tables, or what is left of it."""
+    """A table sweep that looks for passes that are due; possibly the rest of one."""
 
     cursor: str | None = None
-    """The last folder that was looked at; `None` at the beginning."""
+    """The last folder that was visited; `None` at the beginning."""
     hop: int = 0
 
     kind = "sweep"
@@ -81,10 +81,10 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class TagTour:
-    """A tour of all tables that asks for passes where tags are due by the clock, or what is left of it."""
+    """A table sweep that asks for passes where tags are due at this time; possibly the rest of one."""
 
     cursor: str | None = None
-    """The last folder that was looked at; `None` at the beginning."""
+    """The last folder that was visited; `None` at the beginning."""
     hop: int = 0
 
     kind = "tag_tour"
@@ -92,7 +92,7 @@ class TagTour:
 
 @dataclass(frozen=True, slots=True)
 class SparkScan:
-    """A scan for orphan files, to run on Spark; or only the second half of one."""
+    """A scan for orphan files on Spark; or only the execution of its plan."""
 
     table: str
     scan_id: str
@@ -100,11 +100,11 @@ class SparkScan:
     arguments: Mapping[str, object] = field(default_factory=dict)
     execute: bool = False
     plan_id: str | None = None
-    """A stored plan to carry out, instead of a scan."""
+    """A stored plan to execute, instead of a scan."""
     confirm: bool = False
-    """That plan needs a confirmation, and whoever sent this gave it."""
+    """The sender has confirmed that plan, which needs a confirmation."""
     by_hand: bool = True
-    """Somebody asked for it. Else the fleet policy says whether the plan of a scan is carried out."""
+    """A person requested it. Otherwise the fleet policy decides whether the scan's plan is executed."""
     hop: int = 0
 
     kind = "spark"
@@ -112,7 +112,7 @@ class SparkScan:
 
 @dataclass(frozen=True, slots=True)
 class SparkPoll:
-    """Look at all scans on Spark that are not over: an event may have been lost."""
+    """A request to check all open scans on Spark, since an event may have been lost."""
 
     hop: int = 0
 
@@ -121,7 +121,7 @@ class SparkPoll:
 
 @dataclass(frozen=True, slots=True)
 class OrphanScan:
-    """A scan for orphan files that functions make together: its beginning, or its next turn."""
+    """A scan for orphan files that functions run together: its beginning, or its next step."""
 
     table: str
     scan_id: str
@@ -129,24 +129,23 @@ class OrphanScan:
     arguments: Mapping[str, object] = field(default_factory=dict)
     execute: bool = False
     by_hand: bool = False
-    """Somebody asked for this scan, so the fleet policy does not say whether its plan is carried out, unless it pauses.
-    """
+    """A person requested this scan. So the fleet policy can pause the table, but not prevent the plan's execution."""
     turn: int = 0
-    """0 begins; later ones look how far the tasks are."""
+    """0 begins the scan; later steps check which tasks have ended."""
     hop: int = 0
-    """Turns in a row in which nothing moved on."""
+    """Number of steps in a row without progress."""
 
     kind = "orphan_scan"
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanTask:
-    """A part of such a scan, for one worker."""
+    """A task of such a scan, for one worker."""
 
     table: str
     scan_id: str
     task: Mapping[str, object]
-    """As the scan wrote it (`lakesweep.fan_out`)."""
+    """The task as the scan wrote it (`lakesweep.fan_out`)."""
     hop: int = 0
 
     kind = "orphan_task"
@@ -154,10 +153,10 @@ class OrphanTask:
 
 @dataclass(frozen=True, slots=True)
 class OrphanTour:
-    """A tour of all tables that asks for the scans that are due, or what is left of it."""
+    """A table sweep that asks for the scans that are due; possibly the rest of one."""
 
     cursor: str | None = None
-    """The last folder that was looked at; `None` at the beginning."""
+    """The last folder that was visited; `None` at the beginning."""
     hop: int = 0
 
     kind = "orphan_tour"
@@ -167,7 +166,7 @@ Message = Hint | Work | Sweep | TagTour | SparkScan | SparkPoll | OrphanScan | O
 
 
 def next_hop(message: Message) -> Message | None:
-    """Return a message as it is handed on, `None` when it has been handed on too often."""
+    """Return a message with one more hop; `None` if it has been handed on too often."""
     return replace(message, hop=message.hop + 1) if message.hop + 1 < HOP_LIMIT else None
 
 
@@ -178,7 +177,7 @@ def to_body(message: Message) -> str:
 
 
 def _words(message: Message) -> dict[str, object]:
-    """Return what a message of its kind has besides."""
+    """Return the fields that a message of its kind has in addition."""
     match message:
         case SparkPoll():
             return {}
@@ -203,7 +202,7 @@ def _words(message: Message) -> dict[str, object]:
 
 
 def is_ours(document: dict[str, object]) -> bool:
-    """Tell whether a document is a message of ours, and not an event of S3."""
+    """Tell whether a document is one of Lakesweep's messages, not an event of S3."""
     return "format_version" in document and "kind" in document
 
 
@@ -211,8 +210,8 @@ def parse_message(body: str | bytes, name: str) -> Message:
     """Read the body of a message.
 
     Raises:
-        NewerMessageError: It is of a later version.
-        FormatError: It is no message of ours.
+        NewerMessageError: The message has a later version.
+        FormatError: It is not one of Lakesweep's messages.
     """
     try:
         data = body.encode() if isinstance(body, str) else body
@@ -224,7 +223,7 @@ def parse_message(body: str | bytes, name: str) -> Message:
 
 
 def message_of(document: dict[str, object], name: str) -> Message:
-    """Read a message that is parsed already; see `parse_message`."""
+    """Read a parsed message; see `parse_message`."""
     version = get_int(document, "format_version", name)
     if version is None or version < 1:
         raise wrong_type(name, "format_version", "a whole number from 1", document.get("format_version"))
@@ -294,14 +293,14 @@ _KINDS = "hint, maintain, execute, sweep, tag_tour, spark, spark_poll, orphan_sc
 
 
 def group_of(table: str) -> str:
-    """Return the group of a table in a FIFO queue: its messages come one at a time."""
+    """Return the group of a table in a FIFO queue. SQS delivers the messages of a group one at a time."""
     return hashlib.sha256(table.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def dedup_id_of(hint: Hint) -> str:
-    """Return the id by which a FIFO queue knows the same commit again, within five minutes.
+    """Return the id by which a FIFO queue recognises the same commit within five minutes.
 
-    One that came to no end and is asked for again has no commit by which it could be told from the one before.
+    A hint without a commit that is sent again gets a random id. Nothing else would distinguish it from the earlier one.
     """
     if hint.snapshot_id is None and hint.hop:
         return uuid.uuid4().hex
@@ -310,7 +309,7 @@ def dedup_id_of(hint: Hint) -> str:
 
 
 def _scan_id(document: dict[str, object], name: str) -> str:
-    """Return the id of a scan, which becomes a part of keys and of a token of EMR."""
+    """Return the id of a scan, which becomes a part of keys and of an EMR token."""
     scan_id = require_str(document, "scan_id", name)
     if not _SCAN_ID.fullmatch(scan_id):
         raise wrong_type(name, "scan_id", "letters, digits and dashes, 40 at most", scan_id)
@@ -318,7 +317,7 @@ def _scan_id(document: dict[str, object], name: str) -> str:
 
 
 def _task(document: dict[str, object], name: str) -> dict[str, object]:
-    """Return a task as far as it is one for everybody: what it means, the worker says."""
+    """Return a task after a general check. The worker checks its content."""
     task = get_object(document, "task", name)
     if not task:
         raise wrong_type(name, "task", "an object that says what to do", task)
@@ -333,10 +332,10 @@ def _table(document: dict[str, object], name: str) -> str:
 
 
 def branch_of(document: dict[str, object], name: str) -> str:
-    """Return the branch that a message or an invocation names; else main.
+    """Return the branch that a message or an invocation names; main by default.
 
     Raises:
-        FormatError: It is no name of a branch.
+        FormatError: It is not a valid name of a branch.
     """
     branch = get_str(document, "branch", name) or MAIN
     folder = f"branch-{branch}"

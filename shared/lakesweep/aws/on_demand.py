@@ -1,6 +1,6 @@
-"""Answer an invocation by hand: plan an operation, and have somebody else carry it out.
+"""Answer a manual invocation: plan an operation, and queue the plan for execution.
 
-The function behind this may not delete anything. It stores the plan and sends its id to the executor.
+The function behind this module has no permission to delete. It stores the plan and sends its id to the executor.
 """
 
 from collections.abc import Mapping
@@ -25,15 +25,15 @@ from lakesweep.operations.run import require_area
 from lakesweep.operations.times import parse_span_ms
 
 EXECUTE = "execute"
-"""The operation that carries out a stored plan."""
+"""The operation that executes a stored plan."""
 MAX_GRACE_MS = 600_000
-"""The executor waits for readers, and has 15 minutes for that and all else."""
+"""The executor waits this long for readers. It has 15 minutes in total."""
 PASSES = (maintain.OPERATION, tag_schedule.OPERATION)
-"""Have no plan of their own: the executor makes a pass, which plans each step when its turn comes."""
+"""Operations without a plan of their own. The executor runs a pass, which plans each step when it begins."""
 SPARK = "spark"
-"""The engine of `remove_orphan_files` that is no function."""
+"""The backend of `remove_orphan_files` that is not a function."""
 FUNCTIONS = ("lambda", "auto")
-"""Those that are other functions, or that the first of them chooses."""
+"""Backends that are other functions, or that let the first function choose."""
 _SPARK_ONLY = frozenset({"engine", "objects", "inventory"})
 _NAME = "event"
 _KEYS = frozenset({"operation", "table", "branch", "arguments", "execute", "plan_id", "confirm"})
@@ -41,7 +41,7 @@ _KEYS = frozenset({"operation", "table", "branch", "arguments", "execute", "plan
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What somebody asks for."""
+    """What an invocation asks for."""
 
     operation: str
     table: str
@@ -49,7 +49,7 @@ class Demand:
     arguments: Mapping[str, object]
     execute: bool
     plan_id: str | None
-    """For `execute`."""
+    """Id of the stored plan, for `execute`."""
     confirm: str | None
 
 
@@ -57,7 +57,7 @@ def parse_demand(event: object) -> Demand:
     """Read an invocation.
 
     Raises:
-        FormatError: It asks for nothing that there is.
+        FormatError: It is not a valid request.
     """
     if not isinstance(event, dict):
         raise FormatError(f"{_NAME}: expected an object, found {type(event).__name__}")
@@ -79,9 +79,9 @@ def parse_demand(event: object) -> Demand:
 
 
 def answer_demand(runtime: Runtime, event: object, context: Context) -> dict[str, object]:
-    """Plan what is asked for, queue it where that is asked for, and return what there is to know by then.
+    """Plan the requested operation, queue the plan if requested, and return what is known so far.
 
-    An error is an answer, too: whoever invokes a function by hand reads what it returns.
+    An error is an answer, too, since a person who invokes a function reads what it returns.
     """
     try:
         demand = parse_demand(event)
@@ -101,7 +101,7 @@ def answer_demand(runtime: Runtime, event: object, context: Context) -> dict[str
                 return _on_functions(runtime, table, demand)
         return _queued(runtime, table, demand) if demand.operation == EXECUTE else _planned(runtime, table, demand)
     except MaintenanceError as error:
-        # Whoever asked reads the answer, so a refusal alarms nobody.
+        # The person who asked reads the answer, so a refusal raises no alarm.
         runtime.telemetry.count("EventsRejected" if isinstance(error, FormatError | UsageError) else "RunsSkipped")
         runtime.telemetry.warn(f"on demand: {error}", code=error.code)
         return {"status": "refused", "queued": False, "refusal": {"code": error.code, "message": str(error)}}
@@ -130,7 +130,7 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
     if report.status != "refused":
         runtime.telemetry.record(report)
     plan_id = report.plan.header.plan_id if report.plan and not report.plan.is_empty and not is_pass else None
-    # A whole pass also finishes what is begun, which a plan does not show.
+    # A whole pass also finishes plans that have begun, which its own plan does not show.
     queued = demand.execute and (report.status != "refused" if is_pass else report.status == "planned")
     if queued and not is_pass and report.plan is not None and report.plan.header.needs_confirmation:
         raise _unconfirmed(plan_id)
@@ -140,7 +140,7 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
 
 
 def _on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
-    """Have a scan run on Spark. What comes of it stands in the scan's document, hours later."""
+    """Request a scan on Spark. Its document shows the result, hours later."""
     _check_spark(runtime, table)
     if demand.plan_id or demand.confirm:
         raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
@@ -169,7 +169,7 @@ def _on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, objec
 
 
 def _on_functions(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
-    """Have functions scan a table, or each table of a folder. What comes of it, the results say, minutes later."""
+    """Request scans by functions: of a table, or of each table in a folder. Their results are there minutes later."""
     if demand.plan_id or demand.confirm:
         raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
     if demand.branch != MAIN:
@@ -179,7 +179,7 @@ def _on_functions(runtime: Runtime, table: Table, demand: Demand) -> dict[str, o
     call_of(demand.arguments)
     if demand.execute:
         _check_mode(runtime, table)
-        watched_ruling(table)  # of the table, or of the folder; a table in it that is paused keeps what it has
+        watched_ruling(table)  # of the table or the folder; a single paused table in the folder is not changed either
     scans = ask_for_scans(runtime, table, demand.arguments, execute=demand.execute)
     return {
         "status": "queued",
@@ -254,7 +254,7 @@ def _queued(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]
 
 
 def _where(table: Table, plan_id: str | None) -> dict[str, object]:
-    """Say where the plan lies and where its report will: that of the first run that works on a plan has its id."""
+    """Return where the plan and its report are stored. The first run that executes a plan uses the plan's id."""
     area = require_area(table)
     if plan_id is None:
         return {"plan_id": None, "plan": None, "report": None}

@@ -1,4 +1,4 @@
-"""The arguments of a scan for orphan files that is not bound to one process, as messages and invocations have them."""
+"""The arguments of a scan for orphan files in messages and invocations, where no single process runs the scan."""
 
 from collections.abc import Mapping
 
@@ -10,16 +10,16 @@ from lakesweep.operations.registry import OPERATIONS, Call, parse_call
 OPERATION = remove_orphan_files.OPERATION
 ENGINES = ("auto", "local", "lambda", "spark")
 OF_THE_CHOICE = frozenset({"engine", "objects"})
-"""Arguments that say where a scan runs, and not what it does."""
+"""Arguments that say where a scan runs, not what it does."""
 _NOT_HERE = frozenset({"dry_run", "mode", "parallelism"})
-"""Arguments that one process alone can follow."""
+"""Arguments that only a scan in one process can use."""
 
 
 def call_of(arguments: Mapping[str, object]) -> Call:
-    """Check the arguments of a scan that need not be one process's.
+    """Check the arguments of a scan that may run in several processes.
 
     Raises:
-        UsageError: One means nothing, here or at all.
+        UsageError: An argument is not valid, or not valid for this kind of scan.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     engine, objects = given.get("engine", "auto"), given.get("objects")
@@ -39,7 +39,7 @@ def call_of(arguments: Mapping[str, object]) -> Call:
 
 
 def orphan_arguments(call: Call) -> OrphanArguments:
-    """Return what a scan goes by."""
+    """Return the arguments that the scan itself needs."""
     return OrphanArguments(
         older_than_ms=call.older_than_ms,
         no_writers=call.no_writers,
@@ -52,5 +52,5 @@ def orphan_arguments(call: Call) -> OrphanArguments:
 
 
 def of_the_scan(arguments: Mapping[str, object]) -> dict[str, object]:
-    """Return the arguments of a call that say what a scan does, and not where it runs."""
+    """Return the arguments that say what a scan does, without those about where it runs."""
     return {name: value for name, value in arguments.items() if name not in OF_THE_CHOICE}

@@ -1,4 +1,4 @@
-"""Ask for scans for orphan files by hand: of one table, or of each table that lies in a folder."""
+"""Request manual scans for orphan files: of one table, or of each table in a folder."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,24 +14,24 @@ from lakesweep.operations.identifiers import new_id
 from lakesweep.operations.run import require_area
 
 MAX_TABLES = 500
-"""Tables of a folder that one invocation asks for; an answer has room for them."""
+"""Most tables of a folder in one invocation. An answer has room for this many."""
 
 
 def ask_for_scans(
     runtime: Runtime, table: Table, arguments: Mapping[str, object], *, execute: bool
 ) -> list[dict[str, object]]:
-    """Ask for scans, and return of each its table, its id, and where its result will lie.
+    """Request scans; return the table, the id and the path of the result of each.
 
     Args:
-        runtime: Of the function.
+        runtime: The function's runtime.
         table: A table, a database or another folder with tables.
-        arguments: Of the scans, checked.
-        execute: Their plans are carried out.
+        arguments: Arguments of the scans, already checked.
+        execute: Whether their plans are executed.
 
     Raises:
         RefusedError: There is no table.
-        UsageError: There are too many for one invocation.
-        StorageError: A folder could not be listed, or a scan not be asked for.
+        UsageError: There are too many tables for one invocation.
+        StorageError: A folder could not be listed, or a message could not be sent.
     """
     area = require_area(table)
     given = {name: value for name, value in arguments.items() if value is not None}
@@ -50,7 +50,7 @@ def _tables_at(table: Table) -> list[str]:
     tables = [
         place.location
         for place in places
-        # In a database the walk takes every folder for a table.
+        # In a database `places_below` reports every folder as a table.
         if place.is_table and (place.location == location or looks_like_table(table.open_store(place.location)))
     ]
     if not tables:

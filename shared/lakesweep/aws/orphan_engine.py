@@ -1,4 +1,4 @@
-"""Who does a scan for orphan files in a deployment: this function, its workers, or Spark."""
+"""Which backend of a deployment runs a scan for orphan files: this function, its workers, or Spark."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,35 +12,35 @@ from lakesweep.plan.engine_choice import Facts, LocalFacts, choose_engine
 
 HERE, FUNCTIONS, SPARK = "local", "lambda", "spark"
 MIB_OF_A_CORE = 1769
-"""Lambda gives a function a core for so much memory, and of less its share."""
+"""Lambda gives a function one core for this much memory, and a share of a core for less."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Who does a scan, and why."""
+    """The chosen backend, and the reason."""
 
     engine: str
     sentence: str
     basis: Mapping[str, object] = field(default_factory=dict)
-    """What the scan's result says of it besides."""
+    """Additional facts for the scan's result."""
     facts: Facts | None = None
-    """What is known of the table, where somebody has looked."""
+    """Facts about the table, if Lakesweep looked at it for the choice."""
 
 
 def choose_here(
     runtime: Runtime, table: Table, words: Mapping[str, object], arguments: OrphanArguments, context: Context
 ) -> Chosen:
-    """Choose who does a scan.
+    """Choose the backend of a scan.
 
     Args:
-        runtime: Of the function.
+        runtime: The function's runtime.
         table: The table.
-        words: Arguments of the call: `engine`, and `objects`, where somebody says so.
-        arguments: What the scan goes by.
-        context: Of this invocation.
+        words: Arguments of the call: `engine`, and `objects` if given.
+        arguments: The arguments of the scan itself.
+        context: The context of this invocation.
 
     Raises:
-        StorageError: The first look at the table failed.
+        StorageError: The first requests to the table failed.
     """
     engine = words.get("engine") or "auto"
     if engine == SPARK and not runtime.queues.has_spark:

@@ -1,4 +1,4 @@
-"""What a scan for orphan files sends through SQS: tasks for its workers, and its own next turn."""
+"""The messages of a scan for orphan files: tasks for its workers, and its own next step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,44 +14,44 @@ class TaskOutbox:
     """What a worker sends: further tasks of its scan."""
 
     def __init__(self, runtime: Runtime, table: str, scan_id: str) -> None:
-        """Make it for a scan of a table."""
+        """Create it for a scan of a table."""
         self._runtime = runtime
         self._table = table
         self._scan_id = scan_id
 
     def tasks(self, tasks: Sequence[Task]) -> None:
-        """Give tasks to the workers, at once. Each gets on with its own share, so none counts as handed on.
+        """Send tasks to the workers, without delay. Each is a new share of the work, so its hop count stays 0.
 
         Raises:
-            StorageError: Not all of them were taken.
+            StorageError: SQS did not take all of them.
         """
         self._runtime.queues.orphan_tasks(OrphanTask(self._table, self._scan_id, task) for task in tasks)
 
     def fold(self, turn: int, delay_s: int, *, progress: bool) -> None:
-        """Refuse: a worker has no say in the turns of its scan."""
+        """Refuse: a worker may not schedule the steps of its scan."""
         raise MaintenanceError(f"scan {self._scan_id}: a worker asked for turn {turn}")
 
 
 class ScanOutbox(TaskOutbox):
-    """What a turn sends: tasks, and the next turn."""
+    """What a step of a scan sends: tasks, and the next step."""
 
     def __init__(self, runtime: Runtime, message: OrphanScan) -> None:
-        """Make it for the turn that a message asked for."""
+        """Create it for the step that a message asked for."""
         super().__init__(runtime, message.table, message.scan_id)
         self._message = message
         self.is_stuck = False
-        """The next turn was not asked for, since too many in a row saw nothing move on."""
+        """Whether the next step was not scheduled, since too many steps in a row made no progress."""
 
     def fold(self, turn: int, delay_s: int, *, progress: bool) -> None:
-        """Ask for the next turn later.
+        """Schedule the next step.
 
         Args:
-            turn: Which one.
-            delay_s: How much later; a quarter of an hour at most.
-            progress: Something has been done since the last turn. Turns without it end at the hop limit.
+            turn: Number of the step.
+            delay_s: Delay; a quarter of an hour at most.
+            progress: Whether there was progress since the last step. Without it the hop limit ends the scan.
 
         Raises:
-            StorageError: The message was not taken.
+            StorageError: SQS did not take the message.
         """
         hop = 0 if progress else self._message.hop + 1
         if hop >= HOP_LIMIT:

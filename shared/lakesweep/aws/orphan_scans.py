@@ -1,10 +1,11 @@
-"""Take a turn of a scan for orphan files: begin it, or look how far its tasks are, and hand over the plan at its end.
+"""One step of a scan for orphan files: begin it, or check which tasks have ended, and hand over the plan at the end.
 
-The first turn chooses who does it. A small table is planned right here. For others, functions list and decode in tasks
-(`lakesweep.fan_out`), and every later turn looks what has been done, until the plan is there. The largest go to Spark.
+The first step chooses the backend. It plans a small table itself. For a larger table, functions list and decode in
+tasks (`lakesweep.fan_out`). Every later step checks what is done, until the plan exists. Spark scans the largest
+tables.
 
-A turn may come twice, late, or after the death of the one before it. What a scan came to lies in its `result.json`,
-which is written once, and a plan that is handed over twice is carried out once.
+A step may come twice, late, or after an earlier attempt died. The result of a scan is in its `result.json`, which is
+written once. A plan that is handed over twice is executed once.
 """
 
 from collections.abc import Mapping
@@ -39,24 +40,24 @@ from lakesweep.operations.registry import run_operation
 from lakesweep.operations.run import refused, require_area
 
 ON_SPARK = "on_spark"
-"""How a scan ended here that goes on there."""
+"""Status of a scan that ended here because Spark continues it."""
 _AGAIN_S = 60
 _OF_OTHERS = "other_scan"
-"""Code of a scan whose id another one has: what that one comes to is not this one's to say."""
+"""Code of a scan whose id belongs to another scan. It must not write the result of the other scan."""
 _GONE = "no_such_scan"
 
 
 def carry_on(runtime: Runtime, message: OrphanScan, context: Context, name: str) -> None:
-    """Take the turn that a message asks for.
+    """Run the step that a message asks for.
 
     Args:
-        runtime: Of the function.
-        message: Of the scan.
-        context: Of this invocation.
-        name: What log lines call the message.
+        runtime: The function's runtime.
+        message: The message of the scan.
+        context: The context of this invocation.
+        name: Name of the message in log lines.
 
     Raises:
-        MaintenanceError: It failed in a way that another attempt may not.
+        MaintenanceError: It failed, and another attempt may succeed.
     """
     telemetry = runtime.telemetry
     if not runtime.is_ours(message.table, name):
@@ -74,7 +75,7 @@ def carry_on(runtime: Runtime, message: OrphanScan, context: Context, name: str)
 
 
 class _Turn:
-    """One turn of one scan."""
+    """One step of one scan."""
 
     def __init__(self, runtime: Runtime, message: OrphanScan, table: Table, context: Context) -> None:
         self._runtime = runtime
@@ -99,14 +100,14 @@ class _Turn:
                 self._runtime.telemetry.record(report)
             else:
                 self._end(report)
-        except UsageError as error:  # whoever waits for the scan reads it in its result
+        except UsageError as error:  # a caller that waits for the scan reads the error in its result
             self._end(refused(self._table, OPERATION, RefusedError(str(error), code=error.code)))
         except OutOfTimeError as error:
             self._again(message, str(error))
         except AccessDeniedError:
             raise
         except StorageError as error:
-            # Sooner than the queue would bring the message back, which counts on a worker that died.
+            # Repeat it here: the queue would bring the message back later, as its timeout assumes that the worker died.
             self._runtime.telemetry.count("RunsFailed")
             self._again(message, str(error))
         if self._outbox.is_stuck:
@@ -119,15 +120,16 @@ class _Turn:
         message = self._message
         call = call_of(message.arguments)
         found = self._result.read()
-        if found is not None:  # this turn comes again, and the scan is over
+        if found is not None:  # this message came again after the scan had ended
             self._close(found)
             return
         if not message.by_hand:
-            watched_ruling(self._table)  # a table that was paused since it was asked for needs no scan
+            watched_ruling(self._table)  # a table that was paused after the request needs no scan
         arguments = orphan_arguments(call)
         if fan_out.has_begun(self._table, message.scan_id):
-            # Asked for again, since it was silent for long. What is known of the table has changed since, and by that
-            # another engine might be chosen, beside the tasks that are under way.
+            # The scan was silent for long, so it was requested again. The facts about the table have changed since.
+            # They
+            # might lead to another backend, beside the tasks of this scan.
             self._begin_tasks(arguments, Chosen(FUNCTIONS, "it has begun"))
             return
         chosen = choose_here(self._runtime, self._table, message.arguments, arguments, self._context)
@@ -171,7 +173,7 @@ class _Turn:
             ended = fan_out.find_end(self._table, scan_id)
             if ended is None:
                 raise
-            self._ended(ended)  # by what lasts, so another attempt would end like this one
+            self._ended(ended)  # the error is lasting, so another attempt would end in the same way
 
     def _fold(self) -> None:
         message = self._message
@@ -187,7 +189,7 @@ class _Turn:
             self._ended(ended)
 
     def _ended(self, ended: Ended) -> None:
-        """Tell how a scan by tasks ended."""
+        """Report how a scan by tasks ended."""
         message, telemetry, result = self._message, self._runtime.telemetry, dict(ended.result)
         for metric, key in (("OrphanObjectsListed", "objects"), ("OrphanEntriesDecoded", "entries_decoded")):
             if isinstance(value := result.get(key), int):
@@ -212,13 +214,13 @@ class _Turn:
         self._close(plan_result_of(result, self._result.path))
 
     def _end(self, report: RunReport, basis: Mapping[str, object] | None = None) -> None:
-        """Tell how a scan ended that no tasks did, and leave that for whoever waits for it."""
+        """Report how a scan without tasks ended, and store the result for callers that wait for it."""
         self._record(report)
         self._close(self._result.leave(document_of(report, basis or {})))
 
     def _record(self, report: RunReport) -> None:
         telemetry, plan = self._runtime.telemetry, report.plan
-        telemetry.record(replace(report, requests={}))  # which are counted where they are made
+        telemetry.record(replace(report, requests={}))  # the requests are already counted elsewhere
         if plan is not None and not plan.is_empty:
             telemetry.count("OrphansFound", plan.header.action_count)
             telemetry.count("OrphanBytesFound", plan.delete_bytes)
@@ -229,11 +231,11 @@ class _Turn:
             self._runtime.telemetry.tell(sentence, table=self._message.table)
 
     def _give_up(self, why: str) -> None:
-        """End a scan that comes no further. Its table is scanned again before the next interval is over."""
+        """End a scan that makes no progress. The table is scanned again before the next interval is over."""
         self._ended(fan_out.give_up(self._table, self._message.scan_id, why))
 
     def _close(self, result: PlanResult) -> None:
-        """Have a plan carried out, where that was asked for and may be, and note that the scan is over."""
+        """Have a plan executed if this was requested and is allowed; note that the scan has ended."""
         message = self._message
         if message.execute and result.has_plan:
             why = self._why_not(result)
@@ -247,7 +249,7 @@ class _Turn:
         self._note_end(result.status)
 
     def _why_not(self, result: PlanResult) -> str | None:
-        """Return why a plan is not carried out; since it was asked for, rules may have changed."""
+        """Return why a plan is not executed. The rules may have changed since the request."""
         if result.needs_confirmation:
             return "it takes more than it leaves; whoever asks for it has to confirm it"
         if not self._runtime.settings.may_delete:
@@ -274,12 +276,12 @@ class _Turn:
 
 
 def _status_of(ended: Ended) -> Status:
-    """Return how a scan ended that was not refused; its plan tells whether the table is damaged."""
+    """Return the status of a scan that was not refused. Its plan tells whether the table is damaged."""
     return "nothing_to_do" if ended.plan is None or ended.plan.is_empty else "planned"
 
 
 def _took(result: Mapping[str, object]) -> dict[str, object] | None:
-    """Return what a scan by tasks took."""
+    """Return the requests and the time that a scan by tasks took."""
     requests, estimate = result.get("requests"), result.get("estimate")
     began_ms, ended_ms = result.get("began_ms"), result.get("ended_ms")
     if not isinstance(requests, Mapping) or not isinstance(began_ms, int) or not isinstance(ended_ms, int):

@@ -1,8 +1,8 @@
-"""When a table's scheduled scan for orphan files is due: one small document a table, `orphan_scan.json`.
+"""When a table's scheduled scan for orphan files is due: one small document per table, `orphan_scan.json`.
 
-It is changed by conditional writes alone, and before a scan is asked for: of two tours that find the same table due,
-one finds the other's write. Whoever dies between the write and the message leaves a scan that never moves, and that is
-asked for again when it has been silent for long enough. Scans that somebody asks for by hand are not noted here.
+It is changed only by conditional writes, and before a scan is requested. So of two table sweeps that find the same
+table due, one finds the other's write. A function may die between the write and the message. Then the scan makes no
+progress, and is requested again once it has been silent for long enough. Manual scans are not noted here.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from lakesweep.format.json_document import get_int, get_str, require_int, wrong_
 FORMAT_VERSION = 1
 NAME = "orphan_scan.json"
 SILENCE_MS = 2 * 3_600_000
-"""A scan takes minutes. One that did not end in this time is asked for again, and goes on where it is."""
+"""A scan takes minutes. If it has not ended after this time, it is requested again and continues."""
 LOST_MS = 24 * 3_600_000
-"""A scan that did not end in this time is given up: its plan would be too old to be carried out."""
+"""A scan that has not ended after this time is given up: its plan would be too old to be executed."""
 FAILED = "failed"
 
 Step = Literal["wait", "begin", "go_on"]
@@ -26,28 +26,28 @@ Step = Literal["wait", "begin", "go_on"]
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """What is known of a table's scheduled scans. Times are the storage's."""
+    """The history of a table's scheduled scans. Times are by the storage's clock."""
 
     first_seen_ms: int
-    """A tour found the table."""
+    """When a table sweep first found the table."""
     scan_id: str | None = None
-    """Of the last scan; `None`: there was none yet."""
+    """Id of the last scan; `None` before the first one."""
     began_ms: int = 0
     asked_ms: int = 0
-    """It was last asked for."""
+    """When it was last requested."""
     ended_ms: int | None = None
     status: str | None = None
     """How it ended."""
 
 
 def next_step(found: Scheduled, location: str, now_ms: int, interval_ms: int) -> Step:
-    """Say what a table needs.
+    """Return the next action for a table.
 
     Args:
-        found: What is known of its scans.
-        location: Of the table. It decides when the first scan is due, so that those of a warehouse do not come at once.
-        now_ms: The tour began.
-        interval_ms: From the beginning of a scan to that of the next one.
+        found: The history of its scans.
+        location: Location of the table. It decides when the first scan is due, to spread the scans of a warehouse.
+        now_ms: When the table sweep began.
+        interval_ms: Time between the beginnings of two scans.
     """
     if found.scan_id is None:
         return "begin" if now_ms >= found.first_seen_ms + jitter_ms(location, interval_ms) else "wait"
@@ -60,13 +60,13 @@ def next_step(found: Scheduled, location: str, now_ms: int, interval_ms: int) ->
 
 
 def jitter_ms(location: str, interval_ms: int) -> int:
-    """Return a time below the interval, always the same for a table."""
+    """Return a time below the interval that is always the same for a table."""
     digest = hashlib.sha256(location.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big") % interval_ms
 
 
 def read_scheduled(area: ControlArea) -> tuple[Scheduled | None, str | None]:
-    """Return the document and its ETag; no document where it is damaged, so that it is written anew.
+    """Return the document and its ETag. A damaged document counts as absent, so it is written again.
 
     Raises:
         StorageError: It could not be read.
@@ -82,10 +82,10 @@ def read_scheduled(area: ControlArea) -> tuple[Scheduled | None, str | None]:
 
 
 def write_scheduled(area: ControlArea, document: Scheduled, etag: str | None) -> None:
-    """Write the document over the one with this ETag, or the first one.
+    """Replace the document with this ETag, or write the first one.
 
     Raises:
-        PreconditionFailedError: Somebody else has written it meanwhile.
+        PreconditionFailedError: Another function has written it meanwhile.
         StorageError: It could not be written.
     """
     data = to_json_bytes({"format_version": FORMAT_VERSION, **asdict(document)})
@@ -93,10 +93,10 @@ def write_scheduled(area: ControlArea, document: Scheduled, etag: str | None) ->
 
 
 def note_end(area: ControlArea, scan_id: str, status: str, now_ms: int) -> None:
-    """Note that a scan is over, if it is the last one.
+    """Note that a scan has ended, if it is the table's last one.
 
     Raises:
-        StorageError: That could not be done.
+        StorageError: A request failed.
     """
     found, etag = read_scheduled(area)
     if found is None or found.scan_id != scan_id or found.ended_ms is not None:
@@ -104,7 +104,7 @@ def note_end(area: ControlArea, scan_id: str, status: str, now_ms: int) -> None:
     try:
         write_scheduled(area, replace(found, ended_ms=now_ms, status=status), etag)
     except PreconditionFailedError:
-        return  # somebody else noted the same, or a tour has given the scan up
+        return  # another function noted the same, or a table sweep has given the scan up
 
 
 def _scheduled(document: dict[str, object], path: str) -> Scheduled:

@@ -1,7 +1,7 @@
-"""Do a task of a scan for orphan files: list a part of a table, decode manifests, or match names.
+"""Carry out a task of a scan for orphan files: list a part of a table, decode manifests, or match names.
 
-What a task found is one object, written once. A task that comes twice, or after the death of the worker before, finds
-it there or writes the same.
+The findings of a task are one object, written once. A task may come twice, or after its first worker died. Then it
+finds this object or writes the same one.
 """
 
 from lakesweep.aws.messages import OrphanTask
@@ -13,16 +13,16 @@ from lakesweep.model.table_ref import MAIN
 
 
 def do_task(runtime: Runtime, message: OrphanTask, context: Context, name: str) -> None:
-    """Do what a message asks for.
+    """Carry out the task in a message.
 
     Args:
-        runtime: Of the function.
-        message: Of the task.
-        context: Of this invocation.
-        name: What log lines call the message.
+        runtime: The function's runtime.
+        message: The message with the task.
+        context: The context of this invocation.
+        name: Name of the message in log lines.
 
     Raises:
-        MaintenanceError: It failed; the message comes again.
+        MaintenanceError: The task failed; SQS repeats the message.
     """
     telemetry = runtime.telemetry
     if not runtime.is_ours(message.table, name):
@@ -31,7 +31,7 @@ def do_task(runtime: Runtime, message: OrphanTask, context: Context, name: str) 
     try:
         work(table, message.scan_id, message.task, TaskOutbox(runtime, message.table, message.scan_id))
     except MaintenanceError as error:
-        if error.code == "no_such_scan":  # it is long over, and a rule of the bucket has removed it
+        if error.code == "no_such_scan":  # the scan ended long ago, and a bucket rule has deleted its documents
             telemetry.tell(f"{name}: {error}", table=message.table, scan_id=message.scan_id)
             return
         telemetry.count("OrphanTasksFailed")

@@ -1,8 +1,9 @@
-"""The tour of all tables that asks for their scans for orphan files: a scan each, once in an interval.
+"""The table sweep that requests scans for orphan files: one scan of each table in an interval.
 
-A table costs one small read, and a new one a listing and a write besides. What a scan finds is quarantined: an orphan
-goes when a scan a day or more before saw it already, so the first scan of a table only notes. Where the deployment or
-the fleet policy observes, a scan plans and reports, and its plan is carried out by nobody; paused tables have no scans.
+It costs one small read per table; a new table costs a listing and a write in addition. The scans use a quarantine:
+Lakesweep deletes an orphan only if a scan saw it a day or more before. So the first scan of a table only notes orphans.
+If the deployment or the fleet policy observes a table, a scan plans and reports, but the plan is not executed. Paused
+tables are not scanned.
 """
 
 from dataclasses import dataclass, replace
@@ -24,20 +25,20 @@ from lakesweep.storage.requests import RequestCounter
 
 QUARANTINE = "1 d"
 AUTO = "auto"
-"""The engine that a scan uses is chosen when it begins."""
+"""The backend is chosen when the scan begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What came of asking tables; parts add up."""
+    """The result of a part of a table sweep; parts add up."""
 
     tables: int = 0
     begun: int = 0
     went_on: int = 0
-    """Scans that had been silent and were asked for again."""
+    """Scans that had been silent and were requested again."""
     failed: int = 0
     last: str | None = None
-    """The last folder that was looked at."""
+    """The last folder that was visited."""
 
     def __add__(self, other: "Asked") -> "Asked":
         return Asked(
@@ -50,11 +51,11 @@ class Asked:
 
 
 def orphan_tour(runtime: Runtime, message: OrphanTour, context: Context) -> Asked:
-    """Ask for the scans that are due after `message.cursor`, as long as there is time; then hand the rest on.
+    """Request the scans that are due after `message.cursor` while time is left; then hand the rest on.
 
     Raises:
         UsageError: There is no valid policy at its location.
-        StorageError: A folder could not be listed, or the policy not be read.
+        StorageError: A folder could not be listed, or the policy could not be read.
     """
     telemetry, tour = runtime.telemetry, _Tour(runtime, context)
     try:
@@ -73,7 +74,7 @@ def orphan_tour(runtime: Runtime, message: OrphanTour, context: Context) -> Aske
 
 
 class _Tour:
-    """One part of a tour."""
+    """One part of a table sweep."""
 
     def __init__(self, runtime: Runtime, context: Context) -> None:
         self._runtime = runtime
@@ -106,7 +107,7 @@ class _Tour:
             raise
         except MaintenanceError as error:
             telemetry.warn(f"orphan tour: {error}", table=location, code=error.code)
-        except Exception:  # the tables after this one are asked all the same
+        except Exception:  # the table sweep continues with the next table
             telemetry.logger.exception("an error that nobody foresaw", table=location)
         return Asked(tables=1, failed=1, last=location)
 
@@ -115,7 +116,8 @@ class _Tour:
         asked = Asked(tables=1, last=location)
         found, etag = read_scheduled(area)
         if found is None:
-            # Any other folder of a database is none, and a scan of it would be refused every time.
+            # A folder of a database that is not a table gets no document, since a scan of it would be refused every
+            # time.
             if looks_like_table(table.store):
                 _write(table, Scheduled(self._now_ms), etag)
             return asked
@@ -126,7 +128,8 @@ class _Tour:
         if step == "begin":
             scan_id, began_ms = new_id(self._now_ms), self._now_ms
             wanted = replace(wanted, scan_id=scan_id, began_ms=began_ms, ended_ms=None, status=None)
-        # Before the message: who dies in between leaves a scan that is asked for again, and not one that nobody knows.
+        # Write before the message. If the function dies in between, the scan is requested again. In the other order the
+        # scan would be unknown.
         if wanted.scan_id is None or not _write(table, wanted, etag):
             return asked
         arguments = {"engine": AUTO, "quarantine": QUARANTINE}

@@ -1,7 +1,8 @@
-"""Where tables lie: the folders below the places of a deployment, in the order of keys.
+"""Where tables are: the folders below the configured places of a deployment, in the order of keys.
 
-A table is found by its folders, in the layout of a warehouse (`name.db/table`) or of any other up to some levels deep.
-Tours of all tables walk them, and a tour that has no time left says behind which folder the next one goes on.
+Lakesweep finds tables by their folders, in the layout of a warehouse (`name.db/table`) or in any other layout up to
+some levels deep. Table sweeps visit these folders. A table sweep that runs out of time stores the last folder, and the
+next part continues after it.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,14 +22,14 @@ from lakesweep.storage.store import Store
 T = TypeVar("T")
 
 MAX_DEPTH = 4
-"""Levels below a configured place in which tables are looked for."""
+"""Levels below a configured place in which Lakesweep looks for tables."""
 PARALLEL = 8
-"""Tables that are asked at once."""
+"""Tables that are visited at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder on the way of a tour."""
+    """A folder that a table sweep visits."""
 
     location: str
     is_table: bool
@@ -36,17 +37,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The way of a tour, as far as there is time for it."""
+    """The folders that a table sweep visits, until its deadline."""
 
     places: Iterator[Place]
     deadline: Deadline
 
     def ask(self, each: Callable[[Place], T], take: Callable[[T], None]) -> bool:
-        """Ask every place, and tell whether that was all of them.
+        """Visit every place, and tell whether time sufficed for all of them.
 
         Args:
-            each: Asks a place; several at once.
-            take: Gets what came of it, in the order of the places. What it has got when the time runs out has no gaps.
+            each: Visits a place; several calls run at the same time.
+            take: Gets the results in the order of the places, without gaps even if time runs out.
         """
         with ThreadPoolExecutor(PARALLEL) as pool:
             while group := list(islice(self.places, 4 * PARALLEL)):
@@ -60,7 +61,7 @@ class Walk:
 
 
 def places_of(settings: Settings, cursor: str | None, counter: RequestCounter) -> Iterator[Place]:
-    """Yield the folders of a deployment after `cursor`. One that lies below several configured places comes once.
+    """Yield the folders of a deployment after `cursor`. A folder below several configured places comes only once.
 
     Raises:
         StorageError: A folder could not be listed.
@@ -77,12 +78,12 @@ def places_of(settings: Settings, cursor: str | None, counter: RequestCounter) -
 
 
 def places_below(root: str, store: Store, after: str = "", apart_from: str = "") -> Iterator[Place]:
-    """Yield the folders below a place, and which of them are tables, in the order of keys.
+    """Yield the folders below a place in the order of keys, and tell which of them are tables.
 
     Args:
         root: Location of the place.
-        store: Of the place.
-        after: A location; what comes before it or is it is left out, and not listed either.
+        store: The store of the place.
+        after: A location. It and all folders before it are left out and not listed.
         apart_from: A folder that holds no tables.
 
     Raises:
@@ -92,7 +93,7 @@ def places_below(root: str, store: Store, after: str = "", apart_from: str = "")
 
 
 def looks_like_table(store: Store) -> bool:
-    """Tell whether a folder that may be a table has what every table has that was committed to.
+    """Tell whether a folder has the subfolders of every table with a commit.
 
     Raises:
         StorageError: The request failed.
@@ -119,7 +120,7 @@ def _walk(root: str, store: Store, prefix: str, depth: int, after: str, apart_fr
         if not is_database and depth < MAX_DEPTH:
             yield from _walk(root, store, f"{prefix}{name}/", depth + 1, after, apart_from)
         elif is_database and _order(f"{location}/{name}") > _order(after):
-            yield Place(f"{location}/{name}", is_table=True)  # whether it is one, its documents say
+            yield Place(f"{location}/{name}", is_table=True)  # the caller has to check whether it really is a table
 
 
 def _place_order(place: Place) -> str:
@@ -127,5 +128,5 @@ def _place_order(place: Place) -> str:
 
 
 def _order(location: str) -> str:
-    """Return by what locations are put in the order in which S3 lists them, folders before what lies in them."""
+    """Return the sort key of a location: the order in which S3 lists, with each folder before its content."""
     return f"{location}/"

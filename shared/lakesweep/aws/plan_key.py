@@ -1,4 +1,4 @@
-"""Seals by keys that KMS keeps: nobody who may read a deployment's settings has them."""
+"""Seals by keys in KMS. A person who may read a deployment's settings cannot read these keys."""
 
 import base64
 import binascii
@@ -14,13 +14,13 @@ _DENIED = ("AccessDeniedException", "AccessDenied")
 
 @dataclass(frozen=True, slots=True)
 class KmsKeys:
-    """HMAC keys of KMS (`HMAC_256`). The first one seals, all are accepted."""
+    """HMAC keys of KMS (`HMAC_256`). The first one seals, and all are accepted."""
 
     client: Any
     keys: tuple[str, ...]
 
     def seal(self, digest: bytes) -> str:
-        """Return the seal of a document, by the first key.
+        """Return the seal of a document, made with the first key.
 
         Raises:
             StorageError: KMS did not answer, or refused.
@@ -63,11 +63,11 @@ def kms_keys(text: str, name: str) -> KmsKeys:
     """Return the keys that a setting names.
 
     Args:
-        text: ARNs, with commas between them.
-        name: Of the setting, for messages.
+        text: ARNs, separated by commas.
+        name: Name of the setting, for messages.
 
     Raises:
-        UsageError: One is no ARN of a key, or they lie in several regions.
+        UsageError: A word is not the ARN of a key, or the keys are in several regions.
     """
     keys = tuple(word.strip() for word in text.split(",") if word.strip())
     parts = [key.split(":") for key in keys]

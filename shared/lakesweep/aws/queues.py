@@ -1,4 +1,4 @@
-"""Send messages: hints, work and scans, now or later, one at a time or many."""
+"""Send messages: hints, work and scans, with or without delay, one at a time or in batches."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,24 +24,24 @@ from lakesweep.aws.messages import (
 from lakesweep.errors import MaintenanceError, StorageError
 
 MAX_DELAY_S = 900
-"""The longest that SQS holds a message back."""
+"""Longest delay that SQS allows."""
 _FIRST_DELAY_S = 60
 BATCH_MESSAGES = 10
-"""What SQS takes in one request."""
+"""Messages that SQS takes in one request."""
 _ATTEMPTS = 4
-"""How often the messages of a batch are sent that SQS did not take."""
+"""How often Lakesweep sends the messages of a batch that SQS did not take."""
 
 
 class Queues:
-    """The queues that a function may send to."""
+    """The queues to which a function may send."""
 
     def __init__(self, urls: dict[str, str], client: Any = None, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Make it; the client comes with the first message.
+        """Create it. The first message creates the client.
 
         Args:
             urls: `commits`, `expire`, `execute`, `sweep`, `tags`, `spark`, `scan`, `orphan` -> URL.
             client: An SQS client instead of the usual one.
-            sleep: Waits for so many seconds before what was not taken is sent again.
+            sleep: Waits for this many seconds before messages are sent again.
         """
         self._urls = urls
         self._given = client
@@ -61,7 +61,7 @@ class Queues:
         )
 
     def ask_for_pass(self, hint: Hint) -> None:
-        """Ask for a pass over a branch. A table's messages come one at a time, and a commit counts once."""
+        """Request a pass over a branch. A table's messages are delivered one at a time, and each commit only once."""
         self._send("expire", hint, MessageGroupId=group_of(hint.table), MessageDeduplicationId=dedup_id_of(hint))
 
     def hand_over(self, work: Work) -> None:
@@ -78,14 +78,14 @@ class Queues:
         self._send("spark", scan)
 
     def ask_for_orphan_scan(self, scan: OrphanScan, delay_s: int = 0) -> None:
-        """Ask for a scan by functions, or for its next turn, which may be held back."""
+        """Request a scan by functions, or schedule its next step after a delay."""
         self._send("scan", scan, **_held_back(delay_s))
 
     def orphan_tasks(self, tasks: Iterable[OrphanTask]) -> None:
-        """Give tasks of a scan to the workers.
+        """Send tasks of a scan to the workers.
 
         Raises:
-            StorageError: Not all of them were taken. Those that were stay with their workers.
+            StorageError: SQS did not take all of them. Workers carry out those that it took.
         """
         for batch in _batches(map(to_body, tasks)):
             self._send_batch("orphan", batch)
@@ -93,11 +93,11 @@ class Queues:
     def again(
         self, message: Hint | Work | Sweep | TagTour | OrphanScan | OrphanTour, delay_s: int | None = None
     ) -> bool:
-        """Send a message once more, later, and tell whether it may be: it must not go in circles.
+        """Send a message once more, later. Return False if its hop limit is reached, so that it does not go in circles.
 
         Args:
-            message: As it came. A hint goes to the commits, since a FIFO queue holds no message back.
-            delay_s: Else longer with each time.
+            message: As it came. A hint is sent to the queue `commits`, since a FIFO queue cannot delay single messages.
+            delay_s: Delay. `None`: a delay that grows with each hop.
         """
         handed_on = next_hop(message)
         if handed_on is None:
@@ -112,7 +112,7 @@ class Queues:
         self._asked(name, partial(self._client.send_message, QueueUrl=url, MessageBody=to_body(message), **words))
 
     def _send_batch(self, name: str, bodies: list[str]) -> None:
-        """Send up to ten messages. SQS may take some of them; the others are sent again."""
+        """Send up to ten messages. SQS may take only some of them; the others are sent again."""
         url, left = self._url(name), {str(number): body for number, body in enumerate(bodies)}
         why = ""
         for attempt in range(_ATTEMPTS):
@@ -120,14 +120,14 @@ class Queues:
                 self._sleep(0.1 * 4**attempt)
             entries = [{"Id": each, "MessageBody": body} for each, body in left.items()]
             answer = self._asked(name, partial(self._client.send_message_batch, QueueUrl=url, Entries=entries))
-            # What is in neither list was taken or was not. Sent twice is harmless.
+            # A message in neither list may have been taken or not. Sending it twice is harmless.
             left = {each: left[each] for each in left.keys() - {taken["Id"] for taken in answer.get("Successful", ())}}
             if not left:
                 return
             failed: list[Mapping[str, Any]] = answer.get("Failed", [])
             why = "; ".join(sorted({f"{each.get('Code')}: {each.get('Message')}" for each in failed}))
             if failed and all(each.get("SenderFault") for each in failed):
-                break  # the same message would meet the same answer
+                break  # the same messages would be refused again
         raise StorageError(
             f"queue {name}: {len(left)} of {len(bodies)} messages were not taken: {why}", code="not_sent"
         )
@@ -165,7 +165,7 @@ def _held_back(delay_s: int) -> dict[str, int]:
 
 
 def _batches(bodies: Iterable[str]) -> Iterator[list[str]]:
-    """Group messages as SQS takes them: ten at a time, and not more than it takes as one message."""
+    """Group messages as SQS takes them: at most ten at a time, and together no larger than one message may be."""
     batch: list[str] = []
     size = 0
     for body in bodies:

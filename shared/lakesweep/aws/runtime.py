@@ -1,4 +1,4 @@
-"""What a function has from its first invocation to its last: settings, clients, logger, metrics."""
+"""The state of a function's process: settings, clients, logger, metrics."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ from lakesweep.storage.store import Store
 
 
 class Context(Protocol):
-    """What Lambda hands to a handler, as far as it matters here."""
+    """The part of Lambda's context that Lakesweep uses."""
 
     memory_limit_in_mb: int | str
-    """MiB; Lambda's own client hands over digits."""
+    """MiB; Lambda's own client passes digits."""
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return how long this invocation may go on."""
+        """Return how much time is left for this invocation."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,17 @@ class Runtime:
 
     @classmethod
     def load(cls) -> "Runtime":
-        """Make it from the environment; asks nothing of AWS yet.
+        """Create it from the environment, without a request to AWS.
 
         Raises:
-            UsageError: A setting is missing or means nothing.
+            UsageError: A setting is missing or not valid.
         """
         settings = load_settings()
         return cls(settings, Queues(dict(settings.queues)), Telemetry())
 
     @cached_property
     def _sealer(self) -> Sealer | None:
-        """Return what seals plans. KMS is asked when there is a plan."""
+        """Return the sealer of plans. It sends requests to KMS only when there is a plan."""
         if self.settings.plan_key is None:
             return None
         from lakesweep.aws.plan_key import kms_keys  # whoever has no key starts without botocore
@@ -59,11 +59,11 @@ class Runtime:
         return kms_keys(self.settings.plan_key, "LAKESWEEP_PLAN_KEY")
 
     def is_ours(self, table: str, name: str) -> bool:
-        """Tell whether a table is one of this deployment's; one that is not is counted and told of.
+        """Tell whether a table belongs to this deployment. Count and log a table that does not.
 
         Args:
-            table: Its location, as a message says it.
-            name: What log lines call the message.
+            table: Location of the table, as given in a message.
+            name: Name of the message in log lines.
         """
         if self.settings.allows(table):
             return True
@@ -75,14 +75,15 @@ class Runtime:
         """Open a table for one piece of work.
 
         Args:
-            location: One that the settings allow.
-            branch: Which branch.
-            context: Of this invocation. Reading stops when its time runs out, and no batch of deletions begins then.
-            counter: Counts the requests, instead of one of its own.
+            location: A location that the settings allow.
+            branch: Name of the branch.
+            context: The context of this invocation. When its time runs out, reading stops and no batch of deletions
+                begins.
+            counter: Counts the requests; a new counter by default.
 
         Raises:
-            UsageError: A location that means nothing.
-            RefusedError: The control location lies inside the table.
+            UsageError: The location is not valid.
+            RefusedError: The control location is inside the table.
         """
         counter = counter or RequestCounter()
         deadline = Deadline(context.get_remaining_time_in_millis)
@@ -114,5 +115,5 @@ def _opener(counter: RequestCounter, deadline: Deadline) -> Callable[[str], Stor
 
 
 def _who_of(context: object) -> Who:
-    """Return which function runs; nobody has to be asked."""
+    """Return which function runs, without a request."""
     return Who(str(getattr(context, "invoked_function_arn", "unknown")), "AWS Lambda")

@@ -1,6 +1,7 @@
-"""The engine of orphan scans that a deployment's functions make together, for whoever asks by its queue and waits.
+"""The backend of orphan scans that a deployment's functions run together. A caller requests a scan by queue and waits.
 
-The scan does not hang on who waits for it: it goes on when nobody does, and whoever knows its id can wait again.
+The scan does not depend on the caller: it continues if the caller stops waiting. Anyone who knows its id can wait for
+it again.
 """
 
 from collections.abc import Mapping
@@ -23,22 +24,22 @@ from lakesweep.operations.orphan_scan import OPERATION, OrphanArguments, check_s
 from lakesweep.plan.engine_choice import SparkFacts
 
 POLL_S = (2.0, 3.0, 5.0, 8.0, 13.0, 20.0)
-"""Between two looks; the last one from then on."""
+"""Waiting times between two checks; the last one repeats."""
 BEGIN_WITHIN_S = 900.0
-"""A scan of which nothing is seen for so long was not begun by anybody."""
+"""If nothing of a scan can be seen after this time, no function has begun it."""
 SILENT_FOR_S = 3600.0
-"""One that leaves nothing new for so long has come to a halt."""
+"""A scan has stalled if it writes nothing new for this time."""
 LOOKS_A_COUNT = 3
-"""The scan's tasks are counted at each third look: that takes a listing."""
+"""At every third check the scan's tasks are counted, which takes a listing."""
 EMR_START_S = 120.0
 _SCANS = "scans"
 
 
 def sqs_client(queue_url: str, region: str | None) -> object:
-    """Return an SQS client for the region and the service that a queue's URL names.
+    """Return an SQS client for the region and the service in a queue's URL.
 
     Raises:
-        UsageError: It is no URL.
+        UsageError: It is not a URL.
     """
     from botocore.config import Config
 
@@ -62,35 +63,35 @@ def sqs_client(queue_url: str, region: str | None) -> object:
 
 
 def emr_facts(objects: int) -> SparkFacts:
-    """Return what a job on EMR Serverless has for so many objects."""
+    """Return the resources of a job on EMR Serverless for this many objects."""
     size = size_for(objects)
     return SparkFacts(size.max_executors, size.executor.cores, EMR_START_S)
 
 
 @dataclass(slots=True)
 class LambdaScan:
-    """An engine of orphan scans; see `lakesweep.operations.context.RemoteEngine`."""
+    """The backend that uses a deployment's functions; see `lakesweep.operations.context.RemoteEngine`."""
 
     queue_url: str
     region: str | None = None
     scan_id: str | None = None
-    """Of a scan that was asked for earlier: it is waited for, and none is asked for."""
+    """Id of an earlier scan. Lakesweep then waits for it instead of requesting a new one."""
     queues: Queues | None = None
-    """Instead of that of the URL."""
+    """Queues to use instead of the queue at the URL."""
     estimate: Mapping[str, object] | None = None
-    """What was thought over there that the scan would take."""
+    """The deployment's estimate of the scan's cost."""
     happened: Mapping[str, object] | None = None
-    """What it took there."""
+    """The actual cost of the scan."""
     _tasks_seen: int = field(default=-1, init=False)
 
     def plan(self, table: Table, arguments: OrphanArguments) -> Plan:
-        """Ask for a scan, wait for its end, and return its plan, which is stored.
+        """Request a scan, wait for its end, and return its plan, which is stored.
 
         Raises:
-            UsageError: There is no control location, the table is not on S3, or an argument means nothing there.
+            UsageError: There is no control location, the table is not on S3, or an argument is not valid for functions.
             RefusedError: The scan was refused.
-            MaintenanceError: It failed, or nobody begins it.
-            StorageError: A request failed; the scan goes on.
+            MaintenanceError: The scan failed, or no function begins it.
+            StorageError: A request failed; the scan continues.
         """
         if not table.ref.location.startswith("s3://"):
             raise UsageError(f"table {table.ref}: functions reach tables on S3 alone", code="bad_argument")
@@ -119,7 +120,7 @@ class LambdaScan:
         return self._plan_of(table, area, scan_id, result)
 
     def finished(self, table: Table, report: RunReport) -> None:
-        """Do nothing: the scan has written down how it ended."""
+        """Do nothing: the scan itself has stored how it ended."""
 
     def _ask(self, table: Table, scan_id: str, arguments: OrphanArguments) -> None:
         queues = self.queues or Queues({"scan": self.queue_url}, sqs_client(self.queue_url, self.region))
@@ -129,7 +130,7 @@ class LambdaScan:
         )
 
     def _wait(self, table: Table, area: ControlArea, scan_id: str) -> Mapping[str, object]:
-        """Return the scan's result once it is there."""
+        """Return the scan's result once it exists."""
         scans = replace(area, root=_SCANS)
         name = f"{scan_id}/result.json"
         look, silent_s = 0, 0.0
@@ -158,7 +159,7 @@ class LambdaScan:
             look += 1
 
     def _has_moved(self, table: Table, scans: ControlArea, scan_id: str) -> bool:
-        """Tell whether there is more of a scan than at the last look."""
+        """Tell whether the scan has written anything since the last check."""
         there = scans.names(f"{scan_id}/")
         done = sum(name.startswith(f"{scan_id}/tasks/") for name in there)
         table.progress(done, done)
@@ -177,7 +178,7 @@ class LambdaScan:
         if status in ("planned", "damaged") and not is_empty and isinstance(plan_id, str):
             header = load_header(area, plan_id)
             return Plan(header) if header.parts else load_plan(area, plan_id)
-        if is_empty:  # a plan that is empty stays with the scan, where there is one
+        if is_empty:  # an empty plan is stored with the scan, if at all
             if isinstance(plan_id, str):
                 return Plan(load_header(replace(area, root=_SCANS), plan_id))
             return _empty(table, scan_id, result)
@@ -190,7 +191,7 @@ class LambdaScan:
 
 
 def _words_of(arguments: OrphanArguments) -> dict[str, object]:
-    """Return the arguments of a call as a message has them; parallelism means nothing there."""
+    """Return the arguments as they are written in a message; parallelism has no meaning there."""
     quarantine_ms = arguments.quarantine_ms
     words: dict[str, object] = {
         "older_than": None if arguments.older_than_ms is None else str(arguments.older_than_ms),
@@ -203,7 +204,7 @@ def _words_of(arguments: OrphanArguments) -> dict[str, object]:
 
 
 def _empty(table: Table, scan_id: str, result: Mapping[str, object]) -> Plan:
-    """Return the plan of a scan that found nothing; none is stored."""
+    """Return the plan of a scan that found nothing. It is not stored."""
     began, objects = result.get("began_ms"), result.get("objects")
     created_ms = began if isinstance(began, int) else 0
     return Plan(

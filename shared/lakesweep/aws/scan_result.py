@@ -1,4 +1,4 @@
-"""What a scan for orphan files came to, as one document that is written once, whoever did the scan."""
+"""The result of a scan for orphan files: one document that is written once, whichever backend ran the scan."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,28 +10,28 @@ from lakesweep.model.report import RunReport
 
 
 class ScanResult:
-    """What a scan came to, for whoever waits for it: `scans/<table_key>/<scan_id>/result.json`."""
+    """The result of a scan, for callers that wait for it: `scans/<table_key>/<scan_id>/result.json`."""
 
     def __init__(self, area: ControlArea, scan_id: str) -> None:
-        """Find its place.
+        """Bind it to a scan.
 
         Args:
-            area: Of the table.
-            scan_id: Which scan.
+            area: The table's area.
+            scan_id: Id of the scan.
         """
         self._scans = replace(area, root=SCANS)
         self._name = result_name(scan_id)
 
     @property
     def path(self) -> str:
-        """Return where it lies, or will."""
+        """Return the path of the result, whether or not it exists yet."""
         return self._scans.path(self._name)
 
     def read(self) -> PlanResult | None:
-        """Return it, if the scan is over.
+        """Return the result, or `None` while the scan goes on.
 
         Raises:
-            FormatError: It is damaged.
+            FormatError: The document is damaged.
             StorageError: It could not be read.
         """
         try:
@@ -40,10 +40,10 @@ class ScanResult:
             return None
 
     def leave(self, document: Mapping[str, object]) -> PlanResult:
-        """Write it down, and return what stands there: that of the first who did.
+        """Store the result, unless one is stored already. Return the stored result.
 
         Raises:
-            FormatError: What stands there is damaged.
+            FormatError: The stored document is damaged.
             StorageError: It could not be written.
         """
         try:
@@ -55,11 +55,11 @@ class ScanResult:
 
 
 def document_of(report: RunReport, basis: Mapping[str, object]) -> dict[str, object]:
-    """Return what is left of a scan that no tasks did.
+    """Return the result document of a scan without tasks.
 
     Args:
-        report: What it came to.
-        basis: What else is said of it, such as why it ran where it did.
+        report: The report of the scan.
+        basis: Additional facts, such as the reason why the scan ran where it did.
     """
     plan, refusal = report.plan, report.refusal
     happened = (report.engine or {}).get("happened")

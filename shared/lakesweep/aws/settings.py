@@ -13,9 +13,9 @@ from lakesweep.storage.location import Location, parse_location
 DEFAULT_MIN_INTERVAL = "1 min"
 DEFAULT_ORPHAN_INTERVAL = "7 d"
 MIN_ORPHAN_INTERVAL_MS = 86_400_000
-"""An orphan goes a day after a scan saw it first, so more scans than that find nothing more."""
+"""Lakesweep deletes an orphan a day after a scan saw it first, so more frequent scans find nothing more."""
 MAX_MIN_INTERVAL_MS = 3 * 3_600_000
-"""A commit that waits for longer would be handed on too often: 16 times, a quarter of an hour each."""
+"""A commit that waits longer would be handed on too often: 16 times, with a quarter of an hour each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,35 +23,36 @@ class Settings:
     """What a deployment allows its functions, and where they find each other."""
 
     tables: tuple[Location, ...]
-    """Tables lie here or below; no other is ever touched."""
+    """Tables are here or below. Lakesweep touches no other table."""
     control: str
-    """The control location of all of them."""
+    """The control location of all these tables."""
     may_delete: bool
-    """Mode `delete`; else every table is observed."""
+    """Whether the mode is `delete`; otherwise every table is only observed."""
     policy: str | None
-    """The fleet policy, where there is one."""
+    """Location of the fleet policy, if there is one."""
     accounts: frozenset[str]
-    """Accounts whose events are believed; empty: any."""
+    """Accounts whose events are accepted; empty: any account."""
     min_interval_ms: int
-    """Passes over a branch are so far apart at least."""
+    """Minimum time between two passes over a branch."""
     queues: Mapping[str, str]
-    """`commits`, `expire`, `execute`, `sweep`, `tags`, `spark`, `scan`, `orphan` -> URL, as far as the function may
-    send there."""
+    """`commits`, `expire`, `execute`, `sweep`, `tags`, `spark`, `scan`, `orphan` -> URL. Only queues to which the
+    function
+    may send."""
     orphan_interval_ms: int = 7 * 86_400_000
-    """From the beginning of a table's scheduled scan for orphan files to the next one."""
+    """Time between the beginnings of two scheduled scans of a table for orphan files."""
     external_roots: tuple[str, ...] = ()
-    """Outside their directories, files of tables may be deleted below these and nowhere else."""
+    """Outside the tables' directories, Lakesweep may delete files of tables only below these locations."""
     scan_workers: int = 10
-    """Tasks of scans that run at once."""
+    """Tasks of scans that run at the same time."""
     plan_key: str | None = None
-    """ARNs of the KMS keys that plans are sealed with."""
+    """ARNs of the KMS keys that seal plans."""
     no_cache: bool = False
-    """Nothing is believed that earlier runs remembered of metadata, and nothing is remembered."""
+    """Do not use the metadata cache of earlier runs, and do not write it."""
     emr: EmrSettings | None = None
-    """For the function that starts jobs."""
+    """Settings for the function that starts jobs."""
 
     def allows(self, location: str) -> bool:
-        """Tell whether a table at `location` is one of the deployment's."""
+        """Tell whether a table at `location` belongs to the deployment."""
         try:
             place = parse_location(location)
         except UsageError:
@@ -63,10 +64,10 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Read the settings.
 
     Args:
-        environment: Instead of the process's.
+        environment: Used instead of the process's environment.
 
     Raises:
-        UsageError: One is missing or means nothing: the function must not guess.
+        UsageError: A setting is missing or not valid. The function must not guess.
     """
     environment = os.environ if environment is None else environment
     tables = tuple(_bucket_place(text) for text in _words(environment, "LAKESWEEP_TABLES"))

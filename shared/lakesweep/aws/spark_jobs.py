@@ -1,11 +1,11 @@
-"""Look after scans on Spark: start the job that plans, and afterwards, where that was asked for, what carries it out.
+"""Look after scans on Spark: start the job that plans and, if requested, the job that executes the plan.
 
-Three things lead here: somebody's wish, an event that tells of a job run, and a look every ten minutes at all scans
-that are not over. None of them is believed: whatever comes, the scan's document is read and EMR is asked how far its
-current run is. So events may be doubled, late or lost, and an event of an attempt that is over changes nothing.
+Three things trigger this code: a request, an event about a job run, and a check of all open scans every ten minutes.
+The trigger itself is not trusted. In each case Lakesweep reads the scan's document and asks EMR about the current job
+run. So events may be doubled, late or lost. An event about an attempt that has ended changes nothing.
 
-What a step does before it is written down can be done twice: a job run is started under a token that EMR knows again,
-and a plan that is handed over twice is carried out once.
+Actions that a step takes before it stores its state can be repeated. EMR recognises the token of a job run. A plan that
+is handed over twice is executed once.
 """
 
 from dataclasses import dataclass, replace
@@ -49,30 +49,30 @@ from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 
 SCANS = "scans"
-"""What scans of a table leave lies there, apart from what is kept."""
+"""Folder with the documents of a table's scans, apart from lasting documents."""
 STATE_CHANGE = "EMR Serverless Job Run State Change"
 NOT_STARTED = "NOT_STARTED"
-"""The state of an attempt that EMR did not take."""
+"""State of an attempt that EMR refused."""
 MAX_ATTEMPTS = 3
 MAX_HELD = 12
-"""So many attempts besides may find that another maintainer is at work."""
+"""Additional attempts that may find another maintainer at work."""
 HELD_MS = 6 * 3_600_000
-"""So long is a lease waited for that others have whenever somebody looks."""
+"""How long Lakesweep waits for a lease that others hold at every check."""
 MAX_ID = 40
 SMALL_PLAN_ACTIONS = 100_000
-"""A plan of at most so many actions needs no Spark: `execute_batch` is through with it before a job run has started."""
+"""A plan of at most this many actions needs no Spark: `execute_batch` ends before a job run would have started."""
 FINAL_EXIT_CODES = frozenset({2, 3})
-"""Words that mean nothing, and refusals: the same call gets the same answer."""
+"""Exit codes of usage errors and refusals: the same call gets the same answer."""
 DAMAGED = "damaged"
-"""The status of a scan that found the table damaged. Its job ends with exit code 4, and has come to its end."""
+"""Status of a scan that found the table damaged. Its job ends with exit code 4, but the scan is complete."""
 LEASE_HELD = 5
-"""This exit code says that another maintainer is at work, so there is no haste."""
+"""This exit code says that another maintainer is at work, so there is no hurry."""
 MAX_DETAILS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """What a planning job left behind at its end: `scans/<table_key>/<scan_id>/result.json`."""
+    """The result that a planning job stores at its end: `scans/<table_key>/<scan_id>/result.json`."""
 
     status: str
     plan_id: str | None = None
@@ -83,7 +83,7 @@ class PlanResult:
 
     @property
     def has_plan(self) -> bool:
-        """Tell whether there is a plan to carry out. A scan of a damaged table may have found some orphans, too."""
+        """Tell whether there is a plan to execute. A scan of a damaged table may have found some orphans, too."""
         return self.plan_id is not None and (
             self.status == "planned" or (self.status == DAMAGED and self.action_count > 0)
         )
@@ -93,12 +93,12 @@ class SparkJobs:
     """The scans of one deployment, in one invocation."""
 
     def __init__(self, runtime: Runtime, jobs: Jobs, context: Context) -> None:
-        """Bind them.
+        """Create it.
 
         Args:
-            runtime: Of the function.
-            jobs: Where jobs run.
-            context: Of this invocation.
+            runtime: The function's runtime.
+            jobs: The service that runs jobs.
+            context: The context of this invocation.
 
         Raises:
             UsageError: The deployment has no Spark.
@@ -112,11 +112,11 @@ class SparkJobs:
         self._control = open_store(runtime.settings.control, counter=RequestCounter())
 
     def take(self, body: str, name: str) -> None:
-        """Do what a message asks for, or what an event gives reason for.
+        """Handle a message or an event.
 
         Raises:
             FormatError: It is neither.
-            MaintenanceError: It failed in a way that another attempt may not.
+            MaintenanceError: It failed, and another attempt may succeed.
         """
         document = parse_object(body.encode("utf-8", "surrogatepass"), name)
         if not is_ours(document):
@@ -131,10 +131,10 @@ class SparkJobs:
             raise wrong_type(name, "kind", "spark or spark_poll", message.kind)
 
     def look_at_all(self) -> None:
-        """Look at every scan that is not over. One that cannot be looked at keeps no other from it.
+        """Check every open scan. If one check fails, the others run all the same.
 
         Raises:
-            StorageError: The list of them could not be read.
+            StorageError: The list of open scans could not be read.
         """
         telemetry = self._runtime.telemetry
         for scan_id, table in read_open(self._control).items():
@@ -142,7 +142,7 @@ class SparkJobs:
                 self._deadline.check("the scans on Spark", BATCH_RESERVE_MS)
                 self._look(self._area(table), scan_id)
             except OutOfTimeError:
-                return  # the next look is ten minutes away
+                return  # the next check is ten minutes away
             except MaintenanceError as error:
                 telemetry.count("RunsFailed")
                 telemetry.warn(f"scan {scan_id}: {error}", table=table, code=error.code)
@@ -174,7 +174,7 @@ class SparkJobs:
         self._look(area, message.scan_id)
 
     def _hear(self, event: dict[str, object], name: str) -> None:
-        """Look at the scan that an event tells of."""
+        """Check the scan that an event is about."""
         telemetry = self._runtime.telemetry
         telemetry.count("EventsReceived")
         detail = get_object(event, "detail", name)
@@ -187,7 +187,7 @@ class SparkJobs:
         key, scan_id = named
         table = read_open(self._control).get(scan_id)
         if table is None or table_key(table) != key:
-            telemetry.count("EventsIgnored")  # late: the scan is over
+            telemetry.count("EventsIgnored")  # a late event: the scan has ended
             return
         self._look(self._area(table), scan_id)
 
@@ -195,7 +195,8 @@ class SparkJobs:
         try:
             document, etag = read_job(area, scan_id)
         except ObjectNotFoundError:
-            # Whoever noted it died before it wrote the document, and the message that asked for it comes again; or did.
+            # The function that listed the scan died before it wrote the document. The message of the request comes
+            # again.
             self._runtime.telemetry.warn(f"scan {scan_id}: noted, and not there", table=area.table)
             return
         try:
@@ -204,7 +205,7 @@ class SparkJobs:
             self._runtime.telemetry.tell(f"scan {scan_id}: somebody else goes on with it", table=area.table)
 
     def _advance(self, area: ControlArea, document: JobDocument, etag: str) -> None:
-        """Take the steps that can be taken now."""
+        """Take the steps that are possible now."""
         if not document.is_over and document.job_run_id is None:
             self._start(area, document, etag)
             return
@@ -223,7 +224,7 @@ class SparkJobs:
         note_over(self._control, document.scan_id)
 
     def _write(self, area: ControlArea, document: JobDocument, etag: str) -> str:
-        """Write down what has become of a scan, and tell of it."""
+        """Store the new state of a scan, and report it."""
         etag = write_job(area, replace(document, updated_ms=self._control.now_ms()), etag)
         self._tell(document)
         if document.is_over:
@@ -236,12 +237,13 @@ class SparkJobs:
             self._write(area, held, etag)
             return
         if self._is_held(area, document):
-            return  # a job would find the same; the next look is ten minutes away
+            return  # a job would find the lease held, too; the next check is ten minutes away
         arguments = start_job_run(job_of(document), self._emr)
         try:
             job_run_id = self._jobs.start(arguments)
         except JobRefusedError as error:
-            # An attempt, so that this ends. The next look makes the next one: a role may be too new for EMR to know it.
+            # Count it as an attempt, so that this ends. The next check makes the next attempt: EMR may not know a new
+            # role yet.
             run = JobRun("", NOT_STARTED, str(error))
             self._write(area, next_step(document, run, None, self._runtime.settings.may_delete), etag)
             return
@@ -273,7 +275,7 @@ class SparkJobs:
         except ObjectNotFoundError:
             return None
         except FormatError as error:
-            # Another attempt writes it anew. Nothing is carried out by a result that is not there.
+            # Another attempt writes the result again. Until then it counts as absent, so no plan is executed.
             self._runtime.telemetry.warn(f"scan {document.scan_id}: {error}", table=document.table, code=error.code)
             return None
 
@@ -310,13 +312,13 @@ class SparkJobs:
 
 
 def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may_delete: bool) -> JobDocument:
-    """Return a scan after its current job run is over. Asks nobody.
+    """Return a scan's next state after its current job run has ended. Sends no request.
 
     Args:
-        document: As it was.
-        run: Of the attempt that the document names.
-        result: What the planning job left, if it did.
-        may_delete: This deployment executes.
+        document: The current state.
+        run: The job run of the attempt in the document.
+        result: The planning job's result, if it stored one.
+        may_delete: Whether this deployment executes plans.
     """
     ended = Ended(document.kind, document.attempt, run.job_run_id, run.state, run.details[:MAX_DETAILS])
     document = replace(document, job_run_id=None, ended=(*document.ended, ended))
@@ -324,7 +326,7 @@ def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may
     is_damaged = document.kind == "plan" and result is not None and result.code == FormatError.code
     is_stale = document.kind == "plan" and result is not None and result.code == StalePlanError.code
     if is_stale or is_damaged:
-        refused = False  # something vanished under the scan, or its state is damaged: not so in the next attempt
+        refused = False  # an object vanished under the scan, or its state is damaged; the next attempt may succeed
     if run.state == "SUCCESS" and document.kind == "execute":
         return replace(document, state=EXECUTED)
     if document.kind == "plan" and result is not None and result.status == DAMAGED:
@@ -340,7 +342,7 @@ def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may
     held = sum(each.kind == document.kind and _exit_code(each) == LEASE_HELD for each in document.ended)
     if held <= MAX_HELD and document.attempt - held < MAX_ATTEMPTS:
         attempt = document.attempt + 1
-        # Whatever earlier attempts left, damaged parts among it, is left alone.
+        # The next attempt ignores everything that earlier attempts stored, including damaged parts.
         state_id = f"{document.scan_id[: MAX_ID - 3]}-{attempt}" if is_damaged else document.state_id
         return replace(document, attempt=attempt, state_id=state_id)
     why = run.details[:MAX_DETAILS] or f"the job run ended as {run.state}"
@@ -354,7 +356,7 @@ def _exit_code(ended: Ended) -> int | None:
 
 
 def held_back(document: JobDocument, settings: Settings) -> JobDocument | None:
-    """Return a scan's end if nothing may be started for it: since somebody asked, the deployment may have changed."""
+    """Return the scan's end if no job may be started for it. The deployment may have changed since the request."""
     if not settings.allows(document.table):
         why = f"table {document.table[:200]} is none of this deployment's"
         return replace(document, state=REFUSED, code="foreign_table", why=why)
@@ -375,13 +377,13 @@ def _planned(document: JobDocument, result: PlanResult, may_delete: bool) -> Job
         why = f"plan {result.plan_id} takes more than it leaves; whoever asked has to confirm it"
         return replace(document, state=PLANNED, code="confirmation_needed", why=why)
     if result.action_count <= SMALL_PLAN_ACTIONS or not document.by_hand:
-        # A large one that nobody asked for goes there, too: a job on Spark does not ask the fleet policy.
+        # A large plan that no person requested is handed over, too: a job on Spark does not ask the fleet policy.
         return replace(document, state=HANDED_OVER)
     return replace(document, kind="execute", attempt=1)
 
 
 def job_of(document: JobDocument) -> SparkJob:
-    """Return the job that a scan needs next."""
+    """Return the next job of a scan."""
     objects = document.arguments.get("objects")
     return SparkJob(
         kind=document.kind,
@@ -396,7 +398,7 @@ def job_of(document: JobDocument) -> SparkJob:
 
 
 def _options(document: JobDocument) -> list[str]:
-    """Return arguments as a command line has them."""
+    """Return the arguments as options of a command line."""
     if document.kind == "execute":
         return ["--confirm", str(document.plan_id)] if document.confirm else []
     found: list[str] = []
@@ -409,16 +411,16 @@ def _options(document: JobDocument) -> list[str]:
 
 
 NOT_OF_THE_JOB = frozenset({"engine", "objects"})
-"""Arguments that say where a scan runs, and not what it does."""
+"""Arguments that say where a scan runs, not what it does."""
 
 
 def result_name(scan_id: str) -> str:
-    """Return where a planning job leaves its result, among the scans of its table."""
+    """Return the name of a planning job's result in the area of its table's scans."""
     return f"{scan_id}/result.json"
 
 
 def plan_result_of(document: dict[str, object], path: str) -> PlanResult:
-    """Read what a planning job left."""
+    """Read the result of a planning job."""
     refusal = get_object(document, "refusal", path)
     return PlanResult(
         status=require_str(document, "status", path),

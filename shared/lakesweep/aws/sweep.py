@@ -1,6 +1,6 @@
-"""The sweep: what no event told of, or what an event was lost for, is found here.
+"""The sweep: a table sweep that finds work for which no event arrived, or whose event was lost.
 
-Each table is asked whether a pass is due, which costs a listing of its branches and five small reads at most.
+It asks for each table whether a pass is due. This costs a listing of its branches and at most five small reads.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ COUNTS = Counts(tables="TablesSwept", due="TablesLagging", max_lag="MaxLagSecond
 
 
 def sweep(runtime: Runtime, message: Sweep, context: Context) -> Tour:
-    """Ask every table after `message.cursor`, as long as there is time; then hand the rest on.
+    """Visit every table after `message.cursor` while time is left; then hand the rest on.
 
     Raises:
         UsageError: There is no valid policy at its location.
-        StorageError: A folder could not be listed, or the policy not be read.
+        StorageError: A folder could not be listed, or the policy could not be read.
     """
     return make_tour(runtime, message, context, COUNTS, _lagging)
 
@@ -29,7 +29,7 @@ def sweep(runtime: Runtime, message: Sweep, context: Context) -> Tour:
 def _lagging(table: Table, _: bool) -> Iterator[Due]:
     """Yield the branches that lag behind.
 
-    Asked are those whose folders are there: the event that told of a new one may be lost like any other.
+    This includes every branch that has a folder: the event of a new branch's first commit may be lost, too.
     """
     states = states_of(table)
     for branch in (MAIN, *sorted((branch_folders(table.store) | states.keys()) - {MAIN})):

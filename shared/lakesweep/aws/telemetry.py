@@ -1,7 +1,7 @@
-"""What the functions tell: one line of log and one set of metrics for each run.
+"""The telemetry of the functions: one log line and one set of metrics for each run.
 
-Metrics have one dimension, the service, since every other one multiplies their price. Tables, branches and runs are
-properties of the log line, where CloudWatch Logs Insights finds them.
+Metrics have one dimension, the service, since every further dimension multiplies their price. Tables, branches and runs
+are properties of the log line, where CloudWatch Logs Insights finds them.
 """
 
 import logging
@@ -21,9 +21,9 @@ from lakesweep.operations.fleet import OBSERVED
 
 NAMESPACE = "Lakesweep"
 SKIPPED = frozenset({"paused", "retention_not_stated", OBSERVED, "plan_undone"})
-"""Refusals that somebody wants."""
+"""Codes of refusals that follow from an operator's choice."""
 PASSING = frozenset({"snapshot_is_going", "snapshot_vanished"})
-"""Refusals of a tag whose snapshot another run is about to remove: the same pass later finds the table in order."""
+"""Codes of refusals because a tag's snapshot is being deleted by another run. A later pass finds the table in order."""
 _STATUS = {
     "done": "RunsDone",
     "partial": "RunsPartial",
@@ -47,19 +47,20 @@ class Telemetry:
     """A function's logger and metrics."""
 
     def __init__(self) -> None:
-        """Make them from the POWERTOOLS settings."""
+        """Create them from the POWERTOOLS settings."""
         self.logger = Logger()
-        if self.logger.log_level > logging.DEBUG:  # else it tells in every cold start where it found its settings
+        # otherwise botocore logs in every cold start where it found its settings
+        if self.logger.log_level > logging.DEBUG:
             logging.getLogger("botocore").setLevel(logging.WARNING)
         self._metrics = Metrics(namespace=NAMESPACE)
         self._totals: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def invocation(self, handle: Handler) -> Handler:
-        """Wrap a handler: its log lines carry the request, and its metrics go out together at its end."""
+        """Wrap a handler: its log lines carry the request id, and its metrics are sent together at the end."""
 
         def handled(event: Any, context: Any) -> dict[str, Any]:
-            self._totals.clear()  # an invocation that was killed told nothing
+            self._totals.clear()  # an earlier invocation that was killed may have left counts
             try:
                 return handle(event, context)
             finally:
@@ -84,11 +85,11 @@ class Telemetry:
         self.logger.info(sentence, extra=facts)
 
     def warn(self, sentence: str, **facts: object) -> None:
-        """Log one line that somebody may want to act on."""
+        """Log one line that may need an operator's attention."""
         self.logger.warning(sentence, extra=facts)
 
     def record(self, report: RunReport) -> None:
-        """Tell of a run."""
+        """Log a run and count it."""
         self.count("Runs")
         document = summary_of(report)
         self.count(status_metric(report))
@@ -100,7 +101,7 @@ class Telemetry:
         say(f"{report.operation} of {report.table}: {report.told_status}", run=document)
 
     def count_requests(self, requests: Mapping[str, int]) -> None:
-        """Tell of requests to S3."""
+        """Count requests to S3."""
         for kind, name in _REQUESTS.items():
             if requests.get(kind):
                 self.count(name, requests[kind])
@@ -118,10 +119,11 @@ def status_metric(report: RunReport) -> str:
 
 
 def _totals_of(report: RunReport) -> dict[str, int]:
-    """Return what a run did, all of its steps taken together.
+    """Return the results of a run, summed over all its steps.
 
-    What a run that made tags speaks of are those that it made, all of them or some. One that removes tags goes on where
-    it stopped, and tells of them when all are gone.
+    A run that creates tags reports only the tags that it created, which may be some of them. A run that deletes tags
+    may
+    be continued, and reports them only when all are deleted.
     """
     outcome = sum((step.outcome for step in report.leaves() if step.outcome is not None), Outcome())
     ran = [(step, step.plan) for step in report.leaves() if step.executed and step.plan is not None]
@@ -145,7 +147,7 @@ _CREATING = frozenset({create_tag.CREATE, create_tag.REPLACE, auto_tags.OPERATIO
 
 
 def summary_of(report: RunReport) -> dict[str, object]:
-    """Return what a log line or an answer says of a run: the report without the objects, which may be many."""
+    """Return a run's summary for a log line or an answer: the report without the possibly long list of objects."""
     document = report.to_json()
     outcome: Any = document["outcome"]
     if outcome is not None:

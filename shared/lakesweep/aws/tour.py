@@ -1,7 +1,7 @@
-"""A tour of all tables that asks for passes over the branches that one is due for.
+"""A table sweep that requests passes over the branches for which one is due.
 
-Passes are idempotent, so nothing is lost when a tour is broken off, doubled or late. What there is no time for goes on
-in another message, after the last folder that was looked at.
+Passes are idempotent, so a table sweep may be interrupted, doubled or late. If time runs out, another message continues
+after the last folder that was visited.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,14 +24,15 @@ from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
 
 Due = tuple[str, int | None]
-"""A branch that a pass is due for, and for how many milliseconds, where that is known."""
+"""A branch for which a pass is due, and for how many milliseconds it has been due, if known."""
 Question = Callable[[Table, bool], Iterator[Due]]
-"""Yields the branches of a table that a pass is due for; told whether passes change the table, or only plan."""
+"""Yields the branches of a table for which a pass is due. The flag tells whether passes change the table or only plan.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The metrics of a kind of tour."""
+    """Names of the metrics of a kind of table sweep."""
 
     tables: str
     due: str
@@ -40,16 +41,16 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Tour:
-    """What a tour found, or a part of it; parts add up."""
+    """The result of a table sweep or of a part of it; parts add up."""
 
     tables: int = 0
     due: int = 0
-    """Branches that a pass was asked for."""
+    """Branches for which a pass was requested."""
     failed: int = 0
     max_lag_ms: int = 0
-    """The longest time that a pass has been due, among tables that passes change."""
+    """Longest time for which a pass has been due, among tables that passes change."""
     last: str | None = None
-    """The last folder that was looked at."""
+    """The last folder that was visited."""
     is_finished: bool = False
 
     def __add__(self, other: "Tour") -> "Tour":
@@ -64,11 +65,11 @@ class Tour:
 
 
 def make_tour(runtime: Runtime, message: Sweep | TagTour, context: Context, counts: Counts, question: Question) -> Tour:
-    """Ask every table after `message.cursor`, as long as there is time; then hand the rest on.
+    """Visit every table after `message.cursor` while time is left; then hand the rest on.
 
     Raises:
         UsageError: There is no valid policy at its location.
-        StorageError: A folder could not be listed, or the policy not be read.
+        StorageError: A folder could not be listed, or the policy could not be read.
     """
     counter, telemetry = RequestCounter(), runtime.telemetry
     policy = None
@@ -99,7 +100,7 @@ def make_tour(runtime: Runtime, message: Sweep | TagTour, context: Context, coun
 
 
 def states_of(table: Table) -> dict[str, BranchState]:
-    """Return the state of each branch of a table, none where it cannot be read: passes write it anew."""
+    """Return the state of each branch of a table; none if the states cannot be read, since passes write them again."""
     try:
         return read_states(require_area(table))
     except FormatError:
@@ -107,14 +108,14 @@ def states_of(table: Table) -> dict[str, BranchState]:
 
 
 def branch_folders(store: Store) -> set[str]:
-    """Return the branches that have a folder; not those with a slash in the name, which only a pass has seen."""
+    """Return the branches that have a folder. A branch with a slash in its name is not found here, only by a pass."""
     found = map(branch_name_of, store.folders("branch/"))
     return {name for name in found if name is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """What is the same for all tables of one part of a tour."""
+    """What is the same for all tables of one part of a table sweep."""
 
     runtime: Runtime
     context: Context
@@ -123,7 +124,7 @@ class _Asking:
     question: Question
 
     def ask(self, place: Place) -> Tour:
-        """Ask for a pass over each branch of a table that one is due for."""
+        """Request a pass over each branch of a table for which one is due."""
         location, settings = place.location, self.runtime.settings
         if not place.is_table or not settings.allows(location):
             return Tour(last=location)
@@ -142,7 +143,7 @@ class _Asking:
         except MaintenanceError as error:
             self.runtime.telemetry.warn(f"tour: {error}", table=location, code=error.code)
             tour += Tour(failed=1)
-        except Exception:  # the tables after this one are asked all the same
+        except Exception:  # the table sweep continues with the next table
             self.runtime.telemetry.logger.exception("an error that nobody foresaw", table=location)
             tour += Tour(failed=1)
         return tour

@@ -1,8 +1,8 @@
-"""Carry out what a message asks for: a pass over a branch, or a stored plan.
+"""Carry out the work that a message asks for: a pass over a branch, or a stored plan.
 
-Whatever stops the work half way, it is finished by somebody: what is out of time by a message that goes on, what is
-refused because another maintainer is at work by the same message later, what fails by the queue's own repetition. The
-stored plan and the ledger say where to go on, so messages carry no position.
+Interrupted work is always finished. If time runs out, another message continues the work. If another maintainer is at
+work, the same message comes again later. If a request fails, the queue repeats the message. The stored plan and the
+ledger show where to continue, so messages carry no position.
 """
 
 from collections.abc import Iterable
@@ -24,28 +24,29 @@ from lakesweep.operations.shortcut import wants_more
 from lakesweep.operations.triage import triage
 
 MAX_ACTIONS_IN_PLACE = 10_000
-"""A plan of more is left to the larger executor, which has the time for it."""
+"""A plan with more actions is left to the larger executor, which has time for it."""
 AT_ONCE_S = 0
 SOON_S = 5
 MINUTES = 12
-"""So often is a lease asked for every minute: longer than the longest that anybody has it without a rest."""
+"""Attempts to get a held lease at intervals of a minute. No maintainer holds a lease for so long without a pause."""
 
 
 def carry_out(
     runtime: Runtime, message: Hint | Work, context: Context, name: str, *, comes_again: bool = False
 ) -> None:
-    """Do what a message asks for.
+    """Carry out the work that a message asks for.
 
     Args:
-        runtime: Of the function.
-        message: A hint asks for a pass with a small plan; work for all of it.
-        context: Of this invocation.
-        name: What log lines call the message.
-        comes_again: Somebody tried this message before and did not end it. The state of the last pass may be from that
-            attempt, and what was to follow it has not been sent.
+        runtime: The function's runtime.
+        message: A hint asks for a pass with a small plan, `Work` for any amount of work.
+        context: The context of this invocation.
+        name: Name of the message in log lines.
+        comes_again: Whether an earlier attempt did not finish. The state of the last pass may be from that attempt, and
+            its
+            follow-up messages were not sent.
 
     Raises:
-        MaintenanceError: It failed in a way that another attempt may not.
+        MaintenanceError: It failed, and another attempt may succeed.
     """
     telemetry = runtime.telemetry
     if not runtime.is_ours(message.table, name):
@@ -95,7 +96,7 @@ def _run(runtime: Runtime, table: Table, message: Hint | Work) -> RunReport:
 
 
 def _is_due(runtime: Runtime, table: Table, hint: Hint) -> bool:
-    """Sort a commit once more: since it was, another pass may have seen it."""
+    """Run triage on a commit once more, since another pass may have seen it meanwhile."""
     if hint.snapshot_id is None:
         return True
     found = triage(table, hint.snapshot_id, runtime.settings.min_interval_ms)
@@ -105,7 +106,7 @@ def _is_due(runtime: Runtime, table: Table, hint: Hint) -> bool:
 
 
 def _follow_up(runtime: Runtime, message: Hint | Work, report: RunReport) -> None:
-    # What a policy stopped half way goes on when somebody asks for it again.
+    # A plan that a policy stopped half way is continued only on request.
     leaves = tuple(step for step in report.leaves() if not (step.status == "partial" and _is_skipped(step)))
     for step in leaves:
         if step.plan is not None and step.refusal is not None and step.refusal.code == TOO_MANY_ACTIONS:
@@ -113,29 +114,29 @@ def _follow_up(runtime: Runtime, message: Hint | Work, report: RunReport) -> Non
             runtime.telemetry.count("Continuations")
     codes = {step.refusal.code for step in leaves if step.refusal is not None} - SKIPPED
     if "out_of_time" in codes:
-        # Each object goes once, so a plan that came further ends some day, however often it is handed on.
+        # A plan deletes each object once. So a plan that made progress ends, however often it is handed on.
         came_further = isinstance(message, Work) and message.plan_id is not None and _settled(leaves)
-        # Whoever waits for the lease gets a turn here as well; else it would be held from here to the end of an epoch.
+        # Pause, so that another maintainer can get the lease. Otherwise Lakesweep would hold it until the epoch ends.
         delay_s = REST_MS // 1000 if any(map(_is_put_off, leaves)) else AT_ONCE_S
         _go_on(runtime, replace(message, hop=0) if came_further else message, "out of time", delay_s)
     elif any(step.status == "stale" for step in leaves):
-        # A plan that ended stale is never carried out; what the table needs now, another pass finds.
+        # A stale plan is never executed. Another pass finds out what the table needs now.
         _again(runtime, _pass_like(message), "stale")
     elif any(step.status == "partial" and step.refusal is not None for step in leaves):
         _again(runtime, message, "interrupted")
     elif codes & PASSING and not (isinstance(message, Work) and message.by_hand):
-        # What a person asked for by a plan is refused and told; a pass makes the tag when the other run has ended.
+        # A plan that a person requested is refused and reported. A pass creates the tag when the other run has ended.
         _again(runtime, _pass_like(message), "a snapshot that a tag is due for is just going", HELD_AGAIN_S)
     elif left := [step.plan.header.plan_id for step in leaves if step.status == "partial" and step.plan is not None]:
-        # The documents are gone, so no later plan would ask for these objects again.
+        # The documents are already deleted, so no later plan would name these objects again.
         runtime.telemetry.count("RunsFailed")
         by_hand = isinstance(message, Work) and message.by_hand
         for plan_id in left:
             work = Work(message.table, message.branch, plan_id, by_hand=by_hand, hop=message.hop)
             _send(runtime, work, "objects could not be deleted", None)
     elif any(wants_more(step) for step in leaves):
-        # A pass takes `snapshot.expire.limit` snapshots; a table with more commits than that must not fall behind. Each
-        # pass leaves fewer of them, so this ends without being counted.
+        # A pass expires at most `snapshot.expire.limit` snapshots. A table with more commits than that must not fall
+        # behind. Each pass leaves fewer snapshots, so this ends without a hop count.
         _send(runtime, replace(_pass_like(message), hop=0), "a pass ended at its limit", SOON_S)
 
 
@@ -144,18 +145,18 @@ def _is_skipped(step: RunReport) -> bool:
 
 
 def _is_put_off(step: RunReport) -> bool:
-    """Tell whether a step left a plan of orphan files, which nobody else has to finish first."""
+    """Tell whether a step left a plan of orphan files, which other maintainers need not finish first."""
     return step.status == "partial" and step.operation == remove_orphan_files.OPERATION
 
 
 def _settled(leaves: Iterable[RunReport]) -> bool:
-    """Tell whether a run found out about any object that it is gone."""
+    """Tell whether a run deleted an object or found it already gone."""
     return any(step.outcome.deleted or step.outcome.already_gone for step in leaves if step.outcome is not None)
 
 
 def _out_of_time(runtime: Runtime, table: Table, message: Hint | Work, error: OutOfTimeError) -> None:
     if isinstance(message, Work) and not table.counter.snapshot()["delete"]:
-        # There is nobody with more time, and the next attempt would come no further.
+        # No function has more time, and another attempt would make no more progress.
         runtime.telemetry.count("RunsFailed")
         runtime.telemetry.warn(
             "the table is too large for a function", table=message.table, branch=message.branch, why=str(error)
@@ -165,7 +166,7 @@ def _out_of_time(runtime: Runtime, table: Table, message: Hint | Work, error: Ou
 
 
 def _go_on(runtime: Runtime, message: Hint | Work, why: str, delay_s: int = AT_ONCE_S) -> None:
-    """Go on, with more time: the larger executor finishes what is begun."""
+    """Continue with more time: the larger executor finishes plans that have begun."""
     work = message if isinstance(message, Work) else Work(message.table, message.branch, hop=message.hop)
     runtime.telemetry.count("Continuations")
     _send(runtime, work, why, delay_s)
@@ -179,7 +180,7 @@ def _pass_like(message: Hint | Work) -> Hint | Work:
     """Return a message that asks the same function for a whole pass."""
     if isinstance(message, Work):
         return Work(message.table, message.branch, hop=message.hop)
-    # What is asked for by the commit's number is asked for anew: the newest commit may be another one by then.
+    # Drop the commit's number: by then another commit may be the newest.
     return replace(message, snapshot_id=None)
 
 
@@ -190,7 +191,7 @@ def _send(runtime: Runtime, message: Hint | Work, why: str, delay_s: int | None)
         return
     runtime.telemetry.count("HopLimitReached")
     if isinstance(message, Work) and message.plan_id is not None:
-        # A sweep asks for what is due. It knows of no plan, and the documents that named its objects may be gone.
+        # A sweep finds due work, but no plans. The documents that named the plan's objects may already be deleted.
         runtime.telemetry.warn(
             "the plan was handed on too often; lakesweep execute goes on with it", plan_id=message.plan_id, **facts
         )
