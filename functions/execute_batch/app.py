@@ -1,6 +1,6 @@
-"""Carry out a stored plan, or a whole pass over a branch that outgrew `expire`.
+"""Execute a stored plan, or run a whole pass over a branch that is too large for `expire`.
 
-Input: work from the queue. What there is no time for goes on in another message, from where the ledger ends.
+Input: work from the queue. If time runs out, another message continues where the ledger ends.
 """
 
 from typing import Any
@@ -15,6 +15,6 @@ runtime = Runtime.load()
 
 @runtime.telemetry.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Take a batch, and tell SQS which messages failed."""
+    """Process a batch, and tell SQS which messages failed."""
     take = messages(Work, lambda work, name: carry_out(runtime, work, context, name))
     return answer(runtime, event, context, take)

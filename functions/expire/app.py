@@ -1,7 +1,7 @@
-"""Maintain one branch of a table, as its own options say, under the table's lease.
+"""Maintain one branch of a table by its own options, under the table's lease.
 
 Input: a hint from the FIFO queue, one at a time for each table. A plan that is too large for this function is stored
-and handed to `execute_batch`, and so is what there was no time for.
+and handed to `execute_batch`. Work that runs out of time is handed over, too.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ runtime = Runtime.load()
 
 @runtime.telemetry.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Take a batch, and tell SQS which messages failed."""
+    """Process a batch, and tell SQS which messages failed."""
     again = comes_again(event)
     take = messages(Hint, lambda hint, name: carry_out(runtime, hint, context, name, comes_again=again))
     return answer(runtime, event, context, take)

@@ -1,7 +1,7 @@
-"""Plan any operation on a table by hand, and have it carried out when that is asked for.
+"""Plan any operation on a table for a manual request, and have the plan executed if requested.
 
 Input: `{"operation", "table", "branch", "arguments", "execute"}` by direct invocation (docs/operations.md). The answer
-says where the plan lies and where the report will.
+contains the paths of the plan and of its later report.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""Sort commits: ask for a pass over each branch that needs one.
+"""Run triage on commits: request a pass over each branch that needs one.
 
-Input: a batch of SQS messages, each an S3 event (a notification, or one of EventBridge) or a hint that comes once more.
-A message that failed comes again, alone.
+Input: a batch of SQS messages. Each is an S3 event (a notification, or an event of EventBridge) or a hint that was sent
+again. SQS repeats each failed message alone.
 """
 
 from typing import Any
@@ -15,6 +15,6 @@ runtime = Runtime.load()
 
 @runtime.telemetry.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Take a batch, and tell SQS which messages failed."""
+    """Process a batch, and tell SQS which messages failed."""
     commits = Commits(runtime, bodies_of(event), context)
     return answer(runtime, event, context, commits.take)

@@ -1,6 +1,6 @@
-"""Look after scans for orphan files: begin them, fold what their tasks found, and hand their plans over.
+"""Run scans for orphan files step by step: begin them, collect the findings of their tasks, and hand over their plans.
 
-Input: from one queue, scans and their next turns, and the schedule's message that asks for a tour of all tables.
+Input: messages from one queue. They are scans and their next steps, and the schedule's request for a table sweep.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ runtime = Runtime.load()
 
 @runtime.telemetry.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Take a batch, and tell SQS which messages failed."""
+    """Process a batch, and tell SQS which messages failed."""
     take = by_kind(
         {
             OrphanScan.kind: lambda scan, name: carry_on(runtime, scan, context, name),

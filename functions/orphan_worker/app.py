@@ -1,6 +1,6 @@
-"""Do a task of a scan for orphan files: list a part of a table, decode manifests, or match names.
+"""Carry out a task of a scan for orphan files: list a part of a table, decode manifests, or match names.
 
-Input: a task from the queue, sent by the scan or by the task that this one was a part of.
+Input: a task from the queue, sent by a step of the scan or by an earlier task that left a part of its work.
 """
 
 from typing import Any
@@ -15,6 +15,6 @@ runtime = Runtime.load()
 
 @runtime.telemetry.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Take a batch, and tell SQS which messages failed."""
+    """Process a batch, and tell SQS which messages failed."""
     take = messages(OrphanTask, lambda task, name: do_task(runtime, task, context, name))
     return answer(runtime, event, context, take)

@@ -1,7 +1,7 @@
-"""Look after scans on Spark: start their jobs on EMR Serverless, and go on when a job has ended.
+"""Look after scans on Spark: start their jobs on EMR Serverless, and continue when a job has ended.
 
-Input: from one queue, scans that somebody asks for, events of EventBridge about job runs, and the schedule's message
-that asks for a look at all scans that are not over.
+Input: messages from one queue. They are requested scans, events of EventBridge about job runs, and the schedule's
+request to check all open scans.
 """
 
 from typing import Any
@@ -17,5 +17,5 @@ emr = EmrServerless()
 
 @runtime.telemetry.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Take a batch, and tell SQS which messages failed."""
+    """Process a batch, and tell SQS which messages failed."""
     return answer(runtime, event, context, SparkJobs(runtime, emr, context).take)

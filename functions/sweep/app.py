@@ -1,6 +1,6 @@
-"""Ask every table whether a pass is due, and ask for those that are.
+"""Check for every table whether a pass is due, and request the passes that are.
 
-Input: a message from the schedule, or from the part of the tour before this one.
+Input: a message from the schedule, or from the earlier part of the same table sweep.
 """
 
 from typing import Any
@@ -15,6 +15,6 @@ runtime = Runtime.load()
 
 @runtime.telemetry.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Take a batch, and tell SQS which messages failed."""
+    """Process a batch, and tell SQS which messages failed."""
     take = messages(Sweep, lambda message, _: sweep(runtime, message, context))
     return answer(runtime, event, context, take)

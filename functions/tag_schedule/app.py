@@ -1,6 +1,6 @@
-"""Ask every table whether tags are due by the clock, and ask for passes over those where they are.
+"""Check for every table whether tags are due at this time, and request a pass over each branch with due tags.
 
-Input: a message from the schedule, or from the part of the tour before this one.
+Input: a message from the schedule, or from the earlier part of the same table sweep.
 """
 
 from typing import Any
@@ -15,6 +15,6 @@ runtime = Runtime.load()
 
 @runtime.telemetry.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Take a batch, and tell SQS which messages failed."""
+    """Process a batch, and tell SQS which messages failed."""
     take = messages(TagTour, lambda message, _: tag_tour(runtime, message, context))
     return answer(runtime, event, context, take)

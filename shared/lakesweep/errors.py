@@ -1,8 +1,8 @@
-"""What can go wrong, as far as a caller acts differently on it.
+"""The errors of Lakesweep. There is a class of its own only where a caller acts differently.
 
-Every class carries the exit code of the command line (`exit_code`) and a stable word (`code`) that appears in JSON.
-A message is one sentence that names the table or path, what was expected and what was found. It never has a password:
-what stands before the host of a URL is masked.
+Every class has the exit code of the command line (`exit_code`) and a stable word (`code`) that appears in JSON. A
+message is one sentence that names the table or path, what was expected and what was found. It never contains a
+password: the part of a URL before the host is masked.
 """
 
 import re
@@ -11,15 +11,15 @@ _USER_INFO = re.compile(r"""(https?://)[^\s"']*@|(://)[^/\s?#]*@""", re.IGNORECA
 
 
 def masked(text: str) -> str:
-    """Return a text without the name and the password that a URL in it has before its host.
+    """Return a text in which the user name and password of each URL are masked.
 
-    A password may hold a slash that nobody escaped. So of a web address all goes up to the last `@`.
+    A password may contain an unescaped slash. So in a web address everything up to the last `@` is masked.
     """
     return _USER_INFO.sub(r"\1\2***@", text) if "@" in text else text
 
 
 class MaintenanceError(Exception):
-    """The base of every error that Lakesweep raises on purpose."""
+    """The base class of all errors that Lakesweep raises deliberately."""
 
     exit_code = 1
     code = "error"
@@ -31,40 +31,40 @@ class MaintenanceError(Exception):
 
 
 class UsageError(MaintenanceError):
-    """The caller's words are off: a malformed argument, a missing setting."""
+    """The call is wrong: for example a malformed argument or a missing setting."""
 
     exit_code = 2
     code = "usage"
 
 
 class RefusedError(MaintenanceError):
-    """The request is understood and not carried out, because it could lose something."""
+    """Lakesweep understood the request, but refuses it because it could lose data."""
 
     exit_code = 3
     code = "refused"
 
 
 class FormatError(MaintenanceError):
-    """Bytes that do not decode as what they should be. Never means "empty"."""
+    """Bytes could not be decoded as expected. Such bytes never count as empty."""
 
     exit_code = 1
     code = "damaged"
 
 
 class HeldBackError(RefusedError):
-    """A fleet policy says that a table is to be left alone."""
+    """The fleet policy pauses the table."""
 
     code = "paused"
 
 
 class UnsupportedFormatError(RefusedError):
-    """Bytes that are whole, and beyond this reader: a later version, or ORC without pyarrow."""
+    """The bytes are intact, but this reader cannot read them: a later version, or ORC without pyarrow."""
 
     code = "unsupported"
 
 
 class StorageError(MaintenanceError):
-    """A request to a store failed; what it would have said is unknown."""
+    """A request to a store failed, so its answer is unknown."""
 
     code = "storage"
 
@@ -83,13 +83,13 @@ class AccessDeniedError(StorageError):
 
 
 class PreconditionFailedError(StorageError):
-    """A conditional put or delete found something else than the caller expected."""
+    """A conditional put or delete found another state than the caller expected."""
 
     code = "precondition_failed"
 
 
 class StalePlanError(RefusedError):
-    """The table moved in a way that the plan does not allow for; plan again."""
+    """The table changed in a way that the plan does not allow; plan again."""
 
     code = "stale"
 
@@ -102,41 +102,41 @@ class LeaseHeldError(MaintenanceError):
 
 
 class LockHeldError(StorageError):
-    """Another process holds a lock file of a local folder, and does not let it go."""
+    """Another process holds a lock file of a local folder and does not release it."""
 
     exit_code = 5
     code = "lock_held"
 
 
 class OutOfTimeError(MaintenanceError):
-    """The time that the caller gave is nearly over; what is begun goes on in another call."""
+    """The caller's time is nearly over. Another call continues work that has begun."""
 
     exit_code = 4
     code = "out_of_time"
 
 
 class TerminatedError(KeyboardInterrupt):
-    """A signal asked this process to end. Handled as Ctrl-C is, which raises `KeyboardInterrupt`."""
+    """A signal asked this process to end. It is handled like Ctrl-C, which raises `KeyboardInterrupt`."""
 
     def __init__(self, name: str, number: int) -> None:
         super().__init__()
         self.name = name
-        """Of the signal: `SIGTERM`."""
+        """Name of the signal, such as `SIGTERM`."""
         self.number = number
 
 
 def stopped_by(stop: KeyboardInterrupt) -> str:
-    """Return who stopped this process, for sentences."""
+    """Return what stopped this process, for messages."""
     return stop.name if isinstance(stop, TerminatedError) else "Ctrl-C"
 
 
 def stop_code(stop: KeyboardInterrupt) -> str:
-    """Return the code word of a run that was stopped."""
+    """Return the code word of a stopped run."""
     return "terminated" if isinstance(stop, TerminatedError) else "interrupted"
 
 
 def stop_exit_code(stop: KeyboardInterrupt) -> int:
-    """Return the exit code of the command line: 128 and the number of the signal, as shells have it."""
+    """Return the exit code of the command line: 128 plus the number of the signal, as in shells."""
     return 128 + stop.number if isinstance(stop, TerminatedError) else 130
 
 

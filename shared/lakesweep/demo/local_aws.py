@@ -1,7 +1,7 @@
-"""An AWS of our own: S3, EventBridge and SQS of moto, served to this process alone.
+"""A private AWS: moto serves S3, EventBridge and SQS to this process alone.
 
-Wired like the deployed system: the bucket reports new objects to EventBridge, one rule lets snapshots pass, and a queue
-takes them. Credentials are invented, and hold as long as the server runs.
+It is wired like the deployed system. The bucket reports new objects to EventBridge, one rule selects snapshots, and a
+queue receives them. Credentials are invented, and are valid while the server runs.
 """
 
 import json
@@ -25,33 +25,33 @@ REGION = "us-east-1"
 ACCESS_KEY = "demo"
 SECRET_KEY = "demo"
 EVENT_WAIT_SECONDS = 20
-"""How long the event of a commit may take; here it is there at once."""
+"""How long Lakesweep waits for the event of a commit. Here it arrives at once."""
 _SNAPSHOT_WILDCARD = "*/snapshot/snapshot-*"
 _USER_SETTINGS = ("AWS_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "BOTO_CONFIG")
-"""Beginnings of the variables through which a user's account or proxy would reach us."""
+"""Prefixes of the variables that would connect the demo to the user's account or proxy."""
 
 
 class LocalAws:
-    """The wired bucket, a second one for what Lakesweep keeps, and the queue."""
+    """The wired bucket, a second bucket for Lakesweep's documents, and the queue."""
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
-        # Backends of moto outlive the server that shows them, so a second demo in a process takes other names.
+        # The data of moto outlives its server, so a second demo in this process uses other names.
         run = uuid4().hex[:8]
         self.bucket = f"lake-{run}"
         self.control_bucket = f"lakesweep-{run}"
         self._session: Any = boto3.Session(ACCESS_KEY, SECRET_KEY, region_name=REGION)
         self.settings = StoreSettings(endpoint_url=endpoint, region=REGION)
-        """For the stores of Lakesweep itself, opened like anywhere else."""
+        """Settings for Lakesweep's own stores, which open them in the usual way."""
         self.s3 = self._client("s3")
         self._sqs = self._client("sqs")
         self._queue_url = self._wire(f"commits-{run}")
 
     def commit_hints(self) -> tuple[CommitHint, ...]:
-        """Wait for the next events and return what they say, newest per table and branch.
+        """Wait for the next events and return their hints, the newest of each table and branch.
 
         Raises:
-            StorageError: No event of a commit came.
+            StorageError: No event of a commit arrived.
         """
         deadline = time.monotonic() + EVENT_WAIT_SECONDS
         while time.monotonic() < deadline:
@@ -67,7 +67,7 @@ class LocalAws:
         )
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Return key -> size in bytes of what lies below a folder of the table's bucket; keys are relative to it."""
+        """Return key -> size in bytes of all objects below a folder of the table's bucket; keys are relative to it."""
         pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=f"{folder}/")
         return {
             entry["Key"].removeprefix(f"{folder}/"): entry["Size"]
@@ -100,9 +100,9 @@ class LocalAws:
 
 @contextmanager
 def local_aws() -> Iterator[LocalAws]:
-    """Serve an AWS on a free port of 127.0.0.1, wired, until the end of the block."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line per request otherwise
-    # Answers go out in two pieces; with Nagle's algorithm each waits 40 ms for the acknowledgement of the first.
+    """Serve a wired AWS on a free port of 127.0.0.1 until the end of the block."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # otherwise it logs a line per request
+    # An answer is sent in two pieces. With Nagle's algorithm each waits 40 ms for the acknowledgement of the first.
     MotoRequestHandler.disable_nagle_algorithm = True
     with _own_environment():
         server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
@@ -118,10 +118,10 @@ def local_aws() -> Iterator[LocalAws]:
 def _own_environment() -> Iterator[None]:
     """Hide the user's AWS account and proxy from every library in this process, until the end of the block.
 
-    Arguments of our own clients are not enough: moto makes a session itself, which fails on a profile that is not
-    there, and stores look for credentials where every AWS program does.
+    Arguments of the demo's own clients are not enough. moto creates a session itself, which fails if the user's profile
+    does not exist. Stores look for credentials in the same places as every AWS program.
     """
-    environ = os.environ  # noqa: TID251 - not to read settings from it, but to keep others from it
+    environ = os.environ  # noqa: TID251 - the demo reads no settings from it, but hides settings of others
     saved = dict(environ)
     for name in saved:
         if name.upper().startswith(_USER_SETTINGS):

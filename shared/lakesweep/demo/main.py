@@ -1,7 +1,7 @@
-"""`lakesweep demo`: tell the story, prove the result, print both.
+"""`lakesweep demo`: run the story, prove the result, print both.
 
-The exit code is 0 only when an independent reader finds every row that must be readable, and every object that is left
-is one that it needs.
+The exit code is 0 only if an independent reader finds every row that must be readable, and needs every object that is
+left.
 """
 
 import json
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from lakesweep.demo.orders import Orders
 
 MIN_COMMITS = 12
-"""Fewer, and no replaced partition would have left the retained snapshots yet."""
+"""With fewer commits, all replaced partitions would still be in the retained snapshots."""
 
 PACKAGES = ("rich", "flask", "flask_cors", "moto", "pypaimon")
-"""What the extra `demo` brings."""
+"""Packages of the extra `demo`."""
 
 BeforeReading = Callable[["LocalAws", "Orders"], None]
 
 
 def _nothing(aws: "LocalAws", orders: "Orders") -> None:
-    """Leave the table as retention left it."""
+    """Leave the table unchanged."""
 
 
 def run(commits: int = 40, json_output: bool = False, *, before_reading: BeforeReading = _nothing) -> int:
@@ -36,12 +36,12 @@ def run(commits: int = 40, json_output: bool = False, *, before_reading: BeforeR
     Args:
         commits: How many commits the writer makes.
         json_output: Print one JSON document instead of lines.
-        before_reading: Called between the last maintenance and the proof, so that a test can damage the table and see
-            the proof fail.
+        before_reading: Called between the last maintenance and the proof, so that a test can damage the table and check
+            that the proof fails.
 
     Raises:
-        UsageError: Too few commits to show anything.
-        MaintenanceError: A package of the extra is missing, or something failed on the way.
+        UsageError: There are too few commits to show anything.
+        MaintenanceError: A package of the extra is missing, or a step failed.
     """
     if commits < MIN_COMMITS:
         raise UsageError(f"the demo makes {commits} commits; expected at least {MIN_COMMITS}, so that files are freed")

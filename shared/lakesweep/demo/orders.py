@@ -1,7 +1,7 @@
-"""The table of the demo, written and read by pypaimon, and what it should hold.
+"""The table of the demo, written and read by pypaimon, and its expected content.
 
-pypaimon shares no code with Lakesweep, and it keeps everything for ever: it has no expiry of its own. What was written
-is kept here in plain Python too, one copy of the rows a snapshot, so that a reader has something to agree with.
+pypaimon shares no code with Lakesweep. It has no expiry of its own, so it keeps everything. This module also keeps the
+written rows of each snapshot in plain Python, to compare them with what a reader finds.
 """
 
 from collections.abc import Iterator
@@ -23,11 +23,10 @@ OPTIONS = {
     "tag.creation-period": "daily",
     "sink.process-time-zone": "UTC",
 }
-"""The table states its retention, and that each day is to have a tag; whoever maintains it needs no other
-instruction."""
+"""The table states its retention, and that each day gets a tag. A maintainer needs no other instruction."""
 REGIONS = ("north", "south")
 OVERWRITE_EVERY = 3
-"""Every so many commits one partition is replaced, so that data files die and not only metadata."""
+"""One of this many commits replaces a partition, so that data files expire and not only metadata."""
 ROWS_PER_PARTITION = 1000
 
 Row = tuple[int, str, int]
@@ -38,11 +37,11 @@ _SCHEMA = pyarrow.schema([("id", pyarrow.int64()), ("region", pyarrow.string()),
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One readable state of the table as the independent reader finds it."""
+    """One readable state of the table, as the independent reader finds it."""
 
     rows: tuple[Row, ...]
     files: frozenset[str]
-    """Every file it needs, relative to the table: data files, manifests, manifest lists."""
+    """Every file that it needs, relative to the table: data files, manifests, manifest lists."""
 
 
 class Orders:
@@ -68,10 +67,10 @@ class Orders:
         self._partitions: dict[str, tuple[Row, ...]] = {}
         self._next_id = 1
         self.expected: list[tuple[Row, ...]] = []
-        """The rows of snapshot 1, 2, ... in order of their ids."""
+        """The rows of snapshots 1, 2, ... in the order of their ids."""
 
     def commit(self) -> int:
-        """Append to every partition, or now and then replace one. Return the new snapshot's id."""
+        """Append to every partition, or at times replace one partition. Return the new snapshot's id."""
         snapshot_id = len(self.expected) + 1
         if snapshot_id % OVERWRITE_EVERY == 0:
             region = REGIONS[snapshot_id // OVERWRITE_EVERY % len(REGIONS)]
@@ -86,7 +85,7 @@ class Orders:
         return snapshot_id
 
     def tag(self, name: str, snapshot_id: int) -> None:
-        """Give a snapshot a name, which keeps it readable after it expires."""
+        """Give a snapshot a name that keeps it readable after it expires."""
         self._table.create_tag(name, snapshot_id)
 
     def read_snapshot(self, snapshot_id: int) -> Version:
@@ -95,7 +94,7 @@ class Orders:
         return self._read({"scan.snapshot-id": str(snapshot_id)}, snapshot)
 
     def read_tag(self, name: str) -> Version:
-        """Read the table as of a tag."""
+        """Read the version of a tag."""
         return self._read({"scan.tag-name": name}, self._table.tag_manager().get_or_throw(name))
 
     def read_latest(self) -> tuple[Row, ...]:
@@ -131,7 +130,7 @@ class Orders:
 
 
 def _rows(table: Any) -> tuple[tuple[Row, ...], list[str]]:
-    """Return the rows of a table, sorted, and the paths of the data files that they are in."""
+    """Return the sorted rows of a table, and the paths of the data files that hold them."""
     builder = table.new_read_builder()
     splits = builder.new_scan().plan().splits()
     columns = builder.new_read().to_arrow(splits).select(_SCHEMA.names).to_pydict()

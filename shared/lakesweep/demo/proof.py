@@ -1,7 +1,7 @@
-"""The proof: what an independent reader finds, held against what was written and what was reported.
+"""The proof: it compares what an independent reader finds with what was written and what was reported.
 
-Nothing here asks Lakesweep. pypaimon reads every version that must be readable and names the files it needs; together
-with the documents these must be exactly the objects that are left.
+The proof uses no code of Lakesweep. pypaimon reads every version that must be readable and names the files it needs.
+Together with the documents these must be exactly the objects that are left.
 """
 
 import re
@@ -17,17 +17,17 @@ _DOCUMENTS = frozenset({"schema/schema-0", "snapshot/LATEST", "snapshot/EARLIEST
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One version, read again."""
+    """One version, as it was read again."""
 
     version: str
     rows: int
     equal: bool
-    """The rows are those that were written."""
+    """Whether the rows are the rows that were written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was found."""
+    """The findings."""
 
     snapshots: tuple[int, ...]
     readings: tuple[Reading, ...]
@@ -35,15 +35,15 @@ class Proof:
     """Key -> `retained` (a snapshot), `document` (tag, schema, hint), `live` (a snapshot needs it), `tagged` (only
     tags do), `unknown`."""
     problems: tuple[str, ...]
-    """Sentences. None means that everything is as it should be."""
+    """One sentence for each problem; empty if everything is right."""
 
 
 def prove(orders: Orders, story: Story, left: Mapping[str, int]) -> Proof:
     """Read everything again and compare.
 
     Args:
-        orders: The table, and what was written to it.
-        story: What was reported.
+        orders: The table, and the rows that were written to it.
+        story: The reports of the maintenance.
         left: Key -> size in bytes of the objects that are left.
     """
     ids = tuple(sorted(int(match[1]) for match in map(_SNAPSHOT.fullmatch, left) if match))
@@ -53,7 +53,7 @@ def prove(orders: Orders, story: Story, left: Mapping[str, int]) -> Proof:
     def read(version: str, expected: tuple[Row, ...], reader: Callable[[], Version]) -> frozenset[str]:
         try:
             found = reader()
-        except Exception as error:  # noqa: BLE001 - a reader that fails for any reason is what this looks for
+        except Exception as error:  # noqa: BLE001 - the proof looks for any failure of the reader
             problems.append(f"{version} cannot be read: {type(error).__name__}: {error}")
             readings.append(Reading(version, 0, False))
             return frozenset()
@@ -78,7 +78,7 @@ def prove(orders: Orders, story: Story, left: Mapping[str, int]) -> Proof:
     kept_because = {key: _why(key, live, tagged, documents) for key in left}
     problems += _retention_problems(ids, story)
     problems += _deletion_problems(story, left)
-    if all(reading.equal for reading in readings):  # else what is needed is not known
+    if all(reading.equal for reading in readings):  # otherwise it is not known which files are needed
         problems += (f"{key} is left over: nothing needs it" for key, why in kept_because.items() if why == "unknown")
     return Proof(ids, tuple(readings), kept_because, tuple(problems))
 

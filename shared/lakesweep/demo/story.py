@@ -1,7 +1,7 @@
-"""The story: forty times a commit, its event, and the maintenance that the event asks for.
+"""The story: forty times a commit, its event, and the maintenance that the event causes.
 
-What happens here to one table is what the deployed workers do to all of them: an event becomes a hint, hints of one
-table become one run, and `maintain` applies the table's own options.
+The deployed functions do the same for all tables. An event becomes a hint, the hints of one table become one run, and
+`maintain` applies the table's own options.
 """
 
 import json
@@ -22,7 +22,7 @@ from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 
 TAG = "first-quarter"
-"""Made by hand."""
+"""Name of the manual tag."""
 TAG_FOLDER = "tag/tag-"
 
 Maintain = Callable[[CommitHint], RunReport]
@@ -30,29 +30,30 @@ Maintain = Callable[[CommitHint], RunReport]
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What happened."""
+    """What happened in the demo."""
 
     commits: int
     tagged_id: int
-    """The snapshot that was tagged; it expires later."""
+    """The tagged snapshot, which expires later."""
     hints: tuple[CommitHint, ...]
-    """As they arrived, one run each."""
+    """The hints as they arrived; each caused one run."""
     reports: tuple[RunReport, ...]
     written: Mapping[str, int]
-    """Key -> size in bytes of every object that ever lay in the table: what a writer alone would have left."""
+    """Key -> size in bytes of every object that was ever in the table. Without maintenance all would still be there."""
     requests: Mapping[str, int]
-    """Requests that Lakesweep made, by kind."""
+    """Kind -> number of Lakesweep's requests."""
 
     def deletes(self) -> tuple[Delete, ...]:
-        """Return every deletion that a run planned and carried out."""
+        """Return every deletion that a run planned and executed."""
         steps = [step for report in self.reports for step in report.steps or () if step.executed]
         return tuple(delete for step in steps if step.plan for delete in step.plan.deletes)
 
     def scheduled(self) -> Mapping[str, int]:
-        """Return the snapshot of each tag that maintenance made, since the table's options ask for one a day.
+        """Return tag -> snapshot of the tags that maintenance created, since the table's options ask for one tag a day.
 
-        The first pass makes that of the day before: it holds what was there when that day had ended. A demo during
-        which a day ends has one more.
+        The first pass creates the tag of the day before, from the state at the end of that day. If a day ends during
+        the demo,
+        there is one more tag.
         """
         return {
             put.path.removeprefix(TAG_FOLDER): json.loads(put.body)["id"] for put in self._puts() if put.kind == "tag"
@@ -86,7 +87,7 @@ def tell(aws: LocalAws, orders: Orders, commits: int, progress: Callable[[int], 
 
 
 def maintainer(aws: LocalAws, counter: RequestCounter) -> Maintain:
-    """Return what runs `maintain` on the table of a hint. Stores are opened once, as in a warm worker."""
+    """Return a function that runs `maintain` on the table of a hint. It opens each store once, like a warm function."""
     open_counted = partial(open_store, counter=counter, settings=aws.settings)
     store_at = cache(open_counted)
 

@@ -1,4 +1,4 @@
-"""The summary: figures of a demo, as one JSON document or as lines to read."""
+"""The summary: the figures of a demo, as one JSON document or as lines of text."""
 
 import re
 from collections import Counter
@@ -66,7 +66,7 @@ def document(location: str, story: Story, proof: Proof, left: Mapping[str, int],
 
 
 def lines(location: str, story: Story, proof: Proof, left: Mapping[str, int], seconds: float) -> Iterator[str]:
-    """Yield the same for people."""
+    """Yield the same figures as lines of text."""
     deletes = story.deletes()
     runs = _counted(report.status for report in story.reports)
     yield f"{story.commits} commits, {len(story.hints)} events, a run of maintain after each: {_listed(runs)}"
@@ -121,7 +121,7 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 def _in_general(reason: str) -> str:
-    """Return a reason without its numbers, so that like ones can be counted."""
+    """Return a reason without its numbers, so that equal reasons can be counted."""
     for pattern, general in _PARTICULARS:
         reason = pattern.sub(general, reason)
     return reason
