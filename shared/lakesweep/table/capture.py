@@ -91,8 +91,8 @@ class Capture:
             if stable == STABLE_ROUNDS:
                 return
         raise StalePlanError(
-            f"table {self.store.location}: its roots changed in each of {MAX_ROUNDS} listings; expected two in a row "
-            "alike, try again",
+            f"table {self.store.location}: its roots changed in each of {MAX_ROUNDS} listings; expected two equal "
+            "listings in a row, try again",
             code="roots_keep_changing",
         )
 

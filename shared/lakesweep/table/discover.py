@@ -66,7 +66,7 @@ def sort_listing(location: str, entries: Iterable[StoredObject]) -> TableListing
         if found and found[0] == MAIN:
             raise RefusedError(
                 f"table {location}: {entry.key} lies in the folder of a branch called {MAIN}; expected the documents "
-                "of that branch below the table itself, since no other branch can have its name",
+                f"of {MAIN} below the table itself, since no other branch may have this name",
                 code="two_main_branches",
             )
         if found:

@@ -105,7 +105,8 @@ class Fence:
                 how = "lies inside" if self._table.contains(place) else "holds"
                 self._refuse(root, f"the allowed root {how} table {self._location}; expected a root apart from it")
             elif control is not None and _meet(place, control):
-                self._refuse(root, f"the allowed root meets control location {control}; expected a root apart from it")
+                why = f"the allowed root overlaps with control location {control}; expected a root apart from it"
+                self._refuse(root, why)
         return found
 
     def stays(self, files: Iterable[tuple[str, str]]) -> dict[str, Stay]:
@@ -213,7 +214,7 @@ class Fence:
             found = classify_outside(self._classes, path.removeprefix(f"{root}/"))
             if found.policy == "delete" and (found.kind == kind or {found.kind, kind} <= _DATA):
                 return None
-        return Stay(UNKNOWN_FILE, declared[0] or "/", "Paimon puts no file of this table there under such a name")
+        return Stay(UNKNOWN_FILE, declared[0] or "/", "Paimon writes no file of such a name there")
 
     def _look(self, files: Iterable[tuple[str, Sequence[Location]]]) -> None:
         """Check the folders above files, and refuse the roots that overlap with a table."""
@@ -251,7 +252,7 @@ class Fence:
             return self._refused[root]
         for folder in folders:
             if self._looks[folder] != _NO_TABLE:
-                why = f"nobody knows whether {folder} holds another table ({self._looks[folder]})"
+                why = f"Lakesweep cannot check whether {folder} holds another table ({self._looks[folder]})"
                 return Stay(NOT_CHECKED, root, why)
         return None
 

@@ -275,7 +275,7 @@ class _Collector:
 
     def _located(self, tag: Root, entries: Iterable[ManifestEntry]) -> tuple[Freed, ...] | None:
         """Return the files of a tag, `None` if one of them cannot be located."""
-        reason = f"held by {tag.ref}, which goes"
+        reason = f"held by {tag.ref}, which is deleted"
         found: list[Freed] = []
         try:
             for entry in entries:
@@ -353,7 +353,7 @@ class _Collector:
             return ()
 
     def _warn(self, root: Root, unreadable: Unreadable) -> None:
-        what = "goes and frees nothing" if root.ref.kind == "tag" else "expires and frees less than it could"
+        what = "is deleted and frees nothing" if root.ref.kind == "tag" else "expires and frees less than it could"
         sentence = f"{root.ref} {what}: {unreadable.problem}"
         if sentence not in self.warnings:
             self.warnings.append(sentence)
@@ -373,5 +373,5 @@ def _deleted_identities(entries: Iterator[ManifestEntry]) -> frozenset[Identity]
 
 def _going(root: Root) -> str:
     if root.ref.kind == "tag":
-        return f"{root.ref}, which goes"
+        return f"{root.ref}, which is deleted"
     return f"snapshot {root.snapshot.id}, which expires"

@@ -184,7 +184,7 @@ def column_name(name: str) -> str:
 def missing_file(what: str, path: str) -> RefusedError:
     """Build the error for a missing file of an inventory."""
     return RefusedError(
-        f"{path}: expected {what}, found nothing; it may be still on its way, or a lifecycle rule removed it",
+        f"{path}: expected {what}, found nothing; S3 may still be writing it, or a lifecycle rule deleted it",
         code="inventory_incomplete",
     )
 

@@ -211,4 +211,4 @@ def _damaged(where: str, what: str) -> FormatError:
 
 
 def _too_much(where: str, expected: str, found: object) -> FormatError:
-    return _damaged(where, f"expected {expected}, found {found}; no inventory has that, write a new one")
+    return _damaged(where, f"expected {expected}, found {found}; S3 writes no such file, so make a new inventory")

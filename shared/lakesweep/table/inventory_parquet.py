@@ -110,7 +110,7 @@ def _load_pyarrow(where: str) -> tuple[Any, Any, Any]:
         from pyarrow import compute, parquet
     except ImportError as error:
         raise UnsupportedFormatError(
-            f"{where}: expected CSV, found Parquet, which takes pyarrow to read: pip install 'lakesweep[orc]'",
+            f"{where}: expected CSV, found Parquet, which needs pyarrow: pip install 'lakesweep[orc]'",
             code="inventory_needs_pyarrow",
         ) from error
     return pyarrow, compute, parquet

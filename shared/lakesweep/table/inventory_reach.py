@@ -76,9 +76,9 @@ def refuse_partial(table: str, store: Store, inventory: Inventory, reach: Reach)
             if not each.key.startswith(beginning or "\0") and each.modified_ms < settled_ms:
                 listed = f"only keys that begin with {describe(beginning)}" if beginning else "nothing"
                 raise RefusedError(
-                    f"table {table}: expected that {inventory.location} of {_time(inventory.created_ms)} lists all of "
-                    f"{store.location}, found {listed}, and {describe(each.key)} of {_time(each.modified_ms)} is "
-                    "there; it must not be configured with a prefix that is longer than the table's",
+                    f"table {table}: expected {inventory.location} of {_time(inventory.created_ms)} to list all of "
+                    f"{store.location}, found {listed}, although {describe(each.key)} of {_time(each.modified_ms)} "
+                    "exists; configure the inventory without a prefix longer than the table's",
                     code="inventory_is_partial",
                 )
 

@@ -204,5 +204,5 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 def _incomplete(store: Store, unreadable: Unreadable) -> RefusedError:
     return RefusedError(
-        f"table {store.location}: what its roots pin cannot be told: {unreadable.problem}", code="unreadable_root"
+        f"table {store.location}: it is unknown which files its roots pin: {unreadable.problem}", code="unreadable_root"
     )

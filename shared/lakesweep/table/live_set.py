@@ -234,7 +234,7 @@ class _Expansion:
         path = root.ref.path
         if not content.missing:
             raise RefusedError(
-                f"{root.ref}: {content.problem}; what it refers to cannot be known", code="unreadable_root"
+                f"{root.ref}: {content.problem}; so it is unknown which files it refers to", code="unreadable_root"
             )
         if self._wholeness.is_strict(root, part):
             self._live.damaged.setdefault(path, content.problem)

@@ -34,8 +34,8 @@ MAX_ASKED = 1000
 SHOWN = 20
 SHOWN_ROOTS = 5
 EXPIRING = (
-    "only the oldest snapshots need it: an expiry of another engine may be under way, which deletes files before their "
-    "snapshot, so look again in some minutes"
+    "only the oldest snapshots need it: an expiry by Paimon, which deletes files before their snapshot, may be under "
+    "way; check again in some minutes"
 )
 _THERE = frozenset({"too_large"})
 """Error codes of a read with a limit of zero bytes that show that the file exists."""
@@ -86,7 +86,7 @@ class Missing:
             expiring = f"; {EXPIRING}" if self.may_be_expiring else ""
             yield f"{count} missing that readers need; the first is {first.path}, which {roots} needs{expiring}"
         if self.unknown:
-            yield f"{self.unknown} files that readers need were in no listing, and whether they are there is not known"
+            yield f"no listing showed {self.unknown} files that readers need, and it is not known whether they exist"
 
 
 def find_missing(

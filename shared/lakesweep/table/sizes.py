@@ -1,7 +1,7 @@
-"""Which sizes metadata states of files, and which files are of another size than that.
+"""The sizes of files that metadata states, and the files of a different size.
 
-Paimon states sizes in bytes, exactly: readers of formats with a footer begin at the end that the size names. One size
-is none of a file: that of a bucket's share of a compacted changelog, whose entry tells what the share had before.
+Paimon states exact sizes in bytes, since readers of formats with a footer begin at the stated end. One stated size is
+not the size of a file: for a bucket's share of a compacted changelog, the entry states the share's size before.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from lakesweep.table.metadata import MetadataReader, Unreadable
 
 @dataclass(frozen=True, slots=True)
 class WrongSize:
-    """A file that is not as long as the metadata of those that need it states."""
+    """A file whose size differs from the size in the metadata of its roots."""
 
     path: str
     expected: int
@@ -25,21 +25,21 @@ class WrongSize:
 
 
 def stated_size(entry: ManifestEntry | IndexEntry) -> int | None:
-    """Return the size in bytes that the file of an entry has to have, `None` where the entry does not state it."""
+    """Return the size in bytes that the file of an entry must have, `None` if the entry does not state it."""
     return None if "$" in base_name(entry.external_path or entry.file_name) else entry.file_size
 
 
 @dataclass(slots=True)
 class NamedSizes:
-    """Notes the stated sizes of files while manifests are decoded for something else, by name."""
+    """Notes the stated sizes of files by name, while manifests are decoded for another purpose."""
 
     sizes: dict[bytes, int | None] = field(default_factory=dict)
-    """Hash of a name -> its size; `None` where two entries state two sizes."""
+    """Hash of a name -> its size; `None` if two entries state different sizes."""
 
     def decode(
         self, reader: MetadataReader, manifests: Iterable[ManifestMeta], note: Note
     ) -> Iterator[tuple[str, Unreadable | None]]:
-        """Decode manifests as a `Decode` does, and note what they state."""
+        """Decode manifests as a `Decode` does, and note the sizes that they state."""
         return reader.scan_manifests(manifests, lambda entries: note(self._noted(entries)))
 
     def note(self, entry: ManifestEntry | IndexEntry) -> None:
@@ -51,7 +51,7 @@ class NamedSizes:
                 self.sizes[name] = None
 
     def differs(self, path: str, size: int) -> bool:
-        """Tell whether a file of this name has to have another size."""
+        """Tell whether a file of this name must have another size."""
         stated = self.sizes.get(name_hash(base_name(path)))
         return stated is not None and stated != size
 

@@ -95,7 +95,9 @@ class TableStores:
             return self.table, path
         judged = self._the_fence().judge([(kind, path)])[path]
         if isinstance(judged, Stay):
-            raise RefusedError(f"table {self.table.location}: {path} stays as it is: {judged.why}", code=judged.code)
+            raise RefusedError(
+                f"table {self.table.location}: Lakesweep must not change {path}: {judged.why}", code=judged.code
+            )
         if judged.file.scheme != "file":
             return self.resolve(path)
         return self._open_to_change(judged), judged.file.path.removeprefix(f"{judged.root.path.rstrip('/')}/")

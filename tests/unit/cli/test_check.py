@@ -290,13 +290,13 @@ def test_the_oldest_snapshot_may_be_going(
     """Paimon's expiry deletes files before the snapshot."""
     table.remove(f"manifest/{table.document('snapshot/snapshot-1')['deltaManifestList']}")
     (finding,) = found(check(folder, control, *more))
-    assert "an expiry of another engine may be under way" in finding["says"]
+    assert "an expiry by Paimon" in finding["says"]
 
 
 def test_data_files_of_the_oldest_snapshot_may_be_going(table: TableBuilder, folder: Path, control: Path) -> None:
     table.remove(table.path("F1"))
     (finding,) = found(check(folder, control, "--all-roots"))
-    sentence = "an expiry of another engine may be under way"
+    sentence = "an expiry by Paimon"
     assert finding["check"] == "files"
     assert sentence in finding["says"]
     assert sentence in call("explain", folder, "--control", control).messages

@@ -322,7 +322,7 @@ def test_a_tag_that_cannot_be_read_itself_frees_nothing(scene: Scene) -> None:
     before = scene.manifests()
     report = scene.maintainer().run("delete_tag", tag=["t"])
     assert report.status == "done"
-    assert any("tag t goes and frees nothing" in warning for warning in report.all_warnings())
+    assert any("tag t is deleted and frees nothing" in warning for warning in report.all_warnings())
     assert scene.tags() == ["tag/tag-u"]
     assert scene.table.present() == {"A", "B", "C"}
     assert scene.manifests() == before
@@ -510,8 +510,8 @@ def test_each_action_says_why(scene: Scene) -> None:
     assert report.plan is not None
     reasons = {action.kind: action.reason for action in report.plan.actions if isinstance(action, Delete)}
     assert reasons["tag"] == "deleted by hand"
-    assert reasons["data"] == "held by tag t2, which goes"
-    assert reasons["manifest_list"] == "named by tag t2, which goes"
+    assert reasons["data"] == "held by tag t2, which is deleted"
+    assert reasons["manifest_list"] == "named by tag t2, which is deleted"
 
 
 def test_the_intent_names_the_snapshots_whose_files_go(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
