@@ -5,7 +5,7 @@ gives the lease back.
 """
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,8 +15,12 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, read_lease
 from lakesweep.control.ledger import run_rows, runs_of_ledger
 from lakesweep.control.object_history import begun_entry, history_of
-from lakesweep.errors import RefusedError, TerminatedError
+from lakesweep.errors import RefusedError, StorageError, TerminatedError
+from lakesweep.execute.earlier import earlier_deletions
+from lakesweep.model.plan import Delete
 from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.store import HiddenState
+from lakesweep.table.stores import TableStores
 from tests.fault.test_attacks import Stage, simple
 from tests.support.every import EVERY
 from tests.support.faulty_store import ProcessDeathError, Switch
@@ -186,3 +190,40 @@ def test_a_run_is_listed_while_it_waits() -> None:
 
     case.run(Maintainer(stage.store, control=stage.control, sleep=look))
     assert {(run["status"], run["operation"], run["deleted"]) for run in seen} == {("running", "expire_snapshots", 3)}
+
+
+class _Silent(MemoryStore):
+    """Never says what its deletions hide."""
+
+    code = "not_implemented"
+    asked = 0
+
+    def hidden(self, keys: Sequence[str]) -> Sequence[HiddenState]:
+        self.asked += 1
+        raise StorageError("list versions of it: no", code=self.code)
+
+
+@pytest.mark.parametrize("code", ["not_implemented", "access_denied", "no_such_bucket"])
+def test_a_store_that_lists_no_versions_keeps_no_plan_from_its_end(code: str) -> None:
+    """The run died after its documents were gone; the next one goes by what the dead run was about to do."""
+    case = CASES["expiry with grace"]
+    before = _Stage(case, versioned=True).contents()
+    calls = _broken(case, versioned=True, at=None, mode="death").switch.calls
+    deleted = next(number for number, call in enumerate(calls, 1) if call.startswith("table delete"))
+    stage = _broken(case, versioned=True, at=deleted, mode="death_after")
+    assert before.keys() - stage.contents().keys()
+    stage.store.__class__ = _Silent
+    stage.store.code = code  # type: ignore[attr-defined]
+    stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+    stage.switch = Switch()
+    report = case.run(Maintainer(stage.store, control=stage.control, sleep=stage.sleep))
+    assert report.status in ("done", "nothing_to_do"), report.refusal  # type: ignore[attr-defined]
+    assert stage.booked() == before.keys() - stage.contents().keys()
+
+
+def test_a_store_that_lists_no_versions_is_asked_once() -> None:
+    """The answer to the next thousand keys would be the same."""
+    store = _Silent("memory://bucket/t")
+    suspects = [Delete("data", "data", f"bucket-0/data-{number}.orc", 1, None, "x") for number in range(5000)]
+    found = earlier_deletions(TableStores(store), suspects, 0, lambda: None)
+    assert (store.asked, len(found.untold)) == (1, 5000)

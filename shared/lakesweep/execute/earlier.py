@@ -10,15 +10,17 @@ an object that is gone counts as deleted by the run that was about to do it.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from lakesweep.errors import AccessDeniedError
+from lakesweep.errors import StorageError
 from lakesweep.model.plan import Delete
-from lakesweep.storage.store import DeleteResult, HiddenState
+from lakesweep.storage.store import DeleteResult, HiddenState, Store
 from lakesweep.table.stores import TableStores
 
 BY_MARKER = "an earlier run of the plan deleted it and could not write that down; its delete marker tells"
 """Why a result is in the ledger of a run that did not send the deletion."""
 BY_INTENT = "an earlier run of the plan was about to delete it and could not write more down"
 _CHUNK = 1000
+_SILENT = frozenset({"access_denied", "no_such_bucket", "not_implemented"})
+"""Answers of a store that does not list versions, now or later. Nobody can undo there either."""
 _CLOCK_MS = 5_000
 """S3 tells the time of a marker in whole seconds, and its clock may be a little ahead of what a plan says."""
 
@@ -42,25 +44,27 @@ def earlier_deletions(
         stores: Of the table.
         suspects: What they were about to delete, and of which no answer is known.
         created_ms: When the plan was made. A file that was deleted before is somebody else's work.
-        check: Called before each request for many objects; raises when the lease is lost.
+        check: Called before each thousand objects; raises when the run must not go on.
 
     Raises:
         StorageError: A request failed.
     """
     found = EarlierDeletions()
-    by_store: dict[str, list[tuple[Delete, str]]] = {}
+    by_store: dict[str, tuple[Store, list[tuple[Delete, str]]]] = {}
     for delete in suspects:
         store, key = stores.resolve(delete.path)
-        by_store.setdefault(store.location, []).append((delete, key))
-    for entries in by_store.values():
-        store, _ = stores.resolve(entries[0][0].path)
+        by_store.setdefault(store.location, (store, []))[1].append((delete, key))
+    for store, entries in by_store.values():
         for start in range(0, len(entries), _CHUNK):
             check()
             chunk = entries[start : start + _CHUNK]
             try:
                 states = store.hidden([key for _, key in chunk])
-            except AccessDeniedError:  # whoever may not list versions cannot undo either
-                states = [HiddenState("unknown") for _ in chunk]
+            except StorageError as error:
+                if error.code not in _SILENT:
+                    raise
+                found.untold.update(delete.path for delete, _ in entries[start:])
+                break
             for (delete, key), state in zip(chunk, states, strict=True):
                 if state.code == "unknown":
                     found.untold.add(delete.path)

@@ -247,7 +247,7 @@ class _Waves:
         """Leave out slices that earlier runs are through with. They need no look and none of the rate."""
         with ThreadPoolExecutor(max_workers=PARALLEL, thread_name_prefix="ledger") as pool:
             while some := list(islice(slices, PARALLEL)):
-                self._env.check_time(self._what)
+                self._still_ours()
                 for each, is_done in zip(some, pool.map(self._is_done, some), strict=True):
                     if is_done:
                         self._settled += each.count
