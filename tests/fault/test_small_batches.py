@@ -1,11 +1,16 @@
 """A look lies before every batch of files, not only before the first. Batches are small here instead of tables big."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from lakesweep.control.area import ControlArea
+from lakesweep.control.ledger import run_rows, runs_of_ledger
+from lakesweep.errors import StorageError
 from lakesweep.execute import batches
 from lakesweep.storage.memory import MemoryStore
+from lakesweep.storage.store import DeleteRequest, DeleteResult
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.reader import assert_all_readable
@@ -73,3 +78,59 @@ def test_what_a_late_root_needs_stays_as_far_as_it_is_there(
         table.remove("tag/tag-late")
         assert_all_readable(table)
     assert kept_late > 5, "it never came between two batches of data files"
+
+
+class Ending(Late):
+    """Once it has acted, the second deletion is the last thing that the store does."""
+
+    def _run(self, name: str, call: object) -> object:
+        if sum(each.startswith("table delete") for each in self.calls[self._late_at - 1 :]) > 1:
+            raise StorageError(f"{name}: broken on purpose", code="broken")
+        return super()._run(name, call)  # type: ignore[arg-type]
+
+
+class Asked(MemoryStore):
+    """Notes what it is to delete. A bucket with versions lays a marker each time, also where nothing is."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self.asked: list[str] = []
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        self.asked += [request.key for request in requests]
+        return super().delete(requests)
+
+
+def test_a_salvage_deletes_nothing_twice_and_writes_down_what_it_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rollback makes the plan stale between two batches; then the store breaks, so that salvage does not end."""
+    monkeypatch.setattr(batches, "BATCH_KEYS", BATCH_KEYS)
+    salvaged = at = 0
+    while True:
+        at += 1
+        store, control = Asked("memory://bucket/t"), MemoryStore("memory://control")
+        table = TableBuilder(store)
+        table.commit(*(f"+A{number}" for number in range(8)))
+        table.commit(*(f"-A{number}" for number in range(8)), "+B", merge_base=True)
+        table.commit("+C")
+        table.commit("+D")
+        there = {entry.key for entry in store.list("")}
+
+        def act(table: TableBuilder = table) -> None:
+            table.hint("LATEST", 3)
+            table.remove("snapshot/snapshot-4")
+
+        switch = Ending(store, act, at)
+        with contextlib.suppress(StorageError):
+            Maintainer(FaultyStore(store, switch, "table"), control=control).expire(2, 2)
+        if not switch.there:
+            break
+        where = f"before request {at}"
+        assert len(store.asked) == len(set(store.asked)), where
+        area = ControlArea(control, store.location)
+        rows = [row for run_id in runs_of_ledger(area, 9) for row in run_rows(area, run_id)]
+        booked = [str(row["key"]) for row in rows if row.get("result") == "deleted"]
+        gone = there - {entry.key for entry in store.list("")} - {"snapshot/snapshot-4"}
+        assert gone <= set(booked), f"{where}: {sorted(gone.difference(booked))}"
+        assert len(booked) == len(set(booked)), where
+        salvaged += len(gone) > 6
+    assert salvaged > 2

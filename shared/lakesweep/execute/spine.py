@@ -284,6 +284,8 @@ class _Execution:
         self._untold: frozenset[str] = frozenset()
         """Paths of what an earlier run was about to delete, and of which the store cannot tell whether it did."""
         self._outcome = Outcome()
+        self._settled: set[str] = set()
+        """Paths of what this run is through with: gone, or kept. To delete it again would lay a second marker."""
         self._progress = Progress(others_were_here=bool(attempt.earlier_runs))
 
     def run(self) -> Executed:
@@ -309,11 +311,12 @@ class _Execution:
         self._kept = {path: "an earlier run kept it" for path, result in done.items() if result == "kept_by_look"}
         pending = [action for action in self._plan.actions if done.get(action.path) not in _GONE]
         try:
-            self._keep_outside(pending)
-            self._carry_out(pending)
-            self._ledger.flush()
-        except StalePlanError as error:
-            return self._after_stale(pending, error)
+            try:
+                self._keep_outside(pending)
+                self._carry_out(pending)
+                self._ledger.flush()
+            except StalePlanError as error:
+                return self._after_stale(pending, error)
         except MaintenanceError as error:
             with suppress(MaintenanceError):  # what is not recorded, the next run finds out
                 self._ledger.flush()
@@ -345,13 +348,21 @@ class _Execution:
         ]
         outside = self._env.stores.stays((delete.kind, delete.path) for delete in suspects)
         suspects = [delete for delete in suspects if delete.path not in outside]
-        found = earlier_deletions(self._env.stores, suspects, self._plan.header.created_ms, self._lease.check)
+        found = earlier_deletions(self._env.stores, suspects, self._plan.header.created_ms, self._still_ours)
         self._untold = frozenset(found.untold)
         gone = [delete for delete in suspects if delete.path in found.deleted]
         if gone:
             self._ledger.record_earlier(gone, found.deleted, dict.fromkeys(found.deleted, BY_MARKER))
             self._outcome += outcome_of(gone, found.deleted, 0)
         return {delete.path: "deleted" for delete in gone}
+
+    @property
+    def _what(self) -> str:
+        return f"plan {self._plan.header.plan_id} of table {self._plan.header.table}"
+
+    def _still_ours(self) -> None:
+        self._env.check_time(self._what)
+        self._lease.check()
 
     def _pause(self, seconds: float) -> None:
         """Sleep, with all results written down: who waits may be killed."""
@@ -369,8 +380,7 @@ class _Execution:
             if not is_head(batch[0]):
                 self._wait(grace_ms)
                 grace_ms = 0
-            self._env.check_time(f"plan {self._plan.header.plan_id} of table {self._plan.header.table}")
-            self._lease.check()
+            self._still_ours()
             if asks_all and self._is_of_orphans:
                 self._newcomers.look()
                 self._kept |= self._newcomers.needed(a for a in pending if isinstance(a, Delete))
@@ -393,7 +403,7 @@ class _Execution:
             return False
         has_begun = bool(self._earlier_runs)
         if self._is_of_orphans:
-            self._newcomers.ask_all(lambda: files, self._lease.check, has_begun=has_begun)
+            self._newcomers.ask_all(lambda: files, self._still_ours, has_begun=has_begun)
             return True
         references = ask_present_roots(self._looker, self._plan.actions, files)
         if references.names and not has_begun:
@@ -414,8 +424,7 @@ class _Execution:
         self._ledger.flush()  # a run that dies meanwhile is finished by nobody
         self._lease.check()  # what was lost meanwhile cannot be let go, and must not be taken again
         self._attempt.on_rest()
-        what = f"plan {self._plan.header.plan_id} of table {self._plan.header.table}"
-        self._lease.rest(lambda seconds: self._env.wait(seconds, what), self._attempt.before_return)
+        self._lease.rest(lambda seconds: self._env.wait(seconds, self._what), self._attempt.before_return)
         self._env.check_policy()
         self._epoch_began_ms = self._env.area.store.now_ms()
 
@@ -500,6 +509,8 @@ class _Execution:
             answered = [delete for delete in deletes if delete.path in results]
             by_intent = {path for path in self._untold if path in results and results[path].code == "already_gone"}
             results |= {path: DeleteResult(results[path].key, "deleted") for path in by_intent}
+            self._settled.update(path for path, result in results.items() if result.code in _GONE)
+            self._settled.update(delete.path for delete, _ in kept)
             self._outcome += outcome_of(answered, results, len(kept))
             self._ledger.record(answered, results, kept, dict.fromkeys(by_intent, BY_INTENT))
 
@@ -588,7 +599,8 @@ class _Execution:
             self._ledger.record_restored(take_back.documents())
             take_back.changelogs()
         else:
-            self._salvage([a for a in pending if isinstance(a, Delete) and a.phase not in (DOCUMENT_PHASE, TAG_PHASE)])
+            files = [a for a in pending if isinstance(a, Delete) and a.phase not in (DOCUMENT_PHASE, TAG_PHASE)]
+            self._salvage([file for file in files if file.path not in self._settled])
         take_back.moved_tags()
         self._ledger.flush()
         return Executed("stale", self._outcome, str(error), error.code, self._warnings)
