@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakesweep.control.area import ControlArea, from_json_bytes, table_key
-from lakesweep.errors import FormatError, StorageError
+from lakesweep.control.area import MAX_JSON_BYTES, ControlArea, from_json_bytes, table_key
+from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
 from lakesweep.storage.store import Store
 
 
@@ -27,6 +27,9 @@ def known_tables(store: Store) -> Iterator[KnownTable]:
     """Yield the tables of a control location, by the names of their folders.
 
     A folder is named after a hash of the table's location; a report or a plan in it says the location.
+
+    Raises:
+        StorageError: A request failed.
     """
     for key in store.folders("tables/"):
         location = _location(store, key)
@@ -41,8 +44,12 @@ def _location(store: Store, key: str) -> str | None:
                 if not entry.key.endswith(".json"):
                     continue
                 try:
-                    document = from_json_bytes(store.read(entry.key).data, entry.key)
-                except (FormatError, StorageError):
+                    document = from_json_bytes(store.read(entry.key, MAX_JSON_BYTES).data, entry.key)
+                except (FormatError, ObjectNotFoundError):
+                    continue
+                except StorageError as error:
+                    if error.code != "too_large":
+                        raise
                     continue
                 inner = document.get("report") if folder == "reports/" else document
                 table = inner.get("table") if isinstance(inner, dict) else None
