@@ -65,8 +65,7 @@ def answer(runtime: Runtime, event: object, context: Context, take: Take) -> dic
     """Take each message of a batch and tell SQS which ones failed.
 
     A damaged message fails like one that met an error. After some attempts SQS moves it to the dead-letter queue, where
-    an
-    operator can read it. The other messages of the batch succeed. A record that is not a message is only counted.
+    an operator can read it. The other messages of the batch succeed. A record that is not a message is only counted.
     """
     records = _records(event)
     given = event.get("Records") if isinstance(event, dict) else None

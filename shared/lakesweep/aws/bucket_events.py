@@ -117,8 +117,7 @@ class BucketNotifications:
                 Bucket=self.bucket,
                 NotificationConfiguration=configuration,
                 # S3 has checked these destinations before. To check them again, it would send each topic and queue a
-                # test
-                # message. It would also refuse the put because of a destination that was deleted long ago.
+                # test message. It would also refuse the put because of a destination that was deleted long ago.
                 SkipDestinationValidation=True,
             )
 

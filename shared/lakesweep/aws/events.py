@@ -93,8 +93,7 @@ def hint_of_key(bucket: str, key: str) -> CommitHint | None:
     """Return the hint for a new object of this key; `None` unless the object is a snapshot of a table.
 
     A snapshot is `<table>/snapshot/snapshot-<id>` or `<table>/branch/branch-<name>/snapshot/snapshot-<id>`. The names
-    must
-    match exactly, since writers leave temporary files and hint files beside them.
+    must match exactly, since writers leave temporary files and hint files beside them.
     """
     *folders, parent, name = ["", *key.split("/")]
     snapshot_id = snapshot_id_of(name)

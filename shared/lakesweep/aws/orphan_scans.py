@@ -128,8 +128,7 @@ class _Turn:
         arguments = orphan_arguments(call)
         if fan_out.has_begun(self._table, message.scan_id):
             # The scan was silent for long, so it was requested again. The facts about the table have changed since.
-            # They
-            # might lead to another backend, beside the tasks of this scan.
+            # They might lead to another backend, beside the tasks of this scan.
             self._begin_tasks(arguments, Chosen(FUNCTIONS, "it has begun"))
             return
         chosen = choose_here(self._runtime, self._table, message.arguments, arguments, self._context)

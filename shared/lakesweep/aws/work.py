@@ -42,8 +42,7 @@ def carry_out(
         context: The context of this invocation.
         name: Name of the message in log lines.
         comes_again: Whether an earlier attempt did not finish. The state of the last pass may be from that attempt, and
-            its
-            follow-up messages were not sent.
+            its follow-up messages were not sent.
 
     Raises:
         MaintenanceError: It failed, and another attempt may succeed.

@@ -1,6 +1,6 @@
-"""Run a command to its end: open, do, print, and return the exit code.
+"""Run a command to its end: open the table, run the operation, print the result, and return the exit code.
 
-Here, and nowhere else, errors become sentences and exit codes.
+Only this module turns errors into sentences and exit codes.
 """
 
 import dataclasses
@@ -41,12 +41,12 @@ REFUSED = 3
 PARTIAL = 4
 DAMAGED = 4
 _SIGNALS = 128
-"""Above it are the exit codes of a command that was stopped: this and the number of the signal."""
+"""If a signal stopped a command, its exit code is this number plus the number of the signal."""
 _NO_TABLE = "not_a_table"
 _NO_BUCKET = "no_such_bucket"
-"""A place without a table, as an empty folder is."""
+"""Code of a location without a table, such as an empty folder."""
 _BADNESS = (0, REFUSED, 5, 1, PARTIAL)
-"""Exit codes of branches, the worst last: what is half done, an error, a lease that another one holds."""
+"""Exit codes of branches, the worst last: 5 is a lease held by another maintainer, 1 an error, then a partial run."""
 _EXIT_CODES = {"planned": 0, "done": 0, "nothing_to_do": 0, "refused": REFUSED, "partial": PARTIAL, "damaged": DAMAGED}
 
 
@@ -65,20 +65,20 @@ def answer_database(
 ) -> int:
     """Run an operation on a table, or on each table of a database, and print all reports.
 
-    A table that fails stops no other. The exit code is that of the table that fared worst.
+    If one table fails, the others still run. The exit code is the worst of all tables.
 
     Args:
         place: A table or a database.
-        operation: Its name.
-        run: Carries it out.
-        of_one_table: Names of given arguments that say something of one table; with a database they are refused.
+        operation: Name of the operation.
+        run: Runs it on one table.
+        of_one_table: Names of given arguments that make sense only for one table. With a database they are refused.
     """
     from lakesweep.operations.database import is_table, tables_of
 
     try:
         store = open_table(place, RequestCounter(), lambda done, total: None).store
         names = None if is_table(store) else list(tables_of(store))
-    except Exception:  # noqa: BLE001 - the operation meets it again, and answers for it
+    except Exception:  # noqa: BLE001 - the operation meets the same error again, and reports it
         names = None
     except KeyboardInterrupt as stop:
         return answer_operation(place, operation, partial(_stop, stop))
@@ -118,7 +118,7 @@ def _refuse_database(argument: str, database: Table) -> RunReport:
 def _carried_out(
     place: Place, operation: str, run: Callable[[Table], RunReport]
 ) -> tuple[Document, Iterable[str], int]:
-    """Run an operation, say what people should know, and return its document, its text and the exit code."""
+    """Run an operation and print its warnings. Return its document, its text and the exit code."""
     counter = RequestCounter()
     table: Table | None = None
     try:
@@ -132,7 +132,8 @@ def _carried_out(
         told = dataclasses.replace(report.refusal, message=_located(table, report.refusal.message))
         report = dataclasses.replace(report, refusal=told)
     if report.branch is not None and report.status == "refused" and report.requests.get("delete", 0) > 0:
-        report = dataclasses.replace(report, status="partial", executed=True)  # refused halfway: something is gone
+        # refused halfway: objects are already deleted
+        report = dataclasses.replace(report, status="partial", executed=True)
     places = (table.ref.location, *([table.area.store.location] if table.area else ()))
     aliases = tuple(warning for each in dict.fromkeys(places) if (warning := alias_warning(each)))
     report = dataclasses.replace(report, warnings=(*aliases, *report.warnings))
@@ -157,13 +158,13 @@ def answer_document(
     lines: Callable[[Document], Iterable[str]],
     damage: Callable[[Document], bool] = lambda document: False,
 ) -> int:
-    """Run a command that only reads, and print what it found; its `warnings` go to standard error as well.
+    """Run a read-only command and print its document. Its `warnings` also go to standard error.
 
     Args:
         place: A table.
-        read: Reads it.
-        lines: Renders what it found.
-        damage: Tells whether what it found is damage, which is no success.
+        read: Reads the table and returns the document.
+        lines: Renders the document as text.
+        damage: Tells whether the document reports damage. Then the exit code is not 0.
     """
 
     def found() -> Document:
@@ -186,7 +187,7 @@ def answer_call(
     as_json: bool,
     damage: Callable[[Document], bool] = lambda document: False,
 ) -> int:
-    """Run a command that answers with a document of its own kind, and print that."""
+    """Run a command with a document of its own kind, and print the document."""
     try:
         document = call()
         text = () if as_json else tuple(lines(document))
@@ -203,7 +204,7 @@ def answer_call(
 
 
 def _located(table: Table, sentence: str) -> str:
-    """Return a sentence about what is no table, with what lies there instead."""
+    """Return a sentence about a location that is not a table, extended by what is there instead."""
     from lakesweep.operations.whereabouts import whereabouts
 
     found = whereabouts(table)
@@ -211,7 +212,7 @@ def _located(table: Table, sentence: str) -> str:
 
 
 def _refusals(report: RunReport) -> Iterable[str]:
-    """Return why something was not done; of all branches, each with its name."""
+    """Return the refusals of a report; for all branches, each with the branch's name."""
     if report.branch is None and report.steps:
         refused = [(step.branch, step.refusal) for step in report.steps]
         return [f"branch {branch}: {refusal.message}" for branch, refusal in refused if refusal is not None]
@@ -219,9 +220,9 @@ def _refusals(report: RunReport) -> Iterable[str]:
 
 
 def _next(place: Place, report: RunReport) -> str:
-    """Say how the plan is carried out; where several steps have one, the later ones are made when their turn comes."""
+    """Return the command to execute the plan. With several steps, the plans of later steps are made in the run."""
     planned = [step for step in report.leaves() if step.status == "planned" and step.plan is not None]
-    # An undo that restores what was deleted has no plan of its own: it follows from the run that it takes back.
+    # An undo of deletions has no plan of its own. It follows from the run that it reverts.
     if len(planned) == 1 and planned[0].plan is not None and planned[0].restores is None:
         return _execute_command(place, planned[0].plan.header)
     return "the same command with --execute"
@@ -240,7 +241,7 @@ def _execute_command(place: Place, plan: PlanHeader) -> str:
 
 
 def exit_code_of(report: RunReport) -> int:
-    """Return the exit code of an operation that ended with a report; of all branches, the worst."""
+    """Return the exit code for a report; for all branches, the worst."""
     if report.branch is None and report.steps:
         return max((exit_code_of(step) for step in report.steps), key=_BADNESS.index)
     if report.status == "refused" and report.refusal is not None:
@@ -273,11 +274,11 @@ def explain(error: BaseException) -> tuple[str, str, int]:
 def _failed(
     place: Place, table: Table | None, operation: str, error: BaseException, requests: Mapping[str, int]
 ) -> tuple[RunReport, int]:
-    """Say what went wrong, and return it as a report: `partial` when deletions were sent before, else `refused`."""
+    """Print what went wrong, and return it as a report: `partial` if deletions were sent before, else `refused`."""
     ref = TableRef(place.table, place.branch) if table is None else table.ref
     code, message, exit_code = explain(error)
     begun = requests.get("delete", 0) > 0 or isinstance(error, LeaseLostError)
-    if begun and not (isinstance(error, KeyboardInterrupt) and str(error)):  # a run that was stopped says what is left
+    if begun and not (isinstance(error, KeyboardInterrupt) and str(error)):  # a stopped run already says what is left
         message += "; the execution had begun, and the next one with --execute finishes it"
     if begun and exit_code < _SIGNALS:
         exit_code = PARTIAL
@@ -295,7 +296,7 @@ def _failed(
 
 
 def _failed_document(error: BaseException, as_json: bool) -> int:
-    """Say what went wrong with a command that has no report, and return the exit code."""
+    """Print what went wrong in a command without a report, and return the exit code."""
     code, message, exit_code = explain(error)
     say(message)
     if as_json:
@@ -304,7 +305,7 @@ def _failed_document(error: BaseException, as_json: bool) -> int:
 
 
 def answer_demo(commits: int, as_json: bool) -> int:
-    """Run the demo, which prints for itself."""
+    """Run the demo, which prints its own result."""
     try:
         from lakesweep.demo.main import run
 

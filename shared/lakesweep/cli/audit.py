@@ -25,9 +25,9 @@ def verify(
     region: Region = None,
     as_json: Json = False,
 ) -> int:
-    """Check that nobody has changed, removed or added a part of the ledger, nor changed a plan.
+    """Check that no part of the ledger was changed, deleted or added, and that no plan was changed.
 
-    Without an argument, all tables of --control or $LAKESWEEP_CONTROL. Changes nothing. Exit code 6: findings.
+    Without an argument, check all tables of --control or $LAKESWEEP_CONTROL. Changes nothing. Exit code 6: findings.
     """
     from lakesweep.cli.answer import answer_call
     from lakesweep.cli.audited import audit_of

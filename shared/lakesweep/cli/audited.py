@@ -1,4 +1,4 @@
-"""What `audit verify` and `runs` say of one table, or of all tables of a control location."""
+"""The documents of `audit verify` and `runs`: for one table, or for all tables of a control location."""
 
 import dataclasses
 import os
@@ -24,7 +24,7 @@ Document = dict[str, Any]
 
 
 def control_store(place: Place) -> Store | None:
-    """Return the store of the control location that a place names, `None` where it is a table."""
+    """Return the store of a control location; `None` if the place is a table."""
     store = open_store(
         parse_location(place.table),
         counter=RequestCounter(),
@@ -34,10 +34,10 @@ def control_store(place: Place) -> Store | None:
 
 
 def audit_of(place: Place) -> Document:
-    """Return what is wrong with ledgers and plans.
+    """Return the problems of ledgers and plans.
 
     Raises:
-        UsageError: Nothing says which.
+        UsageError: Neither a table nor a control location is given.
     """
     if not place.table:
         stated = place.control or os.environ.get("LAKESWEEP_CONTROL")
@@ -108,7 +108,7 @@ def runs_of_table(table: Table, limit: int, since_ms: int | None) -> Document:
 
 
 def since(rows: list[Document], since_ms: int | None) -> Iterator[Document]:
-    """Yield the runs that began at a time or after it, and those that are under way."""
+    """Yield the runs that began at or after a time, and the runs under way."""
     for row in rows:
         if since_ms is None or row["status"] == "running" or _time(row) >= since_ms:
             yield row

@@ -21,7 +21,7 @@ def branches(
         typer.Option("--sizes", help="Say what each branch alone keeps alive, which reads the metadata of all roots."),
     ] = False,
 ) -> int:
-    """List the branches of a table, with what each began with and what it has."""
+    """List the branches of a table: where each began and what it contains."""
     from lakesweep.cli.answer import answer_document
     from lakesweep.operations.branches import list_branches
 

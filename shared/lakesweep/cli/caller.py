@@ -1,7 +1,7 @@
-"""Who calls: the ARN of the credentials where it can be known quickly, else the user and the machine.
+"""The caller: the ARN of the credentials if it can be found quickly, else the user and the machine.
 
-Asked once in a process, and only when a run begins: a pass that finds nothing to do asks nobody. STS has two seconds to
-answer. Another S3 than AWS has no STS that would know.
+Lakesweep asks once in a process, and only when a run begins. A pass without work does not ask. STS has two seconds to
+answer. A store other than S3 of AWS has no STS that knows the caller.
 """
 
 import getpass
@@ -14,11 +14,11 @@ from lakesweep.storage.s3_identity import caller_arn
 
 @cache
 def caller(is_on_aws: bool, region: str | None) -> Who:
-    """Return who calls.
+    """Return the caller.
 
     Args:
-        is_on_aws: Some store is S3 of AWS.
-        region: Where the usual configuration names none.
+        is_on_aws: Whether some store is S3 of AWS.
+        region: Region to use if the usual configuration names none.
     """
     host = socket.gethostname() or "unknown"
     arn = caller_arn(region) if is_on_aws else None
@@ -26,6 +26,6 @@ def caller(is_on_aws: bool, region: str | None) -> Who:
         return Who(arn, host)
     try:
         user = getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a container without users
+    except (KeyError, OSError, ImportError):  # for example a container without users
         user = "unknown"
     return Who(f"{user}@{host}", host)

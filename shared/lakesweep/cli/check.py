@@ -26,12 +26,12 @@ def check(
         ),
     ] = False,
 ) -> int:
-    """Say what is wrong with a table, and which command mends it. TABLE may also be a database.
+    """Report what is wrong with a table, and which command repairs it. TABLE may also be a database.
 
-    Looks at every root with its lists and manifests, lost histories, files that readers need and miss, hints, holes in
-    snapshot ids, plans that were begun and not ended, the lease, consumers that hold old snapshots, options that
-    contradict each other, and snapshots that have been due for more than a day. Changes nothing. Exit code 0: healthy.
-    6: there are findings.
+    Reads every root with its manifest lists and manifests. Checks for lost histories, missing files that readers need,
+    wrong hints and gaps in snapshot ids. Also checks for unfinished plans, the lease, consumers that hold old
+    snapshots, contradictory options, and snapshots that have been due for more than a day. Changes nothing. Exit code
+    0: healthy. 6: there are findings.
     """
     from lakesweep.cli.health import answer_check
 
@@ -42,7 +42,7 @@ _LOOKED = "data files of the newest snapshot of each branch were looked for, --a
 
 
 def table_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """Render what was found of one table."""
+    """Render the findings about one table."""
     looked = "" if document["all_roots"] else f"; {_LOOKED}"
     yield f"{document['table']}: {document['status']}{looked}"
     for found in document["findings"]:

@@ -28,10 +28,10 @@ def clear_consumers(
     ] = None,
     execute: Execute = False,
 ) -> int:
-    """Remove consumers, so that they hold back no expiry any more.
+    """Delete consumers, so that they no longer hold back expiry.
 
-    A reader that comes back under such a name begins anew. Of a fleet policy only `pause` counts here. Prints the
-    plan, and changes nothing without --execute.
+    A reader that returns under such a name finds no stored position. The only rule of a fleet policy that counts
+    here is `pause`. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 
@@ -54,9 +54,9 @@ def reset_consumer(
     ] = None,
     execute: Execute = False,
 ) -> int:
-    """Let a consumer go on at another snapshot, or remove it.
+    """Let a consumer continue at another snapshot, or delete it.
 
-    Of a fleet policy only `pause` counts here. Prints the plan, and changes nothing without --execute.
+    The only rule of a fleet policy that counts here is `pause`. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 

@@ -24,13 +24,13 @@ def create_branch(
     ] = None,
     execute: Execute = False,
 ) -> int:
-    """Give a table a second history that is written apart from main.
+    """Give a table a second history that is written separately from main.
 
-    It begins as a tag or a snapshot of main, or empty. No file is copied: main and the branch share them, and no
-    operation here removes a file that the branch needs, as long as the branch exists. The engine makes no such promise:
-    where it expires snapshots itself, keep the tag of main as long as the branch. Before and after, all files of the
-    source are looked for, which takes a listing of the table each time. Prints the plan, and changes nothing without
-    --execute.
+    The branch begins with a tag or a snapshot of main, or empty. Lakesweep copies no file: main and the branch share
+    files. As long as the branch exists, no operation of Lakesweep deletes a file that it needs. Paimon makes no such
+    promise: if Paimon expires snapshots itself, keep the tag of main as long as the branch. Before and after, Lakesweep
+    checks that all files of the source exist, which takes a listing of the table each time. Prints the plan, and
+    changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 

@@ -76,10 +76,10 @@ def create_tag(
     ] = False,
     execute: Execute = False,
 ) -> int:
-    """Give a snapshot a name, so that it stays readable when it expires.
+    """Give a snapshot a name, so that it stays readable after it expires.
 
-    It does not wait for maintenance that is under way. Of a fleet policy `pause` and `time_zone` count here. Prints the
-    plan, and changes nothing without --execute.
+    The command does not wait for other maintenance under way. The only rules of a fleet policy that count here are
+    `pause` and `time_zone`. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 
@@ -125,8 +125,8 @@ def replace_tag(
 ) -> int:
     """Let a tag name another snapshot.
 
-    Files that only the tag held before are orphans then. Of a fleet policy `pause` and `time_zone` count here. Prints
-    the plan, and changes nothing without --execute.
+    Files that only the former tag held become orphans. The only rules of a fleet policy that count here are `pause` and
+    `time_zone`. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 

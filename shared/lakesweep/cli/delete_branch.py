@@ -18,11 +18,11 @@ def delete_branch(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the branch.")],
     execute: Execute = False,
 ) -> int:
-    """Remove a branch: its documents go, and files that only it holds are orphans then.
+    """Delete a branch. Its documents are deleted; files that only the branch holds become orphans.
 
-    Stop what writes to the branch first. A branch that an option of the table or of another branch names stays, and so
-    does one in whose folder lies anything but its documents. Prints first what is lost, and changes nothing without
-    --execute; `undo` brings the branch back as long as its files are there.
+    Stop all writers of the branch first. Lakesweep refuses if an option of the table or of another branch names the
+    branch. It also refuses if the branch's folder contains anything but its documents. Prints first what is lost, and
+    changes nothing without --execute. `undo` restores the branch as long as its files exist.
     """
     from lakesweep.cli.operation import run_named
 

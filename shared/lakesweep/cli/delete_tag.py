@@ -20,8 +20,8 @@ def delete_tag(
 ) -> int:
     """Delete tags, and the files that only they hold.
 
-    Of a tag whose snapshot is still there the document alone goes. A name that no tag has is a warning. Of a fleet
-    policy only `pause` counts here. Prints the plan, and changes nothing without --execute.
+    If a tag's snapshot still exists, only the tag's document is deleted. A name without a tag is a warning. The only
+    rule of a fleet policy that counts here is `pause`. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 

@@ -1,4 +1,4 @@
-"""What finds orphan files, and what carries a stored plan out, as a command line says."""
+"""The backends that find orphan files and the executors of stored plans, chosen by the command line."""
 
 import os
 from dataclasses import replace
@@ -13,18 +13,19 @@ from lakesweep.storage.open import StoreSettings
 
 _ENGINES = ("local", "spark")
 _PATIENCE_S = 3600.0
-"""Half of it is what `auto` lets a scan on this machine take at most."""
+"""`auto` lets a scan on this machine take at most half of this time."""
 
 
 def with_engines(table: Table, place: Place, settings: StoreSettings) -> Table:
-    """Return a table with the engines that are here for a scan.
+    """Return a table with the scan backends that are available.
 
-    Functions are, where a queue and a control location are known and the table is on S3; Spark, where it is installed.
+    Functions are available if a queue and a control location are known and the table is on S3. Spark is available if it
+    is installed.
 
     Args:
-        table: Opened there.
-        place: As typed.
-        settings: Of its stores.
+        table: The opened table.
+        place: The place as typed.
+        settings: Settings of its stores.
     """
     from lakesweep.cli.opening import scan_queue
     from lakesweep.cli.spark import SparkOnDemand
@@ -47,7 +48,7 @@ def with_engines(table: Table, place: Place, settings: StoreSettings) -> Table:
 
 
 def _memory_mib() -> int:
-    """Return the memory of this machine."""
+    """Return this machine's memory in MiB."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     except (ValueError, OSError):
@@ -55,16 +56,16 @@ def _memory_mib() -> int:
 
 
 def chosen_engine(place: Place, table: Table, engine: str | None, rate: str | None) -> Engine:
-    """Return the engine that `--engine` names.
+    """Return the plan executor that `--engine` names.
 
     Args:
-        place: As typed.
-        table: Opened there.
-        engine: `local`, `spark`, or `None` for the first.
+        place: The place as typed.
+        table: The opened table.
+        engine: `local`, `spark`, or `None` for `local`.
         rate: Objects a second, as typed.
 
     Raises:
-        UsageError: Another word, a rate that means nothing, or no Spark.
+        UsageError: An unknown word, a rate out of bounds, or Spark is missing.
     """
     if engine not in (None, *_ENGINES):
         raise UsageError(f"--engine: expected {' or '.join(_ENGINES)}, found {engine!r}", code="bad_argument")

@@ -39,9 +39,9 @@ def execute(
         typer.Option("--rate", metavar="N", help="With --engine spark: delete at most N objects a second; else 2000."),
     ] = None,
 ) -> int:
-    """Carry out a stored plan.
+    """Execute a stored plan.
 
-    A table that has moved in a way that the plan does not allow for is left alone. Doing it twice is harmless.
+    Lakesweep changes nothing if the table changed in a way that the plan does not allow. Running it twice is harmless.
     """
     from lakesweep.cli.answer import answer_operation
     from lakesweep.cli.engines import chosen_engine

@@ -27,11 +27,11 @@ def expire_changelogs(
     grace: options.Grace = None,
     execute: options.Execute = False,
 ) -> int:
-    """Drop old changelogs that outlive their snapshots, and the files that only they hold.
+    """Delete old changelogs that outlive their snapshots, and the files that only they hold.
 
-    Without arguments everything stays: the table's own options are applied by `maintain`. Counts include the
-    snapshots; a changelog is older than a time when it was committed before it. The newest changelog always stays. Of a
-    fleet policy only `pause` counts here. Prints the plan, and changes nothing without --execute.
+    Without arguments nothing is deleted: `maintain` applies the table's own options. Counts include the snapshots. A
+    changelog is older than a time if it was committed before it. The newest changelog is always kept. The only rule of
+    a fleet policy that counts here is `pause`. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 

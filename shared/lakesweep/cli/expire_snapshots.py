@@ -22,11 +22,11 @@ def expire_snapshots(
     option: options.TableOptions = None,
     execute: options.Execute = False,
 ) -> int:
-    """Drop old snapshots, and the files that only they hold.
+    """Delete old snapshots, and the files that only they hold.
 
-    The table's own options are the rules; arguments override them for this call. A snapshot is older than a time when
-    its successor was committed before it. Of a fleet policy only `pause` counts here. Prints the plan, and changes
-    nothing without --execute.
+    The table's own options are the rules; arguments override them for this call. A snapshot is older than a time if its
+    successor was committed before it. The only rule of a fleet policy that counts here is `pause`. Prints the plan, and
+    changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 

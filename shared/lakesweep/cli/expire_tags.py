@@ -58,11 +58,11 @@ def expire_tags(
     grace: options.Grace = None,
     execute: options.Execute = False,
 ) -> int:
-    """Delete tags whose time to live is over, and those that no calendar rule keeps, with the files only they hold.
+    """Delete expired tags and tags that no calendar rule keeps, with the files that only they hold.
 
-    Of the tags that --match names those go that no --keep option keeps; a tag whose time to live is not over stays, and
-    so does one that a rule keeps, whatever its time to live. Each tag is shown with the reason. Rules and zone of a
-    fleet policy hold as well. Prints the plan, and changes nothing without --execute.
+    Lakesweep deletes a tag that matches --match if no --keep option keeps it. It keeps a tag whose time to live is not
+    over, and a tag that a rule keeps, whatever its time to live. It shows each tag with the reason. Rules and time zone
+    of a fleet policy apply as well. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 

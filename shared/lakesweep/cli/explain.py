@@ -55,10 +55,11 @@ def explain(
         typer.Option("--quarantine", metavar="DURATION", help="As orphan scans of this table have it: '1 d'."),
     ] = None,
 ) -> int:
-    """Say why an object is there, or what became of it; without FILE, what the table's bytes are there for.
+    """Explain why an object exists, or what happened to it. Without FILE, explain why the table's bytes are kept.
 
-    Of an object: which snapshots, tags, branches and changelogs need it and until when, which rule protects it, that it
-    is an orphan, or which run deleted it. Changes nothing. Exit code 3: nothing is known of such an object.
+        For an object, it shows which snapshots, tags, branches and changelogs need it and until when. Or it shows which
+    rule protects the object, that it is an orphan, or which run deleted it. Changes nothing. Exit code 3: nothing is
+    known about the object.
     """
     from lakesweep.cli.answer import answer_document
     from lakesweep.operations.context import Table

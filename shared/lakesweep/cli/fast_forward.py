@@ -28,13 +28,13 @@ def fast_forward(
     ] = None,
     execute: Execute = False,
 ) -> int:
-    """Make main what a branch is; the branch stays.
+    """Make main equal to a branch; the branch is kept.
 
-    Of main stay the snapshots and tags before the branch's first snapshot, and everything of the branch comes. Main can
-    be read whole at every moment, and a run that dies is finished by the next one. No file is deleted: those that only
-    main's former snapshots had are orphans then. Stop writers of main first: a commit that comes in between is kept,
-    and the move is taken back or stops there. Of a fleet policy `pause` and the calendar rules that keep tags count
-    here. Prints the plan, and changes nothing without --execute.
+    Main keeps its snapshots and tags before the branch's first snapshot, and gets everything of the branch. Readers can
+    read main completely at every moment. If a run dies, the next one finishes it. No file is deleted: files that only
+    main's former snapshots had become orphans. Stop writers of main first. A commit in between is kept; then the change
+    is reverted or stops there. The only rules of a fleet policy that count here are `pause` and the calendar rules that
+    keep tags. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 

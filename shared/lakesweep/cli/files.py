@@ -32,7 +32,7 @@ def files(
     version: VersionText = None,
     fall_back_to_tags: FallBackToTags = False,
 ) -> int:
-    """List the data files of one version of a table: of the latest snapshot, unless an option names another."""
+    """List the data files of one version of a table: the latest snapshot, unless an option names another version."""
     from lakesweep.cli.answer import answer_document
     from lakesweep.operations.context import Table
     from lakesweep.operations.files import list_files

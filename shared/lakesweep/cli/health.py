@@ -1,4 +1,4 @@
-"""Answer `check`: open a table, or each table of a database, look, print, and return the exit code."""
+"""Answer `check`: check a table or each table of a database, print the findings, and return the exit code."""
 
 import dataclasses
 import shlex
@@ -18,7 +18,7 @@ from lakesweep.operations.health import OTHERWISE
 from lakesweep.storage.requests import RequestCounter
 
 FINDINGS = 6
-"""The exit code of a table that is not healthy."""
+"""Exit code for a table that is not healthy."""
 
 
 def answer_check(place: Place, *, all_roots: bool) -> int:
@@ -37,7 +37,7 @@ def answer_check(place: Place, *, all_roots: bool) -> int:
     exit_code = answer_document(
         place, read, lambda document: (database_lines if "tables" in document else table_lines)(document)
     )
-    # What could not be looked at counts more than what was found.
+    # A table that could not be checked counts more than findings.
     return exit_code or next((code for code in codes if code not in (0, FINDINGS)), max(codes))
 
 
@@ -55,7 +55,7 @@ def _one(place: Place, location: str, all_roots: bool, codes: list[int]) -> Mapp
 
 
 def _with_options(document: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
-    """Return a document whose commands have the options of this call, without which they would not run."""
+    """Return a document whose commands include the options of this call, since they would not run without them."""
     url = None if place.endpoint_url is None else masked(place.endpoint_url)
     options = {"--control": place.control, "--endpoint-url": url, "--region": place.region}
     given = shlex.join([word for name, value in options.items() if value is not None for word in (name, value)])

@@ -1,4 +1,4 @@
-"""What becomes of a branch that is made, moved or deleted, as text: what is lost is said before anything else."""
+"""The effects of creating, moving or deleting a branch, as text. Losses come before everything else."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -6,15 +6,16 @@ from typing import Any
 from lakesweep.model.wording import some_of
 
 NAMED = 5
-"""So many names of each kind are shown."""
+"""Most names of each kind that are shown."""
 
 
 def lost_lines(findings: Mapping[str, Any], counted_bytes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield a word and a sentence for each thing that becomes of the branch.
+    """Yield a word and a sentence for each effect on the branch.
 
     Args:
-        findings: Of the plan: `undone`, `branch`, `target`, `lost` and `stranded`, as far as they are there.
-        counted_bytes: `time`: when the target was committed; `stranded`: how large the files are; in words.
+        findings: Findings of the plan: `undone`, `branch`, `target`, `lost` and `stranded`, if present.
+        counted_bytes: `time`: when the target was committed. `stranded`: total size of the newly orphaned files. Both
+            in words.
     """
     target, lost, branch = findings.get("target"), findings.get("lost") or {}, findings.get("branch") or {}
     if undone := findings.get("undone"):
@@ -48,7 +49,7 @@ def lost_lines(findings: Mapping[str, Any], counted_bytes: Mapping[str, str]) ->
 
 
 def _target(target: Mapping[str, Any], branch: Mapping[str, Any], time: str) -> str:
-    """Name the version that becomes the newest; of a fast-forward with the branch that has it."""
+    """Return the name of the version that becomes the newest; in a fast-forward with the branch that has it."""
     if branch:
         return f"snapshot {target['snapshot']} of branch {branch['name']}, of {time},"
     held = f", which tag {target['tag']} holds," if target.get("tag") is not None else ""

@@ -1,6 +1,6 @@
-"""The entry of the command line.
+"""The entry point of the command line.
 
-Commands import what they need when they run, so that `--help` stays quick.
+A command imports its modules only when it runs, so that `--help` stays quick.
 """
 
 import sys
@@ -81,29 +81,29 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command line and return its exit code.
 
     Args:
-        argv: Arguments without the program's name; those of the process when not given.
+        argv: Arguments without the program's name; by default the process's arguments.
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     command = typer.main.get_command(_app())
     try:
         with stopping():
             return int(command.main(arguments, prog_name="lakesweep", standalone_mode=False) or 0)
-    except MaintenanceError as error:  # words that exclude each other, or an answer that could not be written
+    except MaintenanceError as error:  # options that exclude each other, or an answer that could not be written
         say(str(error))
         return error.exit_code
     except typer.TyperException as error:
-        # Only the parser raises these: the words of the command line are off. Without any, the message is the help.
+        # Only the parser raises these, for a wrong command line. For an empty command line the message is the help.
         if arguments:
             say(f"{_one_line(error.format_message())}; see lakesweep {_command_of(error)}--help")
         else:
             explain_usage(error.format_message())
         return 2
-    except OSError as error:  # commands answer for theirs, so this is the parser's help that found no room
+    except OSError as error:  # commands handle their own, so here the parser could not write its help
         say(str(unwritten(sys.stdout, error)))
         return 1
-    except SystemExit as leave:  # the parser's answer to a closed pipe
+    except SystemExit as leave:  # the parser raises this if a pipe is closed
         return leave.code if isinstance(leave.code, int) else 1
-    except typer.Abort as error:  # what the parser makes of Ctrl-C and of signals
+    except typer.Abort as error:  # the parser raises this for Ctrl-C and for signals
         return _stopped(error.__cause__ if isinstance(error.__cause__, KeyboardInterrupt) else KeyboardInterrupt())
     except KeyboardInterrupt as stop:
         return _stopped(stop)
@@ -117,7 +117,7 @@ def _stopped(stop: KeyboardInterrupt) -> int:
 def _app() -> typer.Typer:
     app = typer.Typer(
         add_completion=False,
-        rich_markup_mode=None,  # rich would triple what --help costs
+        rich_markup_mode=None,  # rich would triple the time of --help
         pretty_exceptions_enable=False,
         no_args_is_help=True,
         epilog="Exit codes: 0 done, planned or nothing to do; 1 error; 2 usage; 3 refused; 4 partial, or a "
@@ -152,7 +152,7 @@ def _root(
 ) -> None:
     """Maintenance of Apache Paimon tables.
 
-    Commands that would change a table print a plan, and change nothing until --execute.
+    A command that would change a table prints a plan, and changes nothing without --execute.
     """
 
 

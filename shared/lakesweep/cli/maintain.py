@@ -40,10 +40,11 @@ def maintain(
     protect_commit_user: options.ProtectCommitUser = None,
     execute: options.Execute = False,
 ) -> int:
-    """Do what a table's own options ask for after a commit.
+    """Run the maintenance that a table's own options ask for after a commit.
 
-    Retention must be stated in the table's schema (or by --option, or in the fleet policy). With a fleet policy, only
-    tables that it says to delete from lose anything. Prints the plan, and changes nothing without --execute.
+    The table's schema must state its retention; --option or the fleet policy may state it instead. With a fleet policy,
+    Lakesweep deletes only from tables for which the policy says so. Prints the plan, and changes nothing without
+    --execute.
     """
     from lakesweep.cli.operation import run_named
 

@@ -1,4 +1,4 @@
-"""Open what a command line names: a table, its store, its control location. Reads the environment."""
+"""Open the places that a command line names: table, store, control location. Reads the environment."""
 
 import os
 from collections.abc import Callable
@@ -24,11 +24,11 @@ from lakesweep.storage.store import Store
 
 
 def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table:
-    """Open a table for one command. Touches nothing yet, and makes no folder.
+    """Open a table for one command. This sends no request and creates no folder.
 
     Raises:
-        UsageError: A location that means nothing, or that is a branch's.
-        RefusedError: The control location lies inside the table.
+        UsageError: A location is not valid, or is the location of a branch.
+        RefusedError: The control location is inside the table.
     """
     settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
 
@@ -71,7 +71,7 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
 
 
 def who_calls(place: Place, *locations: str) -> Callable[[], Who]:
-    """Return what says who calls, when it is asked."""
+    """Return a function that finds out the caller when it is called."""
     is_on_aws = place.endpoint_url is None and any(location.startswith("s3://") for location in locations)
 
     def who() -> Who:
@@ -87,7 +87,7 @@ def _has_endpoint() -> bool:
 
 
 def control_location(place: Place, table: Location) -> str | None:
-    """Return where control documents live, `None` when nothing says so and the table is not local."""
+    """Return the control location; `None` if none is stated and the table is not local."""
     stated = place.control if place.control is not None else os.environ.get("LAKESWEEP_CONTROL") or None
     if stated is not None:
         return str(parse_location(_given(stated, "--control")))
@@ -99,20 +99,20 @@ def control_location(place: Place, table: Location) -> str | None:
 
 
 def policy_location(place: Place) -> str | None:
-    """Return where the fleet policy lies, `None` when nothing says so."""
+    """Return the location of the fleet policy; `None` if none is stated."""
     if place.policy is not None:
         return _given(place.policy, "--policy")
     return os.environ.get("LAKESWEEP_POLICY") or None
 
 
 def _deployed_roots() -> tuple[str, ...] | None:
-    """Return where the deployment that this is a job of allows deletions outside of tables."""
+    """Return the locations outside of tables where a deployment allows its job to delete."""
     text = os.environ.get(EXTERNAL_ROOTS)
     return None if not text else bound_of(text)
 
 
 def scan_queue(place: Place) -> str | None:
-    """Return the URL of the queue at which a deployment takes scans, `None` when nothing says so."""
+    """Return the URL of the queue at which a deployment takes scans; `None` if none is stated."""
     if place.scan_queue is not None:
         return _given(place.scan_queue, "--scan-queue")
     return os.environ.get("LAKESWEEP_SCAN_QUEUE") or None

@@ -21,9 +21,9 @@ _TYPED = {
     "target_tag": "NEW",
     "branch": "NAME",
 }
-"""Arguments that the command line calls otherwise; the others are spelled alike."""
+"""Arguments with another name on the command line. All others have the same name, with dashes."""
 _PLAIN_WORDS = frozenset({"tag", "branch", "snapshot", "timestamp", "version", "watermark"})
-"""Arguments whose names are words of every other sentence, too. They mean the argument before a colon."""
+"""Arguments whose names are common words. In a message they mean the argument only before a colon."""
 
 
 def run_named(
@@ -41,14 +41,14 @@ def run_named(
 
     Args:
         place: A table.
-        name: In the registry.
-        arguments: By name.
+        name: Name of the operation in the registry.
+        arguments: Arguments by name.
         options: Table options as typed.
-        execute: Otherwise nothing in the table changes.
-        may_be_database: The place may also be a folder of tables.
-        of_one_table: Those arguments of the call that say something of one table, and nothing of a database.
-        always_typed: Those arguments that can come from nowhere else, so that a sentence means them also when they are
-            missing.
+        execute: Whether to execute the plan. Otherwise nothing in the table changes.
+        may_be_database: Whether the place may also be a folder of tables.
+        of_one_table: Arguments of this call that make sense only for one table, not for a database.
+        always_typed: Arguments that only the command line can give. A message that names one of them means the option,
+            even if it is missing.
     """
     given = [argument for argument, value in arguments.items() if value is not None or argument in always_typed]
 
@@ -68,12 +68,12 @@ def run_named(
 
 
 def as_typed(message: str, given: Sequence[str]) -> str:
-    """Return a sentence that names arguments as their caller typed them: `--retain-min`, not `retain_min`.
+    """Return a message that names arguments as the caller typed them: `--retain-min`, not `retain_min`.
 
     Args:
-        message: As an operation says it.
-        given: The arguments of the call; what nobody typed came from elsewhere, such as a table option. A word inside
-            a path or another word is none of them.
+        message: The message of an operation.
+        given: The arguments of the call. Other arguments came from elsewhere, such as a table option, and keep their
+            names. A name inside a path or another word is not replaced.
     """
     for argument in given:
         typed = _TYPED.get(argument, f"--{argument.replace('_', '-')}")

@@ -1,4 +1,4 @@
-"""Options that several commands share, each written once, and the place that some of them name."""
+"""Options that several commands share, each written once, and the `Place` that some of them describe."""
 
 import functools
 import inspect
@@ -82,7 +82,7 @@ Grace = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A table, where its control documents live, and how the store is reached. As typed, not yet checked."""
+    """A table, its control location, and how to reach its store. As typed, not yet checked."""
 
     table: str
     branch: str = "main"
@@ -93,13 +93,13 @@ class Place:
     policy: str | None = None
     all_branches: bool = False
     scan_id: str | None = None
-    """Of a scan on Spark, or by functions."""
+    """Id of a scan on Spark or by functions."""
     engine: str | None = None
-    """What a scan asks for."""
+    """The backend that the call asks for."""
     scan_queue: str | None = None
-    """Where a deployment takes scans."""
+    """URL of the queue at which a deployment takes scans."""
     external_root: Sequence[str] | None = None
-    """Where files outside the table may be deleted."""
+    """Locations outside the table where files may be deleted."""
 
 
 _PLACE: Mapping[str, inspect.Parameter] = {
@@ -115,18 +115,18 @@ _PLACE: Mapping[str, inspect.Parameter] = {
         ("as_json", Json, False),
     )
 }
-"""What a `Place` is made of."""
+"""The parameters that make a `Place`."""
 _ALWAYS = ("table", "endpoint_url", "region", "as_json")
 
 P = ParamSpec("P")
 
 
 def at_place(*options: str) -> Callable[[Callable[Concatenate[Place, P], int]], Callable[..., int]]:
-    """Give a command TABLE and the options of a `Place`, which is what it gets as its first argument.
+    """Give a command TABLE and the options of a `Place`. The command gets the `Place` as its first argument.
 
     Args:
-        options: Those of `branch`, `policy`, `control` and `external_root` that the command has; it has the others
-            anyway.
+        options: Which of `branch`, `policy`, `control` and `external_root` the command has. Every command has the
+            others.
     """
     names = tuple(name for name in _PLACE if name in (*_ALWAYS, *options))
 
@@ -143,7 +143,7 @@ def at_place(*options: str) -> Callable[[Callable[Concatenate[Place, P], int]], 
             place = Place(**{name: words.pop(name) for name in names})  # type: ignore[arg-type]
             return command(place, *args, **words)
 
-        # The parser goes by these two.
+        # The parser reads these two attributes.
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run

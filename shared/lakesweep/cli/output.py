@@ -1,7 +1,7 @@
 """Standard output and standard error.
 
-Standard output holds one JSON document or text, never both. What a store or a table says goes to a terminal without
-control characters.
+Standard output holds one JSON document or text, never both. Text from a store or a table is printed without control
+characters.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from lakesweep.errors import MaintenanceError, masked
 
 
 class OutputError(MaintenanceError):
-    """Standard output takes no more, such as a full disk. Whatever the command did is done."""
+    """Standard output cannot be written, for example because a disk is full. The command's changes are already done."""
 
 
 def print_document(document: Mapping[str, object]) -> None:
@@ -37,36 +37,37 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def say(message: str) -> None:
-    """Print one sentence to standard error, if that takes it: there is nowhere else to complain."""
+    """Print one sentence to standard error. A failure is ignored, since there is nowhere else to report it."""
     with contextlib.suppress(OutputError):
         _write(sys.stderr, f"lakesweep: {printable(masked(message))}\n")
 
 
 def explain_usage(text: str) -> None:
-    """Print the help to standard error, for somebody who gave no command."""
+    """Print the help to standard error, for a call without a command."""
     with contextlib.suppress(OutputError):
         _write(sys.stderr, f"{text}\n")
 
 
 def unwritten(stream: TextIO, error: OSError) -> OutputError:
-    """Return what to say when a stream takes no more, and keep the interpreter from trying again when it ends."""
+    """Return the error for a stream that cannot be written. Keep the interpreter from flushing it again at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return OutputError(f"cannot write to standard output: {error.strerror}")
 
 
 def printable(text: str) -> str:
-    """Return `text` with everything that a terminal could act on spelled out."""
+    """Return `text` with every control character escaped."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _write(stream: TextIO | None, text: str) -> None:
     if stream is None:
-        return  # closed by the caller, who wants nothing
+        return  # the caller closed it and wants no output
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
     except BrokenPipeError as error:
-        unwritten(stream, error)  # the reader has seen enough; what was done is done, so the exit code stays as it is
+        # the reader closed the pipe; the command's work is done, so the exit code does not change
+        unwritten(stream, error)
     except OSError as error:
         raise unwritten(stream, error) from error

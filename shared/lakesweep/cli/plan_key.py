@@ -1,4 +1,4 @@
-"""The key that plans are sealed with. Reads the environment."""
+"""The keys that seal plans. Reads the environment."""
 
 import os
 import stat
@@ -12,10 +12,10 @@ _MAX_BYTES = 65_536
 
 
 def plan_keys() -> Sealer | None:
-    """Return what seals plans, `None` where no key is configured.
+    """Return the sealer of plans; `None` if no key is configured.
 
     Raises:
-        UsageError: Both kinds of keys are, the file cannot be read, or a key means nothing.
+        UsageError: Both kinds of keys are configured, the file cannot be read, or a key is not valid.
     """
     file, kms = os.environ.get(_FILE), os.environ.get(_KMS)
     if file and kms:
@@ -27,7 +27,7 @@ def plan_keys() -> Sealer | None:
     if not file:
         return None
     try:
-        # Without O_NONBLOCK, opening a pipe waits for somebody who writes to it.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as found:
             text = found.read(_MAX_BYTES + 1) if stat.S_ISREG(os.fstat(found.fileno()).st_mode) else None
     except OSError as error:

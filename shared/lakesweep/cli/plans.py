@@ -48,7 +48,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _snapshots(plan: Mapping[str, Any]) -> str:
-    """Say how many snapshots go and how many come; one that is replaced does both."""
+    """Return how many snapshots are deleted and how many written; a replaced snapshot counts as both."""
     if plan["action_count"] is None:
         return "-"
     goes = plan["expired_snapshot_count"] + plan["withdrawn_snapshot_count"]

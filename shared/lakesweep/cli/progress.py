@@ -1,16 +1,16 @@
-"""A progress bar on a terminal, nothing anywhere else."""
+"""A progress bar on a terminal. Without a terminal there is none."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Report = Callable[[int, int], None]
-"""Called with objects done so far and in all."""
+"""Called with the number of objects so far and the total."""
 
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Report]:
-    """Show a bar on standard error while the block runs, if that is a terminal."""
+    """Show a bar on standard error while the block runs, if standard error is a terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield _nothing
         return

@@ -1,4 +1,4 @@
-"""Errors that keep a command from its store at all: credentials, region, endpoint. One exit code and one hint."""
+"""Errors that keep a command from reaching its store: credentials, region, endpoint. One exit code and one hint."""
 
 from collections.abc import Iterator
 
@@ -37,7 +37,7 @@ def is_out_of_reach(error: MaintenanceError) -> bool:
     if error.code in _CODES:
         return True
     if "expected s3:" in str(error):
-        return False  # it names the permission that is missing
+        return False  # the message already names the missing permission
     return isinstance(error, AccessDeniedError) and any(
         type(cause).__module__.startswith("botocore") for cause in _causes(error)
     )

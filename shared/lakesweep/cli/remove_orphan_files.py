@@ -103,16 +103,17 @@ def remove_orphan_files(
     ] = None,
     execute: options.Execute = False,
 ) -> int:
-    """Remove what no snapshot, tag or changelog of any branch refers to. TABLE may also be a database.
+    """Delete files that no snapshot, tag or changelog of any branch refers to. TABLE may also be a database.
 
-    Only what is older than a day goes, unless --older-than says otherwise, and only what an engine writes under such a
-    name at such a place. Prints the plan, and changes nothing without --execute.
+    Lakesweep deletes only files older than a day, unless --older-than says otherwise. It deletes a file only if
+    Paimon writes files of such a name at such a place. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 
     of_one_table = ["owned_external"] if owned_external else []
     if scan_id is not None and engine in ("lambda", "auto"):
-        of_one_table.append("scan_id")  # of functions it is waited for, and other tables have no scan of this id
+        # a scan by functions is waited for by its id, and other tables have no such scan
+        of_one_table.append("scan_id")
     return run_named(
         replace(place, scan_id=scan_id, engine=engine or mode, scan_queue=scan_queue),
         "remove_orphan_files",

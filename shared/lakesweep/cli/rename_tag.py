@@ -18,8 +18,8 @@ def rename_tag(
 ) -> int:
     """Give a tag another name.
 
-    The new one is written before the old one goes. Of a fleet policy only `pause` counts here. Prints the plan, and
-    changes nothing without --execute.
+    The new tag is written before the old one is deleted. The only rule of a fleet policy that counts here is `pause`.
+    Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 

@@ -16,7 +16,7 @@ def report(
     place: Place,
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="As `runs` names it.")],
 ) -> int:
-    """Print what one run did. With --json, the document as it is stored."""
+    """Print what one run did. With --json, print the document as it is stored."""
     from lakesweep.cli.answer import answer_document
     from lakesweep.cli.stored import stored_report
 

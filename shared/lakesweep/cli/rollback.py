@@ -51,15 +51,15 @@ def rollback(
 ) -> int:
     """Make an older version the newest one again.
 
-    Later snapshots, changelogs and tags go; files stay, and those that no version has any more are found by
-    remove-orphan-files. It begins with what will be lost. A run that dies is finished by the next one, and `undo` takes
-    a rollback back as long as nothing was committed since.
+    Deletes later snapshots, changelogs and tags, but no files: remove-orphan-files finds the files that no version has
+    any more. Prints first what will be lost. If a run dies, the next one finishes it. `undo` reverts a rollback as long
+    as nothing was committed since.
 
-    What it can promise while others write: a writer of any engine that commits meanwhile is noticed, and the branch
-    stays as it was, with that commit on top. One that commits after the last look may leave a gap in the ids, or go on
-    from what was rolled back; so stop the writers before, and start them again after. Expiry by this program waits, or
-    the rollback is refused. Expiry by another engine that has chosen its files already goes on: what it took is noticed
-    until the last look, and not after. See docs/safety.md.
+    What it can promise while others write: Lakesweep notices a commit of any writer in the meantime. Then the branch
+    stays as it was, with that commit on top. A commit after the last check may leave a gap in the ids, or continue from
+    a version that was rolled back. So stop the writers before, and start them again afterwards. Expiry by Lakesweep
+    waits, or the rollback is refused. Expiry by Paimon that has already chosen its files continues. Lakesweep notices
+    what it deletes until the last check, but not afterwards. See docs/safety.md.
 
     Prints the plan, and changes nothing without --execute.
     """

@@ -25,7 +25,7 @@ def runs(
 ) -> int:
     """List the runs that changed a table, newest first.
 
-    TABLE may also be a control location: then the runs of all its tables are listed.
+    TABLE may also be a control location. Then the command lists the runs of all its tables.
     """
     from lakesweep.cli.answer import answer_call, answer_document
     from lakesweep.cli.audited import control_store, runs_of_all, runs_of_table
@@ -41,7 +41,7 @@ def runs(
     try:
         control = control_store(place)
     except MaintenanceError:
-        control = None  # the table's answer says what is wrong with the place
+        control = None  # the answer for the table reports the problem of the place
     if control is None:
         return answer_document(place, read, _lines)
     return answer_call(

@@ -39,7 +39,7 @@ def show(
     version: VersionText = None,
     fall_back_to_tags: FallBackToTags = False,
 ) -> int:
-    """Show a table's roots, the retention in force, what is odd about it, and one version if an option names it."""
+    """Show a table's roots, retention and oddities; and one version if an option names it."""
     from lakesweep.cli.answer import answer_document
     from lakesweep.operations.context import Table
     from lakesweep.operations.show import summarise

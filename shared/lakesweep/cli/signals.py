@@ -1,4 +1,4 @@
-"""Signals that ask this process to end: they stop a command as Ctrl-C does."""
+"""Signals that ask this process to end. They stop a command like Ctrl-C."""
 
 import signal
 import threading
@@ -13,9 +13,9 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def stopping() -> Iterator[None]:
-    """Have a signal raise `TerminatedError`, so that a run writes down what it did and gives its lease back.
+    """Let a signal raise `TerminatedError`, so that a run stores what it did and releases its lease.
 
-    Signals that somebody else handles or ignores, as `nohup` does, stay as they are.
+    A signal that the process already handles or ignores, as with `nohup`, is not changed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

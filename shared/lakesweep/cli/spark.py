@@ -1,4 +1,4 @@
-"""The engine of orphan scans that runs on Spark, for command lines that ask for it."""
+"""The Spark backend of orphan scans, for command lines that ask for it."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SparkOnDemand:
-    """Opens a session when a plan is asked for, and not before."""
+    """Opens a session only when a plan is requested."""
 
     settings: StoreSettings
     scan_id: str | None = None
@@ -27,7 +27,7 @@ class SparkOnDemand:
         return self._scan().plan(table, arguments)
 
     def finished(self, table: Table, report: RunReport) -> None:
-        """Write down how the scan ended."""
+        """Store how the scan ended."""
         self._scan().finished(table, report)
 
     def _scan(self) -> "SparkScan":

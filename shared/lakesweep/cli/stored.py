@@ -1,4 +1,4 @@
-"""Stored plans and reports, as the commands that name them need them."""
+"""Stored plans and reports, for the commands that name them."""
 
 import dataclasses
 import re
@@ -29,7 +29,7 @@ Document = dict[str, Any]
 _PARALLEL = 16
 _DAY_MS = 86_400_000
 UNREADABLE = "unreadable"
-"""Status of a plan or a run whose documents cannot be read; `problem` says why."""
+"""Status of a plan or run whose documents cannot be read; `problem` tells why."""
 _PLAN_ROW = (
     *("plan_id", "operation", "branch", "created_ms", "expires_ms", "status", "run_id", "needs_confirmation"),
     *("action_count", "expired_snapshot_count", "withdrawn_snapshot_count", "written_snapshot_count", "problem"),
@@ -50,7 +50,7 @@ def execute_plan(
     grace: str | None,
     engine: Engine = LOCAL,
 ) -> RunReport:
-    """Execute a stored plan on the branch that it was made for, or on `branch` and no other."""
+    """Execute a stored plan on its branch. If `branch` is given, the plan must be of that branch."""
     grace_ms = 0 if grace is None else parse_span_ms(grace, "--grace")
     if branch is None:
         planned = load_header(require_control(table), plan_id).branch
@@ -70,7 +70,7 @@ def list_plans(table: Table, limit: int) -> Document:
 
 
 def _none_of(table: Table) -> list[Document]:
-    """Return no rows, of a table that exists. Of one that was removed, what is stored is listed all the same.
+    """Return no rows for an existing table. For a deleted table, the stored documents are listed all the same.
 
     Raises:
         RefusedError: There is no table.
@@ -84,7 +84,7 @@ def _none_of(table: Table) -> list[Document]:
 
 
 def _plan(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Document:
-    """Return the row of a plan; one that cannot be read spoils no other."""
+    """Return the row of a plan. A plan that cannot be read does not affect other rows."""
     try:
         return {**_plan_row(area, plan_id, begun, now_ms), "problem": None}
     except (FormatError, RefusedError) as error:
@@ -118,7 +118,7 @@ def _plan_row(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -
 
 
 def _paths(plan: Plan, *, before: bool) -> frozenset[str]:
-    """Return the paths of the snapshots that a plan takes or replaces, or else of those that it writes."""
+    """Return the paths of the snapshots that a plan deletes or replaces; or with `before` false, that it writes."""
     snapshots = (action for action in plan.actions if action.kind == "snapshot")
     return frozenset(
         action.path
@@ -130,7 +130,8 @@ def _paths(plan: Plan, *, before: bool) -> frozenset[str]:
 def list_runs(table: Table, limit: int) -> Document:
     """Return the newest runs of a table, newest first.
 
-    A damaged lease spoils the rows of runs without a report: nobody can tell whether they are under way.
+    With a damaged lease the rows of runs without a report are unreadable: it is unknown whether these runs are under
+    way.
     """
     area = require_control(table)
     days = noncurrent_days(table.store)
@@ -157,7 +158,7 @@ def list_runs(table: Table, limit: int) -> Document:
 
 
 def _run(area: ControlArea, run_id: str, lease: LeaseDocument | FormatError, days: int | None, now_ms: int) -> Document:
-    """Return the row of a run; one whose report cannot be read spoils no other."""
+    """Return the row of a run. A report that cannot be read does not affect other rows."""
     try:
         return {**_run_row(area, run_id, lease, days, now_ms), "problem": None}
     except (FormatError, RefusedError) as error:
@@ -166,12 +167,12 @@ def _run(area: ControlArea, run_id: str, lease: LeaseDocument | FormatError, day
 
 
 def _undoable(area: ControlArea, run_id: str, started_ms: int, days: int | None, now_ms: int) -> Document:
-    """Say whether a run can be undone, as far as the control location and the bucket's rules tell."""
+    """Tell whether a run can be undone, judging by the control location and the bucket's rules."""
     until_ms = None if days is None else started_ms + days * _DAY_MS
     reason = None if until_ms is None or now_ms < until_ms else "expired"
     try:
         record = load_record(area, run_id)
-        if all(each.version_id is None for each in record.restores):  # its plan has what it took
+        if all(each.version_id is None for each in record.restores):  # its plan holds the deleted documents
             until_ms = reason = None
         if record.undone_by is not None:
             reason = "undone"
@@ -219,7 +220,7 @@ def _unreported_row(area: ControlArea, run_id: str, lease: LeaseDocument, days: 
     if run.plan_id is not None:
         try:
             header = load_header(area, run.plan_id)
-        except (FormatError, RefusedError):  # the plan is gone or damaged; that there was a run is known all the same
+        except (FormatError, RefusedError):  # the plan is gone or damaged, but the run is still known
             header = None
     return {
         "run_id": run_id,
@@ -241,7 +242,7 @@ def stored_report(table: Table, run_id: str) -> Document:
     """Return the report of a run as it is stored.
 
     Raises:
-        RefusedError: No such run of this table.
+        RefusedError: The table has no such run.
     """
     if not _RUN_ID.fullmatch(run_id):
         raise RefusedError(f"table {table.ref}: {run_id!r} is no run id", code="no_such_run")
@@ -264,7 +265,7 @@ def stored_report(table: Table, run_id: str) -> Document:
 
 
 def _newest(ids: Sequence[str], limit: int, time: str, row: Callable[[str], Document]) -> list[Document]:
-    """Return rows in the order of their times, which tell apart what one second brought; ids do not."""
+    """Return rows ordered by their times. Ids do not tell the order within a second."""
     if limit < 1:
         raise UsageError(f"--limit: expected at least 1, found {limit}", code="bad_argument")
     with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:

@@ -38,10 +38,10 @@ def tag_schedule(
     option: options.TableOptions = None,
     execute: options.Execute = False,
 ) -> int:
-    """Make the tags that a table's options ask for, and drop those that are over.
+    """Create the tags that a table's options ask for, and delete expired ones.
 
-    These are the first steps of maintain, without a commit and without the steps after them. Prints the plan, and
-    changes nothing without --execute.
+    These are the first steps of maintain, without a commit and without the later steps. Prints the plan, and changes
+    nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 

@@ -22,7 +22,7 @@ def tags(
     ] = None,
     time_zone: TimeZone = None,
 ) -> int:
-    """List the tags of a branch, with what each is of and until when it lives."""
+    """List the tags of a branch, with the snapshot and the end of life of each."""
     from lakesweep.cli.answer import answer_document
     from lakesweep.cli.operation import as_typed
     from lakesweep.errors import MaintenanceError

@@ -1,4 +1,4 @@
-"""Reports as text. What `--json` prints is also what is rendered here, so the two cannot disagree."""
+"""Reports as text. The text is made from the document that `--json` prints, so both always agree."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,14 +10,14 @@ from lakesweep.cli.lost import lost_lines
 Document = Mapping[str, Any]
 
 FIRST_ACTIONS = 3
-"""How many actions of each kind are shown."""
+"""Actions of each kind that are shown."""
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 _SNAPSHOT_REASONS = ("retain_min", "consumer", "limit", "too_young", "commit_user", "fleet_policy")
-"""Why snapshots stay; every other reason is about files, or in `_KEPT`."""
+"""Reasons to keep snapshots. Every other reason is about files, or is in `_KEPT`."""
 _KEPT = {"changelog_retention": "changelog", "consumer_stays": "consumer"}
-"""Reason -> what stays."""
+"""Reason -> what is kept for it."""
 
 
 _NO_EXPIRY = frozenset(
@@ -38,17 +38,17 @@ _NO_EXPIRY = frozenset(
         "undo",
     }
 )
-"""Operations that take no snapshot."""
+"""Operations that delete no snapshot by expiry."""
 _WRITES_ONLY = frozenset({"create_tag", "replace_tag", "auto_tags", "create_branch"})
-"""Operations that take nothing at all."""
+"""Operations that delete nothing."""
 
 
 def report_lines(document: Document, *, is_step: bool = False) -> Iterator[str]:
-    """Render the report of an operation, as `RunReport.to_json` returns it; of several steps, each of them.
+    """Render the report of an operation, as `RunReport.to_json` returns it. If it has several steps, render each.
 
     Args:
         document: The report.
-        is_step: Of a pass, which says nothing of tags that stay.
+        is_step: Whether it is a step of a pass. Then kept tags are not shown.
     """
     branch = "all branches" if document["branch"] is None else f"branch {document['branch']}"
     yield f"{document['operation']} of {document['table']}, {branch}: {_status(document)}"
@@ -76,7 +76,7 @@ def report_lines(document: Document, *, is_step: bool = False) -> Iterator[str]:
 
 
 def _lost(document: Document) -> Iterator[str]:
-    """Say first what a branch loses; nothing of that has come where the table moved."""
+    """Show first what a branch loses. If the plan is stale, none of it has happened."""
     if document["status"] == "stale":
         return
     findings = document.get("findings", {})
@@ -127,7 +127,7 @@ def _deletes(document: Document) -> Iterator[str]:
     if not delete["count"]:
         return
     yield _field("delete", f"{counted(delete['count'], 'object')}, {human_bytes(delete['bytes'])}{_unsized(actions)}")
-    if not actions:  # a plan that other processes wrote, too large to show
+    if not actions:  # other processes wrote the plan, and it is too large to show
         yield from (f"  {kind}: {count}" for kind, count in delete["by_kind"].items())
     for kind in dict.fromkeys(action["kind"] for action in actions):
         chosen = [action for action in actions if action["kind"] == kind]
@@ -139,7 +139,7 @@ def _deletes(document: Document) -> Iterator[str]:
 
 
 def _tags(document: Document, *, is_step: bool) -> Iterator[str]:
-    """Say of each tag why it goes or stays, where rules were asked."""
+    """Show for each tag why it is deleted or kept, if rules were applied."""
     tags = document.get("findings", {}).get("tags", {})
     for name, why in tags.get("going", {}).items():
         yield _field("tag", f"{name} goes ({why.replace('_', ' ')})")
@@ -176,7 +176,7 @@ def _outcome(document: Document) -> Iterator[str]:
 
 
 def next_line(command: str) -> str:
-    """Render what to do next."""
+    """Render the next command."""
     return _field("next", command)
 
 
@@ -185,7 +185,7 @@ def _field(name: str, text: str) -> str:
 
 
 def fields(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Render names and values, names in one column."""
+    """Render names and values, with all names in one column."""
     found = list(pairs)
     width = max((len(name) for name, _ in found), default=0)
     for name, text in found:
@@ -193,7 +193,7 @@ def fields(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Render rows below a head, each column as wide as its widest text."""
+    """Render rows below a head. Each column is as wide as its widest text."""
     table = [tuple(head), *(tuple(row) for row in rows)]
     widths = [max(map(len, texts)) for texts in zip(*table, strict=True)]
     for row in table:
@@ -201,12 +201,12 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
 
 
 def counted(count: int, what: str) -> str:
-    """Return a number with what it counts: `1 file`, `2 files`."""
+    """Return a number with its noun: `1 file`, `2 files`."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def human_bytes(size: int) -> str:
-    """Return a size with the unit that keeps it short, in powers of 1024."""
+    """Return a size in the unit that makes it short, in powers of 1024."""
     if size < 1024:
         return f"{size} B"
     power = min((size.bit_length() - 1) // 10, len(_UNITS))
@@ -214,13 +214,13 @@ def human_bytes(size: int) -> str:
 
 
 def exact_time(epoch_ms: int | None) -> str:
-    """Return the time of a version in UTC, to the millisecond: cut off there, it would be a time before the version."""
+    """Return the time of a version in UTC with milliseconds. A time without them would be before the version."""
     text = human_time(epoch_ms)
     return f"{text[:-1]}.{epoch_ms % 1000:03}Z" if epoch_ms is not None and text.endswith("Z") else text
 
 
 def human_time(epoch_ms: int | None) -> str:
-    """Return a time in UTC, `-` for none, the bare number where no calendar has it."""
+    """Return a time in UTC; `-` for none; the bare number if no calendar date has it."""
     if epoch_ms is None:
         return "-"
     try:

@@ -18,15 +18,15 @@ def undo(
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="As a report or `runs` names it.")],
     execute: Execute = False,
 ) -> int:
-    """Bring back all that a run deleted, where the bucket keeps versions.
+    """Restore everything that a run deleted, if the bucket keeps versions.
 
-    A deleted tag that took no files with it comes back from the run's plan, also where the bucket keeps no versions.
+    A deleted tag is restored from the run's plan if no file was deleted with it, even if the bucket keeps no versions.
 
-    A rollback, a fast-forward, and a branch that was made or deleted need no versions: the run's plan has all that they
-    changed. They are undone as long as nobody has committed since, and no file is gone that would be needed again.
+    A rollback, a fast-forward, and creating or deleting a branch need no versions: the run's plan holds everything that
+    they changed. They can be undone as long as nothing was committed since and all files that are needed again exist.
 
-    Completely or not at all, and not while a fleet policy pauses the table. Prints what would come back, and changes
-    nothing without --execute. Doing it twice is harmless.
+    An undo is complete or does nothing. It is refused while a fleet policy pauses the table. Prints what would be
+    restored, and changes nothing without --execute. Running it twice is harmless.
     """
     from lakesweep.cli.operation import run_named
 

@@ -1,4 +1,4 @@
-"""The options that name one version of a table, for the commands that read one."""
+"""The options that name one version of a table, for commands that read a version."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,7 +43,7 @@ def version_of(
     """Return the version that the options name.
 
     Raises:
-        UsageError: A time that means nothing.
+        UsageError: A time is not valid.
     """
     from lakesweep.operations.time_travel import Version
     from lakesweep.operations.times import parse_time_ms

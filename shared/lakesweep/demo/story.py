@@ -52,8 +52,7 @@ class Story:
         """Return tag -> snapshot of the tags that maintenance created, since the table's options ask for one tag a day.
 
         The first pass creates the tag of the day before, from the state at the end of that day. If a day ends during
-        the demo,
-        there is one more tag.
+        the demo, there is one more tag.
         """
         return {
             put.path.removeprefix(TAG_FOLDER): json.loads(put.body)["id"] for put in self._puts() if put.kind == "tag"

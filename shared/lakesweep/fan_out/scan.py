@@ -1,9 +1,9 @@
 """A scan for orphan files by many workers: how it begins, and how it advances step by step.
 
 No process lives as long as a scan. Each step checks which tasks have ended, sends the next ones, and schedules another
-step. The last step makes the plan. Steps and tasks may come twice, late or in any order, and may die anywhere.
-The first object written under a name counts. A step schedules the next step first, then writes the state, then sends
-tasks. In this order the next step can make up for anything that a dead step left undone.
+step. The last step makes the plan. Steps and tasks may come twice, late or in any order, and may die anywhere. The
+first object written under a name counts. A step schedules the next step first, then writes the state, then sends tasks.
+In this order the next step can make up for anything that a dead step left undone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -2,10 +2,10 @@
 
 Two numbers stand for a name; Spark computes both in the JVM. Equal names have equal numbers. So no root refers to a
 file whose numbers match no live name. If two names ever share both numbers, Lakesweep keeps a file that it could
-delete. Each partition is sorted by these numbers, live names first. One pass over it shows for each group of
-equal names whether some root refers to the name and whether some listing showed it. Lakesweep keeps a file that a root
-refers to. It judges any other file by the rules of any other scan, and the orphans become a part of the plan. A
-file that a root needs and no listing showed may be missing.
+delete. Each partition is sorted by these numbers, live names first. One pass over it shows for each group of equal
+names whether some root refers to the name and whether some listing showed it. Lakesweep keeps a file that a root refers
+to. It judges any other file by the rules of any other scan, and the orphans become a part of the plan. A file that a
+root needs and no listing showed may be missing.
 
 An extra file is kept if Lakesweep keeps the file it belongs to. Extra files without a reference go through a second
 match, by the names of their owners. Without such files there is no second match.

@@ -386,8 +386,7 @@ class _Matched:
 
         Raises:
             MaintenanceError: The match saw fewer or more rows. The file of a live name that it did not see would look
-                like
-                an orphan.
+                like an orphan.
         """
         expected, seen = sum(part.rows for part in parts), 0
         for row in rows:
