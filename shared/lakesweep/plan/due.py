@@ -36,7 +36,7 @@ def snapshots_due(
     Args:
         ids: Ids of the snapshots that exist, ascending.
         time_ms: The commit time of each.
-            policy: Checked retention. Its limit for one run is ignored.
+        policy: Checked retention. Its limit for one run is ignored.
         consumer_next: The smallest id that a consumer still needs.
     """
     found: dict[int, Due] = {}

@@ -114,11 +114,11 @@ class Sorting:
         """Sort one object.
 
         Args:
-            key: Below the table.
-            size_bytes: Of the object.
-            etag: Of the object.
+            key: The key below the table.
+            size_bytes: The size of the object.
+            etag: The ETag of the object.
             modified_ms: When it was written, by the store's clock.
-                found: The class of the object.
+            found: The class of the object.
         """
         self.totals.count(size_bytes, found.kind)
         if (why := self.why_kept(key, modified_ms, found)) is not None:

@@ -24,7 +24,7 @@ def newest_by_user(snapshots: Iterable[Snapshot]) -> dict[str, Snapshot]:
     """Return each commit user's newest snapshot.
 
     Args:
-            snapshots: The snapshots of one branch, ascending by id.
+        snapshots: The snapshots of one branch, ascending by id.
     """
     return {snapshot.commit_user: snapshot for snapshot in snapshots}
 

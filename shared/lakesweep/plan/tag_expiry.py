@@ -63,13 +63,13 @@ def judge_tags(
     Args:
         tags: All tags whose documents are readable.
         now_ms: By the clock of the store.
-            zone: The zone in which creation times were written; `None`: unknown, so tags live 26 h longer.
-            calendar_zone: The zone that determines the day of a commit.
-            keep: Calendar rules. A tag that matches a rule, and that no rule keeps, is deleted.
-            by_time: Delete tags when their time to live is over.
-            older_than_ms: Delete tags that were made before this time, with or without a time to live.
-            beyond: Tags beyond the number that the table keeps.
-            period_of: Returns the period that a name stands for by the table's own rules.
+        zone: The zone in which creation times were written; `None`: unknown, so tags live 26 h longer.
+        calendar_zone: The zone that determines the day of a commit.
+        keep: Calendar rules. A tag that matches a rule, and that no rule keeps, is deleted.
+        by_time: Delete tags when their time to live is over.
+        older_than_ms: Delete tags that were made before this time, with or without a time to live.
+        beyond: Tags beyond the number that the table keeps.
+        period_of: Returns the period that a name stands for by the table's own rules.
     """
     lives = {tag.name: _Life(tag, zone, now_ms) for tag in tags}
     surplus = frozenset(beyond)

@@ -1,1 +1,1 @@
-"""Where objects lie: the `Store` protocol, and its memory, local and S3 implementations."""
+"""Where objects are stored: the `Store` protocol, and its memory, local and S3 implementations."""

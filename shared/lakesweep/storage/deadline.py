@@ -1,7 +1,7 @@
-"""A store that stops asking when the caller's time runs out.
+"""A store that refuses further reads when the caller's time runs out.
 
-A function that is killed in the middle of reading has read in vain, and nobody hears of it. One that stops by itself
-can hand the work over. Only reading stops here: what a deletion begins, it ends, and the ledger and the lease are
+If a function is killed while it reads, its reads were useless and nobody learns of it. A function that stops by itself
+can hand the work over. Only reads stop here. A deletion that has begun is finished, and the ledger and the lease are
 written to another store.
 """
 
@@ -13,10 +13,10 @@ from lakesweep.storage.store import Body, Page, Store, StoredObject
 from lakesweep.storage.wrapping import WrappingStore
 
 READ_RESERVE_MS = 10_000
-"""What must be left for a read: the answer, and handing the work over."""
+"""Time that must be left for a read: for the answer, and to hand the work over."""
 BATCH_RESERVE_MS = 20_000
-"""What must be left for a batch of deletes with its look and its ledger entry. One that takes longer dies with its
-function, which is safe, and the next run finishes it."""
+"""Time that must be left for a batch of deletes with its recheck and its ledger entry. A slower batch dies with its
+function. This is safe, and the next run finishes the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class Deadline:
     remaining_ms: Callable[[], int]
 
     def check(self, what: str, reserve_ms: int) -> None:
-        """Make sure that there is time for something.
+        """Make sure that there is enough time for a step.
 
         Raises:
-            OutOfTimeError: There is not.
+            OutOfTimeError: There is not enough time.
         """
         left_ms = self.remaining_ms()
         if left_ms < reserve_ms:

@@ -1,8 +1,8 @@
-"""Ask right before each change of a store whether it may still be made.
+"""Ask, right before each change of a store, whether the change is still allowed.
 
-A request may be sent long after somebody decided on it: botocore sends it again when its answer is lost, and a process
-may stand still in between. So the question is asked where the request leaves, for each attempt. A store does not know
-why: whoever changes something through a `GuardedStore` brings the answer along.
+A request may be sent long after the decision: botocore sends it again if its answer is lost, and a process may be
+suspended in between. So the question is asked where the request leaves, for each attempt. A store does not know the
+reason for a refusal; the caller supplies the guard through a `GuardedStore`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from lakesweep.storage.store import DeleteRequest, DeleteResult, Store, Undelete
 from lakesweep.storage.wrapping import WrappingStore
 
 Guard = Callable[[], None]
-"""Raises LeaseLostError when nothing may be changed any more."""
+"""Raises LeaseLostError if no change is allowed any more."""
 
 
 def _allow() -> None:
@@ -29,27 +29,27 @@ class LateDeleteError(LeaseLostError):
     """A call of `delete` was stopped by its guard."""
 
     def __init__(self, error: LeaseLostError, answers: Sequence[DeleteResult]) -> None:
-        """Make it of what the guard raised.
+        """Build the error from the guard's error.
 
         Args:
-            error: What the guard raised.
-            answers: Of the keys of which it is known what became of them; `not_tried` of those that were not asked for.
+            error: The error of the guard.
+            answers: The keys with a known result; `not_tried` for keys that were not asked for.
         """
         super().__init__(str(error), code=error.code)
         self.answers = tuple(answers)
 
 
 class TimeLimit:
-    """A guard that allows changes for some time, by clocks that go on while the process stands still."""
+    """A guard that allows changes for some time, by clocks that continue while the process is suspended."""
 
     def __init__(self, begun: Stopwatch, length_ms: int, sentence: str, code: str = LeaseLostError.code) -> None:
         """Allow changes from `begun` on for `length_ms`.
 
         Args:
-            begun: From when on the time counts.
-            length_ms: How long.
-            sentence: What the error says when it is over.
-            code: The word for it.
+            begun: The begin of the time.
+            length_ms: Its length.
+            sentence: The message of the error afterwards.
+            code: The code word of the error.
         """
         self._begun = begun
         self._length_ms = length_ms
@@ -57,11 +57,11 @@ class TimeLimit:
         self._code = code
 
     def left_ms(self) -> int:
-        """Return how much of it is left, below 0 when it is over."""
+        """Return how much time is left, below 0 when it is over."""
         return self._length_ms - self._begun.elapsed_ms()
 
     def __call__(self) -> None:
-        """Raise LeaseLostError when it is over."""
+        """Raise LeaseLostError when the time is over."""
         left_ms = self.left_ms()
         if left_ms <= 0:
             over = f"that was {-left_ms / 1000:.0f} s ago"
@@ -69,22 +69,22 @@ class TimeLimit:
 
 
 def current_guard() -> Guard:
-    """Return what says whether the caller may change anything, for code that goes on in other threads."""
+    """Return the guard of this thread, for code that continues in other threads."""
     return _guard.get()
 
 
 def ask_guard() -> None:
-    """Make sure that a change may still be made: the last thing before it is.
+    """Make sure that a change is still allowed. This is the last step before the change.
 
     Raises:
-        LeaseLostError: It may not.
+        LeaseLostError: The change is not allowed.
     """
     _guard.get()()
 
 
 @contextmanager
 def guarded_by(guard: Guard) -> Iterator[None]:
-    """Have a guard asked for what this thread changes in the block, besides those that it brought along."""
+    """Ask a guard before each change of this thread in the block, in addition to its other guards."""
     outer = _guard.get()
 
     def both() -> None:
@@ -99,7 +99,7 @@ def guarded_by(guard: Guard) -> Iterator[None]:
 
 
 class GuardedStore(WrappingStore):
-    """Has a guard asked before each attempt to change something."""
+    """Asks a guard before each attempt to change something."""
 
     def __init__(self, store: Store, guard: Guard) -> None:
         """Wrap a store."""
@@ -115,12 +115,12 @@ class GuardedStore(WrappingStore):
         """Delete objects; see `Store.delete`.
 
         Raises:
-            LateDeleteError: The guard stopped it on the way.
+            LateDeleteError: The guard stopped the call halfway.
         """
         with guarded_by(self._guard):
             return self._store.delete(requests)
 
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
-        """Take deletions back; see `Store.undelete`."""
+        """Remove delete markers; see `Store.undelete`."""
         with guarded_by(self._guard):
             return self._store.undelete(requests, only_check=only_check)

@@ -6,15 +6,15 @@ from lakesweep.errors import StorageError
 from lakesweep.storage.store import Body, DeleteRequest, UndeleteRequest
 
 SINGLE_DELETES = 16
-"""Up to so many deletions with a condition are requests of their own, which most servers check."""
+"""Up to this many conditional deletions are sent as single requests, whose condition most servers check."""
 MAX_DELETE_KEYS = 1000
 """Keys in one call of `Store.delete`."""
 
 
 def is_key(key: str) -> bool:
-    """Tell whether `key` names one object below the root: no part is empty, `.` or `..`, no NUL, and it is text.
+    """Tell whether `key` names one object below the root: valid text without NUL, and no part is empty, `.` or `..`.
 
-    A local file name that is no UTF-8 reaches Python as lone surrogates, which no plan or ledger could hold.
+    In Python, a local file name that is not UTF-8 contains lone surrogates. No plan or ledger could store it.
     """
     if "\0" in key or any(part in ("", ".", "..") for part in key.split("/")):
         return False
@@ -22,7 +22,7 @@ def is_key(key: str) -> bool:
 
 
 def check_key(key: str, location: str) -> str:
-    """Return `key` when it names one object below the root; see `is_key`.
+    """Return `key` if it names one object below the root; see `is_key`.
 
     Raises:
         StorageError: With code `bad_key`.
@@ -35,10 +35,10 @@ def check_key(key: str, location: str) -> str:
 
 
 def check_range(start: int, length: int, where: str) -> None:
-    """Refuse a range that holds nothing, or begins before the object.
+    """Refuse a range that is empty, or begins before the object.
 
     Raises:
-        StorageError: It does.
+        StorageError: With code `bad_range`.
     """
     if start < 0 or length < 1:
         raise StorageError(
@@ -48,13 +48,13 @@ def check_range(start: int, length: int, where: str) -> None:
 
 
 def too_short(start: int, length: int, found: int, where: str) -> StorageError:
-    """Return the error of a range that an object ends before.
+    """Return the error for a range that is longer than its object.
 
     Args:
-        start: Of the range.
-        length: Of the range.
-        found: How many bytes of it there are.
-        where: Which object, for messages.
+        start: The begin of the range.
+        length: The length of the range.
+        found: How many bytes of it exist.
+        where: The object, for messages.
     """
     return StorageError(
         f"read {where}: expected {length} bytes from byte {start}, found {max(found, 0)}", code="too_short"
@@ -62,10 +62,10 @@ def too_short(start: int, length: int, found: int, where: str) -> StorageError:
 
 
 def part_of(body: Body, start: int, length: int, where: str) -> Body:
-    """Return a part of a body, as `Store.read_range` does of an object.
+    """Return a part of a body, as `Store.read_range` does for an object.
 
     Raises:
-        StorageError: It ends before, or no such range can be asked for.
+        StorageError: The body ends before, or the range is invalid.
     """
     check_range(start, length, where)
     data = body.data[start : start + length]
@@ -75,7 +75,7 @@ def part_of(body: Body, start: int, length: int, where: str) -> Body:
 
 
 def check_prefix(prefix: str, location: str) -> str:
-    """Return `prefix` when it is empty or a folder with its closing slash.
+    """Return `prefix` if it is empty or a folder with its trailing slash.
 
     Raises:
         StorageError: With code `bad_key`.
@@ -88,10 +88,10 @@ def check_prefix(prefix: str, location: str) -> str:
 
 
 def count_deletes(requests: Sequence[DeleteRequest], location: str) -> int:
-    """Return how many requests to a store these deletes are: one for all without an ETag, one for each with it.
+    """Return the number of requests for these deletes: one for all without an ETag, one for each with an ETag.
 
     Raises:
-        StorageError: More keys than a call may hold.
+        StorageError: There are more keys than one call may have.
     """
     check_count(requests, location)
     conditional = sum(request.etag is not None for request in requests)
@@ -99,7 +99,7 @@ def count_deletes(requests: Sequence[DeleteRequest], location: str) -> int:
 
 
 def check_count(requests: Sequence[DeleteRequest] | Sequence[UndeleteRequest], location: str) -> None:
-    """Refuse more keys than a call may hold.
+    """Refuse more keys than one call may have.
 
     Raises:
         StorageError: With code `too_many`.

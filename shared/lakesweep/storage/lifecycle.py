@@ -1,10 +1,10 @@
-"""How long a store keeps what is deleted from it."""
+"""How long a store keeps deleted objects."""
 
 from lakesweep.storage.store import Store
 
 
 def noncurrent_days(store: Store) -> int | None:
-    """Return after how many days a store removes deleted objects for good; `None` when nothing tells."""
+    """Return after how many days a store removes deleted objects for good; `None` if this is unknown."""
     if not store.location.startswith("s3://"):
         return None
     from lakesweep.storage.s3 import S3Store

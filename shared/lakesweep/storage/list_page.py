@@ -1,9 +1,9 @@
 """Pages of ListObjectsV2, parsed by expat.
 
-botocore's own parse of a page of 1 000 keys costs about five times the CPU of all else about it. `parse_response` runs
-before it (`PARSE_EVENT`), leaves its result beside botocore's, and hands botocore an empty page, so retries,
-credentials and endpoints stay botocore's business. Answers that report an error, and such as are no XML, are left to
-botocore, which asks again. Should an edition of botocore never send the event, `page_of` takes botocore's own result.
+botocore's own parse of a page of 1 000 keys takes about five times the CPU of everything else. So `parse_response` runs
+before it (`PARSE_EVENT`), stores its result beside botocore's, and gives botocore an empty page. Retries, credentials
+and endpoints remain botocore's business. botocore also gets the answers that report an error or are no XML, and sends
+the request again. If a version of botocore does not send the event, `page_of` takes botocore's own result.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from xml.parsers import expat
 from lakesweep.errors import StorageError
 
 PARSE_EVENT = "before-parse.*.ListObjectsV2"
-"""With the asterisk, botocore calls us before its own handler of `before-parse.s3.*`, which parses every answer as a
-whole to see whether it reports an error. In another order all stays right and takes half as much time again."""
+"""With the asterisk, botocore calls Lakesweep before its own handler of `before-parse.s3.*`. That handler parses every
+answer completely to see whether it reports an error. In another order, the result is right but takes 50 % longer."""
 _RESULT = "LakesweepPage"
 _PROBLEM = "LakesweepProblem"
 _EMPTY = b'<?xml version="1.0" encoding="UTF-8"?><ListBucketResult></ListBucketResult>'
@@ -32,17 +32,17 @@ PageEntry = tuple[str, int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """One page, and where the next one begins."""
+    """One page, and the token for the next."""
 
     entries: tuple[PageEntry, ...]
     next_token: str | None
     """`None` on the last page."""
     folders: tuple[str, ...] = ()
-    """Whole common prefixes with their closing slashes, where a delimiter was asked for."""
+    """Whole common prefixes with their trailing slashes, if a delimiter was given."""
 
 
 def parse_response(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:
-    """Parse a page before botocore does. The names of the parameters are botocore's."""
+    """Parse a page before botocore does. botocore determines the names of the parameters."""
     body = response_dict["body"]
     if response_dict["status_code"] != _HTTP_OK or b"<Error>" in body[:1000]:
         return
@@ -56,14 +56,14 @@ def parse_response(response_dict: dict[str, Any], customized_response_dict: dict
 
 
 def page_of(response: Mapping[str, Any], where: str) -> ListPage:
-    """Return the page of a response, whoever parsed it.
+    """Return the page of a response, whether Lakesweep or botocore parsed it.
 
     Args:
-        response: What botocore returned.
-        where: What was listed, for messages.
+        response: The result of botocore.
+        where: The listed location, for messages.
 
     Raises:
-        StorageError: The page is not whole, so what it does not name may exist all the same.
+        StorageError: The page is incomplete, so objects that it does not name may exist nevertheless.
     """
     if _PROBLEM in response:
         raise _damaged(f"list {where}: {response[_PROBLEM]}")
@@ -85,7 +85,7 @@ def parse_page(body: bytes) -> ListPage:
     """Parse a ListBucketResult.
 
     Raises:
-        StorageError: Anything else than a whole one.
+        StorageError: The body is anything else than a complete result.
     """
     reader = _PageReader()
     parser = expat.ParserCreate()
@@ -101,7 +101,7 @@ def parse_page(body: bytes) -> ListPage:
 
 
 def _size(value: str | int) -> int:
-    """Return the size of an object in bytes, which has no more than 64 bits."""
+    """Return the size of an object in bytes. It fits into 64 bits."""
     size = int(value)
     if not 0 <= size <= _MAX_SIZE:
         raise ValueError(f"a size of {len(str(value))} digits")
@@ -109,7 +109,7 @@ def _size(value: str | int) -> int:
 
 
 class _PageReader:
-    """Collects text at the depth where a page keeps it: 2 for the page's own fields, 3 for those of an object."""
+    """Collects text by depth: 2 for the page's own fields, 3 for the fields of an object."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -144,7 +144,8 @@ class _PageReader:
         self._text = ""
 
     def page(self) -> ListPage:
-        # Only here, because EncodingType may stand behind the objects. We never ask for another encoding than "url".
+        # Decode only here, because EncodingType may follow the objects. Lakesweep asks for no other encoding than
+        # "url".
         decoded = _UrlDecoder().decoded if self._page.get("EncodingType") == "url" else str
         times = _Times()
         entries = tuple(
@@ -157,7 +158,7 @@ class _PageReader:
 
 
 class _Times(dict[str, int]):
-    """Epoch milliseconds of the times on a page, many of which are the same."""
+    """Epoch milliseconds of the times on a page. Many of them are equal."""
 
     def __missing__(self, time: str) -> int:
         found = self[time] = _epoch_ms(datetime.fromisoformat(time))
@@ -165,10 +166,10 @@ class _Times(dict[str, int]):
 
 
 class _UrlDecoder:
-    """Decodes keys, and what they have in common with the one before only once.
+    """Decodes keys. A folder that a key shares with the previous one is decoded only once.
 
-    Keys of partitioned tables are in need of it (`=` comes as `%3D`), though seldom in their last part. No escape goes
-    over a slash: that would be no UTF-8.
+    Keys of partitioned tables need this (`=` comes as `%3D`), though seldom in their last part. No escape spans a
+    slash, since the parts would not be UTF-8.
     """
 
     def __init__(self) -> None:

@@ -1,12 +1,12 @@
-"""Everything below a folder, listed in several ranges at once.
+"""List everything below a folder, in several ranges at once.
 
-One listing of S3 goes page after page, and each takes its time to come. So a worker that has nothing to do takes over
-a part of what another still has before it: the other's range is split at a key that `split_point` guesses. Wherever
-that is, the two ranges meet there, and no key lies in both or in none. Objects that come and go meanwhile change
-nothing about that: one that is there all the time is found once.
+S3 returns one page after another, and each takes its time. So an idle worker takes over a part of the range of another
+worker. The range is split at a key that `split_point` guesses. Wherever this key is, the two ranges meet there, and no
+key lies in both or in none. Objects that are written or deleted meanwhile do not change this: an object that exists all
+the time is found once.
 
-A guess costs no request of its own. Its first page is the first of the new range, and a range asks at most once in
-vain, so all takes as many requests as there are pages to fill, and one for each range at most.
+A guess takes no request of its own, since its first page is the first page of the new range. A range has at most one
+request without a result. So the listing takes one request for each full page, and at most one more for each range.
 """
 
 from bisect import bisect_right
@@ -21,21 +21,21 @@ from lakesweep.storage.split import shared_letters, split_point
 from lakesweep.storage.store import Page, Store
 
 PARALLEL = 8
-"""Ranges at once. One thread parses at a time, so with 20 ms an answer four bring nearly all that there is to gain;
-eight gain where answers take longer, and cost some requests and a tenth of the CPU time where they do not."""
+"""Ranges at once. One thread parses at a time. With answers of 20 ms, four ranges gain nearly everything. Eight gain
+more with slower answers; otherwise they cost some requests and a tenth of the CPU time."""
 WINDOW_PAGES = 16
-"""So many pages wait for the caller at most, beside one in the hands of each worker."""
+"""At most this many pages wait for the caller, in addition to one page of each worker."""
 PAGES_BEFORE_SPLIT = 2
-"""A range is not split before it brought so many pages since the last time."""
+"""A range is split only after it has brought this many pages since its last split."""
 FIRST_RANGES = 2
-"""For each worker: enough that all have something to do soon, with a guess in vain for each."""
+"""Ranges for each worker: enough to give each of them work soon, even if one guess for each fails."""
 PAGES_OF_RANGE = 20
-"""Then one range more for each so many pages, so that a large listing asks for 5 % more at most than it has pages."""
+"""Later, one more range for each group of this many pages: a large listing takes at most 5 % more requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListProgress:
-    """How far a listing has come."""
+    """The progress of a listing."""
 
     object_count: int = 0
     page_count: int = 0
@@ -45,7 +45,7 @@ class ListProgress:
 
 @dataclass(slots=True, eq=False)
 class _Range:
-    """Keys that one worker lists. All fields change under the listing's lock only."""
+    """Keys that one worker lists. All fields change only under the listing's lock."""
 
     after: str
     until: str | None
@@ -53,9 +53,9 @@ class _Range:
     first: str | None = None
     last: str = ""
     fresh_pages: int = 0
-    """Pages since the range began, or was split."""
+    """Pages since the range began or was split."""
     left: "_Range | None" = None
-    """The range of which this one was split off."""
+    """The range from which this one was split off."""
 
 
 def list_all(
@@ -68,20 +68,19 @@ def list_all(
 ) -> Generator[Page, None, None]:
     """Yield every object that `Store.list` yields, in pages that are not empty.
 
-    Keys ascend within a page; pages come in any order. Once the first is taken, workers go on listing while the caller
-    does something else. Memory is bounded by `window_pages` and one page for each worker. A caller that stops early
-    closes the generator, and leaves no thread behind.
+    Keys ascend within a page; pages come in any order. After the first page, workers continue to list while the caller
+    does something else. `window_pages` and one page for each worker limit the memory. A caller that stops early closes
+    the generator, which ends all threads.
 
     Args:
-        store: Where to list. A store whose requests take no waiting (its `reads_wait` is false) is listed by the
-            caller's thread alone.
+        store: The store to list. If its requests do not wait (`reads_wait` is false), the caller's thread lists alone.
         prefix: As in `Store.list`.
-        parallel: How many requests at once.
+        parallel: Number of concurrent requests.
         window_pages: How many pages may wait for the caller.
-        on_page: Called before each page is yielded, by the caller's thread.
+        on_page: Called in the caller's thread before each page is yielded.
 
     Raises:
-        StorageError: Any page failed; what was yielded before is not the whole.
+        StorageError: A page failed; the objects so far are not all.
     """
     if parallel < 2 or not getattr(store, "reads_wait", True):
         found = _one_by_one(store, prefix)
@@ -103,7 +102,7 @@ def _one_by_one(store: Store, prefix: str) -> Generator[tuple[Page, ListProgress
 
 
 class _Listing:
-    """Workers, the ranges that they list, and the pages that wait for the caller."""
+    """The workers, their ranges, and the pages that wait for the caller."""
 
     def __init__(self, store: Store, prefix: str, parallel: int, window_pages: int) -> None:
         self._store = store
@@ -119,7 +118,7 @@ class _Listing:
         self._listed = ListProgress()
 
     def pages(self) -> Generator[tuple[Page, ListProgress], None, None]:
-        """Yield pages as they come."""
+        """Yield pages as they arrive."""
         pool = ThreadPoolExecutor(max_workers=self._parallel, thread_name_prefix="list")
         taken = ListProgress()
         try:
@@ -149,7 +148,7 @@ class _Listing:
             error: BaseException | None = None
             try:
                 self._list(part)
-            except BaseException as found:  # noqa: BLE001 - whatever it is, the caller raises it
+            except BaseException as found:  # noqa: BLE001 - the caller raises any error
                 error = found
             with self._changed:
                 self._running.remove(part)
@@ -186,7 +185,7 @@ class _Listing:
     def _list(self, part: _Range) -> None:
         for page in self._store.list_range(self._prefix, part.after, part.until):
             with self._changed:
-                # The range may have been split while the page was on its way.
+                # The range may have been split while the page was requested.
                 is_last = part.until is not None and bool(page) and page[-1].key >= part.until
                 kept = page[: bisect_right(page, part.until or "", key=lambda found: found.key)] if is_last else page
                 if kept:
@@ -204,11 +203,11 @@ class _Listing:
 
 
 def _breadth(part: _Range) -> int:
-    """Return how many letters all keys that the range still may hold begin with: the fewer, the more there may be."""
+    """Return how many leading letters all possible keys of the range share: the fewer, the more keys there may be."""
     return -1 if part.until is None else shared_letters(part.last, part.until)
 
 
 def _lower(part: _Range) -> None:
-    """Let the next guess in a range be a smaller one, and soon: the last one found nothing."""
+    """Make the next guess in a range smaller, and soon: the last guess found nothing."""
     part.climb = max(part.climb - 1, 0)
     part.fresh_pages += PAGES_BEFORE_SPLIT

@@ -1,13 +1,13 @@
 """A store in a local folder.
 
-Symbolic links below the root are listed, never followed, never deleted: what they point at is not ours. (The root
+Symbolic links below the root are listed, never followed, never deleted: their targets are not Lakesweep's. (The root
 itself may be reached through links.) `local_folders` says how this stays true while somebody swaps folders for links.
 
-A put that matches an ETag takes a lock file beside the object (`local_locks`). In a control location it stays there:
-once a folder has that file, every put and every conditional delete in it takes the lock, over all processes. Beside the
-documents of a table it is removed at the end, since there the lease keeps runs apart. A plain or if-absent put leaves
-nothing behind but its object. All of this needs a file system with hard links, and with `flock` between all machines
-that share it.
+A put that must match an ETag takes a lock file beside the object (`local_locks`). In a control location the lock file
+remains. Once a folder has this file, every put and every conditional delete in the folder takes the lock, across all
+processes. Beside the documents of a table the lock file is deleted at the end, since there the lease separates runs. A
+plain or if-absent put leaves nothing behind but its object. All of this needs a file system with hard links, and with
+`flock` between all machines that share it.
 """
 
 import os
@@ -44,17 +44,17 @@ _BRANCH = re.compile(r"branch/branch-[^/]+(?=/)", re.DOTALL)
 _TABLE_FOLDER = re.compile(
     r"(?:branch/branch-[^/]+/)?(?:snapshot|changelog|schema|tag|tag/tag-success-file|consumer)/", re.DOTALL
 )
-"""Folders with documents of a table, where no lock file of ours may stay."""
+"""Folders with documents of a table, where Lakesweep may leave no lock file."""
 _AREA = re.compile(r"(?:tables|scans)/[^/]+/", re.DOTALL)
 """The folder of one table in a control location. All its temporary files lie there and in no deeper folder, so the next
-run finds the ones of a killed run."""
+run finds the files of a killed run."""
 
 
 class LocalStore:
     """Files below one folder."""
 
     reads_wait = False
-    """Reading local files one after another is faster than handing them to threads."""
+    """To read local files one after another is faster than to hand them to threads."""
 
     def __init__(self, root: str, counter: RequestCounter | None = None) -> None:
         self._folder = Root(root)
@@ -69,7 +69,7 @@ class LocalStore:
         return self._root
 
     def follow(self, trail: Trail, *, looks: bool) -> None:
-        """Follow no link to the root from now on, and meet the folders of a trail; see `Root.follow`."""
+        """Follow no link to the root from now on, and check folders against a trail; see `Root.follow`."""
         self._folder.follow(trail, looks=looks)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
@@ -80,7 +80,7 @@ class LocalStore:
         return self._found(prefix)
 
     def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
-        """Yield files of a range in pages; see `Store.list_range`. Reads no folder that lies outside of it."""
+        """Yield files of a range in pages; see `Store.list_range`. Reads no folder outside the range."""
         return pages_of(self._found(prefix, after, until))
 
     def _found(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[StoredObject]:
@@ -93,7 +93,7 @@ class LocalStore:
                 yield entry
 
     def _first(self, folders: Folders, prefix: str) -> str:
-        """Return where a listing of `prefix` begins: there, or at the link that it is reached through."""
+        """Return where a listing of `prefix` begins: at `prefix`, or at the link on the way to it."""
         with self._failing("list", prefix), suppress(*MISSING):
             try:
                 folders.open(prefix)
@@ -109,19 +109,19 @@ class LocalStore:
             if until is not None and key > until:
                 return
             if key.endswith("/") or not key:
-                if key >= after or after.startswith(key):  # else everything in it comes before `after`
+                if key >= after or after.startswith(key):  # Otherwise all its keys come before `after`.
                     waiting += [key + name for name in reversed(self._names(folders, key))]
             elif key > after:
                 yield from self._entry(folders, key)
 
     def _names(self, folders: Folders, folder: str) -> Sequence[str]:
-        """Return what lies in a folder, in the order of keys; folders with a closing slash."""
+        """Return the names in a folder, in the order of keys; folders with a trailing slash."""
         with self._failing("list", folder):
             try:
                 found = folders.names(folder)
             except MISSING:
                 return []
-        # Keys below a folder compare as its name with a slash does: `a-b`, then `a/x`, then `a0`.
+        # To compare keys below a folder, its name needs a slash: `a-b`, then `a/x`, then `a0`.
         return sorted(f"{name}/" if is_folder else name for name, is_folder in found if name != LOCK_NAME)
 
     def _entry(self, folders: Folders, key: str) -> Iterator[StoredObject]:
@@ -129,8 +129,8 @@ class LocalStore:
             try:
                 status = folders.status(key)
             except MISSING:
-                return  # gone since its folder was read
-        if stat.S_ISDIR(status.st_mode):  # to leave it out would hide what lies in it
+                return  # Deleted since its folder was read.
+        if stat.S_ISDIR(status.st_mode):  # A listing without it would hide the files in it.
             raise StorageError(
                 f"list {self._below}{key}: expected a file or a link, found a folder that took its place meanwhile",
                 code="moved",
@@ -147,7 +147,7 @@ class LocalStore:
         yield from (name[:-1] for name in names)
 
     def folders_among(self, names: Sequence[str]) -> frozenset[str]:
-        """Return which of `names` are there, as folders or links; see `Store.folders_among`."""
+        """Return which of `names` exist, as folders or links; see `Store.folders_among`."""
         self._counter.add("list")
         with self._failing("list", ""), Folders(self._folder) as folders:
             try:
@@ -174,7 +174,7 @@ class LocalStore:
         check_range(start, length, path)
         self._counter.add("get")
         with self._failing("read", key), self._opened(key) as (file, status):
-            if status.st_size < start + length:  # before anything is read: `length` may be any number
+            if status.st_size < start + length:  # Check before the read, since `length` may be any number.
                 raise too_short(start, length, status.st_size - start, path)
             file.seek(start)
             data = file.read(length)
@@ -185,7 +185,7 @@ class LocalStore:
 
     @contextmanager
     def _opened(self, key: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-        # Without O_NONBLOCK, opening a pipe would last until somebody writes to it.
+        # Without O_NONBLOCK, opening a pipe would wait until somebody writes to it.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             with Folders(self._folder) as folders:
@@ -200,7 +200,7 @@ class LocalStore:
             yield file, status
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
-        """Write one file atomically, durable when this returns; see `Store.put`."""
+        """Write one file atomically. The file is durable when this returns; see `Store.put`."""
         self._checked_path(key)
         self._counter.add("put")
         above = parent_of(key)
@@ -231,15 +231,15 @@ class LocalStore:
             raise PreconditionFailedError(f"{path}: expected the file with ETag {etag}, found {found}")
 
     def _tidy(self, folder: int, name: str) -> None:
-        """Remove what a killed run left where this one writes, once for each folder."""
+        """Delete the temporary files of killed runs where this run writes, once for each folder."""
         if name in self._tidied:
             return
         self._tidied.add(name)
-        with suppress(OSError):  # then it stays, which harms nobody
+        with suppress(OSError):  # Then the file remains, which does no harm.
             remove_litter(folder, self.now_ms())
 
     def _write(self, drafts: int, folder: int, key: str, data: bytes, *, if_absent: bool) -> str:
-        """Write one file under another name, and give it its own once it is whole."""
+        """Write one file under a temporary name, and rename it once it is complete."""
         name = key.rpartition("/")[2]
         temporary = temporary_name(name)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -248,8 +248,8 @@ class LocalStore:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
-                # A kernel's own times advance every few milliseconds and inodes are used again at once, so two bodies
-                # of one size written in a row could share an ETag. The time of the clock tells them apart.
+                # A kernel's own times advance every few milliseconds, and inodes are soon used again. So two bodies of
+                # the same size, written one after the other, could share an ETag. The clock's time distinguishes them.
                 now_ns = local_clock.now_ns(self._root)
                 os.utime(descriptor, ns=(now_ns, now_ns))
                 os.fsync(descriptor)
@@ -271,10 +271,10 @@ class LocalStore:
         return etag
 
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
-        """Delete up to 1 000 files; see `Store.delete`. Folders stay, also empty ones, but for those of a branch.
+        """Delete up to 1 000 files; see `Store.delete`. Keeps empty folders, except a branch's own.
 
-        In a folder without a lock file lies a moment between comparing an ETag and unlinking, in which another process
-        could replace the file.
+        In a folder without a lock file, another process could replace the file between the comparison of the ETag and
+        the deletion.
         """
         self._counter.add("delete", count_deletes(requests, self._root))
         late: LeaseLostError | None = None
@@ -303,7 +303,7 @@ class LocalStore:
             kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
             if stat.S_ISLNK(kind):
                 return "is_link"
-            if stat.S_ISDIR(kind):  # POSIX has EPERM for unlinking one, which would look like a missing right
+            if stat.S_ISDIR(kind):  # POSIX answers EPERM for a folder, which would look like a missing permission.
                 return "is_directory"
             if request.etag is None:
                 ask_guard()
@@ -328,7 +328,7 @@ class LocalStore:
             return word(error)
 
     def _forget_branch(self, key: str) -> None:
-        """Remove the folders of a branch that has no file left: to engines the folder is the branch."""
+        """Delete the folders of a branch without files, since Paimon takes an existing folder for a branch."""
         branch = _BRANCH.match(key)
         if branch is None:
             return
@@ -336,12 +336,12 @@ class LocalStore:
             if not _is_empty(folders, parent_of(key)):
                 return
             found = [f"{branch[0]}/"]
-            for folder in found:  # which grows meanwhile
+            for folder in found:  # The list grows meanwhile.
                 names = folders.names(folder)
                 if any(name != LOCK_NAME for name, is_folder in names if not is_folder):
                     return
                 found += [f"{folder}{name}/" for name, is_folder in names if is_folder]
-            # An error ends it: somebody begins a branch of this name right now, or may remove what we may not.
+            # An error ends this: somebody begins a branch of this name right now, or a permission is missing.
             for folder in reversed(found):
                 with suppress(FileNotFoundError):
                     os.unlink(LOCK_NAME, dir_fd=folders.open(folder))
@@ -349,15 +349,15 @@ class LocalStore:
                 os.rmdir(name, dir_fd=above)
 
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
-        """Refuse: a deleted file is gone."""
+        """Refuse: a local folder does not keep deleted files."""
         raise self._not_versioned()
 
     def hidden(self, keys: Sequence[str]) -> Sequence[HiddenState]:
-        """Say that nobody can tell: a deleted file leaves nothing behind."""
+        """Return `unknown` for each key, since a deleted file leaves no trace."""
         return [HiddenState("unknown") for _ in keys]
 
     def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
-        """Refuse: a deleted file is gone."""
+        """Refuse: a local folder does not keep deleted files."""
         raise self._not_versioned()
 
     def _not_versioned(self) -> StorageError:
@@ -367,12 +367,12 @@ class LocalStore:
         )
 
     def now_ms(self) -> int:
-        """Return the clock of the file system, see `local_clock`."""
+        """Return the clock of the file system; see `local_clock`."""
         return local_clock.now_ns(self._root) // 1_000_000
 
     @property
     def clock_is_doubtful(self) -> bool:
-        """Tell whether ages may be wrong: nothing could be written to ask a network share for its time."""
+        """Tell whether ages may be wrong: a network share's time is unknown if Lakesweep cannot write a file there."""
         return local_clock.is_doubtful(self._root)
 
     def _checked_path(self, key: str) -> str:
@@ -382,7 +382,7 @@ class LocalStore:
 
     @contextmanager
     def _failing(self, operation: str, key: str) -> Iterator[None]:
-        """Turn what the file system answers into the errors of a store."""
+        """Translate errors of the file system into errors of a store."""
         try:
             yield
         except LinkFoundError as link:
@@ -402,7 +402,7 @@ class LocalStore:
 
 
 def _is_empty(folders: Folders, folder: str) -> bool:
-    """Tell whether at most a lock lies in a folder."""
+    """Tell whether a folder contains nothing except a lock."""
     return all(name == LOCK_NAME for name, _ in folders.names(folder))
 
 
@@ -415,7 +415,7 @@ def _etag(status: os.stat_result) -> str:
 
 
 def _sync_folder(folder: int) -> None:
-    # A ledger entry has to outlive a power cut that comes after the deletes it announces.
+    # A ledger entry must survive a power cut after the deletes that it announces.
     descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.fsync(descriptor)

@@ -1,12 +1,12 @@
 """The time of a file system.
 
 The files of a shared folder have the times of its server, and ages are differences of such times. So the clock of a
-local store is that of its file system, not that of this machine: the time which a file has that is written there now.
+local store is the clock of its file system, not of this machine: the time that a newly written file gets.
 
-On a disk of this machine, that is a file without a name in the root: nobody sees it, and no killed run leaves it.
-A network share needs a file with a name, closed again, before its server says when it was written. That one is made
-beside the root, in the folder above it. Only where the folder above is another file system, or cannot be written, it is
-made in the root itself. It is deleted at once.
+On a local disk, the file has no name and lies in the root: nobody sees it, and no killed run leaves it behind. A
+network share shows the time only for a file with a name, after it was closed. Lakesweep creates this file in the folder
+above the root. If that folder belongs to another file system or cannot be written, Lakesweep uses the root itself. The
+file is deleted at once.
 """
 
 import os
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CLOCK_NAME = ".lakesweep.clock.tmp"
-"""One name, so that a killed run leaves one file at most, which the next one removes."""
+"""One fixed name, so that killed runs leave at most one file. The next run deletes it."""
 _FRESH_NS = 600 * 10**9
-"""Between two measurements the clocks drift apart by less than anybody asks for."""
+"""Between two measurements, the clocks drift apart by a negligible time."""
 _APART_NS = 10**9
 _ATTEMPTS = 3
-"""Another process may measure at the same time, and remove this one's file."""
+"""Another process may measure at the same time and delete this process's file."""
 _OWN_KINDS = frozenset(("btrfs", "ext2", "ext3", "ext4", "overlay", "ramfs", "tmpfs", "xfs", "zfs"))
 """File systems whose times come from this machine's kernel."""
 
@@ -30,24 +30,24 @@ _OWN_KINDS = frozenset(("btrfs", "ext2", "ext3", "ext4", "overlay", "ramfs", "tm
 class _Measured:
     storage_ns: int
     at_ns: int
-    """By a clock that nobody sets and that runs while the machine sleeps."""
+    """By a clock that is never set and that continues while the machine sleeps."""
     wall_ns: int
     """By this machine's clock."""
 
     def is_good(self) -> bool:
-        """Tell whether it is young, and both clocks went on alike: no sandbox stood still, and nobody set a clock."""
+        """Tell whether it is recent and both clocks agree: no sandbox was suspended, and no clock was set."""
         boot_ns, wall_ns = _steady_ns() - self.at_ns, time.time_ns() - self.wall_ns
         return boot_ns <= _FRESH_NS and abs(boot_ns - wall_ns) <= _APART_NS
 
 
 _measured: dict[int, _Measured] = {}
-"""By device: all stores of one file system share its clock."""
+"""The measurement of each device: all stores of one file system share its clock."""
 
 
 def now_ns(root: str) -> int:
-    """Return the time of the file system that a store lies on, in epoch nanoseconds.
+    """Return the time of the file system of a store, in epoch nanoseconds.
 
-    Where nothing may be written it is this machine's, see `is_doubtful`.
+    If Lakesweep cannot write there, this is the time of this machine; see `is_doubtful`.
     """
     place, device = _place(root)
     found = _measured.get(device)
@@ -58,7 +58,7 @@ def now_ns(root: str) -> int:
 
 
 def is_doubtful(root: str) -> bool:
-    """Tell whether the store's clock is this machine's, and the file system may have another one."""
+    """Tell whether the store uses this machine's clock although the file system may have another one."""
     _, device = _place(root)
     return device not in _measured and _kind_of(device) not in _OWN_KINDS
 
@@ -68,7 +68,7 @@ def _steady_ns() -> int:
 
 
 def _place(root: str) -> tuple[str, int]:
-    """Return the root, or the folder above in which it will be made, and its device."""
+    """Return the root, or the nearest existing folder above it, and its device."""
     path = Path(root)
     while True:
         try:
@@ -96,7 +96,7 @@ def _measure(place: str, device: int) -> None:
 def _time_of_nameless_file(place: str) -> int:
     descriptor = os.open(place, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
-        os.utime(descriptor)  # to the file system's own time; needs no room on a full disk
+        os.utime(descriptor)  # Sets the file system's own time; needs no space on a full disk.
         return os.fstat(descriptor).st_mtime_ns
     finally:
         os.close(descriptor)
@@ -119,7 +119,7 @@ def _time_of_new_file(folder: int) -> int:
         try:
             os.write(
                 descriptor, b"\n"
-            )  # a server sets the time of what is written, and may take that of a name from us
+            )  # A server sets the time of written data itself. For a mere name, it may take this machine's time.
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -130,7 +130,7 @@ def _time_of_new_file(folder: int) -> int:
 
 
 def _kind_of(device: int) -> str:
-    """Return the kind of a mounted file system, empty when the kernel does not tell."""
+    """Return the type of a mounted file system, empty if the kernel does not name it."""
     number = f"{os.major(device)}:{os.minor(device)}"
     try:
         lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()

@@ -1,8 +1,8 @@
 """Folders of a local store, opened one part at a time.
 
-Each part is opened by the descriptor of the folder above it, and none may be a symbolic link. So nobody can lead a
-read, a write or a deletion out of the root by swapping a folder for a link at the right moment: what was opened stays
-what it is.
+Each part is opened through the descriptor of the folder above it, and no part may be a symbolic link. So nobody can
+lead a read, a write or a deletion out of the root by swapping a folder for a link at the right moment. A descriptor
+always refers to the folder that was opened.
 """
 
 import errno
@@ -17,12 +17,12 @@ from lakesweep.errors import StorageError
 from lakesweep.storage.local_trail import Identity, Trail
 
 MAX_OPEN = 16
-"""Descriptors of folders that one listing or one call of `delete` keeps: deep enough for the folders of most tables,
-and few enough for many listings at once."""
+"""Descriptors of folders that one listing or one call of `delete` keeps. This is enough for the folders of most tables,
+and few enough for many concurrent listings."""
 _PATH_MAX = 4096
-"""Other programs reach no file with a longer path. Each part by itself could be opened still."""
+"""Other programs reach no file with a longer path, although each part by itself could still be opened."""
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-"""`O_PATH` needs no right to list the folder, only to pass through it."""
+"""`O_PATH` needs no permission to list the folder, only to pass through it."""
 
 
 class LinkFoundError(Exception):
@@ -34,7 +34,7 @@ class LinkFoundError(Exception):
 
 
 class AnotherFolderError(Exception):
-    """A part of a path is not the folder that was looked at."""
+    """A part of a path is not the folder that was checked."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -42,7 +42,7 @@ class AnotherFolderError(Exception):
 
 
 class Root:
-    """The folder that a store is rooted at. Which one that is, is settled when it is first opened."""
+    """The root folder of a store. The first access determines which folder this is."""
 
     def __init__(self, path: str) -> None:
         self.path = str(Path(path).absolute())
@@ -52,21 +52,22 @@ class Root:
         self._looks = False
 
     def follow(self, trail: Trail, *, looks: bool) -> None:
-        """Follow no link to the root from now on, and meet the same folders as others on the trail.
+        """Follow no link to the root from now on, and use the same folders as others on the trail.
 
         Args:
-            trail: The folders that were met.
-            looks: Leave the trail of the folders down to the root. Otherwise folders that nobody has looked at are
-                refused, also below the root.
+            trail: The checked folders.
+            looks: Record the folders down to the root on the trail. Otherwise folders that were not checked are
+                refused,
+                also below the root.
         """
         self._trail, self._looks = trail, looks
 
     def open(self, *, make: bool = False) -> int:
-        """Return a descriptor. Links to the root are followed, since the operator named it, unless a trail is.
+        """Return a descriptor. Without a trail, links to the root are followed, since the operator named it.
 
         Raises:
-            StorageError: `moved`: another folder has taken its place since.
-            AnotherFolderError: It is not the one of the trail.
+            StorageError: `moved`: another folder has since replaced it.
+            AnotherFolderError: It is not the folder of the trail.
             OSError: It cannot be opened.
         """
         if self._trail is not None:
@@ -108,10 +109,10 @@ class Root:
             raise AnotherFolderError(path) from None
 
     def check(self, folder: str, descriptor: int) -> None:
-        """Make sure that a folder below the root, named without its closing slash, is one of the trail.
+        """Make sure that a folder below the root is on the trail. It is named without its trailing slash.
 
         Raises:
-            AnotherFolderError: It is not.
+            AnotherFolderError: It is not on the trail.
         """
         if self._trail is not None and not self._looks:
             _check(self._trail.knows, self.below + folder, descriptor)
@@ -135,15 +136,15 @@ class Folders:
             os.close(descriptor)
 
     def open(self, folder: str, *, make: bool = False) -> int:
-        """Return the descriptor of a folder, which is good until the next call.
+        """Return the descriptor of a folder, which is valid until the next call.
 
         Args:
-            folder: Empty for the root, else with its closing slash.
-            make: Make what is missing of it.
+            folder: Empty for the root, otherwise with its trailing slash.
+            make: Create missing folders.
 
         Raises:
             LinkFoundError: A part of it is a symbolic link.
-            AnotherFolderError: A part of it is no folder of the root's trail.
+            AnotherFolderError: A part of it is not on the root's trail.
             StorageError: As `Root.open`.
             OSError: It cannot be opened.
         """
@@ -151,7 +152,7 @@ class Folders:
         if self._top is None:
             self._top = self._root.open(make=make)
         if folder in self._opened:
-            self._opened[folder] = self._opened.pop(folder)  # the one that was used last is closed last
+            self._opened[folder] = self._opened.pop(folder)  # The last used descriptor is closed last.
             return self._opened[folder]
         begin = folder
         while begin and begin not in self._opened:
@@ -172,7 +173,7 @@ class Folders:
         return at
 
     def parent(self, key: str, *, make: bool = False) -> tuple[int, str]:
-        """Return the descriptor of the folder that a key lies in, and its name there; see `open`."""
+        """Return the descriptor of a key's folder, and the name in it; see `open`."""
         self._check_length(key)
         folder = parent_of(key)
         return self.open(folder, make=make), key[len(folder) :]
@@ -187,7 +188,7 @@ class Folders:
             os.close(listed)
 
     def status(self, key: str) -> os.stat_result:
-        """Return the status of what lies at a key, of a link its own; see `open`."""
+        """Return the status of a key; for a link, the link's own. See `open`."""
         folder, name = self.parent(key)
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
@@ -199,7 +200,7 @@ class Folders:
 
 
 def parent_of(key: str) -> str:
-    """Return the folder that a key lies in, with its closing slash; empty for the root."""
+    """Return the folder of a key, with its trailing slash; empty for the root."""
     return key[: key.rfind("/") + 1]
 
 
@@ -219,7 +220,7 @@ def _enter(above: int, name: str, key: str, *, make: bool) -> int:
     except FileNotFoundError:
         if not make:
             raise
-    with suppress(FileExistsError):  # somebody else was quicker
+    with suppress(FileExistsError):  # Another process was faster.
         os.mkdir(name, dir_fd=above)
     return _open(above, name, key)
 
@@ -229,6 +230,6 @@ def _open(above: int, name: str, key: str) -> int:
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
     except NotADirectoryError:
         kind = os.stat(name, dir_fd=above, follow_symlinks=False).st_mode
-        if stat.S_ISLNK(kind) or stat.S_ISDIR(kind):  # a folder by now: somebody swaps them
+        if stat.S_ISLNK(kind) or stat.S_ISDIR(kind):  # If it is a folder now, somebody is swapping it.
             raise LinkFoundError(key) from None
         raise

@@ -1,4 +1,4 @@
-"""Temporary files of a local store, and the ones that a killed run left."""
+"""Temporary files of a local store, and temporary files of killed runs."""
 
 import os
 import re
@@ -6,26 +6,27 @@ import stat
 import uuid
 
 LITTER_AGE_MS = 86_400_000
-"""A temporary file is there while one document is written. After a day, nobody writes it any more."""
+"""A temporary file exists while one document is written. After a day, no process writes it any more."""
 _NAME = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.lakesweep\.tmp", re.DOTALL)
 
 
 def temporary_name(name: str) -> str:
-    """Return a name for what becomes `name`. No reader takes it for that, and only Lakesweep makes such names.
+    """Return a temporary name for `name`. Readers do not confuse the two, and only Lakesweep makes such names.
 
-    Few characters of the name are in it, since a name has 255 bytes.
+    It contains only a few characters of the name, since a file name has at most 255 bytes.
     """
     return f".{name[:40]}.{uuid.uuid4().hex}.lakesweep.tmp"
 
 
 def remove_litter(folder: int, now_ms: int) -> None:
-    """Remove the temporary files of killed runs from a folder.
+    """Delete the temporary files of killed runs from a folder.
 
     Args:
-        folder: A descriptor of it.
+        folder: A descriptor of the folder.
         now_ms: The time of the file system.
 
     Raises:
+        OSError: The folder cannot be listed, or a file cannot be deleted.
         OSError: The folder cannot be listed, or a file cannot be removed.
     """
     listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)

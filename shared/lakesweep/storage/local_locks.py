@@ -1,7 +1,7 @@
 """Locks of a local store: one file in each folder where puts must match an ETag.
 
-Object stores check such conditions themselves. Here, whoever puts or deletes on a condition holds the folder's lock
-file (`flock`) from the comparison on.
+Object stores check such conditions themselves. In a local store, a conditional put or delete holds the folder's lock
+file (`flock`) from the comparison to the change.
 """
 
 import fcntl
@@ -15,9 +15,9 @@ from lakesweep.errors import LockHeldError, MaintenanceError, StorageError
 
 LOCK_NAME = ".lakesweep.lock"
 LOCK_WAIT_S = 30.0
-"""A lock is held for one put or one deletion, which takes milliseconds, and a few seconds on a slow share. Who waits
-longer than this waits for a process that hangs, or for somebody who holds the file on purpose. It is well below the
-two minutes that a lease has left when a batch of deletes begins (`DELETE_MARGIN_MS`)."""
+"""A lock is held for one put or one deletion, which takes milliseconds, or a few seconds on a slow share. If it is held
+longer, the other process hangs or holds the file on purpose. This limit is well below the two minutes that a lease
+has left when a batch of deletes begins (`DELETE_MARGIN_MS`)."""
 _PAUSE_S = (0.001, 0.05)
 """The first pause between two attempts, and the longest."""
 
@@ -29,13 +29,13 @@ def locked(folder: int, path: str, *, make: bool, stays: bool) -> Iterator[None]
     Args:
         folder: A descriptor of the folder.
         path: Its path, for messages.
-        make: Make the file if there is none. Otherwise a folder without one is not locked.
-        stays: Leave the file there. Otherwise nothing of ours stays in the folder.
+        make: Create the file if there is none. Otherwise a folder without it is not locked.
+        stays: Keep the file. Otherwise Lakesweep leaves no file in the folder.
 
     Raises:
-        LockHeldError: Somebody has held the file for `LOCK_WAIT_S`.
-        StorageError: It is no file.
-        OSError: It cannot be opened or locked.
+        LockHeldError: Another process has held the file for `LOCK_WAIT_S`.
+        StorageError: The lock is not a regular file.
+        OSError: The file cannot be opened or locked.
     """
     where = f"{path}/{LOCK_NAME}"
     lock = _take(folder, where, make=make)
@@ -46,9 +46,9 @@ def locked(folder: int, path: str, *, make: bool, stays: bool) -> Iterator[None]
         yield
     finally:
         if not stays:
-            with suppress(OSError):  # the name is still that of this file: nobody removes it without its lock
+            with suppress(OSError):  # The name still belongs to this file, since only its holder deletes it.
                 os.unlink(LOCK_NAME, dir_fd=folder)
-        os.close(lock)  # which ends the lock, as does the end of the process
+        os.close(lock)  # This ends the lock, as does the end of the process.
 
 
 def _take(folder: int, where: str, *, make: bool) -> int | None:
@@ -70,7 +70,7 @@ def _take(folder: int, where: str, *, make: bool) -> int | None:
         except (OSError, MaintenanceError):
             os.close(lock)
             raise
-        os.close(lock)  # whoever held it has removed it, and another one may be there by now
+        os.close(lock)  # The previous holder has deleted the file, and a new one may exist by now.
 
 
 def _wait(lock: int, where: str, ends_s: float) -> None:

@@ -1,6 +1,6 @@
-"""The folders that Lakesweep looked at before it decided about files: it deletes in these folders alone.
+"""The folders that Lakesweep checked before it decided about files. It deletes only in these folders.
 
-Somebody may swap a folder for a link, or for another folder, after the look. A path says nothing then.
+After the check, somebody may swap a folder for a link or another folder. The path alone does not show this.
 """
 
 Identity = tuple[int, int]
@@ -8,15 +8,15 @@ Identity = tuple[int, int]
 
 
 class Trail:
-    """Which folder lay at each path without links when it was first met. Threads may share one."""
+    """The folder that was first found at each path without links. Threads may share a trail."""
 
     def __init__(self) -> None:
         self._met: dict[str, Identity] = {}
 
     def meets(self, path: str, found: Identity) -> bool:
-        """Tell whether the folder at a path is the first one that a look met there."""
+        """Tell whether the folder at a path is the first one that a check found there."""
         return self._met.setdefault(path, found) == found
 
     def knows(self, path: str, found: Identity) -> bool:
-        """Tell whether a look has met this folder at this path."""
+        """Tell whether a check has found this folder at this path."""
         return self._met.get(path) == found

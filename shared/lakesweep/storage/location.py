@@ -1,4 +1,4 @@
-"""Locations: the root of a table, a control location or an external data root, in one spelling each."""
+"""Locations: the root of a table, a control location or an external data root, each in one spelling."""
 
 import os
 import re
@@ -16,14 +16,14 @@ _SLASHES = re.compile(r"//+")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place where a store is rooted."""
+    """The root of a store."""
 
     scheme: str
     """`file`, `s3` or `memory`."""
     bucket: str
     """Empty for `file`."""
     path: str
-    """Absolute for `file`, else without outer slashes, maybe empty."""
+    """Absolute for `file`; otherwise without outer slashes, possibly empty."""
 
     def __str__(self) -> str:
         if self.scheme == "file":
@@ -31,15 +31,15 @@ class Location:
         return f"{self.scheme}://{self.bucket}/{self.path}".rstrip("/")
 
     def contains(self, other: "Location") -> bool:
-        """Tell whether `other` is this place or lies below it, in any spelling.
+        """Tell whether `other` is this location or lies below it, in any spelling.
 
-        A local folder that a link makes look as if it lay elsewhere counts as inside, and so does one that lies
-        elsewhere and is reached through a link inside.
+        Links in local paths are treated broadly. A folder counts as inside if it only appears to lie elsewhere because
+        of a link, and also if it lies elsewhere but is reached through a link inside.
         """
         return self.relative(other) is not None
 
     def relative(self, other: "Location") -> str | None:
-        """Return the key of `other` below this place: `""` for the place itself, `None` when it lies outside."""
+        """Return the key of `other` below this location: `""` for the location itself, `None` if it lies outside."""
         if (self.scheme, self.bucket) != (other.scheme, other.bucket):
             return None
         if self.scheme != "file":
@@ -50,12 +50,12 @@ class Location:
 
 
 def parse_location(text: str) -> Location:
-    """Read a local path, a `file:` URI, `s3://bucket/prefix` (also `s3a`, `s3n`) or `memory://name/path`.
+    """Parse a local path, a `file:` URI, `s3://bucket/prefix` (also `s3a`, `s3n`) or `memory://name/path`.
 
-    A relative path starts at the working directory. Repeated and closing slashes mean nothing, as in Paimon.
+    A relative path begins at the working directory. As in Paimon, repeated and trailing slashes are ignored.
 
     Raises:
-        UsageError: Anything else.
+        UsageError: The text is anything else.
     """
     if not text.strip() or "\0" in text:
         raise _unusable(text)
@@ -64,7 +64,7 @@ def parse_location(text: str) -> Location:
     if match is None or (not match["slashes"] and scheme != "file"):
         return Location("file", "", _absolute(text))
     if scheme == "file":
-        # `file:/p` and `file:///p`; two slashes would begin the name of a machine.
+        # `file:/p` and `file:///p`; after two slashes, the name of a machine would begin.
         if not match["slashes"] or len(match["slashes"]) == 2:
             raise _unusable(text)
         return Location("file", "", _absolute("/" + match["rest"]))
@@ -82,7 +82,7 @@ def parse_location(text: str) -> Location:
 
 
 def alias_warning(location: str) -> str | None:
-    """Return what to say of a bucket that looks like the alias of an access point: it has another name as well."""
+    """Return a warning if a bucket looks like the alias of an access point, since the bucket then has a second name."""
     bucket = location.removeprefix("s3://").partition("/")[0]
     if not location.startswith("s3://") or not bucket.endswith(_ALIASES):
         return None
@@ -109,14 +109,14 @@ def _absolute(path: str) -> str:
 def _resolved(path: str) -> str:
     parts = path.split("/")
     if ".." in parts:
-        # `link/..` is the folder above what the link points at, which only the file system knows.
+        # `link/..` is the folder above the link's target. Only the file system knows this folder.
         end = len(parts) - parts[::-1].index("..")
         path = str(Path(os.path.realpath("/".join(parts[:end])), *parts[end:]))
     return str(Path(_SLASHES.sub("/", path)).absolute())
 
 
 def _spellings(path: str) -> list[str]:
-    """Return every path that is passed on the way to `path`: links in its first part resolved, in its first two, ..."""
+    """Return every path on the way to `path`: links in its first part resolved, then in its first two, ..."""
     parts = path.split("/")
     found = (Path(os.path.realpath("/".join(parts[:end]) or "/"), *parts[end:]) for end in range(len(parts) + 1))
     return list(dict.fromkeys(str(each) for each in found))

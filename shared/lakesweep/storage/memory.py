@@ -1,4 +1,4 @@
-"""A store in memory, for tests: every guarantee of `Store`, and a clock that a test turns."""
+"""A store in memory for tests: every guarantee of `Store`, and a clock that the test sets."""
 
 import threading
 import time
@@ -41,7 +41,7 @@ class MemoryStore:
         *,
         versioned: bool = False,
     ) -> None:
-        """Make an empty store; a `versioned` one keeps what is deleted or replaced, as a versioned bucket does."""
+        """Build an empty store; a `versioned` one keeps deleted and replaced objects, as a versioned bucket does."""
         self._location = location.rstrip("/")
         self._counter = counter or RequestCounter()
         self._clock = clock
@@ -177,7 +177,7 @@ class MemoryStore:
         return DeleteResult(request.key, "deleted", marker if self._versioned else None)
 
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
-        """Take deletions back; see `Store.undelete`. Counts as S3 would need: a list a key, and one delete."""
+        """Remove delete markers; see `Store.undelete`. Counts requests as S3 does: a list for each key, one delete."""
         self._check_versioned()
         check_count(requests, self._location)
         self._counter.add("list", len(requests))
@@ -227,11 +227,11 @@ class MemoryStore:
         below = versions[-2][1] if len(versions) > 1 else None
         if below is None:
             return HiddenState("other" if versions else "unknown")
-        # The time of the marker is not kept. The moment of asking is late enough for whoever asks.
+        # The time of the marker is not stored. The present time is late enough for every caller.
         return HiddenState("hidden", versions[-1][0], below[1], self._clock())
 
     def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
-        """Return what `undelete` would bring back; see `Store.read_deleted`."""
+        """Return the object that `undelete` would restore; see `Store.read_deleted`."""
         self._check_versioned()
         check_key(request.key, self._location)
         self._counter.add("list")

@@ -1,4 +1,4 @@
-"""What a versioned bucket holds beside its current objects: replaced and deleted versions, which are paid for."""
+"""The versions in a bucket beside its current objects: replaced and deleted ones, which still cost money."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,10 @@ class Noncurrent:
 
 
 def noncurrent_versions(store: Store) -> Noncurrent | None:
-    """Count versions that are not current, a thousand a request. `None`: the store keeps none.
+    """Count versions that are not current, a thousand in each request. `None`: the store keeps no versions.
 
     Raises:
-        StorageError: A request failed, or the caller may not make it.
+        StorageError: A request failed, or the caller lacks the permission.
     """
     if not store.location.startswith("s3://"):
         return None

@@ -14,7 +14,7 @@ from lakesweep.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """What an S3 client needs beyond the usual AWS configuration."""
+    """The settings of an S3 client beyond the usual AWS configuration."""
 
     endpoint_url: str | None = None
     region: str | None = None
@@ -23,22 +23,22 @@ class StoreSettings:
 
 DEFAULT_SETTINGS = StoreSettings()
 MEMORY_STORES: dict[str, Callable[[], Store]] = {}
-"""Stores in memory that a test wants found by location."""
+"""Factories of memory stores by location, for tests."""
 
 
 def open_store(
     location: str | Location, *, counter: RequestCounter | None = None, settings: StoreSettings = DEFAULT_SETTINGS
 ) -> Store:
-    """Open the store at `location`. Asks nothing of it yet.
+    """Open the store at `location`. This sends no request yet.
 
     Args:
         location: A path or URI as `parse_location` takes it, or its result.
-        counter: Counts the requests of this store and any others that share it.
+        counter: Counts the requests of this store and of all other stores that share the counter.
         settings: For S3. All stores of one process with equal settings share a client, its connections and the
-            credentials found when it was made.
+            credentials that it found at first.
 
     Raises:
-        UsageError: No such kind of location, or settings that no client can be made of.
+        UsageError: The location is of no known kind, or no client can be built with the settings.
     """
     place = parse_location(location) if isinstance(location, str) else location
     counter = counter or RequestCounter()

@@ -1,4 +1,4 @@
-"""A store as it will be once some actions are carried out, so that a dry run can plan what comes after them."""
+"""A store as it will be after some actions, so that a dry run can plan the next steps."""
 
 from collections.abc import Iterator, Sequence
 from heapq import merge
@@ -20,19 +20,19 @@ from lakesweep.storage.wrapping import WrappingStore
 
 
 class PlannedStore(WrappingStore):
-    """Shows a store without the objects that will go, and with the documents that will be written.
+    """Shows a store without the objects that a plan deletes, and with the documents that it writes.
 
-    Nothing can be written or deleted here. The ETag of a document that is not there yet is none that a store gives, so
-    a plan made from it would end stale if anybody executed it.
+    It refuses to write or delete. A document that does not exist yet gets an ETag that no store returns. So a plan made
+    from it would count as stale if anybody executed it.
     """
 
     def __init__(self, store: Store, going: frozenset[str], written: dict[str, bytes]) -> None:
         """Wrap a store.
 
         Args:
-            store: As it is now.
-            going: Keys of objects that will be gone.
-            written: Key -> body of documents that will be there.
+            store: The store as it is now.
+            going: Keys of the objects that will be deleted.
+            written: Key -> body of the documents that will be written.
         """
         super().__init__(store)
         self._going = going

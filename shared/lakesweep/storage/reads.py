@@ -1,4 +1,4 @@
-"""Many reads at a time, with a bound on how much waits in memory."""
+"""Many reads at a time, with a bound on the memory for waiting results."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,9 +9,9 @@ from lakesweep.errors import StorageError
 from lakesweep.storage.store import Body, Store
 
 PARALLEL = 32
-"""Requests under way at once: enough to hide a latency of tens of milliseconds."""
+"""Concurrent requests: enough to hide a latency of tens of milliseconds."""
 WINDOW_BYTES = 64 << 20
-"""No read begins while so many bytes wait to be taken, or are known to be on their way."""
+"""No read begins while this many bytes wait for the caller or are known to be on their way."""
 
 
 def read_many(
@@ -23,20 +23,20 @@ def read_many(
     sizes: Mapping[str, int] | None = None,
     window_bytes: int = WINDOW_BYTES,
 ) -> Iterator[tuple[str, Body | StorageError]]:
-    """Yield each key with its object, or with the error that its read raised, in the order of `keys`.
+    """Yield each key with its object or with the error of its read, in the order of `keys`.
 
-    Reads go at most twice `parallel` keys ahead of the caller, and none is added while `window_bytes` wait. So memory
-    is bounded by that plus twice `parallel` objects, of which those with a known size count from the beginning. A
+    Reads are at most twice `parallel` keys ahead of the caller, and no read is added while `window_bytes` wait. So
+    memory is limited to that plus twice `parallel` objects. Objects with a known size count from the beginning. A
     caller that stops early leaves no thread behind.
 
     Args:
-        store: Where to read. A store whose reads take no waiting (its `reads_wait` is false) is read one by one:
-            threads made local files two and a half times slower.
-        keys: Which objects; consumed as reading goes on.
-        parallel: How many reads at once.
+        store: The store to read. If its reads do not wait (`reads_wait` is false), it is read one by one, since threads
+            made reads of local files two and a half times slower.
+        keys: The objects; consumed while reading continues.
+        parallel: Number of concurrent reads.
         max_bytes: As in `Store.read`.
-        sizes: What objects should have in bytes, where that is known; a longer one is refused as `max_bytes` does.
-        window_bytes: How much may wait.
+        sizes: Sizes in bytes that objects should have, if known; a longer object is refused as with `max_bytes`.
+        window_bytes: How many bytes may wait.
     """
     sizes = sizes or {}
 
@@ -50,7 +50,7 @@ def read_many(
             yield key, read(key)
         return
     ahead: list[str] = list(islice(upcoming, 2))
-    if len(ahead) < 2:  # no pool for one key
+    if len(ahead) < 2:  # One key needs no pool.
         for key in ahead:
             yield key, read(key)
         return

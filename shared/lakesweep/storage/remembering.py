@@ -1,9 +1,9 @@
-"""A store that reads a table's metadata from what earlier runs have read of it.
+"""A store that reads a table's metadata from the cache of earlier runs.
 
-Two kinds of objects can be remembered. Those below `manifest/` (lists, manifests, index manifests) are never written
-twice under one name, so a name is enough. The documents that a listing shows (snapshots, tags, changelogs, consumers,
-schemas) are remembered with their ETags, and believed while the listing still shows the same. Bodies are kept as they
-were read, so that whoever asks checks and decodes them as if they had just come.
+Two kinds of objects can be cached. Objects below `manifest/` (lists, manifests, index manifests) are never written
+twice under one name, so the name is enough. Documents in a listing (snapshots, tags, changelogs, consumers, schemas)
+are cached with their ETags. They are valid while the listing shows the same ETag. Bodies are cached as they were read,
+so callers check and decode them as if they had just been read.
 """
 
 import threading
@@ -16,57 +16,57 @@ from lakesweep.storage.wrapping import WrappingStore
 
 IMMUTABLE_FOLDER = "manifest/"
 MAX_OBJECT_BYTES = 1 << 20
-"""A longer object is not remembered: reading it again costs a small part of what decoding it costs."""
+"""A longer object is not cached: to read it again costs little compared with decoding it."""
 MAX_TOTAL_BYTES = 32 << 20
-"""So much is remembered of a table at most."""
+"""The largest cache of one table."""
 MAX_IDLE_RUNS = 3
-"""What so many runs did not ask for is forgotten."""
+"""Objects that this many runs did not need are dropped from the cache."""
 
 
 @dataclass(slots=True)
 class Remembered:
-    """One object."""
+    """One cached object."""
 
     body: Body
     idle_runs: int = 0
-    """How many runs in a row did not ask for it."""
+    """How many runs in a row did not need it."""
 
 
 @dataclass(slots=True)
 class Memory:
-    """What is known of one table."""
+    """The metadata cache of one table."""
 
     objects: dict[str, Remembered] = field(default_factory=dict)
     """By key."""
     is_loaded: bool = False
     learned: int = 0
-    """How many objects this run has read that were not known, or forgotten."""
+    """How many objects this run has added to the cache, or dropped from it."""
     is_full: bool = False
-    """This run has read something that there was no room for."""
+    """This run has read an object for which the cache had no space."""
     clear: tuple[str, frozenset[str]] = ("", frozenset())
-    """A plan of this run, and manifests that name nothing of it."""
+    """A plan of this run, and the manifests that name none of its files."""
     identity: str = ""
-    """Of the table that it is about, empty where it is not known."""
+    """The identity of the cached table, empty if it is unknown."""
     max_total_bytes: int = MAX_TOTAL_BYTES
     _fresh: set[str] = field(default_factory=set)
-    """What this run has read itself."""
+    """The objects that this run has read itself."""
     _used: set[str] = field(default_factory=set)
     _size: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def load(self, objects: Mapping[str, Remembered], identity: str = "") -> None:
-        """Take what earlier runs remembered of the table with this identity."""
+        """Take over the cache of earlier runs for the table with this identity."""
         self.identity = identity
         self.objects, self._fresh = dict(objects), set()
         self._size = sum(len(known.body.data) for known in self.objects.values())
         self.is_loaded = True
 
     def find(self, key: str, etag: str | None) -> Body | None:
-        """Return an object that is known, `None` when it is not.
+        """Return a cached object, `None` if there is none.
 
         Args:
-            key: Which one.
-            etag: That it must have, `None` where its name is enough.
+            key: The key of the object.
+            etag: The required ETag, `None` if the name is enough.
         """
         known = self.objects.get(key)
         if known is None or (etag is not None and known.body.etag != etag):
@@ -75,7 +75,7 @@ class Memory:
         return known.body
 
     def learn(self, key: str, body: Body) -> None:
-        """Remember an object, where there is room."""
+        """Add an object to the cache if there is space."""
         with self._lock:
             before = self.objects.get(key)
             size = self._size + len(body.data) - (len(before.body.data) if before else 0)
@@ -91,7 +91,7 @@ class Memory:
             self.learned += 1
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Have these objects read again: they were removed, or somebody wants to see that they are there."""
+        """Drop objects from the cache: they were deleted, or the caller wants to see whether they exist."""
         with self._lock:
             for key in keys:
                 known = self.objects.pop(key, None)
@@ -100,16 +100,16 @@ class Memory:
                     self.learned += 1
 
     def is_old(self, key: str) -> bool:
-        """Tell whether an earlier run read what is known of an object."""
+        """Tell whether the cached body of an object was read by an earlier run."""
         return key in self.objects and key not in self._fresh
 
     @property
     def has_changed(self) -> bool:
-        """Tell whether to keep it anew: something was learned, or others lack the room of what is idle."""
+        """Tell whether to store the cache again: it has changed, or idle objects block space that others need."""
         return self.learned > 0 or (self.is_full and not self._used.issuperset(self.objects))
 
     def worth_keeping(self) -> dict[str, Remembered]:
-        """Return what to keep for the next run."""
+        """Return the objects to cache for the next run."""
         kept = {
             key: Remembered(known.body, 0 if key in self._used else known.idle_runs + 1)
             for key, known in self.objects.items()
@@ -118,14 +118,14 @@ class Memory:
 
 
 class RememberingStore(WrappingStore):
-    """Reads from memory what is known, and remembers what is read."""
+    """Reads from the metadata cache, and adds to it."""
 
     def __init__(self, store: Store, memory: Memory, etags: Mapping[str, str]) -> None:
         """Wrap a store.
 
         Args:
-            store: The table's.
-            memory: What is known of it.
+            store: The table's store.
+            memory: The metadata cache of the table.
             etags: Path -> ETag of the documents that a listing has just shown.
         """
         super().__init__(store)
@@ -144,20 +144,20 @@ class RememberingStore(WrappingStore):
         return body
 
     def forget(self, key: str) -> bool:
-        """Have an object read again, and tell whether an earlier run had read what was known of it."""
+        """Drop an object from the cache, and tell whether an earlier run had read the cached body."""
         is_old = self._memory.is_old(key)
         self._memory.forget([key])
         return is_old
 
 
 def read_anew(store: Store, key: str, max_bytes: int | None = None) -> Body | None:
-    """Return an object that turned out to be damaged as it is now, where it came from memory: it may have been mended.
+    """Read an object again that turned out to be damaged, if it came from the cache: it may have been repaired.
 
-    `None`: it was read just now, or it is gone. In no case is it remembered, so the next run reads it as well.
+    `None`: this run has just read it, or it was deleted. The result is never cached, so the next run reads it, too.
 
     Args:
-        store: It may wrap one that remembers.
-        key: Which object.
+        store: The store, possibly around a caching one.
+        key: The key of the object.
         max_bytes: As in `Store.read`.
 
     Raises:

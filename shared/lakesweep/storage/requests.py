@@ -1,4 +1,4 @@
-"""Counts requests by kind, exactly: what a bill would show."""
+"""Count requests by kind, exactly as a bill would."""
 
 import threading
 
@@ -8,8 +8,8 @@ KINDS = ("get", "head", "list", "put", "delete")
 class RequestCounter:
     """Requests of any number of stores, counted from any thread.
 
-    S3 counts what went over the wire, retries included. Local and memory stores count what S3 would have needed
-    without retries: a page of up to 1 000 names, one request for all unconditional deletes of a call.
+    For S3, the counter counts all requests, retries included. For local and memory stores, it counts the requests that
+    S3 would need without retries: a page of up to 1 000 names, one request for all unconditional deletes of a call.
     """
 
     def __init__(self) -> None:
@@ -25,29 +25,29 @@ class RequestCounter:
             self._counts[kind] += count
 
     def add_deleted_keys(self, count: int) -> None:
-        """Count keys that a store reported deleted, however many requests that took."""
+        """Count keys that a store reported as deleted, regardless of the number of requests."""
         with self._lock:
             self._deleted_keys += count
 
     def add_read_bytes(self, count: int) -> None:
-        """Count bytes of bodies that were read."""
+        """Count the bytes of bodies that were read."""
         with self._lock:
             self._read_bytes += count
 
     def add_throttled(self) -> None:
-        """Count an answer that asks for fewer requests, whether or not the repeated request went well."""
+        """Count an answer that demands fewer requests, whether or not the repeated request succeeded."""
         with self._lock:
             self._throttled += 1
 
     @property
     def throttled(self) -> int:
-        """Answers so far that asked for fewer requests."""
+        """Answers so far that demanded fewer requests."""
         with self._lock:
             return self._throttled
 
     @property
     def deleted_keys(self) -> int:
-        """Keys that were deleted so far."""
+        """Keys deleted so far."""
         with self._lock:
             return self._deleted_keys
 

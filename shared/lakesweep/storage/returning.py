@@ -1,4 +1,4 @@
-"""A store as it will be when some deleted objects are back."""
+"""A store as it will be after some deleted objects are restored."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -19,22 +19,22 @@ from lakesweep.storage.wrapping import WrappingStore
 
 
 class ReturningStore(WrappingStore):
-    """Reads a store, and what will come back to it; changes nothing."""
+    """Reads a store together with the objects that will be restored; changes nothing."""
 
     def __init__(
         self, store: Store, returning: Mapping[str, str], written: Mapping[str, bytes] = MappingProxyType({})
     ) -> None:
-        """Look at `store` with `returning` (key -> delete marker) and `written` (key -> body) back in place."""
+        """Show `store` as if `returning` (key -> delete marker) and `written` (key -> body) were restored."""
         super().__init__(store)
         self._returning = returning
         self._written = written
 
     def keys(self) -> frozenset[str]:
-        """Return every key that is there or comes back."""
+        """Return every key that exists or will be restored."""
         return frozenset(self._returning).union(self._written, (entry.key for entry in self._store.list("")))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Refuse: sizes and ETags of what comes back are not known."""
+        """Refuse: sizes and ETags of the restored objects are unknown."""
         raise self._refusal("listed")
 
     def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
@@ -55,7 +55,7 @@ class ReturningStore(WrappingStore):
         try:
             return self._store.read_deleted(UndeleteRequest(key, version_id), max_bytes)
         except ObjectNotFoundError:
-            return self._store.read(key, max_bytes)  # it came back meanwhile
+            return self._store.read(key, max_bytes)  # It has been restored meanwhile.
 
     def read_range(self, key: str, start: int, length: int) -> Body:
         """Return a part of one object; see `Store.read_range`."""
@@ -64,15 +64,15 @@ class ReturningStore(WrappingStore):
         return part_of(self.read(key), start, length, f"{self.location}/{key}")
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
-        """Refuse: this only reads."""
+        """Refuse: this store is for reading."""
         raise self._refusal("written")
 
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
-        """Refuse: this only reads."""
+        """Refuse: this store is for reading."""
         raise self._refusal("deleted")
 
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
-        """Refuse: this only reads."""
+        """Refuse: this store is for reading."""
         raise self._refusal("restored")
 
     def _refusal(self, what: str) -> StorageError:

@@ -1,4 +1,4 @@
-"""A store in an S3 bucket, or in anything that speaks S3 with conditional writes."""
+"""A store in an S3 bucket, or on any server that speaks S3 with conditional writes."""
 
 import os
 import re
@@ -47,37 +47,38 @@ from lakesweep.storage.store import (
 )
 
 BODY_ATTEMPTS = 3
-"""How often a body is asked for again that broke off on the way; botocore repeats only until the headers came."""
+"""Attempts to read a body that was cut off on the way; botocore repeats a request only until the headers arrive."""
 WINDOW_DELETES = SINGLE_DELETES
-"""Single deletes under way at once."""
+"""Concurrent single deletes."""
 BEGIN_WITHIN_S = 8
 """A call of `delete` sends no further request after this time, so it ends within `LONGEST_REQUEST_S` more."""
 _PAUSE_S = 1
 _AWS = (".amazonaws.com", ".amazonaws.com.cn")
 _DIRECTORY_BUCKET = "--x-s3"
-"""How names of S3 Express end, and no others may. There is no order and no StartAfter, so nothing would show that a
-listing is whole."""
+"""Only names of S3 Express buckets have this suffix. They list without order and without StartAfter, so nothing would
+show that a listing is complete."""
 _TOKEN = "lakesweep-put"
-"""Metadata by which a conditional put knows its own object."""
+"""Metadata by which a conditional put recognises its own object."""
 _PASSING = frozenset({"InternalError", "SlowDown", "ServiceUnavailable", "OperationAborted"})
 _CODES = {"PreconditionFailed": "precondition_failed", "AccessDenied": "access_denied", "NoSuchKey": "already_gone"}
 _NO_SUCH_RANGE = frozenset({"InvalidRange", "416"})
 """The object ends before the range begins."""
 _SINGLE_CODES = {"not_found": "already_gone", "not_implemented": "unsupported_condition"}
 _NO_XML = re.compile("[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
-"""What XML cannot hold, or what parsers change: such keys do not travel in a DeleteObjects document."""
+"""Characters that XML cannot contain or that parsers change: keys with them are not sent in a DeleteObjects
+document."""
 
 
 class S3Store:
     """Objects below one prefix of one bucket."""
 
     def __init__(self, bucket: str, prefix: str, client: Any, counter: RequestCounter | None = None) -> None:
-        """Make a store; asks nothing of S3.
+        """Build a store; this sends no request.
 
         Args:
             bucket: Its name.
             prefix: The root's key, outer slashes do not matter; `""` for the whole bucket.
-            client: From `make_client`.
+            client: The client from `make_client`.
             counter: Counts attempts, deleted keys and bytes read.
         """
         self._bucket = bucket
@@ -93,7 +94,7 @@ class S3Store:
 
     @property
     def endpoint(self) -> str:
-        """Return which S3 this is, in one spelling and without a password; empty for AWS."""
+        """Return the S3 server in one spelling and without a password; empty for AWS."""
         place = urlsplit(self._client.meta.endpoint_url)
         host = (place.hostname or "").lower()
         if host.endswith(_AWS):
@@ -109,7 +110,7 @@ class S3Store:
     def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
         """Yield objects of a range in pages; see `Store.list_range`."""
         where, below, cut = f"{self.location}/{prefix}", self._prefix + prefix, len(self._prefix)
-        # With `after` as what came last, a server that knows no StartAfter is found out.
+        # `after` counts as the last key, so that a server without StartAfter is noticed.
         last = self._prefix + after if after else ""
         end = None if until is None else self._prefix + until
         for page in self._pages(prefix, **({"StartAfter": last} if after else {})):
@@ -135,7 +136,7 @@ class S3Store:
             for folder in page.folders:
                 last = _next_key(folder, last, below, where)
                 name = folder.removeprefix(below).removesuffix("/")
-                if is_key(name):  # else `a//b`, which no table's path has
+                if is_key(name):  # Skip `a//b`, which is no path in a table.
                     yield name
 
     def _pages(self, prefix: str, **words: str) -> Iterator[ListPage]:
@@ -170,7 +171,7 @@ class S3Store:
         listed = [folder.removeprefix(self._prefix) for folder in page.folders]
         if page.next_token is None:
             return frozenset(name for name in names if f"{name}/" in listed)
-        # What comes after this page is not known.
+        # Names after this page are unknown.
         last = max([*listed, *(key.removeprefix(self._prefix) for key, *_ in page.entries)], default="")
         return frozenset(name for name in names if f"{name}/" in listed or f"{name}/" > last)
 
@@ -181,7 +182,7 @@ class S3Store:
     def read_range(self, key: str, start: int, length: int) -> Body:
         """Return a part of one object; see `Store.read_range`.
 
-        A server that knows no ranges would send the whole: that is an error (`no_range`), and nothing is loaded.
+        A server without ranges would send the whole object. This is an error (`no_range`), and nothing is loaded.
         """
         where = self._where(key)
         check_range(start, length, where)
@@ -227,9 +228,9 @@ class S3Store:
     def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         """Write one object; see `Store.put`.
 
-        botocore repeats a request whose answer was lost, and the repetition then finds its own object in the way. So
-        conditional puts carry a random word as metadata, and when a repeated one fails, the word of what is there says
-        whose it is. Equal bodies would not do: two writers may put the same.
+        botocore repeats a request whose answer was lost, and the repetition then finds its own object. So conditional
+        puts store a random word as metadata. When a repeated put fails, the word of the existing object shows whether
+        this put wrote it. Equal bodies would not show it, since two writers may put the same body.
         """
         where = self._where(key)
         token = os.urandom(16).hex()
@@ -241,7 +242,7 @@ class S3Store:
         try:
             with s3_request("put", where, self._counter, current_guard()):
                 response = self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=data, **conditions)
-        except ObjectNotFoundError as error:  # so S3 says that nothing is there whose ETag could match
+        except ObjectNotFoundError as error:  # S3 answers this if there is no object whose ETag could match.
             raise PreconditionFailedError(f"put {where}: expected ETag {if_match}, found nothing") from error
         except PreconditionFailedError as error:
             etag = self._etag_if_ours(key, token) if was_repeated(error) else None
@@ -252,7 +253,7 @@ class S3Store:
         return _etag(response, where)
 
     def _etag_if_ours(self, key: str, token: str) -> str | None:
-        """Return the ETag of an object that carries `token`; any failure but "not found" leaves the outcome unknown."""
+        """Return the ETag of an object that has `token`; any failure except "not found" leaves the outcome unknown."""
         where = self._where(key)
         try:
             with s3_request("read", where, self._counter):
@@ -265,14 +266,17 @@ class S3Store:
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
         """Delete up to 1 000 keys; see `Store.delete`.
 
-        Further codes: `unsupported_condition` (the server says that it has no If-Match for deletes; the object stays),
-        `not_tried` (earlier windows took too long), `not_in_answer` (S3 said nothing about this key), and the error
-        codes of S3 and botocore. All of them are failures.
+        There are further codes, and all of them are failures:
 
-        Up to 16 conditional deletes go singly, with the If-Match header that most servers check. More travel in one
-        request with an ETag for each key. AWS checks both; there are servers that ignore the latter or both, and
-        nothing in their answer says so. In a versioned bucket a request whose answer was lost, and which was repeated,
-        leaves two markers; the result names the second.
+        - `unsupported_condition`: the server says that it has no If-Match for deletes; the object is kept.
+        - `not_tried`: earlier windows took too long.
+        - `not_in_answer`: S3 said nothing about this key.
+        - Error codes of S3 and botocore.
+
+        Up to 16 conditional deletes are sent singly, with the If-Match header that most servers check. More deletes are
+        sent in one request with an ETag for each key. AWS checks both. Some servers ignore the latter or both, and
+        their answer does not show it. In a versioned bucket, a repeated request whose first answer was lost leaves two
+        markers; the result names the second.
         """
         count_deletes(requests, self.location)
         started = time.monotonic()
@@ -311,7 +315,7 @@ class S3Store:
         ]
         try:
             with s3_request("delete", f"{len(keys)} objects of {self.location}", self._counter, work.guard):
-                # Not Quiet: only the long answer has the versions with which deletes can be undone.
+                # Not Quiet: only the long answer has the versions that `undelete` needs.
                 response = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": False})
         except LeaseLostError as error:
             return {key: work.refused(key, error) for key in keys}
@@ -323,7 +327,7 @@ class S3Store:
     def _delete_singly(
         self, requests: Sequence[DeleteRequest], begin_before: float, work: "_Deleting"
     ) -> Sequence[DeleteResult]:
-        """Delete one by one, in windows: one begins when every request of the one before has its answer."""
+        """Delete one by one, in windows: a window begins when every request of the previous one has its answer."""
         results: list[DeleteResult] = []
         if not requests:
             return results
@@ -346,10 +350,10 @@ class S3Store:
         return DeleteResult(request.key, "deleted", response.get("VersionId") if response.get("DeleteMarker") else None)
 
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
-        """Take up to 1 000 deletions back; see `Store.undelete`.
+        """Remove the delete markers of up to 1 000 keys; see `Store.undelete`.
 
-        Deleting a version of S3 is for ever, so each key's versions are listed first (a request a key), and only what
-        is listed as a delete marker is named. An object written after that lies above the marker and stays as it is.
+        To delete a version in S3 is final. So each key's versions are listed first (one request for each key), and only
+        listed delete markers are deleted. An object that is written later lies above the marker and is not touched.
         """
         check_count(requests, self.location)
         found: list[UndeleteResult] = []
@@ -371,7 +375,7 @@ class S3Store:
         ]
 
     def hidden(self, keys: Sequence[str]) -> Sequence[HiddenState]:
-        """Say whether deletions hide objects; see `Store.hidden`. Lists the versions of each key."""
+        """Tell whether deletions hide objects; see `Store.hidden`. Lists the versions of each key."""
         if not keys:
             return []
         with ThreadPoolExecutor(max_workers=min(WINDOW_DELETES, len(keys)), thread_name_prefix="versions") as pool:
@@ -395,13 +399,13 @@ class S3Store:
                 page = self._client.list_object_versions(**asked)
             self._note_time(page)
             found += tuple(versions_of(page, full))
-            # Longer keys follow the key itself, so its own versions end with the first page that goes beyond it.
+            # Longer keys follow the key itself, so its own versions end with the first page that contains a longer key.
             if not page.get("IsTruncated") or page.get("NextKeyMarker") != full:
                 return found
             asked |= {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
 
     def _delete_markers(self, requests: Sequence[UndeleteRequest]) -> dict[str, str]:
-        """Remove delete markers in one request, and return key -> code of those that failed."""
+        """Remove delete markers in one request, and return key -> code of the failed ones."""
         if not requests:
             return {}
         objects = [{"Key": self._prefix + request.key, "VersionId": request.version_id} for request in requests]
@@ -429,16 +433,16 @@ class S3Store:
         return failed
 
     def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
-        """Return what `undelete` would bring back; see `Store.read_deleted`."""
+        """Return the object that `undelete` would restore; see `Store.read_deleted`."""
         code, version = below_marker(self._versions(request.key), request.version_id)
         if code != "restorable" or version is None:
             raise ObjectNotFoundError(f"{self._where(request.key)}: expected a deleted object ({code})")
         return self._get(request.key, max_bytes, VersionId=version.version_id)
 
     def noncurrent_days(self) -> int | None:
-        """Return after how many days the bucket's lifecycle removes what was deleted here.
+        """Return after how many days the bucket's lifecycle removes deleted objects for good.
 
-        `None`: nobody can tell, or nothing does.
+        `None`: this is unknown, or nothing removes them.
         """
         try:
             with s3_request("lifecycle", self.location, self._counter):
@@ -448,10 +452,10 @@ class S3Store:
         return noncurrent_days_of(response, self._prefix)
 
     def noncurrent(self) -> Noncurrent | None:
-        """Count the versions below the prefix that are not current; `None` where the bucket never kept any.
+        """Count the versions below the prefix that are not current; `None` if the bucket never kept any.
 
         Raises:
-            StorageError: A request failed, or the caller may not make it.
+            StorageError: A request failed, or the caller lacks the permission.
         """
         with s3_request("list", self.location, self._counter):
             state = self._client.get_bucket_versioning(Bucket=self._bucket)
@@ -471,10 +475,10 @@ class S3Store:
             asked |= {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
 
     def now_ms(self) -> int:
-        """Return S3's clock: the Date header of the latest answer and the time since it came.
+        """Return S3's clock: the Date header of the latest answer, plus the time since it arrived.
 
-        Without an answer yet, asks for one. The header has whole seconds and travels a while, so this is up to about a
-        second behind S3, and never ahead: ages come out younger.
+        Without an answer yet, this sends a request. The header has whole seconds and takes a while to arrive. So the
+        result is up to about one second behind S3, and never ahead: objects appear younger than they are.
         """
         if self._clock is None:
             with s3_request("list", self.location, self._counter):
@@ -499,16 +503,16 @@ class S3Store:
 
 
 class _Deleting:
-    """One call of `delete`, in all its threads."""
+    """One call of `delete`, with all its threads."""
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
         self.refusal: LeaseLostError | None = None
         self.unanswered: set[str] = set()
-        """Keys that were asked for, of which no answer came before the guard refused to ask again."""
+        """Keys that were sent, but had no answer before the guard refused another attempt."""
 
     def refused(self, key: str, error: LeaseLostError) -> DeleteResult:
-        """Note what the guard raised for a key, in the thread that was to delete it."""
+        """Note the guard's error for a key, in the thread that should delete it."""
         self.refusal = error
         if was_sent():
             self.unanswered.add(key)
@@ -516,7 +520,7 @@ class _Deleting:
 
 
 def _result(key: str, deleted: Any, failed: str | None) -> DeleteResult:
-    if failed is not None:  # first: a key in both lists has failed
+    if failed is not None:  # Checked first: a key in both lists has failed.
         return DeleteResult(key, _CODES.get(failed, failed))
     if deleted is None:
         return DeleteResult(key, "not_in_answer")
@@ -533,9 +537,9 @@ def _next_key(key: str, last: str, below: str, where: str) -> str:
 
 
 def _check_keys(entries: Sequence[PageEntry], last: str, below: str, where: str) -> None:
-    """Make sure that a page holds what was asked for: keys that ascend from `last`, all of them below a prefix."""
+    """Make sure that a page has the requested keys: they ascend from `last`, and all are below a prefix."""
     keys = [entry[0] for entry in entries]
-    # What lies between two keys with the same beginning has it too.
+    # Keys between two keys with the same beginning have this beginning, too.
     if keys[0] > last and keys[0].startswith(below) and keys[-1].startswith(below) and all(map(lt, keys, keys[1:])):
         return
     for key in keys:
@@ -543,7 +547,7 @@ def _check_keys(entries: Sequence[PageEntry], last: str, below: str, where: str)
 
 
 def _check_part(response: Any, found: int, start: int, length: int, where: str) -> None:
-    """Make sure that an answer brings the bytes that were asked for."""
+    """Make sure that an answer has the requested bytes."""
     said = str(response.get("ContentRange", ""))
     if not said.startswith(f"bytes {start}-{start + found - 1}/") or found > length:
         raise StorageError(

@@ -1,7 +1,7 @@
 """The S3 client: configuration, request counting and error translation in one place.
 
-botocore is imported when the first client is made, so that nothing else pays for it. boto3 on top of it would add
-nothing but transfers in parts, and the time to import them.
+botocore is imported when the first client is built, so that other code does not pay for the import. boto3 would only
+add multipart transfers, and the time to import them.
 """
 
 import re
@@ -27,8 +27,8 @@ MAX_ATTEMPTS = 5
 CONNECT_TIMEOUT_S = 4
 READ_TIMEOUT_S = 15
 LONGEST_REQUEST_S = MAX_ATTEMPTS * (CONNECT_TIMEOUT_S + READ_TIMEOUT_S) + 1 + 2 + 4 + 8
-"""When one request has failed for good, with all its attempts. A lease has to outlast a delete by this much, which is
-why the retry mode is "standard": "adaptive" also waits before a first attempt, and without bound."""
+"""The time until one request has failed for good, with all its attempts. A lease must outlast a delete by this much.
+For this reason the retry mode is "standard": "adaptive" also waits before a first attempt, and without bound."""
 
 _KIND_OF_OPERATION = {
     "HeadObject": "head",
@@ -44,27 +44,28 @@ _PRECONDITION = frozenset({"PreconditionFailed", "412", "ConditionalRequestConfl
 _CODES = {"NoSuchBucket": "no_such_bucket", "NotImplemented": "not_implemented"}
 
 _USER = re.compile(r"\S+@")
-"""What stands before the host in an endpoint."""
+"""The text before the host in an endpoint."""
 
 _current = threading.local()
-"""Whose request this thread is making: a client is shared by stores that count apart, and botocore's events do not say
-for whom they are."""
+"""The counter and guard of the request that this thread makes. Stores with separate counters share a client, and
+botocore's events do not tell which store sent the request."""
 
 
 def make_client(
     endpoint_url: str | None = None, region: str | None = None, max_parallel: int = 32, session: Any = None
 ) -> Any:
-    """Return an S3 client, safe to share between threads and stores.
+    """Return an S3 client that threads and stores can safely share.
 
     Args:
-        endpoint_url: Another S3 than AWS. It is addressed by path, and asked for no checksums beyond what S3 requires,
-            which some servers do not know.
-        region: Where the usual configuration names none.
-        max_parallel: Connections kept open.
-        session: A `boto3.Session`, or another maker of clients, with other credentials than the usual ones.
+        endpoint_url: A server other than AWS. It is addressed by path. It gets no checksums beyond those that S3
+            requires,
+            since some servers do not support them.
+        region: Used if the usual configuration names none.
+        max_parallel: Number of open connections.
+        session: A `boto3.Session` or another client factory, with other credentials than the usual ones.
 
     Raises:
-        UsageError: An endpoint that is no URL, or a profile that does not exist.
+        UsageError: The endpoint is no URL, or the profile does not exist.
     """
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
@@ -90,7 +91,8 @@ def make_client(
             endpoint_url = client.meta.endpoint_url
         client = create("s3", endpoint_url=endpoint_url, region_name=region, config=config.merge(elsewhere))
     except (BotoCoreError, ValueError) as error:
-        # Without a scheme nothing tells later that a password stands there. The endpoint may come from the environment.
+        # Without a scheme, later code would not notice a password in the text. The endpoint may come from the
+        # environment.
         shown, why = (_USER.sub("***@", text) for text in (str(endpoint_url), str(error)))
         raise UsageError(f"S3 client for endpoint {shown}, region {region}: {why}", code="store_settings") from (
             error if why == str(error) else None
@@ -99,7 +101,7 @@ def make_client(
 
 
 def new_session() -> Any:
-    """Return a botocore session. It finds credentials and settings anew; what AWS's services are like is read once."""
+    """Return a botocore session. It looks for credentials and settings again; the models of AWS services are cached."""
     from botocore.session import Session
 
     session = Session()
@@ -122,9 +124,9 @@ def _with_events(client: Any) -> Any:
 
 
 def _before_attempt(event_name: str, **_: object) -> None:
-    """Ask whether a change may still be made, and count the attempt.
+    """Ask whether the change is still allowed, and count the attempt.
 
-    botocore calls this for each attempt of a request, when it is signed and about to be sent.
+    botocore calls this for each attempt of a request, after it is signed and before it is sent.
     """
     guard: Guard | None = getattr(_current, "guard", None)
     if guard is not None:
@@ -144,13 +146,13 @@ def _count_throttling(parsed_response: Any = None, **_: object) -> None:
 
 @contextmanager
 def s3_request(operation: str, where: str, counter: RequestCounter, guard: Guard | None = None) -> Iterator[None]:
-    """Make one request in the block: every attempt is counted, and errors of botocore become ours.
+    """Make one request in the block: every attempt is counted, and botocore's errors become Lakesweep's.
 
     Args:
-        operation: What is asked, for messages.
+        operation: The operation, for messages.
         where: Bucket and key, for messages.
         counter: Counts the attempts.
-        guard: Asked before each attempt; what it raises comes out.
+        guard: Asked before each attempt; its error is passed on.
     """
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
@@ -163,7 +165,7 @@ def s3_request(operation: str, where: str, counter: RequestCounter, guard: Guard
         raise _translated(operation, where, error.response) from error
     except (BotoCoreError, ResponseParserError, HTTPError) as error:
         raise StorageError(f"{operation} {where}: {error}", code=type(error).__name__) from error
-    except RecursionError as error:  # botocore asks again for the region, and is redirected again
+    except RecursionError as error:  # botocore asks again for the region, and is redirected again.
         raise StorageError(
             f"{operation} {where}: expected an S3 server, found redirects that name no region", code="store_settings"
         ) from error
@@ -172,27 +174,27 @@ def s3_request(operation: str, where: str, counter: RequestCounter, guard: Guard
 
 
 def was_sent() -> bool:
-    """Tell whether the last request of this thread was sent at all: a guard may have refused each attempt."""
+    """Tell whether the last request of this thread was sent at all: the guard may have refused each attempt."""
     return bool(getattr(_current, "attempts", 0))
 
 
 def was_repeated(error: StorageError) -> bool:
-    """Tell whether botocore had sent this request before, so that its own earlier attempt may have succeeded."""
+    """Tell whether botocore has repeated this request, so that its own earlier attempt may have succeeded."""
     response: Any = getattr(error.__cause__, "response", None) or {}
     return bool(response.get("ResponseMetadata", {}).get("RetryAttempts"))
 
 
 def _translated(operation: str, where: str, response: Any) -> StorageError:
-    """Return our error for a response that reports one."""
+    """Return Lakesweep's error for a response that reports one."""
     code = str(response.get("Error", {}).get("Code", "unknown"))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     message = f"{operation} {where}: {response.get('Error', {}).get('Message') or 'failed'} ({code})"
-    # A bare 404 may come from anything on the way; only S3 itself knows keys.
+    # A bare 404 may come from any proxy on the way; only S3 itself knows keys.
     if code == "NoSuchKey":
         return ObjectNotFoundError(f"{operation} {where}: it does not exist ({code})")
     if code in _PRECONDITION:
         return PreconditionFailedError(message)
-    # An archived object is no question of permissions, although its status is 403.
+    # An archived object is no matter of permissions, although its status is 403.
     if status == 403 and code != "InvalidObjectState":
         return AccessDeniedError(message)
     return StorageError(message, code=_CODES.get(code, code))

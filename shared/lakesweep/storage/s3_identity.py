@@ -1,4 +1,4 @@
-"""Whose credentials a process has, as AWS's STS says."""
+"""The identity of a process's credentials, according to AWS's STS."""
 
 from lakesweep.storage.s3_client import new_session
 
@@ -6,7 +6,7 @@ _TIMEOUT_S = 1
 
 
 def caller_arn(region: str | None) -> str | None:
-    """Return the ARN of the credentials, `None` where nobody says so within two seconds. Never raises."""
+    """Return the ARN of the credentials, `None` if there is no answer within two seconds. Never raises."""
     try:
         from botocore.config import Config
 
@@ -20,6 +20,6 @@ def caller_arn(region: str | None) -> str | None:
             "sts", region_name=region or session.get_config_variable("region"), config=config
         )
         arn = client.get_caller_identity().get("Arn")
-    except Exception:  # noqa: BLE001 - whoever it is, the run goes on
+    except Exception:  # noqa: BLE001 - whatever the error, the run continues
         return None
     return arn if isinstance(arn, str) else None

@@ -1,6 +1,6 @@
-"""What a versioned bucket says about one key: its versions, its delete markers, and when they are removed.
+"""The versions and delete markers of one key in a versioned bucket, and when the bucket removes them.
 
-Deleting an object of such a bucket puts a *delete marker* on top; removing that marker brings the object back.
+To delete an object in such a bucket puts a *delete marker* on top. To remove this marker restores the object.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ class KeyVersion:
 
 
 def versions_of(page: Mapping[str, Any], key: str) -> Iterator[KeyVersion]:
-    """Yield what a page of a version listing says about `key` alone; a listing by prefix shows longer keys too."""
+    """Yield a page's entries for `key` alone. A listing by prefix also shows longer keys."""
     for field, is_marker in (("Versions", False), ("DeleteMarkers", True)):
         for entry in page.get(field, ()):
             if entry["Key"] == key:
@@ -32,15 +32,15 @@ def versions_of(page: Mapping[str, Any], key: str) -> Iterator[KeyVersion]:
 
 
 def newest_marker(versions: Sequence[KeyVersion]) -> str | None:
-    """Return the version id of the delete marker that hides a key, `None` when none does."""
+    """Return the version id of the delete marker that hides a key, `None` if there is none."""
     return next((version.version_id for version in versions if version.is_current and version.is_marker), None)
 
 
 def below_marker(versions: Sequence[KeyVersion], marker_id: str | None) -> tuple[str, KeyVersion | None]:
-    """Say what removing a delete marker would do, as a code of `UndeleteResult`, and which version would be current.
+    """Return the effect of removing a delete marker (a code of `UndeleteResult`), and the version that becomes current.
 
-    The listing gives versions and markers apart and times in whole seconds. So a marker as old as the newest version
-    counts as lying above it: then another deletion came before ours, and taking back ours alone restores nothing.
+    The listing shows versions and markers apart, with times in whole seconds. So a marker as old as the newest version
+    counts as lying above it. Then another deletion came first, and removing only the given marker restores nothing.
     """
     current = next((version for version in versions if version.is_current), None)
     marker = next((version for version in versions if version.is_marker and version.version_id == marker_id), None)
@@ -51,7 +51,7 @@ def below_marker(versions: Sequence[KeyVersion], marker_id: str | None) -> tuple
         return "marker_not_current", None
     if not objects:
         return "nothing_below", None
-    newest = max(objects, key=lambda version: version.modified)  # of equally old ones the first listed, the newest
+    newest = max(objects, key=lambda version: version.modified)  # Of equal times, `max` takes the first, the newest.
     others = [version for version in versions if version.is_marker and version is not marker]
     if any(other.modified >= newest.modified for other in others):
         return "nothing_below", None
@@ -59,7 +59,7 @@ def below_marker(versions: Sequence[KeyVersion], marker_id: str | None) -> tuple
 
 
 def hidden_state(versions: Sequence[KeyVersion]) -> HiddenState:
-    """Say whether one delete marker hides an object; see `Store.hidden`."""
+    """Tell whether one delete marker hides an object; see `Store.hidden`."""
     if not versions:
         return HiddenState("unknown")
     current = next((version for version in versions if version.is_current), None)
@@ -72,9 +72,9 @@ def hidden_state(versions: Sequence[KeyVersion]) -> HiddenState:
 
 
 def noncurrent_days_of(response: Mapping[str, Any], prefix: str) -> int | None:
-    """Return the fewest days that any lifecycle rule leaves to replaced or deleted objects below `prefix`.
+    """Return the fewest days after which a lifecycle rule removes replaced or deleted objects below `prefix`.
 
-    A rule that is limited to some objects (by tags, by size, to a folder of ours) counts as one for all of them, so
+    A rule may be limited to some objects (by tags, by size, to a subfolder). It counts as a rule for all of them, so
     the answer may be too early and is never too late.
     """
     days = [

@@ -1,27 +1,28 @@
-"""Where to split a range of keys of which only the beginning is known.
+"""Where to split a range of keys if only its beginning is known.
 
-A range may be split at any text, whether or not a key begins with it: the two halves hold what the range held. So a
-guess that is off costs one request, which finds its half empty, and nothing else. A good guess leaves much on both
-sides. Keys are counted through: dates, hours, buckets, hexadecimal digits of writers' names, numbers of files. What the
-keys listed so far went through shows where the counting goes on, at the first letter in which they differ, and any
-letter before it may be counted on too, by someone with more to count.
+A range may be split at any text, whether or not a key begins with it: the two halves together hold the same keys. So a
+bad guess costs only one request, which finds its half empty. A good guess leaves many keys on both sides.
+
+Keys usually contain counters: dates, hours, buckets, hexadecimal digits of writers' names, numbers of files. The first
+letter in which the listed keys differ shows where keys count on. Any letter before it may count on, too; it then splits
+a larger range.
 """
 
 _TOPS = {**dict.fromkeys("0123456789", "9"), **dict.fromkeys("abcdef", "f")}
 _TOPS |= {**dict.fromkeys("ghijklmnopqrstuvwxyz", "z"), **dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "Z")}
-"""Letter -> the last that may come at its place when others count on."""
+"""Letter -> the last letter that a counter may reach at its place."""
 
 
 def split_point(first: str, last: str, until: str | None, *, climb: int, fixed: int = 0) -> str | None:
-    """Return a text between `last` and `until`, greater than the one and less than the other, or `None`.
+    """Return a text greater than `last` and less than `until`, or `None`.
 
     Args:
-        first: The first key listed of the range.
-        last: The key after which the rest begins.
-        until: Where the range ends, if it does.
-        climb: By how many places that can be counted on to go up from where the listed keys differ. Higher places
-            split larger ranges, and find nothing more often.
-        fixed: So many letters all keys begin with.
+        first: The first listed key of the range.
+        last: The last listed key of the range.
+        until: The end of the range, if it has one.
+        climb: How many counting places to go up from the place where the listed keys differ. Higher places split larger
+            ranges, but find nothing more often.
+        fixed: Number of leading letters that all keys share.
     """
     if until is not None:
         fixed = max(fixed, shared_letters(last, until))
@@ -34,12 +35,12 @@ def split_point(first: str, last: str, until: str | None, *, climb: int, fixed: 
 
 
 def _counted_on(last: str, until: str | None, place: int) -> str | None:
-    """Return the beginning of `last` with another letter at a place, halfway to the last one possible there."""
+    """Return the beginning of `last` with another letter at a place, halfway to the last possible letter there."""
     letter = last[place]
     top = _TOPS.get(letter, letter)
     if until is not None and until[:place] == last[:place]:
         end = until[place : place + 1]
-        if end <= top:  # the next letter before `end`, so that the split comes before `until`
+        if end <= top:  # Take the letter before `end`, so that the split comes before `until`.
             top = chr(ord(end) - 1) if end > letter else letter
     if top <= letter:
         return None
@@ -47,7 +48,7 @@ def _counted_on(last: str, until: str | None, place: int) -> str | None:
 
 
 def shared_letters(one: str, other: str) -> int:
-    """Return how many letters both begin with."""
+    """Return the number of leading letters that both share."""
     for place, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:
             return place

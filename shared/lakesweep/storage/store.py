@@ -1,10 +1,10 @@
-"""The store: where objects lie.
+"""The store: it holds objects.
 
-A *store* is rooted at one location (a table, a control location, an external data root) and knows objects by *key*:
-a relative path with `/` between its parts, never empty, never absolute, never with a `.` or `..` part. Reading,
-listing and deleting cannot leave the root.
+A *store* is rooted at one location (a table, a control location, an external data root). It identifies objects by
+*key*: a relative path with `/` between its parts, never empty, never absolute, never with a `.` or `..` part. Reads,
+listings and deletions cannot leave the root.
 
-Guarantees that every implementation gives, and that `tests/conformance` holds it to:
+Every implementation gives these guarantees, and `tests/conformance` checks them:
 
 - `read` and `list` see every `put` and `delete` that has returned.
 - A failed request raises `StorageError`; it never looks like an empty answer or a missing object.
@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Protocol
 
 PAGE_KEYS = 1000
-"""Names in one page of a listing."""
+"""Names on one page of a listing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class StoredObject:
     key: str
     size_bytes: int
     etag: str
-    """Changes when the body is replaced. Opaque: compare, never parse."""
+    """Changes when the body is replaced. Opaque: compare it, never parse it."""
     modified_ms: int
     """Epoch milliseconds by the store's clock."""
     is_link: bool = False
@@ -36,12 +36,12 @@ class StoredObject:
 
 
 Page = tuple[StoredObject, ...]
-"""What one request for a listing brings: up to 1 000 objects, sometimes none."""
+"""The result of one request for a listing: up to 1 000 objects, sometimes none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What `read` returns."""
+    """The result of `read`."""
 
     data: bytes
     etag: str
@@ -49,7 +49,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRequest:
-    """One key to delete; with `etag`, only while the object still has it (where the store can check)."""
+    """One key to delete; with `etag`, only while the object has this ETag (if the store can check it)."""
 
     key: str
     etag: str | None = None
@@ -57,64 +57,64 @@ class DeleteRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """What became of one `DeleteRequest`."""
+    """The result of one `DeleteRequest`."""
 
     key: str
     code: str
     """`deleted`, `already_gone`, or why it failed: `precondition_failed`, `access_denied`, `bad_key`, `is_link`,
-    `is_directory`, `moved`, or another word of the store."""
+    `is_directory`, `moved`, or another code word of the store."""
     version_id: str | None = None
-    """The delete marker that a versioned bucket made; deleting that marker brings the object back."""
+    """The delete marker that a versioned bucket made; removing this marker restores the object."""
 
     @property
     def ok(self) -> bool:
-        """The object is not there any more."""
+        """The object does not exist any more."""
         return self.code in ("deleted", "already_gone")
 
 
 @dataclass(frozen=True, slots=True)
 class UndeleteRequest:
-    """One deletion to take back: the key, and the delete marker that `DeleteResult.version_id` named."""
+    """One deletion to revert: the key, and the delete marker from `DeleteResult.version_id`."""
 
     key: str
     version_id: str | None
-    """`None` asks about whichever marker is the newest version; only with `only_check`."""
+    """`None` asks about the newest marker, if it is the newest version; only with `only_check`."""
 
 
 @dataclass(frozen=True, slots=True)
 class UndeleteResult:
-    """What became of one `UndeleteRequest`, or what would."""
+    """The result of one `UndeleteRequest`, or the result that it would have."""
 
     key: str
     code: str
-    """`restored`; `restorable` (only asked, and it would be); `already_there` (the marker is gone and an object is
-    there); or why not: `marker_gone` (neither is there), `marker_not_current` (something came after the marker),
-    `nothing_below` (it hides no object: there was none, or another deletion lies between), `access_denied`, `bad_key`,
-    or another word of the store."""
+    """`restored`; `restorable` (only asked, and it would be restored); `already_there` (the marker is gone, and an
+    object exists); or why not: `marker_gone` (neither exists), `marker_not_current` (something was written after the
+    marker), `nothing_below` (it hides no object: there was none, or another deletion lies between), `access_denied`,
+    `bad_key`, or another code word of the store."""
     etag: str | None = None
-    """Of the object that is there now, or would be."""
+    """ETag of the object that exists now, or that would exist."""
     version_id: str | None = None
-    """Of the delete marker that was asked about."""
+    """Version id of the delete marker that was asked about."""
 
     @property
     def ok(self) -> bool:
-        """The object is there, or would be."""
+        """The object exists, or would exist."""
         return self.code in ("restored", "restorable", "already_there")
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenState:
-    """What a store with versions says about a key that somebody may have deleted."""
+    """The facts of a versioned store about a key that somebody may have deleted."""
 
     code: str
-    """`there`: an object is there. `hidden`: one delete marker lies right above an object. `other`: it is gone in some
-    other way, such as by two deletions. `unknown`: the store has kept nothing that would tell."""
+    """`there`: an object exists. `hidden`: one delete marker lies right above an object. `other`: the object was
+    deleted in some other way, such as by two deletions. `unknown`: the store has kept nothing that would tell."""
     version_id: str | None = None
-    """The delete marker, where it is `hidden`."""
+    """The delete marker, if the code is `hidden`."""
     etag: str | None = None
-    """Of the object below."""
+    """ETag of the object below."""
     deleted_ms: int = 0
-    """When the marker was made, by the store's clock. S3 tells whole seconds."""
+    """When the marker was made, by the store's clock. S3 states whole seconds."""
 
 
 class Store(Protocol):
@@ -122,49 +122,49 @@ class Store(Protocol):
 
     @property
     def location(self) -> str:
-        """The normalised root: `s3://bucket/prefix` or an absolute path, without a closing slash."""
+        """The normalised root: `s3://bucket/prefix` or an absolute path, without a trailing slash."""
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Yield every object whose key starts with `prefix`, in ascending key order, in pages.
 
         Args:
-            prefix: `""` for everything, or a folder with its closing slash (`snapshot/`). Directory markers
-                (keys that end in `/`) are not yielded. A folder that does not exist yields nothing. One that is reached
-                through a symbolic link yields that link alone, so that it never looks empty.
+            prefix: `""` for everything, or a folder with its trailing slash (`snapshot/`). Directory markers
+                (keys that end in `/`) are not yielded. A folder that does not exist yields nothing. A folder that is
+                reached through a symbolic link yields this link alone, so that it never looks empty.
 
         Raises:
-            StorageError: Any page failed; what was yielded before is not the whole.
+            StorageError: A page failed; the objects so far are not all.
         """
 
     def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
-        """Yield those objects of `list` whose keys lie in a range, in ascending key order, one page a request.
+        """Yield the objects of `list` whose keys lie in a range, in ascending key order, one page for each request.
 
-        Ranges that meet at a key, whichever it is, hold every object between them once: `until` of one is `after` of
-        the next.
+        If `until` of one range is `after` of the next, the two ranges together hold every object between them exactly
+        once, whichever key this is.
 
         Args:
             prefix: As in `list`.
             after: Only keys greater than this. Neither it nor `until` has to exist.
-            until: Only keys up to this one and itself; `None` for all. Nothing is asked for that lies beyond.
+            until: Only keys up to and including this one; `None` for all. No request asks for keys beyond it.
 
         Raises:
-            StorageError: Any page failed; what was yielded before is not the whole.
+            StorageError: A page failed; the objects so far are not all.
         """
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Yield the names of the folders directly below a folder, in ascending order of `name/`, in pages.
 
         Args:
-            prefix: As in `list`. Symbolic links are no folders.
+            prefix: As in `list`. Symbolic links do not count as folders.
 
         Raises:
-            StorageError: Any page failed; what was yielded before is not the whole.
+            StorageError: A page failed; the names so far are not all.
         """
 
     def folders_among(self, names: Sequence[str]) -> frozenset[str]:
-        """Return those of `names` that may be folders with something in them, directly below the root, in one request.
+        """Return which of `names` may be folders with objects, directly below the root, in one request.
 
-        May name too many, where one request does not tell; never too few.
+        The result may name too many if one request is not enough to tell; never too few.
 
         Raises:
             StorageError: The request failed.
@@ -174,25 +174,25 @@ class Store(Protocol):
         """Return one object.
 
         Args:
-            key: Which object.
+            key: The key of the object.
             max_bytes: Refuse a longer body with `StorageError` (code `too_large`) instead of loading it.
 
         Raises:
             ObjectNotFoundError: It does not exist.
-            StorageError: Anything else, a symbolic link anywhere on the way included.
+            StorageError: Any other failure, for example a symbolic link on the way.
         """
 
     def read_range(self, key: str, start: int, length: int) -> Body:
         """Return `length` bytes of one object, from byte `start` on, with the ETag of the whole object.
 
         Args:
-            key: Which object.
+            key: The key of the object.
             start: The first byte; 0 is the beginning.
-            length: How many, at least one.
+            length: Number of bytes, at least one.
 
         Raises:
             ObjectNotFoundError: It does not exist.
-            StorageError: `too_short`: the object ends before. `bad_range`: no such range can be asked for. Else as
+            StorageError: `too_short`: the object ends before the range. `bad_range`: the range is invalid. Otherwise as
                 `read`.
         """
 
@@ -200,51 +200,52 @@ class Store(Protocol):
         """Write one object and return its ETag.
 
         Raises:
-            PreconditionFailedError: `if_absent` and something is there, or `if_match` and it is not that.
-            StorageError: Anything else; the object may or may not have been written.
+            PreconditionFailedError: With `if_absent`, an object exists; or with `if_match`, there is no object of this
+                ETag.
+            StorageError: Any other failure; the object may or may not have been written.
         """
 
     def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
-        """Delete up to 1 000 keys and say for each what became of it, in the order of `requests`.
+        """Delete up to 1 000 keys, and return the result of each, in the order of `requests`.
 
-        Requests without an ETag travel together (one request of the store). Those with one go singly, in the order of
-        `requests`, some at a time, or together with an ETag for each key. One that fails stops no other: where it must,
-        ask in separate calls. A missing object is `already_gone` where the store can tell, else `deleted`. A key that
-        is no key fails alone (`bad_key`).
+        Requests without an ETag are sent together (one request to the store). Requests with an ETag are sent singly, in
+        the order of `requests`, some at a time, or together with an ETag for each key. A failed one stops no other; if
+        it must, use separate calls. A missing object is `already_gone` if the store can tell, otherwise `deleted`. An
+        invalid key fails alone (`bad_key`).
 
         Raises:
-            StorageError: The request as a whole failed; any of the keys may be gone.
+            StorageError: The request as a whole failed; any of the objects may be deleted.
         """
 
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
-        """Take up to 1 000 deletions back and say for each what became of it, in the order of `requests`.
+        """Remove delete markers of up to 1 000 keys, and return the result of each, in the order of `requests`.
 
-        Removes the named delete markers, and nothing that is not the current version of its key and a delete marker
-        with an object right below: an object that was written since is never touched.
+        This removes only the named delete markers, and only a marker that is the current version of its key and has an
+        object right below it. An object that was written since is never touched.
 
         Args:
             requests: Keys with their markers.
-            only_check: Change nothing; say what would be.
+            only_check: Change nothing; return the results that a removal would have.
 
         Raises:
-            StorageError: `not_versioned`: this store keeps nothing of what is deleted. Else the request as a whole
-                failed; any of the objects may be back.
+            StorageError: `not_versioned`: this store does not keep deleted objects. Otherwise the request as a whole
+                failed; any of the objects may be restored.
         """
 
     def hidden(self, keys: Sequence[str]) -> Sequence[HiddenState]:
-        """Say of up to 1 000 keys whether a deletion hides an object there, in the order of `keys`.
+        """Tell for up to 1 000 keys whether a deletion hides an object there, in the order of `keys`.
 
-        A store that keeps no versions says `unknown` of each key.
+        A store without versions returns `unknown` for each key.
 
         Raises:
             StorageError: A request failed.
         """
 
     def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
-        """Return the object that `undelete` would bring back.
+        """Return the object that `undelete` would restore.
 
         Raises:
-            ObjectNotFoundError: It would bring nothing back.
+            ObjectNotFoundError: `undelete` would restore nothing.
             StorageError: As `read`; `not_versioned` as `undelete`.
         """
 

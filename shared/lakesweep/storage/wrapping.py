@@ -1,4 +1,4 @@
-"""A store around another one, which passes on what a subclass does not do in its own way."""
+"""A store around another one. It passes on every call that a subclass does not implement itself."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,7 +16,7 @@ from lakesweep.storage.store import (
 
 
 class WrappingStore:
-    """Passes every request on."""
+    """Passes every call on."""
 
     def __init__(self, store: Store) -> None:
         """Wrap a store."""
@@ -25,7 +25,7 @@ class WrappingStore:
 
     @property
     def wrapped(self) -> Store:
-        """Return the store that is wrapped."""
+        """Return the wrapped store."""
         return self._store
 
     @property
@@ -66,15 +66,15 @@ class WrappingStore:
         return self._store.delete(requests)
 
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
-        """Take deletions back; see `Store.undelete`."""
+        """Remove delete markers; see `Store.undelete`."""
         return self._store.undelete(requests, only_check=only_check)
 
     def hidden(self, keys: Sequence[str]) -> Sequence[HiddenState]:
-        """Say whether deletions hide objects; see `Store.hidden`."""
+        """Tell whether deletions hide objects; see `Store.hidden`."""
         return self._store.hidden(keys)
 
     def read_deleted(self, request: UndeleteRequest, max_bytes: int | None = None) -> Body:
-        """Return what a deletion hides; see `Store.read_deleted`."""
+        """Return the object that a deletion hides; see `Store.read_deleted`."""
         return self._store.read_deleted(request, max_bytes)
 
     def now_ms(self) -> int:
@@ -88,12 +88,12 @@ class WrappingStore:
 
 
 def endpoint_of(store: Store) -> str:
-    """Return the endpoint of a store in S3, in one spelling; empty for AWS and for all other stores."""
+    """Return the endpoint of an S3 store, in one spelling; empty for AWS and for all other stores."""
     return str(getattr(innermost(store), "endpoint", ""))
 
 
 def innermost(store: Store) -> Store:
-    """Return the store within all that wrap it."""
+    """Return the innermost of the wrapped stores."""
     while isinstance(store, WrappingStore):
         store = store.wrapped
     return store

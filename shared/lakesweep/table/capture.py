@@ -83,7 +83,7 @@ class Capture:
         """Collect until two listings in a row show nothing new.
 
         Raises:
-                StalePlanError: The roots keep changing.
+            StalePlanError: The roots keep changing.
         """
         stable = 0
         for _ in range(MAX_ROUNDS):

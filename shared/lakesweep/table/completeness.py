@@ -173,8 +173,8 @@ def lost_files(
         limit: The result names at most this many files.
         outside: Tells whether a file outside the table exists; without it, files outside are not checked.
         check: Called before each page of the listing, which takes minutes for millions of objects; may raise.
-        wrong: Takes the files that the listing shows with another size than metadata states; else sizes are not
-            compared. Costs no request, and twice the memory.
+        wrong: Receives the files whose listed size differs from the size in metadata; without it, sizes are not
+            compared. The comparison takes no request, and twice the memory.
 
     Returns:
         The path of each missing file, and a sentence for each damaged one; nothing if all files exist.

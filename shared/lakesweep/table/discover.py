@@ -34,7 +34,7 @@ def discover(store: Store, folders: Iterable[str] = ALL_FOLDERS) -> TableListing
 
     Raises:
         StorageError: A listing failed.
-            RefusedError: There is a symbolic link among the roots, and it may hide other roots.
+        RefusedError: There is a symbolic link among the roots, and it may hide other roots.
     """
     folders = tuple(folders)
     rare = [folder for folder in folders if folder in _RARE_FOLDERS]

@@ -130,9 +130,9 @@ def read_schema(store: Store, branch: BranchListing) -> TableSchema:
     """Return a branch's latest schema.
 
     Raises:
-            RefusedError: There is none (so this is not a table), Lakesweep cannot parse it, or the type of the table
-                has no
-                snapshots of its own.
+        RefusedError: There is none (so this is not a table), Lakesweep cannot parse it, or the type of the table
+            has no
+            snapshots of its own.
     """
     if not branch.schemas:
         is_main = branch.name == "main"
@@ -160,7 +160,7 @@ def read_all_schemas(store: Store, listing: TableListing) -> Iterator[tuple[str,
     """Yield every schema of every branch with its path.
 
     Raises:
-            RefusedError: Lakesweep cannot parse one of them.
+        RefusedError: Lakesweep cannot parse one of them.
     """
     paths = [document.path for branch in listing.branches.values() for document in branch.schemas]
     for path, body in read_many(store, paths, max_bytes=MAX_DOCUMENT_BYTES):

@@ -117,10 +117,10 @@ def place_of_inventory(uri: str) -> tuple[str, str]:
     """Return the location of the destination bucket and the key of the manifest in it.
 
     Args:
-            uri: The URI of `manifest.json`, or of its folder.
+        uri: The URI of `manifest.json`, or of its folder.
 
     Raises:
-            UsageError: The URI names no folder in a bucket.
+        UsageError: The URI names no folder in a bucket.
     """
     place = parse_location(uri)
     if place.scheme == "file" or not place.path:

@@ -138,7 +138,7 @@ def check_lengths(texts: Any, where: str, arrow: Any) -> None:
     """Refuse texts that are longer than any key.
 
     Raises:
-            FormatError: A text is longer.
+        FormatError: A text is longer.
     """
     compute = arrow.compute
     longest = compute.max(compute.binary_length(texts)).as_py()

@@ -26,10 +26,10 @@ def parquet_objects(data: bytes, inventory: Inventory, where: str, prefix: str) 
     """Yield the current objects below a prefix.
 
     Args:
-            data: A whole file whose MD5 is correct.
-            inventory: The inventory of the file.
-            where: The file's location, for messages.
-            prefix: The prefix from `Inventory.prefix`.
+        data: A whole file whose MD5 is correct.
+        inventory: The inventory of the file.
+        where: The file's location, for messages.
+        prefix: The prefix from `Inventory.prefix`.
 
     Raises:
         FormatError: The file is damaged, or a row cannot be understood.

@@ -58,8 +58,8 @@ def read_file(store: Store, inventory: Inventory, file: InventoryFile) -> bytes:
     """Return the bytes of a data file.
 
     Raises:
-            FormatError: The file is longer than the manifest says.
-            RefusedError: The file is missing.
+        FormatError: The file is longer than the manifest says.
+        RefusedError: The file is missing.
         StorageError: The request failed.
     """
     try:
@@ -196,7 +196,7 @@ def epoch_ms(text: str) -> int:
     """Return a time in UTC as epoch milliseconds.
 
     Raises:
-            ValueError: The text is no such time.
+        ValueError: The text is no such time.
     """
     if not _TIME.fullmatch(text):
         raise ValueError(f"expected a time such as 2026-01-31T12:00:00.000Z, found {describe(text)}")

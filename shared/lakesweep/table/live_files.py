@@ -57,8 +57,8 @@ def live_files(store: Store, schema: TableSchema, root: Root) -> tuple[LiveFile,
 
     Args:
         store: The table's store.
-            schema: The latest schema of the root's branch, which determines paths.
-            root: The version.
+        schema: The latest schema of the root's branch, which determines paths.
+        root: The version.
 
     Raises:
         RefusedError: A list or manifest of the root is missing or damaged, so some files would be unknown.

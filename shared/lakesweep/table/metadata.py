@@ -59,7 +59,7 @@ class MetadataReader:
         """Return the content of manifest lists by name.
 
         Args:
-                wanted: Name -> exact size in bytes that its snapshot states, `None` if it states none.
+            wanted: Name -> exact size in bytes that its snapshot states, `None` if it states none.
         """
         missing = {name: size for name, size in wanted.items() if name not in self._lists}
         for name, body in self._bodies_of(missing):

@@ -59,9 +59,9 @@ class Needs:
         return (path for path, _ in self.files())
 
     def files(self) -> Iterator[tuple[str, int | None]]:
-        """Yield the path of every file as `paths` does, with its size where an entry states it.
+        """Yield the path of every file as `paths` does, with its size if an entry states it.
 
-        The sizes of lists and manifests are none: those were compared when they were read.
+        Lists and manifests come without a size, since their sizes were compared when they were read.
         """
         for each in self._files:
             yield from ((path, None) for path in self._documents(each))

@@ -73,7 +73,7 @@ class TableStores:
         """Return path -> the reason to keep it, for each outside file among `files` (kind and path) that must be kept.
 
         Raises:
-                OutOfTimeError: The caller has no time for the checks.
+            OutOfTimeError: The caller has no time for the checks.
         """
         outside = [(kind, path) for kind, path in files if is_external(path)]
         return self._the_fence().stays(outside) if outside else {}
