@@ -5,13 +5,12 @@ each run that wrote a part.
 """
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import Literal
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import plan_end
 from lakesweep.control.lease import DELETE_MARGIN_MS, LeaseDocument
-from lakesweep.control.ledger import parts_of_run, plan_of_run, run_rows, runs_of_ledger, time_of
+from lakesweep.control.ledger import parts_of_run, run_rows, runs_of_ledger, time_of
 from lakesweep.control.reports import run_ids
 from lakesweep.errors import FormatError
 
@@ -36,9 +35,13 @@ class Unreported:
 def known_runs(area: ControlArea, lease: LeaseDocument, most: int) -> list[str]:
     """Return the ids of the newest runs of a table, newest first, with a report or without."""
     with_report = sorted(run_ids(area), reverse=True)[:most]
-    of_lease = () if lease.intent is None else lease.intent.runs
-    holder = (lease.run_id,) if lease.expires_ms else ()
-    return sorted({*with_report, *of_lease, *holder, *runs_of_ledger(area, most)}, reverse=True)[:most]
+    return sorted({*with_report, *_runs_of(lease), *runs_of_ledger(area, most)}, reverse=True)[:most]
+
+
+def _runs_of(lease: LeaseDocument) -> tuple[str, ...]:
+    """Return the run that holds the lease, and the runs of its intent."""
+    of_intent = () if lease.intent is None else lease.intent.runs
+    return (*of_intent, lease.run_id) if lease.expires_ms else of_intent
 
 
 def unreported(area: ControlArea, run_id: str, lease: LeaseDocument, now_ms: int) -> Unreported:
@@ -52,13 +55,12 @@ def unreported(area: ControlArea, run_id: str, lease: LeaseDocument, now_ms: int
     """
     intent = lease.intent
     holds = lease.run_id == run_id and now_ms < lease.expires_ms + DELETE_MARGIN_MS and lease.expires_ms > 0
-    rows: list[dict[str, object]] | None = None
-    plan_id: str | None = None
+    rows: list[dict[str, object]] | None
     try:
         rows = run_rows(area, run_id)
-        plan_id = plan_of_run(area, run_id)
     except FormatError:
-        pass  # what it deleted is not known, that it was there is
+        rows = None  # what it deleted is not known, that it was there is
+    plan_id = str(rows[0]["plan_id"]) if rows else None
     if intent is not None and run_id in intent.runs:
         plan_id = intent.plan_id
     if plan_id is None:  # the run that made a plan has the plan's id
@@ -92,5 +94,4 @@ def _counts(rows: list[dict[str, object]]) -> tuple[int, int, int]:
 
 def is_known(area: ControlArea, run_id: str, lease: LeaseDocument) -> bool:
     """Tell whether anything says that there was such a run."""
-    of_lease = () if lease.intent is None else lease.intent.runs
-    return run_id in chain(of_lease, (lease.run_id,) if lease.expires_ms else ()) or bool(parts_of_run(area, run_id))
+    return run_id in _runs_of(lease) or bool(parts_of_run(area, run_id))
