@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.operations.run import require_area
 from tests.attack.metadata import THOROUGH, built_world

@@ -12,7 +12,7 @@ from lakesweep.control.plans import load_plan
 from lakesweep.control.state import LIFETIME_MS, read_states
 from lakesweep.operations.context import Table
 from lakesweep.operations.maintain import MaintainArguments, maintain
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.triage import Triage, lag_of, triage
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter

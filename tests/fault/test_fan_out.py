@@ -14,7 +14,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, MaintenanceError, StorageError
 from lakesweep.fan_out.scan import fold
 from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.operations.run import require_area
 from lakesweep.storage.memory import MemoryStore

@@ -13,8 +13,8 @@ from lakesweep.fan_out.names import names_of_table
 from lakesweep.fan_out.tasks import ListTask, children_of, task_of
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.operations.context import Table
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.orphan_listing import Shard
-from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.operations.run import require_area
 from lakesweep.storage.memory import MemoryStore

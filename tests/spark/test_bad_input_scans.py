@@ -12,7 +12,7 @@ import pytest
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.model.plan import Plan
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.run import require_area
 from lakesweep.spark.scan import scans_of
 from lakesweep.storage.store import DeleteRequest

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakesweep.control.quarantine import read_quarantine
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.operations.run import require_area
 from lakesweep.spark.scan import SparkScan

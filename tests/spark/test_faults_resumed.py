@@ -11,7 +11,7 @@ import pytest
 
 from lakesweep.errors import StorageError
 from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.operations.run import require_area
 from lakesweep.spark.scan import scans_of

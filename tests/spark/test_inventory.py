@@ -7,7 +7,7 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.spark.scan import SparkScan
 from lakesweep.storage.open import open_store

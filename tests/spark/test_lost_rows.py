@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.run import require_area
 from lakesweep.spark.parts import Part
 from lakesweep.spark.tasks import Access, Row

@@ -17,7 +17,7 @@ from pypaimon import CatalogFactory, Schema
 from lakesweep.control.area import ControlArea
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store

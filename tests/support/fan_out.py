@@ -23,7 +23,7 @@ from lakesweep.fan_out.scan import Ended, begin, fold
 from lakesweep.fan_out.worker import work
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.run import require_area
 from lakesweep.storage import store as store_module
 from lakesweep.storage.remembering import Memory

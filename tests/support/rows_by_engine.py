@@ -16,7 +16,7 @@ from lakesweep.control.quarantine import read_quarantine
 from lakesweep.model.plan import Plan, order_problem
 from lakesweep.operations import remove_orphan_files
 from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.run import require_area
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store

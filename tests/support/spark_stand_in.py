@@ -18,8 +18,8 @@ import pytest
 
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.orphan_judging import Holding, Question
-from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.run import require_area
 from lakesweep.spark import match as matching
 from lakesweep.spark import scan as scanning

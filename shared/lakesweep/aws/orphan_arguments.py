@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from lakesweep.errors import UsageError
 from lakesweep.operations import remove_orphan_files
-from lakesweep.operations.orphan_scan import PARALLELISM, OrphanArguments
+from lakesweep.operations.orphan_arguments import PARALLELISM, OrphanArguments
 from lakesweep.operations.registry import OPERATIONS, Call, parse_call
 
 OPERATION = remove_orphan_files.OPERATION

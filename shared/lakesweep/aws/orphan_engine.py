@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scan_engine import emr_facts
 from lakesweep.operations.context import Table
-from lakesweep.operations.engine_choice import Available, describe_estimate, facts_of
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.engine_choice import describe_estimate, facts_of
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.plan.engine_choice import Facts, LocalFacts, choose_engine
+from lakesweep.plan.engine_facts import Available
 
 HERE, FUNCTIONS, SPARK = "local", "lambda", "spark"
 MIB_OF_A_CORE = 1769

@@ -34,8 +34,8 @@ from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.operations.context import Table
 from lakesweep.operations.engine_choice import compare, happened
 from lakesweep.operations.fleet import may_delete, watched_ruling
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.orphan_run import note_fan_out
-from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.run import refused, require_area
 

@@ -20,7 +20,8 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.context import Table
 from lakesweep.operations.engine_choice import happened
 from lakesweep.operations.identifiers import new_id
-from lakesweep.operations.orphan_scan import OPERATION, OrphanArguments, check_scan_id
+from lakesweep.operations.orphan_arguments import OrphanArguments
+from lakesweep.operations.orphan_scan import OPERATION, check_scan_id
 from lakesweep.plan.engine_choice import SparkFacts
 
 POLL_S = (2.0, 3.0, 5.0, 8.0, 13.0, 20.0)

@@ -1,7 +1,6 @@
 """`lakesweep check`."""
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -36,29 +35,3 @@ def check(
     from lakesweep.cli.health import answer_check
 
     return answer_check(place, all_roots=all_roots)
-
-
-_LOOKED = "data files of the newest snapshot of each branch were looked for, --all-roots looks for all"
-
-
-def table_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """Render the findings about one table."""
-    looked = "" if document["all_roots"] else f"; {_LOOKED}"
-    yield f"{document['table']}: {document['status']}{looked}"
-    for found in document["findings"]:
-        yield f"{found['check']:<10} {found['says']}"
-        yield f"{'mend':<10} {found['mend']}"
-
-
-def database_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """Render a line for each table."""
-    for table in document["tables"]:
-        if "error" in table:
-            yield f"{table['table']}: {table['error']['code']}: {table['error']['message']}"
-        elif table["status"] == "healthy":
-            yield f"{table['table']}: healthy"
-        else:
-            names = ", ".join(dict.fromkeys(found["check"] for found in table["findings"]))
-            yield f"{table['table']}: {len(table['findings'])} findings ({names})"
-    if not all(table.get("all_roots", True) for table in document["tables"]):
-        yield _LOOKED

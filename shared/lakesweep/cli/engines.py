@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from importlib.util import find_spec
 
-from lakesweep.cli.options import Place
+from lakesweep.cli.options import Place, given
 from lakesweep.errors import UsageError
 from lakesweep.execute.waves import KEYS_PER_S, MAX_KEYS_PER_S, MIN_KEYS_PER_S
 from lakesweep.operations.context import OrphanEngine, Table
@@ -27,10 +27,9 @@ def with_engines(table: Table, place: Place, settings: StoreSettings) -> Table:
         place: The place as typed.
         settings: Settings of its stores.
     """
-    from lakesweep.cli.opening import scan_queue
     from lakesweep.cli.spark import SparkOnDemand
-    from lakesweep.operations.engine_choice import Available
     from lakesweep.plan.engine_choice import LocalFacts, SparkFacts
+    from lakesweep.plan.engine_facts import Available
 
     engines: dict[str, OrphanEngine] = {"spark": SparkOnDemand(settings, place.scan_id)}
     queue_url = scan_queue(place)
@@ -45,6 +44,13 @@ def with_engines(table: Table, place: Place, settings: StoreSettings) -> Table:
         spark=(lambda objects: SparkFacts(cores=cores)) if find_spec("pyspark") is not None else None,
     )
     return replace(table, orphan_engines=engines, available=available)
+
+
+def scan_queue(place: Place) -> str | None:
+    """Return the URL of the queue at which a deployment takes scans; `None` if none is stated."""
+    if place.scan_queue is not None:
+        return given(place.scan_queue, "--scan-queue")
+    return os.environ.get("LAKESWEEP_SCAN_QUEUE") or None
 
 
 def _memory_mib() -> int:

@@ -2,11 +2,10 @@
 
 import dataclasses
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakesweep.cli.answer import answer_document, explain
-from lakesweep.cli.check import database_lines, table_lines
 from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.cli.output import say
@@ -72,3 +71,29 @@ def _ends_with_command(mend: str) -> bool:
 
 def _code(document: Mapping[str, object]) -> int:
     return FINDINGS if document["status"] == "findings" else 0
+
+
+_LOOKED = "data files of the newest snapshot of each branch were looked for, --all-roots looks for all"
+
+
+def table_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """Render the findings about one table."""
+    looked = "" if document["all_roots"] else f"; {_LOOKED}"
+    yield f"{document['table']}: {document['status']}{looked}"
+    for found in document["findings"]:
+        yield f"{found['check']:<10} {found['says']}"
+        yield f"{'mend':<10} {found['mend']}"
+
+
+def database_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """Render a line for each table."""
+    for table in document["tables"]:
+        if "error" in table:
+            yield f"{table['table']}: {table['error']['code']}: {table['error']['message']}"
+        elif table["status"] == "healthy":
+            yield f"{table['table']}: healthy"
+        else:
+            names = ", ".join(dict.fromkeys(found["check"] for found in table["findings"]))
+            yield f"{table['table']}: {len(table['findings'])} findings ({names})"
+    if not all(table.get("all_roots", True) for table in document["tables"]):
+        yield _LOOKED

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from lakesweep.cli.options import Place
+from lakesweep.cli.options import Place, given
 from lakesweep.cli.output import say
 from lakesweep.cli.plan_key import plan_keys
 from lakesweep.cli.progress import Report
@@ -35,7 +35,7 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
     def opened(location: str) -> Store:
         return open_store(parse_location(location), counter=counter, settings=settings)
 
-    location = parse_location(_given(place.table, "TABLE"))
+    location = parse_location(given(place.table, "TABLE"))
     control = control_location(place, location)
     table = str(location)
     check_whole(table)
@@ -90,7 +90,7 @@ def control_location(place: Place, table: Location) -> str | None:
     """Return the control location; `None` if none is stated and the table is not local."""
     stated = place.control if place.control is not None else os.environ.get("LAKESWEEP_CONTROL") or None
     if stated is not None:
-        return str(parse_location(_given(stated, "--control")))
+        return str(parse_location(given(stated, "--control")))
     if "://" in str(table):
         return None
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
@@ -101,7 +101,7 @@ def control_location(place: Place, table: Location) -> str | None:
 def policy_location(place: Place) -> str | None:
     """Return the location of the fleet policy; `None` if none is stated."""
     if place.policy is not None:
-        return _given(place.policy, "--policy")
+        return given(place.policy, "--policy")
     return os.environ.get("LAKESWEEP_POLICY") or None
 
 
@@ -109,13 +109,6 @@ def _deployed_roots() -> tuple[str, ...] | None:
     """Return the locations outside of tables where a deployment allows its job to delete."""
     text = os.environ.get(EXTERNAL_ROOTS)
     return None if not text else bound_of(text)
-
-
-def scan_queue(place: Place) -> str | None:
-    """Return the URL of the queue at which a deployment takes scans; `None` if none is stated."""
-    if place.scan_queue is not None:
-        return _given(place.scan_queue, "--scan-queue")
-    return os.environ.get("LAKESWEEP_SCAN_QUEUE") or None
 
 
 def require_control(table: Table) -> ControlArea:
@@ -131,9 +124,3 @@ def require_control(table: Table) -> ControlArea:
             code="control_missing",
         )
     return table.area
-
-
-def _given(text: str, name: str) -> str:
-    if not text.strip():
-        raise UsageError(f"{name}: expected a local path or s3://bucket/prefix, found nothing")
-    return text

@@ -8,6 +8,8 @@ from typing import Annotated, Concatenate, ParamSpec
 
 import typer
 
+from lakesweep.errors import UsageError
+
 TablePath = Annotated[
     str,
     typer.Argument(metavar="TABLE", help="A table directory: a local path or s3://bucket/prefix."),
@@ -149,3 +151,14 @@ def at_place(*options: str) -> Callable[[Callable[Concatenate[Place, P], int]], 
         return run
 
     return wrap
+
+
+def given(text: str, name: str) -> str:
+    """Return a location that was typed.
+
+    Raises:
+        UsageError: It is empty.
+    """
+    if not text.strip():
+        raise UsageError(f"{name}: expected a local path or s3://bucket/prefix, found nothing")
+    return text

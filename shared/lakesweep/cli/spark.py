@@ -7,7 +7,7 @@ from lakesweep.errors import UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.storage.open import StoreSettings
 
 if TYPE_CHECKING:

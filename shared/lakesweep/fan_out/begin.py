@@ -24,8 +24,9 @@ from lakesweep.model.identity import table_identity
 from lakesweep.model.layout import layout_of, layout_to_json
 from lakesweep.operations.context import Table
 from lakesweep.operations.engine_choice import refined
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.orphan_listing import places_of_scan
-from lakesweep.operations.orphan_scan import OrphanArguments, cutoff_of, places_of, schemas_of
+from lakesweep.operations.orphan_scan import cutoff_of, places_of, schemas_of
 from lakesweep.plan.engine_facts import Facts
 from lakesweep.plan.fan_out_estimate import fan_out_estimate
 from lakesweep.storage.store import Store

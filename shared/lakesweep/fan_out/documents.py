@@ -21,7 +21,7 @@ from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.control.ndjson import unzipped
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError
 from lakesweep.format.json_document import MAX_SEPARATORS, SEPARATORS
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 
 SCANS = "scans"
 FORMAT_VERSION = 1

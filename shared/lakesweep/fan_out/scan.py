@@ -33,7 +33,8 @@ from lakesweep.fan_out.worker import Outbox, error_of, place_of
 from lakesweep.model.damage import is_damaged
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_scan import OrphanArguments, check_scan_id
+from lakesweep.operations.orphan_arguments import OrphanArguments
+from lakesweep.operations.orphan_scan import check_scan_id
 from lakesweep.operations.run import require_area
 from lakesweep.plan.engine_facts import Facts
 

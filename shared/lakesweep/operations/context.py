@@ -3,20 +3,18 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from lakesweep.control.area import ControlArea, check_apart
 from lakesweep.model.allowance import Allowance
+from lakesweep.model.plan import Plan
+from lakesweep.model.report import RunReport
 from lakesweep.model.table_ref import TableRef
+from lakesweep.operations.orphan_arguments import OrphanArguments
+from lakesweep.plan.engine_facts import Available
 from lakesweep.storage.remembering import Memory
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
-
-if TYPE_CHECKING:
-    from lakesweep.model.plan import Plan
-    from lakesweep.model.report import RunReport
-    from lakesweep.operations.engine_choice import Available
-    from lakesweep.operations.orphan_scan import OrphanArguments
 
 
 def _no_progress(done: int, total: int) -> None:
@@ -34,10 +32,10 @@ def _no_limit(what: str) -> None:
 class OrphanEngine(Protocol):
     """Another way to find orphan files than by this process alone. What it finds is the same."""
 
-    def plan(self, table: "Table", arguments: "OrphanArguments") -> "Plan":
+    def plan(self, table: "Table", arguments: OrphanArguments) -> Plan:
         """Plan the removal of a table's orphan files; see `plan_remove_orphan_files`."""
 
-    def finished(self, table: "Table", report: "RunReport") -> None:
+    def finished(self, table: "Table", report: RunReport) -> None:
         """Take note of what the call ended with, once its plan is stored."""
 
 
@@ -80,7 +78,7 @@ class Table:
     """
     orphan_engines: Mapping[str, OrphanEngine] = field(default_factory=dict)
     """What `engine` may say beside `local`: `lambda`, `spark`, as far as they are there."""
-    available: "Available | None" = None
+    available: Available | None = None
     """What `auto` chooses among; without it, it is `local`."""
     say: Callable[[str], None] = _say_nothing
     """Tells people something while a call goes on."""

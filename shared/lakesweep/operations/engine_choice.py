@@ -4,8 +4,8 @@ The number of objects is that of the last scan, where there was one; else it fol
 and how its neighbours differ. Orphans are in no metadata, so a first guess knows nothing of them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import islice
 
 from lakesweep.control.scan_history import PastScan, read_history
@@ -16,16 +16,15 @@ from lakesweep.model.prices import request_units, usd_of
 from lakesweep.model.roots import Root
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_scan import OrphanArguments, inventory_of
+from lakesweep.operations.orphan_arguments import OrphanArguments
+from lakesweep.operations.orphan_scan import inventory_of
 from lakesweep.plan.engine_choice import (
     Choice,
     Engine,
     Estimate,
     Facts,
     InventoryFacts,
-    LocalFacts,
     ObjectsFrom,
-    SparkFacts,
     choose_engine,
     estimate_of,
     say_count,
@@ -33,6 +32,7 @@ from lakesweep.plan.engine_choice import (
     say_size,
     say_usd,
 )
+from lakesweep.plan.engine_facts import Available
 from lakesweep.storage.store import Page, StoredObject
 from lakesweep.table.capture import Capture
 from lakesweep.table.discover import sort_listing
@@ -47,21 +47,6 @@ _LISTS = "manifest/manifest-list-"
 _INDEXES = "manifest/index-manifest-"
 _MANIFEST_PAGES = 2
 _HEX = "0123456789abcdef"
-
-
-@dataclass(frozen=True, slots=True)
-class Available:
-    """What there is to choose from."""
-
-    local: LocalFacts = field(default_factory=LocalFacts)
-    has_fan_out: bool = False
-    workers: int = 10
-    spark: Callable[[int], SparkFacts] | None = None
-    """Of a number of objects: what Spark has for so many."""
-    objects_in_bucket: Callable[[], int | None] | None = None
-    """By the metrics of the table's bucket, which may hold much else; asked only without a last scan."""
-    objects: int | None = None
-    """As the caller says."""
 
 
 def facts_of(table: Table, arguments: OrphanArguments, available: Available) -> Facts:

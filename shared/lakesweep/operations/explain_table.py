@@ -22,7 +22,8 @@ from lakesweep.operations.judging import Judging, judge, nested_folder
 from lakesweep.operations.lifetimes import Lifetimes
 from lakesweep.plan.orphans import SAMPLE
 from lakesweep.storage.listing import list_all
-from lakesweep.storage.noncurrent import Noncurrent, noncurrent_versions
+from lakesweep.storage.noncurrent import noncurrent_versions
+from lakesweep.storage.s3_versions import Noncurrent
 from lakesweep.storage.store import StoredObject
 from lakesweep.table.holders import Holders, index_names, names_of
 from lakesweep.table.live_set import name_hash

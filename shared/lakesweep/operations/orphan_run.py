@@ -11,7 +11,8 @@ from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.operations.context import OrphanEngine, RemoteEngine, Table
 from lakesweep.operations.engine_choice import choose, compare, describe_estimate, happened, is_paid
-from lakesweep.operations.orphan_scan import OPERATION, OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
+from lakesweep.operations.orphan_scan import OPERATION
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.operations.run import SHOWN_ACTIONS, execute_stored, plan_and_execute, plan_only, refused, require_area
 from lakesweep.plan.engine_choice import Choice

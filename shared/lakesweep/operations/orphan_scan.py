@@ -24,6 +24,7 @@ from lakesweep.operations.allowance import allowing, fence_rules
 from lakesweep.operations.context import Table
 from lakesweep.operations.damage import lost_snapshots, warnings_of
 from lakesweep.operations.draft import Apart, Draft, frame_of
+from lakesweep.operations.orphan_arguments import MAX_PARALLELISM, OrphanArguments
 from lakesweep.operations.times import say_time
 from lakesweep.plan.orphans import TEMP, Totals, needs_confirmation, shown
 from lakesweep.storage.location import parse_location
@@ -39,8 +40,6 @@ OPERATION = "remove_orphan_files"
 HISTORY_MISSING = "history_missing"
 DEFAULT_AGE_MS = 24 * 3_600_000
 """The engine's default age, and the least without a reason."""
-PARALLELISM = 8
-MAX_PARALLELISM = 64
 Outside = tuple[dict[str, object], str]
 """What is told of an external root, and a warning or nothing."""
 _SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -48,42 +47,6 @@ _SCHEMA_FILE = "/schema/schema-"
 _NESTED = re.compile(rf"(?P<folder>.+){_SCHEMA_FILE}[0-9]+", re.DOTALL)
 _TABLE = re.compile(r"(?:.+/)?(?:schema|snapshot)/.+", re.DOTALL)
 """Shows outside that a table lies there."""
-
-
-@dataclass(frozen=True, slots=True)
-class OrphanArguments:
-    """What a caller says."""
-
-    older_than_ms: int | None = None
-    """Only what was written before; else a day ago."""
-    no_writers: str | None = None
-    """Why what is younger than a day may go: a reason in words, which the plan keeps."""
-    quarantine_ms: int | None = None
-    """An orphan goes only if a scan so long ago saw it already."""
-    parallelism: int = PARALLELISM
-    """Listings at once."""
-    owned_external: tuple[str, ...] = ()
-    """External roots that hold files of this table alone; elsewhere nothing goes."""
-    inventory: str | None = None
-    """Where an S3 Inventory lies that is read instead of a listing."""
-    no_history: str | None = None
-    """Why a branch may have a schema and no snapshot: a reason in words, which the plan keeps."""
-
-    @property
-    def may_lack_history(self) -> bool:
-        """Tell whether the caller says why a branch has no snapshot."""
-        return bool((self.no_history or "").strip())
-
-    def to_json(self) -> dict[str, object]:
-        """Return what the plan keeps of it."""
-        return {
-            "older_than_ms": self.older_than_ms,
-            "no_writers": self.no_writers,
-            "quarantine_ms": self.quarantine_ms,
-            "owned_external": list(self.owned_external),
-            **({"inventory": self.inventory} if self.inventory else {}),
-            **({"no_history": self.no_history} if self.no_history else {}),
-        }
 
 
 @dataclass(frozen=True, slots=True)

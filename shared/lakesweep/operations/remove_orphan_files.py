@@ -15,11 +15,10 @@ from lakesweep.model.file_class import FileClass, FileClasses
 from lakesweep.model.plan import Plan
 from lakesweep.model.roots import TableListing
 from lakesweep.operations.context import Table
+from lakesweep.operations.orphan_arguments import PARALLELISM, OrphanArguments
 from lakesweep.operations.orphan_scan import (
     DEFAULT_AGE_MS,
     OPERATION,
-    PARALLELISM,
-    OrphanArguments,
     Outside,
     Scanned,
     cutoff_of,

@@ -4,7 +4,7 @@ Facts are measured (by reading the table's metadata), remembered (from the last 
 The estimate depends most on the number of objects; `objects_from` says where this number comes from.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -163,3 +163,18 @@ class Estimate:
             "emr_gb_h": round(self.units.get("emr_gb_hour", 0.0), 3),
             "usd": round(self.usd, 6),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Available:
+    """What there is to choose from."""
+
+    local: LocalFacts = field(default_factory=LocalFacts)
+    has_fan_out: bool = False
+    workers: int = 10
+    spark: Callable[[int], SparkFacts] | None = None
+    """Of a number of objects: what Spark has for so many."""
+    objects_in_bucket: Callable[[], int | None] | None = None
+    """By the metrics of the table's bucket, which may hold much else; asked only without a last scan."""
+    objects: int | None = None
+    """As the caller says."""

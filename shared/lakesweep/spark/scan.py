@@ -22,11 +22,11 @@ from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.operations.context import Table
 from lakesweep.operations.identifiers import new_id
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.orphan_judging import Holding, Question, joined, outside_of
 from lakesweep.operations.orphan_listing import Place, Shard, places_of_scan
 from lakesweep.operations.orphan_parts import apart_of
 from lakesweep.operations.orphan_scan import (
-    OrphanArguments,
     Scanned,
     check_scan_id,
     check_table,

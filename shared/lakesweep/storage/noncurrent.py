@@ -1,18 +1,7 @@
 """The versions in a bucket beside its current objects: replaced and deleted ones, which still cost money."""
 
-from dataclasses import dataclass
-
+from lakesweep.storage.s3_versions import Noncurrent
 from lakesweep.storage.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class Noncurrent:
-    """Versions that no listing shows."""
-
-    versions: int
-    bytes: int
-    markers: int
-    """Delete markers."""
 
 
 def noncurrent_versions(store: Store) -> Noncurrent | None:

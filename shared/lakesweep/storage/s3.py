@@ -24,11 +24,11 @@ from lakesweep.storage.keys import (
     too_short,
 )
 from lakesweep.storage.list_page import ListPage, PageEntry, page_of
-from lakesweep.storage.noncurrent import Noncurrent
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3_client import s3_request, was_repeated, was_sent
 from lakesweep.storage.s3_versions import (
     KeyVersion,
+    Noncurrent,
     below_marker,
     hidden_state,
     newest_marker,

@@ -22,6 +22,16 @@ class KeyVersion:
     etag: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Noncurrent:
+    """Versions that no listing shows."""
+
+    versions: int
+    bytes: int
+    markers: int
+    """Delete markers."""
+
+
 def versions_of(page: Mapping[str, Any], key: str) -> Iterator[KeyVersion]:
     """Yield a page's entries for `key` alone. A listing by prefix also shows longer keys."""
     for field, is_marker in (("Versions", False), ("DeleteMarkers", True)):

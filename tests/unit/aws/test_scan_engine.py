@@ -17,8 +17,8 @@ from lakesweep.fan_out import scan
 from lakesweep.fan_out.worker import work
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import RemoteEngine, Table
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.orphan_run import note_fan_out
-from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.registry import OPERATIONS, parse_call, run_operation
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.storage.memory import MemoryStore

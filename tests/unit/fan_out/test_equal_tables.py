@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.operations.run import require_area
 from lakesweep.storage.memory import MemoryStore

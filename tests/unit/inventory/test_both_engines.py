@@ -9,7 +9,7 @@ from lakesweep.model.plan import Plan
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations import orphan_judging as judging
 from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_scan import OrphanArguments
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import open_store

@@ -13,12 +13,13 @@ from lakesweep.errors import RefusedError, StorageError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.operations.context import OrphanEngine, RemoteEngine, Table
-from lakesweep.operations.engine_choice import Available, choose, compare, facts_of, happened, refined
+from lakesweep.operations.engine_choice import choose, compare, facts_of, happened, refined
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.orphan_run import note_fan_out, remove_orphan_files
-from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.plan.engine_choice import Facts, LocalFacts, SparkFacts
+from lakesweep.plan.engine_facts import Available
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.table.capture import capture
 from tests.support.maintenance import Maintainer

@@ -11,10 +11,11 @@ from lakesweep.fan_out import scan
 from lakesweep.fan_out.worker import work
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
-from lakesweep.operations.engine_choice import Available, facts_of
+from lakesweep.operations.engine_choice import facts_of
+from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.orphan_run import note_fan_out
-from lakesweep.operations.orphan_scan import OrphanArguments
 from lakesweep.plan.engine_choice import Estimate, Facts
+from lakesweep.plan.engine_facts import Available
 from lakesweep.plan.fan_out_estimate import fan_out_estimate
 from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
