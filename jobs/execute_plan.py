@@ -1,11 +1,12 @@
 """Carry out a stored plan of orphan files on Spark: `spark-submit jobs/execute_plan.py TABLE PLAN_ID --control ...`.
 
-Everything `lakesweep execute` takes, this takes, and answers with the same document and exit code.
+Everything `lakesweep execute` takes, this takes, and answers with the same document and
+exit code. One exit code differs: an endpoint that does not answer is 1, which is tried again.
 """
 
 import sys
 
-from lakesweep.cli.main import main
+from lakesweep.cli.job import main_of_job
 
 if __name__ == "__main__":
-    sys.exit(main(["execute", *sys.argv[1:], "--engine", "spark"]))
+    sys.exit(main_of_job(["execute", *sys.argv[1:], "--engine", "spark"]))

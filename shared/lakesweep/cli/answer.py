@@ -16,7 +16,7 @@ from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.cli.output import print_document, print_lines, say, unwritten
 from lakesweep.cli.progress import progress_bar
-from lakesweep.cli.reach import HINT, is_out_of_reach
+from lakesweep.cli.reach import HINT, is_out_of_reach, reach_exit_code
 from lakesweep.cli.text import next_line, report_lines
 from lakesweep.errors import (
     LeaseLostError,
@@ -257,7 +257,7 @@ def explain(error: BaseException) -> tuple[str, str, int]:
         sys.stderr.write(masked("".join(traceback.format_exception(error))))
     if isinstance(error, MaintenanceError):
         if is_out_of_reach(error):
-            return error.code, f"{error}; {HINT}", REFUSED
+            return error.code, f"{error}; {HINT}", reach_exit_code(error)
         exit_code = REFUSED if error.code == _NO_BUCKET else error.exit_code
         return error.code, str(error), exit_code
     if isinstance(error, TerminatedError):

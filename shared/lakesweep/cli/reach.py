@@ -1,6 +1,8 @@
 """Errors that keep a command from reaching its store: credentials, region, endpoint. One exit code and one hint."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from lakesweep.errors import AccessDeniedError, MaintenanceError
 
@@ -8,12 +10,13 @@ HINT = (
     "check the credentials (aws sts get-caller-identity), their permissions, the region (--region) and the endpoint "
     "(--endpoint-url)"
 )
-_CODES = frozenset(
+_SILENT = frozenset({"EndpointConnectionError", "ConnectTimeoutError", "SSLError", "CredentialRetrievalError"})
+"""Nobody has answered yet: no such host, nothing listens there, or it takes too long. Another time may be better."""
+_CODES = _SILENT | frozenset(
     {
         "store_settings",
         "NoCredentialsError",
         "PartialCredentialsError",
-        "CredentialRetrievalError",
         "TokenRetrievalError",
         "SSOTokenLoadError",
         "UnauthorizedSSOTokenError",
@@ -25,11 +28,25 @@ _CODES = frozenset(
         "AuthorizationHeaderMalformed",
         "PermanentRedirect",
         "IllegalLocationConstraintException",
-        "EndpointConnectionError",
-        "ConnectTimeoutError",
-        "SSLError",
     }
 )
+REFUSED = 3
+_of_silence: ContextVar[int] = ContextVar("exit code of silence", default=REFUSED)
+
+
+@contextmanager
+def silence_ends_with(exit_code: int) -> Iterator[None]:
+    """Let commands end with this exit code where an endpoint does not answer."""
+    token = _of_silence.set(exit_code)
+    try:
+        yield
+    finally:
+        _of_silence.reset(token)
+
+
+def reach_exit_code(error: MaintenanceError) -> int:
+    """Return the exit code of an error that is out of reach."""
+    return _of_silence.get() if error.code in _SILENT else REFUSED
 
 
 def is_out_of_reach(error: MaintenanceError) -> bool:
