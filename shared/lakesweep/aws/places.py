@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from lakesweep.aws.settings import Settings
 from lakesweep.errors import OutOfTimeError
+from lakesweep.operations.database import is_table as has_schemas
 from lakesweep.storage.deadline import BATCH_RESERVE_MS, Deadline
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
@@ -108,12 +109,14 @@ def _walk(root: str, store: Store, prefix: str, depth: int, after: str, apart_fr
     if location == apart_from or not (is_new or _order(after).startswith(_order(location))):
         return
     names = list(store.folders(prefix))
+    is_database = prefix.rstrip("/").endswith(".db")
     is_table = "snapshot" in names and "schema" in names
+    if is_table and is_database:  # it may have tables that are called so
+        is_table = has_schemas(store, prefix)
     if is_new:
         yield Place(location, is_table)
     if is_table:
         return
-    is_database = prefix.rstrip("/").endswith(".db")
     for name in names:
         if name.startswith((".", "_")):
             continue

@@ -3,19 +3,29 @@
 import re
 from collections.abc import Iterator
 
+from lakesweep.format.names import schema_id_of
 from lakesweep.storage.store import Store
 
 _OF_TABLES = ("snapshot", "manifest")
 _DOCUMENT = re.compile(r"(?:snapshot-|index-manifest-|manifest-)[^/]*|EARLIEST|LATEST")
 
 
-def is_table(store: Store) -> bool:
-    """Tell whether a store's root may be a table: it has schemas.
+def is_table(store: Store, folder: str = "") -> bool:
+    """Tell whether a folder may be a table: it has schemas.
+
+    A database may have a table called `schema`, whose files lie in folders below it. So the documents are asked for,
+    not the folder. Costs one request.
+
+    Args:
+        store: Of the folder, or of one above it.
+        folder: Ends with a slash, or is empty: the store's root.
 
     Raises:
         StorageError: The request failed.
     """
-    return bool(store.folders_among(("schema",)))
+    prefix = f"{folder}schema/"
+    pages = store.list_range(prefix, f"{prefix}schema-", f"{prefix}schema-:")  # the character after the digits
+    return any(schema_id_of(entry.key.removeprefix(prefix)) is not None for page in pages for entry in page)
 
 
 def tables_of(store: Store) -> Iterator[str]:
@@ -27,7 +37,7 @@ def tables_of(store: Store) -> Iterator[str]:
         StorageError: A request failed.
     """
     for name in store.folders(""):
-        if any(True for _ in store.list(f"{name}/schema/")) or has_lost_schemas(store, f"{name}/"):
+        if is_table(store, f"{name}/") or has_lost_schemas(store, f"{name}/"):
             yield name
 
 

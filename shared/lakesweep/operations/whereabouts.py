@@ -6,7 +6,7 @@ from itertools import islice
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.operations.context import Table
-from lakesweep.operations.database import has_lost_schemas
+from lakesweep.operations.database import has_lost_schemas, is_table
 from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.store import Store
 
@@ -35,10 +35,10 @@ def _at(store: Store) -> str | None:
             "folder schema/ from the bucket's versions or a backup"
         )
     folders = list(islice(store.folders(""), LOOKED_AT))
-    tables = [name for name in folders if _is_table(store, f"{name}/")]
+    tables = [name for name in folders if is_table(store, f"{name}/")]
     if tables:
         return f"it is a database; its tables are {_named(tables)}"
-    databases = [name for name in folders if any(_is_table(store, f"{name}/{each}/") for each in _below(store, name))]
+    databases = [name for name in folders if any(is_table(store, f"{name}/{each}/") for each in _below(store, name))]
     if databases:
         return f"it is a warehouse; its databases are {_named(databases)}"
     if folders:
@@ -61,10 +61,6 @@ def _near(table: Table) -> str:
             near = f"; did you mean {' or '.join(f'{above}/{name}' for name in like)}?" if like else ""
             return f"there is no {missing} in {place}{near}"
     return "nothing is there"
-
-
-def _is_table(store: Store, folder: str) -> bool:
-    return next(iter(store.list(f"{folder}schema/")), None) is not None
 
 
 def _below(store: Store, folder: str) -> Iterator[str]:

@@ -99,3 +99,22 @@ def test_missing_credentials_and_wrong_endpoints(monkeypatch: pytest.MonkeyPatch
 
 def test_a_local_folder_that_is_denied_has_no_hint_about_s3(tmp_path: Path) -> None:
     assert "aws sts" not in call("show", tmp_path / "nothing").messages
+
+
+NAMES_OF_FOLDERS = ("schema", "snapshot", "manifest", "tag", "branch", "changelog", "consumer", "index", "statistics")
+
+
+@pytest.mark.parametrize("name", NAMES_OF_FOLDERS)
+def test_a_database_with_a_table_that_is_called_as_a_folder_of_tables_is_a_database(tmp_path: Path, name: str) -> None:
+    warehouse = tmp_path / "lake"
+    database = warehouse / "sales.db"
+    write_table(database / "orders")
+    write_table(database / name)
+    names = sorted(("orders", name))
+    for command in ("check", "remove-orphan-files"):
+        answer = call(command, database, "--control", tmp_path / "control", "--json")
+        assert answer.exit_code == 0, answer.printed
+        assert [Path(table["table"]).name for table in answer.document["tables"]] == names
+    assert f"it is a database; its tables are {', '.join(names)}" in refusal("show", database)
+    assert "it is a warehouse; its databases are sales.db" in refusal("show", warehouse)
+    assert call("show", database / name).exit_code == 0
