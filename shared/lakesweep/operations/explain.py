@@ -6,7 +6,7 @@ protects it, or which run deleted it.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakesweep.control.ledger import time_of
 from lakesweep.control.object_history import UNKNOWN, LedgerEntry, begun_entry, history_of
@@ -24,7 +24,9 @@ from lakesweep.model.plan import MOVE_FORMAT_VERSION
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.context import Table
+from lakesweep.operations.database import is_table
 from lakesweep.operations.explanation import WHAT, Deletion, Explanation, Holder, Origin, Status
+from lakesweep.operations.health import command
 from lakesweep.operations.judging import Judging, judge, nested_folder
 from lakesweep.operations.lifetimes import Until
 from lakesweep.operations.times import say_time
@@ -42,6 +44,8 @@ _POSTPONED_USER = re.compile(r"-u-(?P<user>.+)-s-[0-9]+-w-")
 _GONE = frozenset({"deleted", "already_gone"})
 _BACK = frozenset({"restored", "already_there"})
 _ROOT_KINDS = frozenset({"snapshot", "changelog_document", "tag"})
+_ABOVE = 8
+"""So many folders above a path outside the table may be another table."""
 _NAMED = 4
 """So many holders are named in a clause."""
 
@@ -67,6 +71,8 @@ class _Place:
     key: str
     root: str | None = None
     """The external root that it lies below."""
+    table: str | None = None
+    """The other table that it lies in."""
 
 
 @dataclass(slots=True)
@@ -126,10 +132,17 @@ class _Case:
 
     def explanation(self) -> Explanation:
         """Return what there is to say."""
+        if self._place.table is not None:
+            home, other = self._judging.table.ref.location, self._place.table
+            why = f"it lies outside table {home}, in table {other}, which is maintained on its own"
+            return self._held_outside() or self._protected(
+                "other_table", f"{why}: {command('explain', other, self._place.path, executes=False)}"
+            )
         if self._place.store is None:
-            return self._protected(
+            return self._held_outside() or self._protected(
                 "undeclared_external_root",
-                "it lies outside the table, below no place that a schema of the table declares, so it is not looked at",
+                f"it lies outside table {self._judging.table.ref.location}, below no place that a schema of the table "
+                "declares, so no operation on this table looks there",
             )
         if self._stored is None:
             return self._absent()
@@ -151,6 +164,17 @@ class _Case:
         if not self._judging.roots:
             return self._protected("no_roots", "the table has no snapshot, tag or changelog, so nothing is known to go")
         return self._orphan()
+
+    def _held_outside(self) -> Explanation | None:
+        """Explain a file that some root needs although it lies where the table declares nothing."""
+        holding = _Holding()
+        if self._judging.found.live.has(self._name):
+            holding = _holding_of(self._holders, self._name)
+        if not holding.needed or self._place.path not in self._places_of(holding):
+            return None
+        held = self._groups(holding.needed, needs=True)
+        where = "it lies below no place that a schema of the table declares"
+        return self._answer("live", f"{_listed(held)}; {where}", kind=holding.kind, held_by=held)
 
     def _document(self) -> Explanation | None:
         """Explain what no orphan scan judges: roots, schemas and their like."""
@@ -470,8 +494,7 @@ def _place(judging: Judging, file: str) -> _Place:
     store = judging.table.store
     key: str | None = file.removeprefix("./")
     if is_external(file) or "://" in file or file.lower().startswith("file:"):
-        home, place = parse_location(store.location), parse_location(file)
-        key = home.relative(place)
+        key = _within(judging, file)
         if key is None:
             return _outside(judging, normalise_uri(file))
     elif (below := _without_prefix(store, file.removeprefix("./"))) is not None:
@@ -484,15 +507,35 @@ def _place(judging: Judging, file: str) -> _Place:
     return _Place(key, store, key)
 
 
+def _within(judging: Judging, file: str) -> str | None:
+    """Return the key of an object that is named by a whole URI or with a slash before it, `None` outside the table.
+
+    With a slash it is an absolute path on local disks, if it lies in the table, in another one, or below a declared
+    root; else the slash is one too many.
+    """
+    store = judging.table.store
+    home = parse_location(store.location)
+    try:
+        key = home.relative(parse_location(file))
+    except UsageError:  # of a scheme that nothing here can open
+        return None
+    rest = file.lstrip("/")
+    if key is not None or not file.startswith("/") or judging.stores.root_of(normalise_uri(file)) is not None:
+        return key
+    if not is_key(rest):
+        return None
+    if home.scheme == "file":
+        return rest if find_object(store, rest) is not None else None
+    return rest if find_object(store, rest) is not None else _below_prefix(home, rest) or rest
+
+
 def _without_prefix(store: Store, file: str) -> str | None:
     """Return the key of an object that is named with the table's own location before it, or with the end of that.
 
-    A key of the table that is spelled so comes first. An absolute path is none, and a relative one may begin at the
-    working directory, as that of the table does.
+    A key of the table that is spelled so comes first. A relative path may begin at the working directory, as that of
+    the table does.
     """
     home = parse_location(store.location)
-    if file.startswith("/"):
-        return home.relative(parse_location(file)) if home.scheme == "file" else _below_prefix(home, file[1:])
     if not is_key(file) or find_object(store, file) is not None:
         return None
     below = home.relative(parse_location(file)) if home.scheme == "file" else None
@@ -508,9 +551,27 @@ def _below_prefix(home: Location, file: str) -> str | None:
 def _outside(judging: Judging, path: str) -> _Place:
     root = judging.stores.root_of(path)
     if root is None:
-        return _Place(path, None, path)
+        return _in_other_table(judging, path) or _Place(path, None, path)
     store, key = judging.stores.resolve(path)
     return _Place(path, store, key, root)
+
+
+def _in_other_table(judging: Judging, path: str) -> _Place | None:
+    """Return the place of an object in the table that it lies in, `None` where no such table is found."""
+    try:
+        place = parse_location(path)
+        for _ in range(_ABOVE):
+            head, _, name = place.path.rpartition("/")
+            if not name:
+                return None
+            place = replace(place, path=head or ("/" if place.scheme == "file" else ""))
+            store = judging.table.open_store(str(place))
+            key = place.relative(parse_location(path))
+            if key and is_table(store):
+                return _Place(path, store, key, table=str(place))
+    except MaintenanceError:  # nothing here can open it, or it may not be looked at
+        return None
+    return None
 
 
 def _class_of(judging: Judging, place: _Place) -> FileClass:

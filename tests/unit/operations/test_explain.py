@@ -785,7 +785,7 @@ def test_every_word_is_documented() -> None:
     rules = (
         "too_young damaged_root live_owner quarantine foreign reported nested_table link pack external_root no_roots"
     )
-    for word in (*get_args(Status), *rules.split(), "undeclared_external_root", "no_roots"):
+    for word in (*get_args(Status), *rules.split(), "undeclared_external_root", "other_table", "no_roots"):
         assert f"| `{word}` |" in of_file
     assert set(WHAT) == set(get_args(Kind))
     for kind in WHAT:
@@ -877,3 +877,66 @@ def test_a_bare_name_of_a_missing_file_says_where_it_is_missing() -> None:
     with pytest.raises(RefusedError, match=f"is missing at {re.escape(path)}, and snapshot 1 needs it"):
         explained(table, path.rpartition("/")[2])
     assert explained(table, path).status == "missing"
+
+
+# Where a path lies that does not look like one of the table.
+
+
+def test_a_slash_before_a_path_means_nothing() -> None:
+    table = TableBuilder(store_at(location="memory://lake/t"))
+    table.commit("+A")
+    said = explained(table, f"/{table.path('A')}")
+    assert (said.status, said.path) == ("live", table.path("A"))
+    assert explained(table, f"/lake/t/{table.path('A')}").path == table.path("A")
+    with pytest.raises(RefusedError, match="no root and no run knows") as refusal:
+        explained(table, "/bucket-0/data-of-nobody.parquet")
+    assert refusal.value.code == "no_such_file"
+
+
+def test_a_slash_before_a_path_of_a_local_table_means_nothing(tmp_path: Path) -> None:
+    table = TableBuilder(LocalStore(str(tmp_path / "t")))
+    table.commit("+A")
+    assert explained(table, f"/{table.path('A')}", ExplainArguments()).path == table.path("A")
+    said = explained(table, f"{tmp_path}/elsewhere/file", ExplainArguments())
+    assert (said.status, said.rule) == ("protected", "undeclared_external_root")
+
+
+def test_a_path_of_another_table_names_that_table() -> None:
+    stores = {name: store_at(location=f"memory://lake/{name}") for name in ("t", "u")}
+    table, other = TableBuilder(stores["t"]), TableBuilder(stores["u"])
+    table.commit("+A")
+    other.commit("+B")
+
+    def opened(location: str) -> Store:
+        return stores.get(location.removeprefix("memory://lake/"), store_at(location=location))
+
+    said = explained(table, f"memory://lake/u/{other.path('B')}", open_store=opened)
+    assert (said.status, said.rule, said.exists) == ("protected", "other_table", True)
+    assert "it lies outside table memory://lake/t, in table memory://lake/u" in said.why
+    assert f"lakesweep explain memory://lake/u memory://lake/u/{other.path('B')}" in said.why
+    said = explained(table, "memory://lake/v/bucket-0/file", open_store=opened)
+    assert (said.rule, said.exists) == ("undeclared_external_root", None)
+    assert "it lies outside table memory://lake/t" in said.why
+
+
+@pytest.mark.parametrize("path", ["hdfs://nn/w/t/bucket-0/file", "oss://b/t/bucket-0/file", "gs://b/t/file"])
+def test_a_path_of_another_scheme_lies_outside(path: str) -> None:
+    table = TableBuilder(store_at(location="memory://lake/t"))
+    table.commit("+A")
+    said = explained(table, path)
+    assert (said.status, said.rule, said.exists) == ("protected", "undeclared_external_root", None)
+    assert "it lies outside table memory://lake/t" in said.why
+
+
+def test_a_file_that_a_root_needs_below_no_declared_place_is_needed() -> None:
+    outside = store_at(location="memory://out/x")
+    table = TableBuilder(store_at(location="memory://t"), externals={"memory://out/x": outside})
+    path = f"memory://out/x/bucket-0/data-{UUID}-1.parquet"
+    table.commit("+A", external={"A": path})
+    schema = json.loads(table.store.read("schema/schema-0").data)
+    del schema["options"]["data-file.external-paths"]
+    table.store.delete([DeleteRequest("schema/schema-0")])
+    table.store.put("schema/schema-0", json.dumps(schema).encode())
+    said = explained(table, path, open_store=lambda location: store_at(location=location))
+    assert (said.status, said.exists, said.held_by[0].first) == ("live", None, "1")
+    assert "below no place that a schema of the table declares" in said.why
