@@ -16,7 +16,7 @@ def lost() -> OrphanScene:
     return scene
 
 
-@pytest.mark.parametrize("operation", ["expire_snapshots", "maintain"])
+@pytest.mark.parametrize("operation", ["expire_snapshots", "expire_changelogs", "expire_tags", "maintain"])
 def test_expiry_of_a_lost_history_is_no_success(operation: str) -> None:
     scene = lost()
     before = scene.listed()
@@ -50,6 +50,29 @@ def test_a_pass_over_a_damaged_tag_is_no_success() -> None:
     assert step.plan is not None
     assert "tag/tag-t" in step.plan.header.findings["damaged_roots"]  # type: ignore[operator]
     assert scene.table.exists(scene.table.path("A"))
+
+
+def test_expiry_of_tags_notices_a_lost_history_that_has_no_tag() -> None:
+    scene = lost()
+    scene.drop("tag/tag-t")
+    scene.table.hint("LATEST", 3)
+    assert scene.maintainer().run("expire_tags").to_json()["status"] == "damaged"
+
+
+def test_no_changelog_goes_below_a_newest_snapshot_without_its_index_manifest() -> None:
+    scene = OrphanScene(options={"changelog-producer": "input"})
+    for label in "ABC":
+        scene.table.commit(f"+{label}", changelog=[f"+L{label}"], index={"i": {"C": (0,)}} if label == "C" else None)
+    for number in (1, 2):
+        scene.table.changelog_document(number)
+        scene.drop(f"snapshot/snapshot-{number}")
+    scene.table.hint("EARLIEST", 1, folder="changelog")
+    scene.drop(path := f"manifest/{scene.table.document('snapshot/snapshot-3')['indexManifest']}")
+    before = scene.listed()
+    document = scene.maintainer().run("expire_changelogs", retain_max=1).to_json()
+    assert document["status"] == "refused"
+    assert f"{path} does not exist" in str(document)
+    assert scene.listed() == before
 
 
 @pytest.mark.parametrize("operation", ["expire_snapshots", "maintain"])

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from lakesweep.errors import RefusedError
+from lakesweep.errors import RefusedError, StalePlanError
 from lakesweep.model.plan import Action, Delete, Plan, Put, to_text
 from lakesweep.model.policy import INT_MAX, ChangelogRetention
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.context import Table
-from lakesweep.operations.damage import damage_findings
+from lakesweep.operations.damage import damage_findings, lost_findings, warnings_of
 from lakesweep.operations.draft import Draft, Frame, begin
 from lakesweep.operations.memory import doubt, doubt_changelogs
+from lakesweep.operations.newest import refuse_damaged_head
 from lakesweep.operations.retention_options import (
     ExpireArguments,
     changelog_retention,
@@ -69,7 +70,8 @@ def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, d
     policy = _policy(draft, arguments)
     snapshots, changelogs = draft.own.snapshots, draft.own.changelogs
     if not snapshots or not changelogs:
-        return draft.plan((), _frame(draft, arguments, policy, ()))
+        lost = lost_findings(draft)
+        return draft.plan((), _frame(draft, arguments, policy, ()), warnings=warnings_of(lost), findings=lost)
     if arguments.delete_all:
         if changelogs[-1].id >= snapshots[0].id:
             raise RefusedError(
@@ -142,22 +144,18 @@ def _plan(
     expiring = draft.own_documents(going)
     others = draft.other_documents(ref.path for ref in going)
     latest = own.snapshots[-1].path
-    for root in others.roots:
-        if root.ref.path == latest:
-            doubt(draft.table, (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list))
+    newest = next((root.snapshot for root in others.roots if root.ref.path == latest), None)
+    if newest is None:
+        raise StalePlanError(f"table {store.location}: {latest} vanished while the plan was made")
+    doubt(draft.table, (newest.base_manifest_list, newest.delta_manifest_list, newest.index_manifest))
     options = {**draft.schema.options, **arguments.limits.options}
     doubt_changelogs(draft.table, [*expiring, *others.roots], options)
     reader = MetadataReader(store)
     files = read_root_files(reader, [*expiring, *others.roots], with_changelog=lambda root: root.ref.kind != "tag")
     freed = find_freed_changelogs(reader, draft.paths(), [files[root.ref.path] for root in expiring])
     references = find_references(reader, [files[root.ref.path] for root in others.roots], freed.files, own.name)
-    if latest in references.unreadable_roots:
-        problem = next(iter(references.problems()))
-        raise RefusedError(
-            f"table {draft.table.ref}: the newest snapshot cannot be read ({problem}); expected a readable one before "
-            "changelogs go",
-            code="unreadable_root",
-        )
+    unreadable, problems = references.unreadable_roots, references.problems()
+    refuse_damaged_head(draft, reader, files[latest], unreadable, problems, "changelogs go")
     deletes, kept = plan_files(freed.files, references, draft.stores(freed.files).stays)
     vanished = tuple(f"{ref} vanished while the plan was made" for ref in others.vanished)
     return draft.plan(

@@ -11,6 +11,7 @@ from lakesweep.model.plan import Plan
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.model.tag_rules import KeepRules, TagFacts
 from lakesweep.operations.context import Table
+from lakesweep.operations.damage import lost_findings, warnings_of
 from lakesweep.operations.draft import Draft, begin, frame_of
 from lakesweep.operations.fleet import ruling_of
 from lakesweep.operations.tag_options import auto_tag_rules, check_callbacks, declared_zone, expires_by_time
@@ -80,7 +81,8 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
     policy: dict[str, object] = {"keep": [rules.to_json() for rules in keep]} if keep else {}
     frame = frame_of(draft.own, arguments.to_json(), policy)
     if not draft.own.tags or not (by_time or keep or arguments.counts or arguments.older_than_ms is not None):
-        return draft.plan((), frame)
+        lost = lost_findings(draft)
+        return draft.plan((), frame, warnings=warnings_of(lost), findings=lost)
     own = read_own_tags(draft)
     zone, notes = _calendar_zone(options, declared) if keep else (UTC, ())
     verdict = judge_tags(

@@ -19,7 +19,7 @@ from lakesweep.model.allowed import may_delete
 from lakesweep.model.facts import References
 from lakesweep.model.plan import Action, Delete, to_text
 from lakesweep.model.roots import Root, RootRef
-from lakesweep.operations.damage import damage_findings, lost_findings
+from lakesweep.operations.damage import damage_findings, lost_findings, warnings_of
 from lakesweep.operations.draft import Draft
 from lakesweep.operations.memory import doubt, doubt_changelogs
 from lakesweep.operations.newest import is_large, refuse_damaged_head
@@ -116,11 +116,11 @@ def plan_removal(draft: Draft, own: OwnTags, going: Mapping[str, str], options: 
     """
     documents = tuple(_documents(draft, own, going, options))
     at_stake = files_at_stake(draft, own, going)
-    if not at_stake:
-        return Removal(documents, damage=damage_findings(draft, References(), unreadable_tags(draft, own)))
-    if not draft.own.snapshots:
-        why = f"no snapshot is left in branch {draft.own.name}, so the files of its tags stay"
-        return Removal(documents, warnings=(why,), damage=lost_findings(draft))
+    if not at_stake or not draft.own.snapshots:
+        lost = lost_findings(draft)
+        why = (f"no snapshot is left in branch {draft.own.name}, so the files of its tags stay",) if at_stake else ()
+        damage = {**damage_findings(draft, References(), unreadable_tags(draft, own)), **lost}
+        return Removal(documents, warnings=(*warnings_of(lost), *why), damage=damage)
     _refuse_unreadable(draft, own)
     chosen, warnings = _one_each(own, at_stake)
     return _with_files(

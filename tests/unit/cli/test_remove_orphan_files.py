@@ -213,6 +213,15 @@ def test_arguments_that_are_refused(folder: Path, control: Path, argv: list[str]
     assert "expected" in sentence
 
 
+def test_a_word_that_means_nothing_is_said_of_a_database(tmp_path: Path, control: Path) -> None:
+    """Each table refuses it, and the exit code is that of wrong usage."""
+    for name in ("orders", "events"):
+        write_table(tmp_path / "shop.db" / name)
+    answer = call("remove-orphan-files", tmp_path / "shop.db", "--older-than", "long ago")
+    assert answer.exit_code == 2
+    assert "--older-than: expected" in answer.messages
+
+
 def test_a_root_is_owned_by_one_table_and_not_by_a_database(tmp_path: Path, control: Path) -> None:
     """Two tables that declare it would each take the files of the other."""
     outside = tmp_path / "outside"
