@@ -308,6 +308,22 @@ def test_a_damaged_state_is_begun_anew() -> None:
     assert (scans.document["state"], scans.document["plan_id"]) == ("handed_over", "p2")
 
 
+def test_a_damaged_table_is_counted_once_whatever_becomes_of_the_plan() -> None:
+    """A plan that waits for somebody hides no damage, and attempts to carry a plan out tell of none."""
+    scans = Scans()
+    for waits, counted in ((True, [1]), (False, [1, None])):
+        scans.begin(execute=True)
+        scans.result(status="damaged", needs_confirmation=waits)
+        first = len(scans.job_runs) - 1
+        scans.end(first, "FAILED", "Job failed. ExitCode: 4.")
+        metrics = [scans.hear(first).metrics]
+        if not waits:
+            scans.end(first + 1, "FAILED", "Job failed. ExitCode: 1.")
+            metrics.append(scans.hear(first + 1).metrics)
+        assert [each.get("RunsDamaged") for each in metrics] == counted
+    assert scans.document["attempt"] == 2
+
+
 def test_one_scan_that_cannot_be_looked_at_keeps_no_other_from_it() -> None:
     """A document that is damaged is told of, and the rest goes on."""
     scans = Scans()

@@ -29,6 +29,7 @@ from lakesweep.aws.job_documents import (
     write_job,
 )
 from lakesweep.aws.messages import SparkPoll, SparkScan, Work, is_ours, message_of
+from lakesweep.aws.orphan_arguments import OF_THE_CHOICE
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.settings import Settings
 from lakesweep.control.area import ControlArea, from_json_bytes, table_key
@@ -213,11 +214,15 @@ class SparkJobs:
             run = self._jobs.look(self._emr.application_id, document.job_run_id)
             if not run.is_over:
                 return
-            document = next_step(document, run, self._result(area, document), self._runtime.settings.may_delete)
+            result = self._result(area, document)
+            document = next_step(document, run, result, self._runtime.settings.may_delete)
             if document.state == HANDED_OVER:
                 work = Work(document.table, document.branch, document.plan_id, by_hand=document.by_hand)
                 self._runtime.queues.hand_over(work)
             etag = self._write(area, document, etag)
+            if result is not None and result.status == DAMAGED:
+                self._runtime.telemetry.count("RunsDamaged")
+                self._runtime.telemetry.warn(f"scan {document.scan_id}: the table is damaged", table=document.table)
             if not document.is_over and run.exit_code != LEASE_HELD:
                 self._start(area, document, etag)
             return
@@ -300,9 +305,6 @@ class SparkJobs:
             telemetry.warn(sentence, **facts)
         elif document.state == REFUSED:
             telemetry.count("RunsRefused")
-            telemetry.warn(sentence, **facts)
-        elif document.code == DAMAGED and document.state != EXECUTED:
-            telemetry.count("RunsDamaged")
             telemetry.warn(sentence, **facts)
         else:
             telemetry.tell(sentence, **facts)
@@ -403,15 +405,15 @@ def _options(document: JobDocument) -> list[str]:
         return ["--confirm", str(document.plan_id)] if document.confirm else []
     found: list[str] = []
     for name, value in sorted(document.arguments.items()):
-        if name in NOT_OF_THE_JOB or value is None:
+        if name in OF_THE_CHOICE or value is None:
             continue
         for each in value if isinstance(value, list | tuple) else (value,):
-            found += [f"--{name.replace('_', '-')}", str(each)]
+            found += [_OPTIONS.get(name, f"--{name.replace('_', '-')}"), str(each)]
     return found
 
 
-NOT_OF_THE_JOB = frozenset({"engine", "objects"})
-"""Arguments that say where a scan runs, not what it does."""
+_OPTIONS = {"external_roots": "--external-root"}
+"""Arguments that the command line calls otherwise."""
 
 
 def result_name(scan_id: str) -> str:

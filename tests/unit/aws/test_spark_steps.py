@@ -21,7 +21,9 @@ from lakesweep.aws.job_documents import (
 from lakesweep.aws.spark_jobs import MAX_ATTEMPTS, MAX_HELD, SMALL_PLAN_ACTIONS, PlanResult, job_of, next_step
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, PreconditionFailedError
+from lakesweep.operations.registry import OPERATIONS
 from lakesweep.storage.memory import MemoryStore
+from tests.unit.cli.command_line import call
 
 TABLE = "s3://lake/warehouse/sales.db/orders"
 PLANNING = JobDocument("s1", TABLE, execute=True, job_run_id="r1")
@@ -134,6 +136,15 @@ def test_arguments_become_a_command_line() -> None:
     again = job_of(next_step(document, failed(1), None, may_delete=True))
     assert (again.arguments, again.attempt) == (job.arguments, 2)
     assert job_of(replace(EXECUTING, confirm=True)).arguments == ("--confirm", "p1")
+
+
+def test_every_argument_of_a_scan_is_one_of_its_job() -> None:
+    """The command line takes what the job is called with."""
+    names = OPERATIONS["remove_orphan_files"].arguments | {"external_roots"}
+    arguments = {name: "x" for name in names if name not in ("dry_run", "mode")}
+    options = {word for word in job_of(replace(PLANNING, arguments=arguments)).arguments if word.startswith("--")}
+    help_text = call("remove-orphan-files", "--help").printed
+    assert {option for option in options if f"{option} " not in help_text} == set()
 
 
 def test_what_is_damaged_is_left_alone() -> None:
