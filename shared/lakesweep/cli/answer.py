@@ -229,15 +229,12 @@ def _next(place: Place, report: RunReport) -> str:
 
 
 def _execute_command(place: Place, plan: PlanHeader) -> str:
-    options = {
-        "--confirm": plan.plan_id if plan.needs_confirmation else None,
-        "--policy": place.policy,
-        "--control": place.control,
-        "--endpoint-url": None if place.endpoint_url is None else masked(place.endpoint_url),
-        "--region": place.region,
-    }
-    given = [word for name, value in options.items() if value is not None for word in (name, value)]
-    return shlex.join(["lakesweep", "execute", place.table, plan.plan_id, *given])
+    confirm = ("--confirm", plan.plan_id) if plan.needs_confirmation else ()
+    given = place.words("policy", "control", "endpoint_url", "region", "external_root")
+    owned = plan.arguments.get("owned_external")  # whoever says that a root is the table's alone has allowed it
+    for root in owned if isinstance(owned, list | tuple) else ():
+        given += ["--external-root", root]
+    return shlex.join(["lakesweep", "execute", place.table, plan.plan_id, *confirm, *given])
 
 
 def exit_code_of(report: RunReport) -> int:

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli.options import EndpointUrl, Json, Region
-from lakesweep.errors import masked
+from lakesweep.cli.options import EndpointUrl, Json, Place, Region
 
 EXAMPLES = ("lakesweep enable-events lake", "lakesweep enable-events lake --execute")
 
@@ -39,8 +38,7 @@ def enable_events(
         from lakesweep.cli.text import fields
 
         yield f"events of bucket {document['bucket']}: {document['status'].replace('_', ' ')}"
-        given = {"--endpoint-url": None if endpoint_url is None else masked(endpoint_url), "--region": region}
-        words = [word for name, value in given.items() if value is not None for word in (name, value)]
+        words = Place(bucket, endpoint_url=endpoint_url, region=region).words("endpoint_url", "region")
         again = shlex.join(["lakesweep", "enable-events", bucket, "--execute", *words])
         yield from fields(_pairs(document, again))
 

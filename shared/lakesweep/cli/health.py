@@ -9,13 +9,15 @@ from lakesweep.cli.answer import answer_document, explain
 from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.cli.output import say
-from lakesweep.errors import MaintenanceError, masked
+from lakesweep.errors import MaintenanceError
 from lakesweep.operations.check import check_table
 from lakesweep.operations.context import Table
 from lakesweep.operations.database import is_table, tables_of
 from lakesweep.operations.health import OTHERWISE
 from lakesweep.storage.requests import RequestCounter
 
+_READING = ("explain", "plans", "runs")
+"""Commands that ask no fleet policy."""
 FINDINGS = 6
 """Exit code for a table that is not healthy."""
 
@@ -54,19 +56,18 @@ def _one(place: Place, location: str, all_roots: bool, codes: list[int]) -> Mapp
 
 
 def _with_options(document: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
-    """Return a document whose commands include the options of this call, since they would not run without them."""
-    url = None if place.endpoint_url is None else masked(place.endpoint_url)
-    options = {"--control": place.control, "--endpoint-url": url, "--region": place.region}
-    given = shlex.join([word for name, value in options.items() if value is not None for word in (name, value)])
-    findings = [
-        {**found, "mend": f"{found['mend']} {given}"} if given and _ends_with_command(found["mend"]) else found
-        for found in document["findings"]
-    ]
+    """Return a document whose commands include the options of this call, such as its control location and its policy."""
+    findings = [{**found, "mend": _with_words(found["mend"], place)} for found in document["findings"]]
     return {**document, "findings": findings}
 
 
-def _ends_with_command(mend: str) -> bool:
-    return mend.startswith("lakesweep ") or f"; {OTHERWISE}: lakesweep " in mend
+def _with_words(mend: str, place: Place) -> str:
+    before, program, rest = mend.partition("lakesweep ")
+    if not program or (before and not before.endswith(f"; {OTHERWISE}: ")):
+        return mend
+    names = ("control", "endpoint_url", "region")
+    given = place.words(*(names if rest.split()[0] in _READING else ("policy", *names)))
+    return f"{mend} {shlex.join(given)}" if given else mend
 
 
 def _code(document: Mapping[str, object]) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated, Concatenate, ParamSpec
 
 import typer
 
-from lakesweep.errors import UsageError
+from lakesweep.errors import UsageError, masked
 
 TablePath = Annotated[
     str,
@@ -102,6 +102,12 @@ class Place:
     """URL of the queue at which a deployment takes scans."""
     external_root: Sequence[str] | None = None
     """Locations outside the table where files may be deleted."""
+
+    def words(self, *names: str) -> list[str]:
+        """Return options of this call as somebody types them into the next one, without passwords."""
+        found = ((name, getattr(self, name)) for name in names)
+        texts = ((name, [value] if isinstance(value, str) else value or ()) for name, value in found)
+        return [word for name, each in texts for text in each for word in (f"--{name.replace('_', '-')}", masked(text))]
 
 
 _PLACE: Mapping[str, inspect.Parameter] = {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -243,6 +244,32 @@ def test_a_root_is_owned_by_one_table_and_not_by_a_database(tmp_path: Path, cont
         assert_all_readable(table)
     gone, answer = execute(tmp_path / "db", control)
     assert (gone, answer.exit_code) == (set(), 0), answer
+
+
+@pytest.mark.parametrize("command", ["remove-orphan-files", "expire-snapshots"])
+def test_the_next_command_allows_the_roots_of_this_one(tmp_path: Path, control: Path, command: str) -> None:
+    """Without them, it would keep the files that this one planned to delete."""
+    outside = tmp_path / "outside"
+    table = TableBuilder(
+        LocalStore(str(tmp_path / "t")),
+        externals={str(outside): LocalStore(str(outside))},
+        options={"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"},
+    )
+    file = outside / "bucket-0" / f"data-{stable_uuid('A')}-0.parquet"
+    if command == "expire-snapshots":
+        table.commit("+A", external={"A": str(file)})
+        table.commit("-A")
+    else:
+        table.commit("+B", external={"B": f"{outside}/bucket-0/data-{stable_uuid('B')}-0.parquet"})
+        file.write_bytes(b"orphan")
+    table.commit("+C")
+    age(tmp_path)
+    option = "--owned-external" if command == "remove-orphan-files" else "--external-root"
+    text = call(command, tmp_path / "t", option, outside, "--control", control).printed
+    _, _, words = text.splitlines()[-1].partition("lakesweep ")
+    assert file.exists()
+    assert call(*shlex.split(words)).exit_code == 0
+    assert not file.exists()
 
 
 def test_a_young_age_with_a_reason(folder: Path, control: Path) -> None:
