@@ -46,7 +46,7 @@ _NO_TABLE = "not_a_table"
 _NO_BUCKET = "no_such_bucket"
 """Code of a location without a table, such as an empty folder."""
 _BADNESS = (0, REFUSED, 2, 5, 1, PARTIAL)
-"""Exit codes of branches and tables, the worst last: 2 is wrong usage, 5 a held lease, 1 an error, then a partial run."""
+"""Exit codes of branches and tables, the worst last: 2 is wrong usage, 5 a held lease, 1 an error, 4 a partial run."""
 _EXIT_CODES = {"planned": 0, "done": 0, "nothing_to_do": 0, "refused": REFUSED, "partial": PARTIAL, "damaged": DAMAGED}
 
 

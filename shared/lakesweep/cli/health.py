@@ -56,7 +56,7 @@ def _one(place: Place, location: str, all_roots: bool, codes: list[int]) -> Mapp
 
 
 def _with_options(document: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
-    """Return a document whose commands include the options of this call, such as its control location and its policy."""
+    """Return a document whose commands include the options of this call, such as its policy."""
     findings = [{**found, "mend": _with_words(found["mend"], place)} for found in document["findings"]]
     return {**document, "findings": findings}
 
