@@ -1,10 +1,10 @@
 """Avro object files: the container of manifests, manifest lists and index manifests.
 
-`read_container` checks the whole frame at once (header, block lengths, sync markers, nothing left over), so a damaged
-frame is found before the first record. Blocks are decompressed one by one as they are asked for.
+`read_container` checks the whole frame at once (header, block lengths, sync markers, no bytes left over). So a damaged
+frame is found before the first record. Blocks are decompressed one by one, on demand.
 
-A body that was cut exactly between two blocks is a whole, shorter container. Only its recorded size can tell; the
-readers of manifests take it as `expected_size`.
+A body that was cut exactly between two blocks is a valid, shorter container. Only its recorded size can show the cut;
+the readers of manifests take this size as `expected_size`.
 
 Source: the Avro 1.11 specification, "Object Container Files".
 """
@@ -22,17 +22,18 @@ MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
 
 MAX_BLOCK_BYTES = 16 << 20
-"""Of one decompressed block. Writers close a block at 16 to 64 KB."""
+"""The most bytes of one decompressed block. Writers close a block at 16 to 64 KB."""
 MAX_TOTAL_BYTES = 1 << 30
-"""Of all decompressed blocks: about two million entries. Writers start a new manifest at 8 MB, compressed."""
+"""The most bytes of all decompressed blocks: about two million entries. Writers start a new manifest at 8 MB,
+compressed."""
 MAX_RATIO = 300
-"""A file may unpack to this many times its size, and `MAX_BLOCK_BYTES` more. Entries that differ in nothing but a
-counter in their names reach 90."""
+"""A file may unpack to this many times its size, plus `MAX_BLOCK_BYTES`. Entries that differ only in a counter in
+their names reach 90."""
 MIN_RECORD_BYTES = 48
-"""Records are this long on average, `FREE_RECORDS` aside: each holds the name of a file with a UUID in it."""
+"""The minimum average length of records, except for the first `FREE_RECORDS`: each names a file with a UUID."""
 FREE_RECORDS = 1000
 ZSTD_WINDOW_LOG = 27
-"""A decompressor may need 128 MiB for its window, the limit that zstd itself recommends."""
+"""A decompressor may use a window of 128 MiB, the limit that zstd itself recommends."""
 
 _MAX_HEADER_ENTRIES = 1000
 _ZLIB_CHECKSUM_SIZE = 4
@@ -43,7 +44,7 @@ Decompress = Callable[[bytes, int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class AvroFile:
-    """A container whose frame is sound."""
+    """A container with a valid frame."""
 
     path: str
     schema: object
@@ -52,7 +53,7 @@ class AvroFile:
     codec: str
     _body: bytes = field(repr=False)
     _spans: tuple[tuple[int, int, int], ...] = field(repr=False)
-    """Of every block: number of records, first byte, byte after the last."""
+    """For every block: number of records, first byte, byte after the last."""
 
     @property
     def record_count(self) -> int:
@@ -63,7 +64,7 @@ class AvroFile:
         """Yield the number of records and the decompressed bytes of every block.
 
         Raises:
-            FormatError: A block does not decompress, or to more than this module allows.
+            FormatError: A block does not decompress, or decompresses to more than this module allows.
         """
         decompress = _codec(self.codec, self.path)
         left = total = min(MAX_TOTAL_BYTES, MAX_BLOCK_BYTES + MAX_RATIO * len(self._body))
@@ -72,14 +73,14 @@ class AvroFile:
             limit = min(MAX_BLOCK_BYTES, left)
             try:
                 data = decompress(self._body[start:end], limit)
-            # A codec reports damage by its own error classes, which are not worth importing to name them.
+            # A codec reports damage by its own error classes. They are not worth an import just to name them.
             except Exception as error:
                 raise FormatError(
                     f"{self.path}: expected a {self.codec} block at byte {start}, found {error}"
                 ) from error
             if len(data) > limit:
                 raise FormatError(f"{self.path}: expected a block of at most {limit} bytes at byte {start}, found more")
-            # Every record takes a byte or more, so a count cannot make a small block into endless work.
+            # Every record takes at least one byte, so a count cannot turn a small block into endless work.
             if count > len(data):
                 raise FormatError(
                     f"{self.path}: expected at most {len(data)} records in the block at byte {start}, found {count}"
@@ -100,7 +101,7 @@ def read_container(body: bytes, path: str) -> AvroFile:
 
     Raises:
         FormatError: The frame is damaged or cut short.
-        UnsupportedFormatError: Its codec is not known here.
+        UnsupportedFormatError: Lakesweep does not support its codec.
     """
     if not body.startswith(MAGIC):
         raise FormatError(f"{path}: expected an Avro object file, found {describe(repr(body[:8]))}")
@@ -185,15 +186,15 @@ def _plain(data: bytes, limit: int) -> bytes:
 def _inflate(data: bytes, limit: int) -> bytes:
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     plain = inflater.decompress(data, limit + 1)
-    # Past the limit there may be more to come; the caller refuses the block by its length.
-    # fastavro leaves bytes of the zlib checksum behind the stream.
+    # Beyond the limit there may be more data; the caller refuses the block by its length.
+    # fastavro leaves bytes of the zlib checksum after the stream.
     if len(plain) <= limit and not (inflater.eof and len(inflater.unused_data) <= _ZLIB_CHECKSUM_SIZE):
         raise ValueError("no whole deflate stream")
     return plain
 
 
 def _unzstd(data: bytes, limit: int) -> bytes:
-    # Imported here, so that a table of another codec does not need it.
+    # Imported here, so that tables with other codecs do not need it.
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

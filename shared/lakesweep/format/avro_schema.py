@@ -1,7 +1,7 @@
 """Avro schemas as trees: every name resolved, every type known, every size bounded.
 
-The tree is what `projection` generates code from. A schema that refers to itself, or that names unfold into something
-huge, is refused: no metadata file of Paimon has one, and each would let a small file cost endless work.
+`projection` generates code from the tree. A schema is refused if it refers to itself, or if its names unfold into a
+huge tree. No metadata file of Paimon has such a schema, and in a small file it could cause endless work.
 
 Source: the Avro 1.11 specification, "Schema Declaration".
 """
@@ -12,28 +12,28 @@ from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.json_document import describe
 
 MAX_TYPES = 1000
-"""After unfolding; a data manifest has about sixty."""
+"""Types after unfolding; a data manifest has about sixty."""
 MAX_DEPTH = 24
 MAX_COLLECTION_DEPTH = 8
-"""Arrays and maps inside each other."""
+"""Nested arrays and maps."""
 MAX_BRANCHES = 60
-"""Of a union; below 64 the branch is one byte."""
+"""Branches of a union; below 64 the branch number is one byte."""
 
 PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 
 
 @dataclass(frozen=True, slots=True)
 class AvroType:
-    """One type. What it holds depends on `kind`, a primitive or one of record, array, map, union, enum, fixed."""
+    """One type. Its content depends on `kind`: a primitive, or one of record, array, map, union, enum, fixed."""
 
     kind: str
     fields: tuple[tuple[str, "AvroType"], ...] = ()
-    """Of a record: name and type."""
+    """Fields of a record: name and type."""
     branches: tuple["AvroType", ...] = ()
-    """Of a union. Of an array or map: its only item type."""
+    """Branches of a union; for an array or map, its only item type."""
     symbols: tuple[str, ...] = ()
     size: int = 0
-    """Of a fixed, in bytes."""
+    """Size of a fixed type, in bytes."""
 
     @property
     def item(self) -> "AvroType":
@@ -54,12 +54,12 @@ class AvroType:
 
 
 def parse_avro_schema(schema: object, path: str) -> AvroType:
-    """Turn a writer's schema, parsed JSON, into a tree."""
+    """Convert a writer's schema (parsed JSON) to a tree."""
     return _Unfolding(path).unfold(schema, "", 0, 0)
 
 
 class _Unfolding:
-    """The names met so far, and what unfolding them may still cost."""
+    """The names so far, and how many more types they may unfold to."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -93,7 +93,7 @@ class _Unfolding:
                 if kind == "array" and not item.takes_bytes:
                     raise self._unsupported("array items that take space", "items of no bytes")
                 return AvroType(kind, branches=(item,))
-        # {"type": "long", "logicalType": "timestamp-millis"}, and wrappings of any other type.
+        # Such as {"type": "long", "logicalType": "timestamp-millis"}, and any other wrapped type.
         return self.unfold(kind, namespace, depth + 1, collections)
 
     def _named_type(self, schema: dict[str, object], namespace: str, depth: int, collections: int) -> AvroType:

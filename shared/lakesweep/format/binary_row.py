@@ -1,10 +1,11 @@
-"""Binary rows: how partition values lie in manifests.
+"""Binary rows: the form of partition values in manifests.
 
-A serialized row is its number of fields (big-endian), a header byte and null bits, one slot of eight bytes per field,
-and a variable part that slots point into by offset and length. All but the first number is little-endian.
+A serialized row has these parts: the number of fields (big-endian), a header byte and null bits, one slot of eight
+bytes for each field, and a variable part. Slots point into the variable part by offset and length. All numbers except
+the first are little-endian.
 
-Only types that can be a partition key are decoded. A null field's slot is not looked at, so it does not matter whether
-the writer reserved space for it. Source: Paimon `BinaryRow`, `SerializationUtils`.
+Only types of partition keys are decoded. The slot of a null field is ignored, so it does not matter whether the writer
+reserved space for it. Source: Paimon `BinaryRow`, `SerializationUtils`.
 """
 
 import struct
@@ -35,7 +36,7 @@ _TIMESTAMPS = frozenset(("TIMESTAMP", "TIMESTAMP_LTZ"))
 
 
 class Timestamp(NamedTuple):
-    """A point in time of up to nine digits; without a zone for TIMESTAMP, in UTC for TIMESTAMP_LTZ."""
+    """A point in time with up to nine digits; without a zone for TIMESTAMP, in UTC for TIMESTAMP_LTZ."""
 
     epoch_ms: int
     nano_of_ms: int
@@ -46,12 +47,12 @@ def decode_row(data: bytes, types: Sequence[DataType], path: str) -> tuple[objec
     """Decode a serialized row.
 
     Returns:
-        One value per type, None for null: bool, int, float, str, bytes, `Decimal`, `Timestamp`. A DATE is its epoch
-        day and a TIME its millisecond of the day, both as int, because Python's own reach less far.
+        One value for each type, None for null: bool, int, float, str, bytes, `Decimal`, `Timestamp`. A DATE is its
+        epoch day and a TIME its millisecond of the day, both as int, because Python's own types have a smaller range.
 
     Raises:
-        FormatError: The bytes are no row of these types.
-        UnsupportedFormatError: A type cannot be a partition key.
+        FormatError: The bytes are not a row of these types.
+        UnsupportedFormatError: A type is not possible for a partition key.
     """
     if len(data) < 4 or (arity := int.from_bytes(data[:4], "big")) != len(types):
         found = int.from_bytes(data[:4], "big") if len(data) >= 4 else f"{len(data)} bytes"
@@ -71,7 +72,7 @@ def decode_row(data: bytes, types: Sequence[DataType], path: str) -> tuple[objec
 
 
 class _BrokenRowError(Exception):
-    """A slot holds nothing of its type."""
+    """A slot has no value of its type."""
 
 
 def _is_null(row: bytes, index: int) -> bool:

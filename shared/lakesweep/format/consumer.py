@@ -1,4 +1,4 @@
-"""Consumers: how far a streaming reader has come. Source: Paimon `Consumer`."""
+"""Consumers: the progress of a streaming reader. Source: Paimon `Consumer`."""
 
 from lakesweep.format import json_document
 

@@ -39,25 +39,25 @@ _NUMBERS = re.compile(r" ?([0-9]{1,10}) ?(?:, ?([0-9]{1,10}) ?)?")
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """One type. `root` is its plain keyword: `STRING` is VARCHAR, `TIMESTAMP(3) WITH LOCAL TIME ZONE` TIMESTAMP_LTZ."""
+    """One type. `root` is its keyword: VARCHAR for `STRING`, TIMESTAMP_LTZ for `TIMESTAMP(3) WITH LOCAL TIME ZONE`."""
 
     root: str
     nullable: bool = True
     length: int | None = None
-    """Of CHAR, VARCHAR, BINARY, VARBINARY and VECTOR."""
+    """For CHAR, VARCHAR, BINARY, VARBINARY and VECTOR."""
     precision: int | None = None
-    """Of DECIMAL, TIME and the timestamps."""
+    """For DECIMAL, TIME and the timestamps."""
     scale: int | None = None
-    """Of DECIMAL."""
+    """For DECIMAL."""
     children: tuple["DataType", ...] = ()
     """The element of an ARRAY, MULTISET or VECTOR; key and value of a MAP."""
     fields: tuple["DataField", ...] = ()
-    """Of a ROW."""
+    """For a ROW."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataField:
-    """A named column. Its id never changes, its name may."""
+    """A named column. Its id never changes; its name may change."""
 
     id: int
     name: str

@@ -1,10 +1,10 @@
-"""The source code of decoders: what `projection` compiles.
+"""The source code of decoders, which `projection` compiles.
 
-A decoder is a function `decode(buf, count)` from the bytes of a block to its rows. Its code contains no text of the
-file that it will read: names of fields and symbols of enums are constants beside it.
+A decoder is a function `decode(buf, count)` from the bytes of a block to its rows. Its code contains no text from the
+file: names of fields and symbols of enums are separate constants.
 
-It only ever moves forward, and a block counts as read only if it ends exactly at its last byte. So a slice that reaches
-past the end need not be checked on the spot; it cannot go unnoticed.
+A decoder only moves forward, and a block is valid only if it ends exactly at its last byte. So a slice that reaches
+past the end needs no check of its own: the final check finds it.
 """
 
 from collections.abc import Callable
@@ -30,8 +30,8 @@ _ACCEPTED: dict[str, frozenset[str]] = {
 class Want:
     """A field to decode, by name.
 
-    `strings` and `records` are arrays and come out as tuples; `record` and `records` come out as tuples of `fields`.
-    `any` takes whatever is there, with records as dicts. A required field may be neither missing nor null.
+    `strings` and `records` are arrays and become tuples; `record` and `records` become tuples of `fields`. `any`
+    accepts every type, with records as dicts. A required field may be neither missing nor null.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Want:
 
 
 class BrokenRecordError(ValueError):
-    """A record says something impossible. Raised by generated code."""
+    """A record has an impossible value. Generated code raises this."""
 
 
 def long_tail(buf: bytes, pos: int, number: int) -> tuple[int, int]:
-    """Finish a number of several bytes, of which the first is `number`. Returns it before zigzag, and where it ends."""
+    """Read the rest of a number whose first byte is `number`. Return the number before zigzag, and its end."""
     number &= 127
     for shift in range(7, 70, 7):
         byte = buf[pos]
@@ -59,7 +59,7 @@ def long_tail(buf: bytes, pos: int, number: int) -> tuple[int, int]:
 
 
 MAX_ITEMS = 300_000
-"""Of all arrays and maps of one block that are kept: what a block of the largest size could hold of file names."""
+"""Kept items of all arrays and maps of one block: as many as file names fit into the largest block."""
 
 
 class DecoderWriter:

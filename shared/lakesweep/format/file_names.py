@@ -1,8 +1,7 @@
-"""Names of files: the exact forms that engines give to manifests, index files, data files and what lies beside them.
+"""Names of files: the exact forms of Paimon's manifests, index files, data files and their sidecars.
 
-Nearly every name carries a UUID and a count, so what does not have exactly this form was put there by somebody else.
-The names of temp files are those of an atomic write that never became one: `.<name>.<uuid>.tmp`, and `<name><uuid>.tmp`
-of earlier Python writers.
+Nearly every name contains a UUID and a count. So any name without exactly this form belongs to somebody else. A temp
+file is an atomic write that was not finished: `.<name>.<uuid>.tmp`, and `<name><uuid>.tmp` from earlier Python writers.
 
 Source: Paimon `FileStorePathFactory`, `DataFilePathFactory`, `FileIndexProcessor`, `LookupLevels`,
 `PostponeBucketFileStoreWrite`, `ChangelogCompactTask`, `ManagedBlobReferenceFile`, `Path#createTempPath`.
@@ -57,14 +56,14 @@ HIVE_TASK = re.compile(rf"task_{_NUMBER}\.preCommit")
 
 BUCKET = "bucket-(0|[1-9][0-9]*|postpone)"
 COMPACTED_CHANGELOG = re.compile(rf"compacted-changelog-{_UUID}\$(?P<bucket>{_NUMBER})-{_NUMBER}\.cc-{_FORMAT}")
-"""The file itself, in the folder of the bucket that it names. The names of its shares are no names of files."""
+"""The file itself, in the folder of the bucket in its name. The names of its shares are not names of files."""
 COMPACTED_CHANGELOG_TEMP = re.compile(rf"tmp-compacted-changelog-{_UUID}")
 BLOB_CACHE = re.compile("_bloburl_[0-9a-f]{64}")
 PACK_SUFFIX = ".managed.blob"
 
 
 def is_index_like(name: str) -> bool:
-    """Tell whether a name is like that of an index file; a data file with such a name could not be told from one."""
+    """Tell whether a name looks like an index file. A data file with such a name could not be told apart from one."""
     return name.startswith("index-") or "-global-index-" in name
 
 
@@ -73,12 +72,13 @@ def data_name_pattern(
 ) -> re.Pattern[str]:
     """Build the pattern of data files, changelog files and their sidecars.
 
-    Its group `changelog` is there when only a changelog prefix fits, its group `sidecar` is what follows the owner.
+    Its group `changelog` matches if only a changelog prefix fits. Its group `sidecar` is the text after the owner's
+    name.
 
     Args:
-        data_prefixes: All values that the option had, not escaped.
+        data_prefixes: All values that the option ever had, not escaped.
         changelog_prefixes: Likewise.
-        postponed: Whether to take the names too that files have only in the bucket of rows without a bucket.
+        postponed: Whether to accept the names that files have only in the bucket of rows without a bucket.
     """
     # The writer's user name is free text.
     user = rf"(?:-u-[^/]+-s-{_NUMBER}-w-)?" if postponed else ""

@@ -1,7 +1,7 @@
 """Hints: the files `EARLIEST` and `LATEST`, each one decimal snapshot id.
 
-A hint may be missing, old or wrong; it is never more than a place to start looking. Source: Paimon `HintFileUtils`, and
-`FileIO#readFileUtf8`, which joins lines: what an editor or `echo` wrote has an end of line.
+A hint may be missing, old or wrong, so a search may only begin with it. Source: Paimon `HintFileUtils`, and
+`FileIO#readFileUtf8`, which joins lines: a file from an editor or `echo` ends with a line end.
 """
 
 import re
@@ -12,7 +12,7 @@ _MAX_ID = (1 << 63) - 1
 
 
 def parse_hint(body: bytes) -> int | None:
-    """Return the id, or None for anything else: an engine does not take it with a space around it either."""
+    """Return the id, or None for anything else. Paimon does not accept a space around it either."""
     digits = body.translate(None, _LINE_ENDS)
     if not _DIGITS.fullmatch(digits):
         return None

@@ -1,7 +1,7 @@
 """Index manifests: every index file of a snapshot. Source: Paimon `IndexManifestEntry`, `IndexFileMeta`.
 
-An index manifest is the whole state, not a log: it names what is there, and a commit that changes an index writes a new
-one.
+An index manifest is the whole state, not a log: it names all current index files. A commit that changes an index writes
+a new manifest.
 """
 
 from typing import NamedTuple

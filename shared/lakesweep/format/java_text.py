@@ -1,4 +1,4 @@
-"""Values as Java prints them: partition directories carry these texts in their names.
+"""Values as Java prints them, since the names of partition directories contain these texts.
 
 Source: Java `Double.toString`, `Float.toString` (the shortest digits, as since JDK 19), `LocalDateTime.toString`.
 """
@@ -9,12 +9,12 @@ _DAY_MS = 86_400_000
 
 
 def double_text(value: float) -> str:
-    """Return `1.5`, `1.0E10`: what `Double.toString` gives."""
+    """Return the result of `Double.toString`, such as `1.5` or `1.0E10`."""
     return _float_text(value, _two_digits(value, repr(value)))
 
 
 def float_text(value: float) -> str:
-    """Return what `Float.toString` gives for a number of single precision."""
+    """Return the result of `Float.toString` for a number of single precision."""
     packed = struct.pack("<f", value)
     for digits in range(9):
         text = f"{value:.{digits}e}"
@@ -31,7 +31,7 @@ def date_text(epoch_day: int) -> str:
 
 
 def local_date_time_text(epoch_ms: int, nano_of_ms: int) -> str:
-    """Return `2024-01-02T03:04:05.123456`: seconds only if there are any, fractions in groups of three digits."""
+    """Return `2024-01-02T03:04:05.123456`: no seconds if they are zero, fractions in groups of three digits."""
     year, month, day = civil_date(epoch_ms // _DAY_MS)
     seconds, nanos = second_of_day(epoch_ms, nano_of_ms)
     prefix = "-" if year < 0 else "+" if year > 9999 else ""
@@ -53,9 +53,9 @@ def second_of_day(epoch_ms: int, nano_of_ms: int) -> tuple[int, int]:
 
 
 def civil_date(epoch_day: int) -> tuple[int, int, int]:
-    """Return year, month and day of the Gregorian calendar, for any year: Python's dates end at 9999.
+    """Return year, month and day of the Gregorian calendar for any year, whereas Python's dates end at 9999.
 
-    Years are counted from March here, so that the leap day is the last of its year.
+    Years begin in March here, so that the leap day is the last day of its year.
     """
     era, day = divmod(epoch_day + 719_468, 146_097)  # 0000-03-01 is day 0; an era is 400 years.
     year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
@@ -66,7 +66,7 @@ def civil_date(epoch_day: int) -> tuple[int, int, int]:
 
 
 def _two_digits(value: float, text: str) -> str:
-    """Return the nearest number of two digits where one would do: Java prints two at least, and takes the nearest."""
+    """Return the nearest number of two digits if one is enough. Java prints two at least, and the nearest."""
     return f"{value:.1e}" if len(text.lstrip("-").partition("e")[0].replace(".", "").strip("0")) == 1 else text
 
 

@@ -1,7 +1,7 @@
 """JSON documents: one object per file, with typed access to its fields.
 
-The three ways a document can hurt a reader are bounded before it is parsed: its size, its nesting, and the number of
-values that a few bytes each can expand to. A field that holds `null` reads as a field that is absent, as Java does it.
+A document can harm its reader in three ways: by its size, its nesting, and the number of values that a few bytes can
+expand to. Each has a limit that is checked before parsing. As in Java, a field with `null` counts as absent.
 """
 
 import json
@@ -14,23 +14,23 @@ from lakesweep.errors import FormatError
 MAX_BYTES = 16 << 20
 MAX_DEPTH = 64
 MAX_SEPARATORS = 500_000
-"""More commas, colons and brackets than a schema of ten thousand columns has; a million tiny values cost 100 MiB."""
+"""More commas, colons and brackets than in a schema of ten thousand columns; a million tiny values take 100 MiB."""
 
 MAX_NAME_BYTES = 1024
 """The longest object key of S3, so no file name is longer."""
 
 SEPARATORS = (b"{", b"[", b",", b":")
-# Possessive, and the closing quote is optional: one pass however the quotes are placed.
+# Possessive, and the closing quote is optional: one pass is enough, however the quotes are placed.
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 _INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-"""Control characters, and what turns or breaks a line where a name is printed."""
+"""Control characters, and characters that turn or break a line of output."""
 
 
 def parse_object(body: bytes, path: str) -> dict[str, object]:
     """Parse a document that must be one JSON object.
 
-    Fractions become `Decimal`, so no digit is lost. Of a key that is given twice, the last one counts.
+    Fractions become `Decimal`, so no digit is lost. If a key is given twice, the last one counts.
     """
     value = parse_value(body, path)
     if not isinstance(value, dict):
@@ -44,7 +44,7 @@ def parse_value(body: bytes, path: str) -> object:
         raise FormatError(f"{path}: expected a JSON document of at most {MAX_BYTES} bytes, found {len(body)}")
     if (separators := sum(body.count(sign) for sign in SEPARATORS)) > MAX_SEPARATORS:
         raise FormatError(f"{path}: expected at most {MAX_SEPARATORS} JSON values, found {separators} separators")
-    # Between two texts there is a separator, so only quotes inside texts or outside of JSON can exceed this.
+    # Between two texts there is a separator. So only quotes inside texts or outside of JSON can exceed this limit.
     if body.count(b'"') > 4 * MAX_SEPARATORS:
         raise FormatError(f"{path}: expected at most {4 * MAX_SEPARATORS} quotes in JSON, found more")
     _check_depth(body, path)
@@ -56,7 +56,7 @@ def parse_value(body: bytes, path: str) -> object:
 
 
 def get_int(document: dict[str, object], field: str, path: str) -> int | None:
-    """Return a whole number that fits in 64 bits, or None where it is absent."""
+    """Return an integer of at most 64 bits, or None if it is absent."""
     value = document.get(field)
     if value is None:
         return None
@@ -66,7 +66,7 @@ def get_int(document: dict[str, object], field: str, path: str) -> int | None:
 
 
 def require_int(document: dict[str, object], field: str, path: str) -> int:
-    """Return a whole number that fits in 64 bits."""
+    """Return an integer of at most 64 bits."""
     value = get_int(document, field, path)
     if value is None:
         raise wrong_type(path, field, "a 64-bit integer", None)
@@ -74,7 +74,7 @@ def require_int(document: dict[str, object], field: str, path: str) -> int:
 
 
 def get_str(document: dict[str, object], field: str, path: str) -> str | None:
-    """Return a text, or None where it is absent."""
+    """Return a text, or None if it is absent."""
     value = document.get(field)
     return None if value is None else check_str(value, path, field)
 
@@ -85,7 +85,7 @@ def require_str(document: dict[str, object], field: str, path: str) -> str:
 
 
 def get_list(document: dict[str, object], field: str, path: str) -> list[object]:
-    """Return an array, empty where it is absent."""
+    """Return an array, empty if it is absent."""
     value = document.get(field)
     if value is None:
         return []
@@ -95,7 +95,7 @@ def get_list(document: dict[str, object], field: str, path: str) -> list[object]
 
 
 def get_object(document: dict[str, object], field: str, path: str) -> dict[str, object]:
-    """Return an object, empty where it is absent."""
+    """Return an object, empty if it is absent."""
     value = document.get(field)
     if value is None:
         return {}
@@ -105,7 +105,7 @@ def get_object(document: dict[str, object], field: str, path: str) -> dict[str, 
 
 
 def get_file_name(document: dict[str, object], field: str, path: str) -> str | None:
-    """Return the name of a file that this document refers to, or None where it is absent."""
+    """Return the name of a file that this document refers to, or None if it is absent."""
     name = get_str(document, field, path)
     return None if name is None else check_file_name(name, path, field)
 
@@ -116,10 +116,10 @@ def require_file_name(document: dict[str, object], field: str, path: str) -> str
 
 
 def check_field_names(document: dict[str, object], known: frozenset[str], path: str) -> None:
-    """Refuse a field that is a known one but for one character, where that one is absent.
+    """Refuse a field whose name differs from a known, absent field in one character.
 
-    A flipped bit in the name of an optional field would otherwise read as its absence: a snapshot without index files.
-    Fields of later versions have other names and are let pass.
+    A flipped bit in the name of an optional field would otherwise make the field absent: a snapshot without index
+    files. Fields of later versions have other names and are accepted.
     """
     absent = known - document.keys()
     sizes = frozenset(map(len, absent))
@@ -130,7 +130,7 @@ def check_field_names(document: dict[str, object], known: frozenset[str], path: 
 
 
 def check_str(value: object, path: str, field: str) -> str:
-    """Return `value` if it is a text that UTF-8 can hold: JSON's escapes can spell half a character."""
+    """Return `value` if it is a text that UTF-8 can encode. JSON's escapes can produce half a character."""
     if not isinstance(value, str):
         raise wrong_type(path, field, "a text", value)
     if not value.isascii():
@@ -144,7 +144,7 @@ def check_str(value: object, path: str, field: str) -> str:
 def check_file_name(name: str, path: str, field: str) -> str:
     """Return `name` if it is one plain path part.
 
-    Names stored in metadata become keys that are deleted. One with a slash or a `..` would lead out of its folder.
+    Names in metadata become keys that Lakesweep deletes. A name with a slash or `..` would lead out of its folder.
     """
     try:
         size = len(name.encode("utf-8"))
@@ -156,12 +156,12 @@ def check_file_name(name: str, path: str, field: str) -> str:
 
 
 def wrong_type(path: str, field: str, expected: str, found: object) -> FormatError:
-    """Build the error for a field that holds something else than it should."""
+    """Build the error for a field with a value of the wrong type."""
     return FormatError(f"{path}: expected {expected} in {field}, found {describe(found)}")
 
 
 def describe(value: object) -> str:
-    """Return `value` in a few words, however large it is."""
+    """Return `value` in a few words, however large the value is."""
     if value is None:
         return "nothing"
     if isinstance(value, dict):
@@ -174,7 +174,7 @@ def describe(value: object) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return the beginning of `text`, as much as a message can take."""
+    """Return the beginning of `text`, short enough for a message."""
     return text if len(text) <= 120 else text[:117] + "..."
 
 

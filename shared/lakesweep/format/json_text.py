@@ -1,4 +1,4 @@
-"""JSON as the engine prints it: two blanks a level, ` : ` after a name, arrays on one line.
+"""JSON as Paimon prints it: two blanks for each level, ` : ` after a name, arrays on one line.
 
 Source: Jackson `DefaultPrettyPrinter`, with which Paimon writes snapshots, tags and success files.
 """
@@ -15,16 +15,16 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f":
 
 
 class RawNumber(str):
-    """A number in the digits of the document that it comes from, so that none is lost or added."""
+    """A number with exactly the digits of its document."""
 
     __slots__ = ()
 
 
 def parse_raw(body: bytes, path: str) -> dict[str, object]:
-    """Parse a document that must be one JSON object, with its numbers as they are written.
+    """Parse a document that must be one JSON object, and keep the digits of its numbers.
 
     Raises:
-        FormatError: It is none, or beyond the bounds of `json_document`.
+        FormatError: It is not an object, or exceeds the limits of `json_document`.
     """
     json_document.parse_object(body, path)
     document: dict[str, object] = json.loads(body, parse_float=RawNumber, parse_int=RawNumber)
@@ -35,7 +35,7 @@ def print_object(document: Mapping[str, object], path: str) -> bytes:
     """Print an object.
 
     Raises:
-        FormatError: A text in it holds half a character, which UTF-8 cannot say.
+        FormatError: A text contains half a character, which UTF-8 cannot encode.
     """
     try:
         return _object(document, 0).encode("utf-8")
@@ -51,7 +51,7 @@ def _text(value: object, depth: int) -> str:
     if isinstance(value, Mapping):
         return _object(value, depth)
     if isinstance(value, list | tuple):
-        # Arrays take no level of their own, so an object in one is as deep as it would be without.
+        # An array adds no level of indentation, so an object inside it is indented as without the array.
         return f"[ {', '.join(_text(item, depth) for item in value)} ]" if value else "[ ]"
     if value is None or isinstance(value, bool):
         return json.dumps(value)

@@ -1,4 +1,4 @@
-"""Manifests: which data files a commit added and deleted.
+"""Manifests: the data files that a commit added and deleted.
 
 Source: Paimon `ManifestEntry`, `DataFileMeta`, `FileEntry`.
 """
@@ -17,10 +17,10 @@ ADD = 0
 DELETE = 1
 
 COMPACT = 1
-"""The file source of what a compaction rewrote. Everything else, an unknown source too, is what a commit wrote."""
+"""The file source of files that a compaction rewrote. All other files, also of unknown source, come from commits."""
 
 POSTPONE_BUCKET = -2
-"""Files whose bucket is not decided yet. Nothing lies below it."""
+"""The bucket of files whose real bucket is not decided yet. There are no lower numbers."""
 
 _WANTS = (
     Want("_VERSION", "int", required=True),
@@ -52,23 +52,23 @@ class ManifestEntry(NamedTuple):
 
     is_add: bool
     partition: bytes
-    """The partition's values as one row. Partitions are equal when these bytes are; see `binary_row`."""
+    """The partition's values as one row. Two partitions are equal if these bytes are equal; see `binary_row`."""
     bucket: int
     level: int
     file_name: str
     file_size: int
     extra_files: tuple[str, ...]
-    """Files that lie beside the data file and go when it goes."""
+    """Files beside the data file that are deleted together with it."""
     embedded_index: bytes | None
     external_path: str | None
-    """Where the data file lies instead of the table's own folder, exactly as it was written."""
+    """The path of a data file outside the table's own folder, exactly as written."""
     file_source: int | None
     """0 written, 1 compacted, None unknown."""
     row_count: int
 
     @property
     def identity(self) -> Identity:
-        """What a DELETE must match, to the byte, to delete an ADD."""
+        """The values that a DELETE must match, byte by byte, to delete an ADD."""
         return (
             self.partition,
             self.bucket,
@@ -84,20 +84,20 @@ def read_manifest(body: bytes, path: str, *, expected_size: int | None = None) -
     """Read a manifest, in the order of the file.
 
     The frame is checked before this returns. Entries are decoded block by block, so an error may come after some of
-    them; what was yielded before it is not the whole.
+    them; the entries so far are not all.
 
     Args:
         body: The whole file.
-        path: What messages call it.
+        path: The path for messages.
         expected_size: The `file_size` that the manifest list records.
     """
     return _entries(read_rows(body, path, _WANTS, expected_size), path)
 
 
 def live_entries(manifests: Iterable[Iterable[ManifestEntry]]) -> list[ManifestEntry]:
-    """Return the ADDs that no DELETE matches, in the order they came.
+    """Return the ADDs without a matching DELETE, in their order.
 
-    Where in the manifests a DELETE stands does not matter: an entry that is added again after that stays deleted.
+    The position of a DELETE does not matter: even an entry that is added again later remains deleted.
     """
     added: list[ManifestEntry] = []
     deleted: set[Identity] = set()
@@ -122,7 +122,7 @@ def _entries(rows: Iterator[Row], path: str) -> Iterator[ManifestEntry]:
                 f"{path}: expected a bucket, level, size and row count of {describe(name)}, "
                 f"found {bucket}, {level}, {size} and {row_count}"
             )
-        # Nearly every name passes these cheap looks; a name of 255 characters takes at most 1 020 bytes.
+        # Nearly every name passes these cheap checks; a name of 255 characters takes at most 1 020 bytes.
         if not 0 < len(name) < 256 or "/" in name or name[0] == "." or not name.isprintable():
             check_file_name(name, path, "_FILE_NAME")
         for extra in extra_files:

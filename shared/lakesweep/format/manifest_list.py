@@ -1,4 +1,4 @@
-"""Manifest lists: which manifests make up a snapshot. Source: Paimon `ManifestFileMeta`."""
+"""Manifest lists: the manifests that make up a snapshot. Source: Paimon `ManifestFileMeta`."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ _WANTS = (
 
 
 class ManifestMeta(NamedTuple):
-    """One manifest, as a manifest list names it. Ranges are None where the writer did not keep them."""
+    """One manifest, as a manifest list describes it. Ranges are None if the writer did not record them."""
 
     file_name: str
     file_size: int
@@ -40,7 +40,7 @@ class ManifestMeta(NamedTuple):
     """The smallest value of each partition key, as one row; see `binary_row`."""
     partition_max: bytes | None
     extra_files: tuple[str, ...]
-    """Side files of the manifest; they go when it goes."""
+    """Side files of the manifest, which are deleted together with it."""
     min_bucket: int | None = None
     max_bucket: int | None = None
     min_level: int | None = None
@@ -51,12 +51,12 @@ class ManifestMeta(NamedTuple):
 
 
 def read_manifest_list(body: bytes, path: str, *, expected_size: int | None = None) -> tuple[ManifestMeta, ...]:
-    """Read a manifest list; the order is that of the file, which expiry depends on.
+    """Read a manifest list, in the order of the file, since expiry depends on this order.
 
     Args:
         body: The whole file.
-        path: What messages call it.
-        expected_size: The snapshot's `base_manifest_list_size` and its like, where it has them.
+        path: The path for messages.
+        expected_size: The size that the snapshot states (`base_manifest_list_size` and similar fields), if any.
     """
     return tuple(_meta(row, path) for row in read_rows(body, path, _WANTS, expected_size))
 

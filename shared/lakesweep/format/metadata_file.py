@@ -1,6 +1,6 @@
-"""Metadata files: manifests, manifest lists and index manifests, whatever container their table chose.
+"""Metadata files: manifests, manifest lists and index manifests, in any container format.
 
-The name does not tell the container, the first bytes do.
+The first bytes show the container format; the name does not.
 """
 
 from collections.abc import Iterator
@@ -16,18 +16,18 @@ PARQUET_MAGIC = b"PAR1"
 def read_rows(body: bytes, path: str, wants: tuple[Want, ...], expected_size: int | None) -> Iterator[Row]:
     """Decode the wanted fields of every record.
 
-    The frame is checked before this returns, records as they are asked for.
+    The frame is checked before this returns. Records are decoded on demand.
 
     Args:
         body: The whole file.
-        path: What messages call it.
+        path: The path for messages.
         wants: The fields.
         expected_size: The size that other metadata records for this file. A file that was cut between two blocks looks
-            whole, so pass it whenever it is known.
+            complete, so pass the size whenever it is known.
 
     Raises:
         FormatError: The file is damaged.
-        UnsupportedFormatError: It takes a later version, or another package, to read it.
+        UnsupportedFormatError: Only a later version or an additional package can read the file.
     """
     if expected_size is not None and len(body) != expected_size:
         raise FormatError(f"{path}: expected {expected_size} bytes, as recorded in the metadata, found {len(body)}")
@@ -44,7 +44,7 @@ def read_rows(body: bytes, path: str, wants: tuple[Want, ...], expected_size: in
 
 
 def check_version(version: int, expected: int, path: str) -> None:
-    """Refuse entries of another version: their fields may mean something else."""
+    """Refuse entries of another version, since their fields may have another meaning."""
     if version != expected:
         raise UnsupportedFormatError(
             f"{path}: expected entries of version {expected}, found version {version}", code="unsupported_version"

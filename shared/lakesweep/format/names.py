@@ -1,7 +1,7 @@
-"""Names of root documents: what a name must look like to count as a snapshot, changelog, schema, tag or branch.
+"""Names of root documents: the exact names of snapshots, changelogs, schemas, tags and branches.
 
-Only exact names are roots. Writers leave temp files beside them that begin alike (`snapshot-9<uuid>.tmp`); those are
-never roots. An id has no leading zeros, so one id has one name.
+Only exact names are roots. Writers leave temp files beside them with similar names (`snapshot-9<uuid>.tmp`), which are
+never roots. An id has no leading zeros, so each id has one name.
 
 Source: Paimon `SnapshotManager`, `ChangelogManager`, `SchemaManager`, `TagManager`, `ConsumerManager`, `BranchManager`.
 """

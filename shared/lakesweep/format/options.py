@@ -1,4 +1,4 @@
-"""Option values: table options are texts, read by Paimon's grammar and no other.
+"""Option values: table options are texts, parsed by Paimon's grammar and no other.
 
 Source: Paimon `OptionsUtils`, `TimeUtils`, `MemorySize`.
 """
@@ -38,7 +38,7 @@ _UNIT_BYTES = {
 }
 
 _JAVA_BLANKS = "".join(map(chr, range(33)))
-"""What Java's `String.trim` removes."""
+"""The characters that Java's `String.trim` removes."""
 
 _NUMBER_AND_UNIT = re.compile(r"([0-9]{1,4000})(.*)", re.DOTALL)
 _JAVA_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
@@ -56,7 +56,7 @@ def parse_duration_ns(text: str, key: str) -> int:
 
 
 def parse_duration_ms(text: str, key: str) -> int:
-    """Read a duration in whole milliseconds; what is below one is cut off, as Java does."""
+    """Read a duration in whole milliseconds. As in Java, fractions of a millisecond are cut off."""
     return parse_duration_ns(text, key) // 1_000_000
 
 
@@ -89,7 +89,7 @@ def parse_bool(text: str, key: str) -> bool:
 
 
 def bad_option(key: str, expected: str, found: str) -> FormatError:
-    """Build the error for an option whose text means nothing."""
+    """Build the error for an option with an invalid value."""
     return FormatError(f"option {key}: expected {expected}, found {describe(found)}", code="bad_option")
 
 

@@ -1,8 +1,8 @@
-"""ORC metadata files: what tables with `manifest.format=orc` have in place of Avro.
+"""ORC metadata files: tables with `manifest.format=orc` use them instead of Avro.
 
-Reading them takes pyarrow, which the workers do not carry. Such a file is whole and beyond a worker: it is refused with
-a sentence that says what to install, never taken for damaged or empty. pyarrow runs in a process of its own
-(`orc_process.py`), because damaged bytes can end the process that it runs in.
+To read them takes pyarrow, which workers do not have. There, Lakesweep refuses an ORC file with a message that says
+what to install. It never treats the file as damaged or empty. pyarrow runs in its own process (`orc_process.py`),
+because damaged bytes can end the process.
 """
 
 import marshal
@@ -23,14 +23,14 @@ def read_rows(body: bytes, path: str, wants: tuple[Want, ...]) -> Iterator[Row]:
     The whole file is decoded before this returns.
 
     Raises:
-        FormatError: The file is damaged, or a wanted field is missing or of another type.
-        UnsupportedFormatError: pyarrow is not installed, or lacks a time zone database; or the decoding was ended from
-            outside, or by its limit of time, so that nothing is known about the file.
+        FormatError: The file is damaged, or a wanted field is missing or has another type.
+        UnsupportedFormatError: pyarrow is not installed, or lacks a time zone database. Or the decoding was ended from
+            outside or by its time limit, so nothing is known about the file.
     """
     return _rows(_process.decode(body, path, wants))
 
 
 def _rows(blocks: list[bytes]) -> Iterator[Row]:
     blocks.reverse()
-    while blocks:  # taken off one by one, so that what was read is not kept twice
+    while blocks:  # Blocks are removed one by one, so that rows do not stay in memory twice.
         yield from marshal.loads(blocks.pop())

@@ -1,16 +1,16 @@
-"""What runs in the process that decodes ORC: pyarrow, within limits of memory and time.
+"""The program of the process that decodes ORC: pyarrow, with limits of memory and time.
 
-pyarrow's ORC reader trusts its input. The frame of a file is checked first (`orc_frame.py`), which finds most damage;
-what is left ends this process in the worst case, and no other.
+pyarrow's ORC reader trusts its input. So the frame of a file is checked first (`orc_frame.py`), which finds most
+damage. Other damage ends this process in the worst case, and no other process.
 
-It says ("ready", None), and then answers one request after another until its input ends. A request is a file, its path
-for messages, and the wanted fields. The answer is any number of ("rows", block) and one of
+The process says ("ready", None). Then it answers one request after another until its input ends. A request is a file,
+its path for messages, and the wanted fields. The answer is any number of ("rows", block), and one of
 
-- ("whole", None): those were all rows.
+- ("whole", None): all rows were sent.
 - ("refused", (code, message)): pyarrow never saw the file.
-- ("spent", (code, message)): pyarrow did, and what that did to this process is not known. It ends.
+- ("spent", (code, message)): pyarrow saw the file, and its effect on this process is unknown. The process ends.
 
-`marshal` writes and reads all of it. That is safe between two processes of one user: neither has to fear the other.
+`marshal` writes and reads all of it. This is safe between two processes of one user, which can trust each other.
 """
 
 import marshal
@@ -29,25 +29,25 @@ from lakesweep.format.orc_frame import check_frame
 from lakesweep.format.orc_rows import load_pyarrow, read_blocks
 
 MAX_SECONDS = 60
-"""Without a block of rows. The rows of a small file are bounded, too, so the whole of it is."""
+"""The longest time without a block of rows. The rows of a small file are limited, so the total time is, too."""
 MEMORY_BYTES = 192 << 20
 MEMORY_RATIO = 32
 MAX_MEMORY_BYTES = 2 << 30
-"""This process may take `MEMORY_BYTES`, and as many times the size of the file. Measured: 30 MiB for pyarrow itself,
-and 40 more for 100 000 entries in a file of 2 MiB."""
+"""This process may use `MEMORY_BYTES` plus `MEMORY_RATIO` times the size of the file. Measured: 30 MiB for pyarrow
+itself, and 40 more for 100 000 entries in a file of 2 MiB."""
 
 Answer = Callable[[str, Any], None]
 
 
 def main() -> None:
     """Answer the requests on standard input on standard output."""
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # which ends the process
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # The signal ends the process.
     signal.alarm(MAX_SECONDS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
-    sys.modules["numpy"] = None  # type: ignore[assignment]  # pyarrow can do without it, and loads twice as fast
-    with suppress(UnsupportedFormatError):  # said of each file, below
+    os.dup2(2, 1)  # The output of a library is no answer.
+    sys.modules["numpy"] = None  # type: ignore[assignment]  # Without it, pyarrow works and loads twice as fast.
+    with suppress(UnsupportedFormatError):  # The error is reported for each file, below.
         load_pyarrow("")
 
     def answer(outcome: str, found: Any) -> None:
@@ -76,7 +76,7 @@ def _serve(body: bytes, path: str, wants: tuple[Want, ...], answer: Answer) -> b
     except MaintenanceError as error:
         answer("refused", (error.code, str(error)))
         return False
-    # The bounds that an Avro file has, here of rows as `marshal` writes them.
+    # The limits of an Avro file, applied to rows as `marshal` writes them.
     most = min(MAX_TOTAL_BYTES, MAX_BLOCK_BYTES + MAX_RATIO * len(body))
     row_count = size = 0
     try:
@@ -97,7 +97,7 @@ def _serve(body: bytes, path: str, wants: tuple[Want, ...], answer: Answer) -> b
 
 
 def _limit_memory(limit: int) -> None:
-    """Limit what this process may write to, not what it may map: its code takes more than its data."""
+    """Limit the memory that this process may write, not the memory that it maps: code takes more than data."""
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
 

@@ -1,8 +1,8 @@
-"""The process that decodes ORC, as seen by the one that asks it.
+"""The process that decodes ORC, from the side of its caller.
 
-It starts at the first file and is kept for the next ones, whichever thread reads them. A process that failed is ended,
-since nobody knows what damaged bytes left in its memory. For the same reason a failure counts only where a new process
-reports it: one that has decoded before may have been ended from outside, or lack memory because of what came before.
+It starts with the first file and continues for the next ones, whichever thread reads them. After a failure the process
+is ended, since damaged bytes may have changed its memory. For the same reason a failure counts only if a new process
+reports it. A process that has decoded before may have been ended from outside, or lack memory because of earlier files.
 """
 
 import atexit
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 _MAIN = "import sys; sys.path[:] = sys.argv[1:]; from lakesweep.format.orc_decoder import main; main()"
-"""Not `-m`, which looks for this package and pyarrow in fewer places than ours may have found them in."""
+"""Not `-m`, which looks for this package and pyarrow in fewer places than this process."""
 
 _NO_ANSWER = (EOFError, OSError, TypeError, ValueError)
-"""What is raised when the process ends, or writes what is no answer."""
+"""The exceptions if the process ends, or writes anything except an answer."""
 
 _PATIENCE_SECONDS = 1.0
-"""A process that says no more has so long to end by itself, so that its exit code tells why."""
+"""Time for a silent process to end by itself, so that its exit code tells why."""
 
 _ENDED_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT)
 
@@ -42,7 +42,7 @@ class _Running(NamedTuple):
 
 
 class OrcProcess:
-    """Decodes one file at a time, in a process of its own."""
+    """Decodes one file at a time, in its own process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -55,14 +55,14 @@ class OrcProcess:
 
         Raises:
             FormatError: The file is damaged.
-            UnsupportedFormatError: pyarrow or something that it needs is missing, or there is no telling.
+            UnsupportedFormatError: pyarrow or one of its requirements is missing, or the result is unknown.
         """
         with self._lock:
             if self._running is not None:
                 try:
                     return self._ask(self._running, body, path, wants)
                 except MaintenanceError:
-                    if self._is_running():  # and in good order, so its word counts
+                    if self._is_running():  # It still works, so its failure counts.
                         raise
             return self._ask(self._start(path), body, path, wants)
 
@@ -82,7 +82,7 @@ class OrcProcess:
                 running.process.wait(patience_seconds)
         running.process.kill()
         for pipe in (running.requests, running.answers):
-            with suppress(OSError):  # what was written last may not have arrived
+            with suppress(OSError):  # The last output may not have arrived.
                 pipe.close()
         return running.process.wait()
 
@@ -96,7 +96,7 @@ class OrcProcess:
             process = Popen(
                 [sys.executable, "-c", _MAIN, *sys.path],
                 stdin=PIPE, stdout=PIPE, stderr=DEVNULL,
-                process_group=0,  # Ctrl-C on a terminal is for us, and we end it
+                process_group=0,  # Ctrl-C on a terminal is for this process, which ends the other one
             )  # fmt: skip
             running = _Running(process, cast(IO[bytes], process.stdin), cast(IO[bytes], process.stdout))
             self._running = running
@@ -113,7 +113,7 @@ class OrcProcess:
         return running
 
     def _ask(self, running: _Running, body: bytes, path: str, wants: tuple[Want, ...]) -> list[bytes]:
-        """Decode. Whenever the process is not to be asked again, it is ended."""
+        """Decode. A process that must not be asked again is ended."""
         outcome = ""
         blocks: list[bytes] = []
         try:
@@ -134,14 +134,14 @@ class OrcProcess:
         raise FormatError(message) if code == FormatError.code else UnsupportedFormatError(message, code=code)
 
     def _leave_to_parent(self) -> None:
-        """Forget the process after a fork: the pipes belong to whoever started it."""
+        """Forget the process after a fork: the pipes belong to the parent."""
         if self._running is not None:
-            self._running.process.returncode = 0  # not ours to wait for
+            self._running.process.returncode = 0  # The parent waits for it.
         self._lock, self._running = threading.Lock(), None
 
 
 def _why_ended(path: str, code: int | None) -> MaintenanceError:
-    # What ends it from outside, such as a lack of memory in the machine, says nothing about the file.
+    # An end from outside, for example by a lack of memory in the machine, says nothing about the file.
     if code == -signal.SIGALRM:
         return UnsupportedFormatError(f"{path}: expected rows of ORC within {MAX_SECONDS} seconds, found none")
     if code in _ENDED_FROM_OUTSIDE:

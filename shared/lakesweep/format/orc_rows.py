@@ -1,4 +1,4 @@
-"""The rows of an ORC file, by pyarrow. This belongs in a process of its own (`orc_decoder.py`)."""
+"""The rows of an ORC file, read with pyarrow. This must run in its own process (`orc_decoder.py`)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ BLOCK_ROWS = 4096
 def read_blocks(body: bytes, path: str, wants: tuple[Want, ...]) -> Iterator[list[Row]]:
     """Decode the wanted fields, some rows at a time."""
     orc, arrow = load_pyarrow(path)
-    # pyarrow reports damage as OSError, ValueError and classes of its own, depending on where it notices.
+    # pyarrow reports damage as OSError, ValueError or an own class, depending on where it notices the damage.
     try:
         file = orc.ORCFile(arrow.BufferReader(body))
         columns = [name for name in _columns(wants) if _has(file.schema, name)]
@@ -37,7 +37,7 @@ def read_blocks(body: bytes, path: str, wants: tuple[Want, ...]) -> Iterator[lis
 
 
 def load_pyarrow(path: str) -> tuple[Any, Any]:
-    """Return its ORC module, and itself."""
+    """Return pyarrow's ORC module, and pyarrow itself."""
     try:
         import pyarrow
         from pyarrow import orc
@@ -46,13 +46,13 @@ def load_pyarrow(path: str) -> tuple[Any, Any]:
             f"{path}: expected an Avro file, found ORC, which takes pyarrow to read: pip install 'lakesweep[orc]'",
             code="orc_needs_pyarrow",
         ) from error
-    # The other pools take memory in steps that are large beside the limit.
+    # The other memory pools grow in steps that are large compared with the limit.
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())
     return orc, pyarrow
 
 
 def _columns(wants: tuple[Want, ...], prefix: str = "") -> Iterator[str]:
-    # A struct is asked for field by field; an array of structs comes as a whole.
+    # The fields of a struct are requested one by one; an array of structs is requested as a whole.
     for want in wants:
         if want.kind == "record":
             yield from _columns(want.fields, f"{prefix}{want.name}.")
@@ -61,7 +61,7 @@ def _columns(wants: tuple[Want, ...], prefix: str = "") -> Iterator[str]:
 
 
 def _has(schema: Any, column: str) -> bool:
-    """Older files lack younger columns, and pyarrow refuses to be asked for them."""
+    """Tell whether the file has a column. Older files lack newer columns, and pyarrow refuses a request for them."""
     first, *rest = column.split(".")
     index = schema.get_field_index(first)
     if index < 0:

@@ -1,6 +1,6 @@
-"""Partition paths: the directories that a partition's values name.
+"""Partition paths: the directories of a partition, named by its values.
 
-They serve to locate files. Values are never read back out of a path: null, '' and ' ' are three partitions and one
+They serve to locate files. Values are never read back from a path, since null, '' and ' ' are three partitions in one
 directory. Source: Paimon `InternalRowPartitionComputer`, `PartitionPathUtils`.
 """
 
@@ -24,7 +24,7 @@ DEFAULT_NAME = "__DEFAULT_PARTITION__"
 _ESCAPES = {code: f"%{code:02X}" for code in (*range(32), 127, *b"\"#%'*/:=?\\{}[]^")}
 
 _NOT_BLANK_IN_JAVA = "\x85\xa0\u2007\u202f"
-"""What Python takes for white space and Java's `Character.isWhitespace` does not."""
+"""Characters that are white space in Python but not for Java's `Character.isWhitespace`."""
 
 
 def partition_path(
@@ -35,17 +35,17 @@ def partition_path(
     default_name: str = DEFAULT_NAME,
     legacy_name: bool = True,
 ) -> str:
-    """Return the directories of a partition with a closing slash, `a=1/b=x/`, or "" without partition keys.
+    """Return the directories of a partition with a trailing slash, `a=1/b=x/`, or "" without partition keys.
 
     Args:
         names: The partition keys.
         types: Their types.
         values: A decoded row, see `binary_row`.
-        default_name: What null and blank values are called: the option `partition.default-name`.
-        legacy_name: Print values as the engine does internally: the option `partition.legacy-name`.
+        default_name: The name for null and blank values: the option `partition.default-name`.
+        legacy_name: Print values in Paimon's internal form: the option `partition.legacy-name`.
 
     Raises:
-        UnsupportedFormatError: Nobody but the writer knows how it printed a value.
+        UnsupportedFormatError: Only the writer knows how it printed a value.
     """
     return "".join(
         f"{escape(name)}={escape(_text_or_default(value, type_, default_name, legacy_name))}/"
@@ -54,12 +54,12 @@ def partition_path(
 
 
 def escape(text: str) -> str:
-    """Return `text` with what may not stand in a directory's name as `%XX`; blanks and letters of any script stay."""
+    """Return `text` with `%XX` for forbidden characters; blanks and letters of any script remain."""
     return text.translate(_ESCAPES)
 
 
 def value_text(value: object, type_: DataType, *, legacy_name: bool) -> str:
-    """Return a value that is not null as the engine prints it."""
+    """Return a value that is not null as Paimon prints it."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -77,7 +77,7 @@ def value_text(value: object, type_: DataType, *, legacy_name: bool) -> str:
             return _time_text(value, type_.precision or 0)
         case int():
             return str(value)
-    raise _unknowable(f"a {type_.root} value")  # For bytes, Java prints where they lie in memory.
+    raise _unknowable(f"a {type_.root} value")  # For bytes, Java prints an address in memory.
 
 
 def _text_or_default(value: object, type_: DataType, default_name: str, legacy_name: bool) -> str:

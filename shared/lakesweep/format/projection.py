@@ -1,13 +1,13 @@
-"""Projection: decode the few fields that are wanted out of each Avro record, and step over the rest.
+"""Projection: decode the few wanted fields of each Avro record, and skip the rest.
 
-Most of a manifest is column statistics that maintenance never looks at. For each pair of a writer's schema and wanted
-fields this module writes a Python function that knows where everything lies, compiles it once and keeps it. It reads
-twice as many entries a second as a general reader, and needs no compiled package.
+Most of a manifest is column statistics, which maintenance does not need. For each pair of a writer's schema and wanted
+fields, this module writes a Python function that knows the layout. It compiles the function once and caches it. The
+function reads twice as many entries per second as a general reader, and needs no compiled package.
 
-Records come out as tuples in the order of the wanted fields; a field that the file does not have is None.
+Records become tuples in the order of the wanted fields; a field that the file lacks is None.
 
-A block counts as read only if it ends exactly at its last byte, so a length that leads astray is found before any
-record of the block is used.
+A block is valid only if it ends exactly at its last byte. So a wrong length is found before any record of the block is
+used.
 """
 
 import struct
@@ -32,7 +32,7 @@ def read_rows(file: AvroFile, wants: tuple[Want, ...]) -> Iterator[Row]:
     """Decode the wanted fields of every record, block by block.
 
     Raises:
-        FormatError: A block is damaged, or a wanted field is missing or of another type.
+        FormatError: A block is damaged, or a wanted field is missing or has another type.
     """
     return _rows(file, compile_decoder(file.schema_text, wants, file.path))
 
@@ -41,7 +41,7 @@ def _rows(file: AvroFile, decode: Callable[[bytes, int], list[Row]]) -> Iterator
     for count, data in file.blocks():
         try:
             rows = decode(data, count)
-        # IndexError: a record reaches past the end. ValueError: text that is no UTF-8, too, and BrokenRecordError.
+        # IndexError: a record reaches past the end. ValueError: BrokenRecordError, or text that is not UTF-8.
         except (IndexError, ValueError, OverflowError) as error:
             found = shorten(str(error)) if isinstance(error, ValueError) else "records that reach past its end"
             raise FormatError(f"{file.path}: expected a block of {count} whole records, found {found}") from error
@@ -50,7 +50,7 @@ def _rows(file: AvroFile, decode: Callable[[bytes, int], list[Row]]) -> Iterator
 
 def compile_decoder(schema_text: bytes, wants: tuple[Want, ...], path: str) -> Callable[[bytes, int], list[Row]]:
     """Return a function from a decompressed block and its number of records to their rows."""
-    # The path is not part of what is kept: it only serves messages, and every file has another one.
+    # The path is not part of the cache key: it only serves messages, and every file has a different path.
     try:
         return _compile(schema_text, wants)
     except (FormatError, UnsupportedFormatError) as error:
@@ -74,7 +74,7 @@ def _compile(schema_text: bytes, wants: tuple[Want, ...]) -> Callable[[bytes, in
 
 
 def project(record: object, wants: tuple[Want, ...], path: str) -> Row:
-    """Do to a record that is already decoded, a dict, what the generated code does to bytes."""
+    """Apply the projection of the generated code to an already decoded record, a dict."""
     if not isinstance(record, dict):
         raise FormatError(f"{path}: expected a record, found {describe(record)}")
     return tuple(_project_field(record.get(want.name), want, path) for want in wants)

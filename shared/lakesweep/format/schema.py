@@ -1,4 +1,4 @@
-"""Schemas: columns, keys and options of a table, one document per change.
+"""Schemas: columns, keys and options of a table, one document for each change.
 
 Each branch has its own. Source: Paimon `TableSchema`, `SchemaSerializer`.
 """
@@ -28,7 +28,7 @@ class TableSchema:
     partition_keys: tuple[str, ...]
     primary_keys: tuple[str, ...]
     options: Mapping[str, str] = field(hash=False)
-    """As the user gave them, plus the defaults that old versions left out. Cannot be changed."""
+    """The user's options, plus the defaults that old versions did not write. Cannot be changed."""
     time_ms: int
     comment: str | None
 
@@ -43,8 +43,8 @@ def parse_schema(body: bytes, path: str) -> TableSchema:
     """Read a schema document.
 
     Raises:
-        FormatError: It is no whole schema document.
-        UnsupportedFormatError: A later version wrote it, or a column has a type that is not known here.
+        FormatError: It is not a complete schema document.
+        UnsupportedFormatError: A later version wrote it, or a column has an unknown type.
     """
     document = json_document.parse_object(body, path)
     json_document.check_field_names(document, _FIELDS, path)
@@ -90,7 +90,7 @@ def _options(document: dict[str, object], version: int, path: str) -> dict[str, 
         for key, value in json_document.get_object(document, "options", path).items()
         if value is not None
     }
-    # What these versions meant by silence is not what the present defaults say.
+    # For these versions, a missing option has another meaning than the present default.
     if version <= 1:
         options.setdefault("bucket", "1")
     if version <= 2:

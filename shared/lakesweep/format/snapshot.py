@@ -10,7 +10,7 @@ from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format import json_document
 
 LATEST_VERSION = 3
-"""Documents up to this version are read; the first ones carried none."""
+"""Documents up to this version are supported; the first ones have no version."""
 
 _NO_WATERMARK = -(1 << 63)
 _FIELDS = frozenset(
@@ -30,7 +30,7 @@ class Snapshot:
     id: int
     version: int | None
     schema_id: int
-    """The latest schema when this was committed, not the one its files were written with."""
+    """The latest schema at the time of the commit. The files may have older schemas."""
     base_manifest_list: str
     base_manifest_list_size: int | None
     delta_manifest_list: str
@@ -46,7 +46,7 @@ class Snapshot:
     delta_record_count: int | None
     changelog_record_count: int | None
     watermark: int | None
-    """Epoch milliseconds; None also where the document says "no watermark" by the smallest number."""
+    """Epoch milliseconds; None also if the document has the smallest number, which means "no watermark"."""
     statistics: str | None
     uuid: str | None
     next_row_id: int | None
@@ -57,7 +57,7 @@ def parse_snapshot(body: bytes, path: str) -> Snapshot:
     """Read a snapshot document.
 
     Raises:
-        FormatError: It is no whole snapshot document, or names a file by more than a plain name.
+        FormatError: It is not a complete snapshot document, or a file in it has more than a plain name.
         UnsupportedFormatError: A later version wrote it.
     """
     return snapshot_of(json_document.parse_object(body, path), path)

@@ -1,4 +1,4 @@
-"""Tags: a snapshot kept under a name, perhaps for a limited time. Source: Paimon `Tag`."""
+"""Tags: a snapshot that is kept under a name, perhaps for a limited time. Source: Paimon `Tag`."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _WRITTEN = (
     "writerVersion", "commitIdentifier", "commitKind", "timeMillis", "totalRecordCount", "deltaRecordCount",
     "changelogRecordCount", "watermark", "statistics", "properties", "nextRowId", "operation",
 )  # fmt: skip
-"""The fields of a snapshot in the order in which the engine writes them."""
+"""The fields of a snapshot in the order in which Paimon writes them."""
 
 _SECOND_NS = 1_000_000_000
 _MAX_SECONDS = (1 << 63) - 1
@@ -33,7 +33,7 @@ _DURATION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A snapshot document with two more fields, both absent from a tag without a time to live."""
+    """A snapshot document with two more fields; a tag without a time to live has neither."""
 
     snapshot: Snapshot
     create_time: datetime | None
@@ -48,18 +48,18 @@ def parse_tag(body: bytes, path: str) -> Tag:
 
 
 def tag_body(snapshot_body: bytes, path: str, create_time: datetime | None, time_retained_ns: int | None) -> bytes:
-    """Return the document of a tag, as the engine writes it.
+    """Return the document of a tag, as Paimon writes it.
 
-    Fields that are not known here follow those that are; without a time to live, none of its two fields is written.
+    Unknown fields follow the known ones. Without a time to live, neither of its two fields is written.
 
     Args:
-        snapshot_body: The snapshot's document, or that of another tag of it.
-        path: Where it was read.
-        create_time: The maker's wall clock; written only together with a time to live.
+        snapshot_body: The document of the snapshot, or of another tag of this snapshot.
+        path: The path of this document.
+        create_time: The creator's wall clock; written only together with a time to live.
         time_retained_ns: The time to live.
 
     Raises:
-        FormatError: The document is no snapshot.
+        FormatError: The document is not a snapshot.
         UnsupportedFormatError: A later version wrote it.
 
     Source: Paimon `TagManager#createOrReplaceTag`, `Tag#fromSnapshotAndTagTtl`.
@@ -68,7 +68,7 @@ def tag_body(snapshot_body: bytes, path: str, create_time: datetime | None, time
     snapshot_of(json_document.parse_object(snapshot_body, path), path)
     for field in (_CREATE_TIME, _TIME_RETAINED):
         document.pop(field, None)
-    # The engine leaves out what is null.
+    # Paimon leaves out null fields.
     known = {field: document[field] for field in _WRITTEN if document.get(field) is not None}
     others = {field: value for field, value in document.items() if field not in _WRITTEN}
     life: dict[str, object] = {}
@@ -80,7 +80,7 @@ def tag_body(snapshot_body: bytes, path: str, create_time: datetime | None, time
 
 
 def _time_array(local: datetime) -> list[int]:
-    """Return a local time as Jackson's `JavaTimeModule` does: seconds and nanoseconds only where there are any."""
+    """Return a local time as Jackson's `JavaTimeModule` does: without seconds and nanoseconds if they are zero."""
     parts = [local.year, local.month, local.day, local.hour, local.minute]
     if local.second or local.microsecond:
         parts.append(local.second)
@@ -90,7 +90,7 @@ def _time_array(local: datetime) -> list[int]:
 
 
 def _seconds(nanos: int) -> RawNumber:
-    """Return seconds as Java prints a `BigDecimal` of nine digits after the point; Python's rule is the same."""
+    """Return seconds as Java prints a `BigDecimal` with nine decimals; Python's rule is the same."""
     digits = tuple(map(int, str(abs(nanos))))
     return RawNumber(str(Decimal((nanos < 0, digits, -9))) if nanos else "0.0")
 
@@ -102,7 +102,7 @@ def _create_time(document: dict[str, object], path: str) -> datetime | None:
     parts = _numbers(value) if isinstance(value, list) else _text_parts(value) if isinstance(value, str) else None
     if parts is not None:
         year, month, day, hour, minute, second, nanos = (*parts, 0, 0)[:7]
-        # Microseconds rounded up: a tag never looks older than it is.
+        # Microseconds are rounded up, so that a tag never looks older than it is.
         micros = -(-nanos // 1000)
         try:
             if 0 <= nanos < _SECOND_NS:
@@ -149,7 +149,7 @@ def _decimal_ns(seconds: Decimal) -> int | None:
         return None
     shift = exponent + 9
     number = int("".join(map(str, digits)))
-    # Below a nanosecond Java cuts off as well; a very small exponent must not become a huge power of ten.
+    # As in Java, fractions of a nanosecond are cut off; a very small exponent must not become a huge power of ten.
     nanos: int = number * 10**shift if shift >= 0 else number // 10 ** min(-shift, 120)
     return -nanos if sign else nanos
 

@@ -1,6 +1,7 @@
-"""Locations outside the table: absolute paths and URIs, in one spelling each.
+"""Locations outside the table: absolute paths and URIs, each in one spelling.
 
-Metadata and options spell one place in many ways: `FILE:/tmp/x`, `file:///tmp/x` and `/tmp/x`; `s3a://b/k` and `s3://b/k`.
+Metadata and options may spell one location in many ways: `FILE:/tmp/x`, `file:///tmp/x` and `/tmp/x`; `s3a://b/k` and
+`s3://b/k`.
 """
 
 import re
@@ -17,12 +18,12 @@ _SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
 
 
 def normalise_uri(text: str) -> str:
-    """Return the one spelling that is compared: a plain path on this machine, else `scheme://authority/path`.
+    """Return the spelling for comparisons: a plain path on this machine, otherwise `scheme://authority/path`.
 
-    The scheme is lower case, `s3a` and `s3n` are `s3`, repeated and closing slashes are gone.
+    The scheme becomes lower case, `s3a` and `s3n` become `s3`, repeated and trailing slashes are removed.
 
     Raises:
-        FormatError: It is not absolute, or leads through a `.` or `..` part.
+        FormatError: It is not absolute, or has a `.` or `..` part.
     """
     if text.startswith("/"):
         return _normal_path(text, text) or "/"
@@ -46,7 +47,7 @@ def check_external_path(text: str, path: str, field: str) -> str:
         normal = normalise_uri(text) if sound else ""
     except (FormatError, UnicodeEncodeError):
         normal = ""
-    # A bucket or the root folder alone is no file.
+    # A bucket or the root folder alone is not a file.
     if not normal.partition("://")[2 if "://" in normal else 0].strip("/").count("/"):
         raise wrong_type(path, field, "the absolute path or URI of a file", text)
     return text

@@ -1,4 +1,4 @@
-"""Time zones by the names that Java knows, and the clocks in them.
+"""Time zones by their names in Java, and the local times in them.
 
 Source: Java `ZoneId.of`, `ZoneOffset.of`.
 """
@@ -14,21 +14,21 @@ _MS = timedelta(milliseconds=1)
 _EXPECTED = "a time zone such as Europe/Berlin, UTC or +08:00"
 _MAX_OFFSET = timedelta(hours=18)
 
-# A day from the ends of what Python can say, so that no offset leads beyond.
+# One day from the ends of Python's range, so that no offset leads beyond them.
 _FIRST_MS = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // _MS
 _LAST_MS = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // _MS
 
 _OFFSET = re.compile(r"([+-])(?:(\d)|(\d\d)(?::(\d\d)(?::(\d\d))?|(\d\d)(\d\d)?)?)", re.ASCII)
 _REGION = re.compile(r"[A-Za-z][A-Za-z0-9~/._+-]+")
-# What some zone databases have besides: the machine's own zone, and copies with other rules.
+# Some zone databases also have these names: the machine's own zone, and copies with other rules.
 _NO_REGIONS = re.compile(r"(?:localtime|posixrules|Factory|posix/.*|right/.*|.*\.(?:tab|zi|list|txt)|.*\.\..*)")
 
 
 def parse_zone(text: str, name: str) -> tzinfo:
-    """Read a zone as Java does: a region, `Z`, an offset, or `UTC`, `GMT` or `UT` with or without one.
+    """Read a zone as Java does: a region, `Z`, an offset, or `UTC`, `GMT` or `UT` with or without an offset.
 
     Raises:
-        FormatError: With code `bad_option`, when there is no such zone; `name` is what the message calls it.
+        FormatError: With code `bad_option`, if there is no such zone. The message contains `name`.
     """
     if text == "Z":
         return UTC
@@ -43,20 +43,20 @@ def parse_zone(text: str, name: str) -> tzinfo:
 
 
 def local_time(epoch_ms: int, zone: tzinfo) -> datetime:
-    """Return what clocks in a zone show, without the zone. Times that no calendar of ours has become its ends."""
+    """Return the local time in a zone. Times outside of Python's calendar become the ends of the calendar."""
     return (_EPOCH + _MS * min(max(epoch_ms, _FIRST_MS), _LAST_MS)).astimezone(zone).replace(tzinfo=None, fold=0)
 
 
 def earliest_ms(local: datetime, zone: tzinfo) -> int:
     """Return the first millisecond at which clocks in a zone show `local` or later.
 
-    Of an hour that is shown twice it is the first; of one that is left out, the moment at which the clocks jump.
+    If clocks show an hour twice, this is in the first one. If they skip an hour, this is the moment of the jump.
     """
     before, after = (_instant_ms(local, zone, fold) for fold in (0, 1))
     if before <= after:
-        # Rounded up to a millisecond, the last of an hour that is shown again is the first of its repetition.
+        # Rounded up to a millisecond, the end of the first of two equal hours is the begin of the second.
         return before if local_time(before, zone) >= local else after
-    # In a gap Python counts `fold=0` with the offset before the jump, which is after it, and the other way round.
+    # In a gap, Python counts `fold=0` with the offset before the jump, which gives the later time, and vice versa.
     low, high = after, before
     while low < high:
         middle = (low + high) // 2
@@ -68,7 +68,7 @@ def earliest_ms(local: datetime, zone: tzinfo) -> int:
 
 
 def latest_ms(local: datetime, zone: tzinfo) -> int:
-    """Return the last millisecond that `local` can mean: of an hour that is shown twice the second."""
+    """Return the last millisecond that `local` can mean: if clocks show an hour twice, in the second one."""
     return max(_instant_ms(local, zone, fold) for fold in (0, 1))
 
 
