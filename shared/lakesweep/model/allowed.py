@@ -1,7 +1,7 @@
-"""What a plan may touch at all.
+"""What any plan may touch.
 
-The last fence before a delete: exact keys of known kinds, where that kind can lie, and nothing else. A planner keeps
-what does not fit; a stored plan with such an action is refused whole.
+The last check before a delete: only exact keys of known kinds, in the folders of that kind. A planner keeps files that
+do not match. A stored plan with another action is refused as a whole.
 """
 
 import re
@@ -16,7 +16,7 @@ _NOT_METADATA = r"(?!(?:snapshot|changelog|tag|schema|consumer|branch|manifest|i
 _BUCKET_FOLDER = _NOT_METADATA + r"(?:.+/)?bucket-(?:0|[1-9][0-9]*|postpone)/"
 _BUCKET = re.compile(_BUCKET_FOLDER + r"[^/]+", _ANY)
 _INDEX_NAME = re.compile(r"index-.+|.+-global-index-.+", _ANY)
-"""Index files may lie among data files. No other file there has such a name, and an index file has no other."""
+"""Index files may lie among data files. There, only index files have such names, and they have no other names."""
 _ID = r"(?:0|[1-9][0-9]{0,18})"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _TEMP_NAMES = {
@@ -31,7 +31,7 @@ _TEMP_NAMES = {
     _NOT_METADATA + r"(?:.+/)?[^/]+=[^/]+/": rf"\._SUCCESS\.{_UUID}\.tmp",
     _BUCKET_FOLDER: rf"tmp-compacted-changelog-{_UUID}",
 }
-"""Folder -> temp files in it. Each carries the UUID of the one write that failed, so its name never comes back."""
+"""Folder -> temp files in it. Each name contains the UUID of one failed write, so it never occurs again."""
 _DELETE_PATHS = {
     "snapshot": (re.compile(_BRANCH + r"snapshot/snapshot-[0-9]+", _ANY),),
     "changelog_document": (re.compile(_BRANCH + r"changelog/changelog-[0-9]+", _ANY),),
@@ -66,24 +66,24 @@ _MOVE_DELETE_PATHS = {
         _ANY,
     ),
 }
-"""What goes when a branch moves, or goes whole: documents, never a file. A `branch_document` is what else lies in the
-folders of a branch, such as the temporary file of a writer that died."""
+"""Documents that a branch rewrite, or the deletion of a branch, may delete: documents, never a file. A
+`branch_document` is any other object in the folders of a branch, such as the temporary file of a dead writer."""
 _MOVE_PUT_PATHS = _PUT_PATHS | {kind: _MOVE_DELETE_PATHS[kind] for kind in ("snapshot", "schema", "branch_document")}
 LAST_PHASE = MOVE_PHASES[-1]
-"""Schemas go in this one alone: when nothing is left that was written with them."""
+"""Schemas are deleted only in this phase, when no root uses them any more."""
 _EXTERNAL_KINDS = frozenset({"data", "extra", "changelog", "index"})
 _EXTERNAL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/)?/.+", _ANY)
 
 
 def is_external(path: str) -> bool:
-    """Tell whether a path is an absolute URI or path instead of one below the table root."""
+    """Tell whether a path is an absolute URI or path, not relative to the table root."""
     return _EXTERNAL.fullmatch(path) is not None
 
 
 def may_delete(kind: str, path: str) -> bool:
-    """Tell whether a path is an exact key where objects of this kind lie.
+    """Tell whether a path is an exact key in a folder for objects of this kind.
 
-    Whether an external path lies below a declared root is for the caller to check.
+    The caller must check whether an external path lies below a declared root.
     """
     if kind in _EXTERNAL_KINDS and not path.startswith("index/"):
         is_index = _INDEX_NAME.fullmatch(path.rpartition("/")[2]) is not None
@@ -95,7 +95,7 @@ def may_delete(kind: str, path: str) -> bool:
 
 
 def check_action(action: Action) -> None:
-    """Refuse an action that no plan may hold.
+    """Refuse an action that no plan may contain.
 
     Raises:
         RefusedError: With code `forbidden_action`.

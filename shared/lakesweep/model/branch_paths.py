@@ -1,4 +1,4 @@
-"""Paths of the documents of branches other than main. A branch may have slashes in its name, and so may a tag."""
+"""Paths of the documents of branches other than main. The name of a branch or a tag may contain slashes."""
 
 import re
 
@@ -8,13 +8,13 @@ _NUMBERED = re.compile(
     re.DOTALL,
 )
 _NAMED = re.compile(r"branch/branch-(.+?)/((?:tag|consumer)/(?:tag|consumer)-.+)", re.DOTALL)
-"""A branch called `a/snapshot` has its snapshots below `branch/branch-a/snapshot/snapshot/`."""
+"""A branch `a/snapshot` has its snapshots below `branch/branch-a/snapshot/snapshot/`."""
 
 
 def split_branch(path: str) -> tuple[str, str] | None:
-    """Return the branch that a document is of, and the document's path below the branch's folder.
+    """Return the branch of a document, and the document's path below the branch's folder.
 
-    `None`: it is of main, or no snapshot, changelog, schema, tag, consumer or hint.
+    `None`: it belongs to main, or is no snapshot, changelog, schema, tag, consumer or hint.
     """
     match = _NUMBERED.fullmatch(path) or _NAMED.fullmatch(path)
     return None if match is None else (match[1], match[2])

@@ -1,8 +1,8 @@
-"""Damage of a table: what an operation noticed of it, as the findings of its plan tell.
+"""Damage of a table that an operation noticed, according to the findings of its plan.
 
-A damaged root lacks a list or a manifest that its readers open. A missing file is one that a readable root names. A
-lost history is a branch of which all snapshots are gone. None of them is normal, so no run that noticed one of them
-ends as a success.
+A damaged root lacks a list or a manifest that its readers open. A missing file does not exist although a readable root
+names it. A lost history is a branch whose snapshots are all deleted. None of this is normal, so a run that noticed any
+of it never ends as a success.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ LOST_HISTORIES = "lost_histories"
 
 
 def is_damaged(findings: Mapping[str, object]) -> bool:
-    """Tell whether the findings of a plan speak of damage."""
+    """Tell whether the findings of a plan report damage."""
     missing = findings.get(MISSING)
     count = missing.get("count") if isinstance(missing, Mapping) else 0
     return bool(findings.get(DAMAGED_ROOTS) or findings.get(LOST_HISTORIES) or count)
@@ -30,10 +30,10 @@ def empty_branches(listing: TableListing) -> Iterator[BranchListing]:
 
 
 def lost_history(branch: BranchListing) -> str | None:
-    """Return what shows that a branch had snapshots, where it has a schema and none is left; else `None`.
+    """Return the evidence that a branch had snapshots, if it has a schema but no snapshot any more; otherwise `None`.
 
-    A branch that was made empty has nothing of this: Paimon writes its first hint, tag, changelog and consumer after
-    its first snapshot, and no expiry deletes the last snapshot.
+    A branch that was created empty has no such evidence. Paimon writes its first hint, tag, changelog and consumer
+    after its first snapshot, and no expiry deletes the last snapshot.
     """
     if not branch.schemas or branch.snapshots:
         return None
@@ -44,6 +44,6 @@ def lost_history(branch: BranchListing) -> str | None:
 
 
 def lost_histories(listing: TableListing) -> dict[str, str]:
-    """Return branch -> what shows that it lost its snapshots."""
+    """Return branch -> the evidence that it lost its snapshots."""
     found = ((branch.name, lost_history(branch)) for branch in listing.branches.values())
     return {name: why for name, why in found if why is not None}

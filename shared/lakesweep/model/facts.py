@@ -1,8 +1,8 @@
-"""Facts about files: what an expiry would free, and what the roots that stay still need.
+"""Facts about files: the files that an expiry would free, and the files that the remaining roots need.
 
-A file is *freed* when only expiring snapshots hold it by the engine's rules; it is *referenced* when a root that stays
-names it. Names are compared without their folder: they carry UUIDs, and a computed path can differ from the real one,
-so a clash of names can only keep garbage.
+A file is *freed* if only expiring snapshots hold it by Paimon's rules. It is *referenced* if a remaining root names it.
+Names are compared without their folder, because they contain UUIDs and a computed path may differ from the real one. So
+equal names can only keep garbage.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,15 +24,15 @@ def base_name(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """A file that the expiring snapshots would take with them."""
+    """A file that the expiring snapshots would free."""
 
     kind: FileKind
     path: str
-    """Relative to the table root, an absolute URI when external."""
+    """Relative to the table root, or an absolute URI for an external file."""
     size_bytes: int | None
     reason: str
     owner: str
-    """Name of the data file that an extra file goes or stays with; its own name otherwise."""
+    """Name of the data file that an extra file belongs to; otherwise its own name."""
 
     @property
     def name(self) -> str:
@@ -42,31 +42,31 @@ class Freed:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Something that a root names and that could not be read."""
+    """A file that a root names and that could not be read."""
 
     root: Root
     part: Literal["state", "index", "changelog"]
-    """What of the root hangs on it."""
+    """The part of the root that needs it."""
     problem: str
     is_missing: bool
-    """It is not there, which of some parts is no damage. Else it is there, and damaged."""
+    """The file does not exist, which is no damage for some parts. Otherwise it exists, and is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What roots that stay need, as far as it was asked."""
+    """The needs of the remaining roots, for the files that were asked about."""
 
     names: Mapping[str, str] = field(default_factory=dict)
-    """File name -> why it stays: `live`, `tagged`, `branch`, `changelog`."""
+    """File name -> why it is kept: `live`, `tagged`, `branch`, `changelog`."""
     unknown: Mapping[FileKind, tuple[str, ...]] = field(default_factory=dict)
-    """Kind -> sentences about roots whose files of that kind could not all be read; every such file stays."""
+    """Kind -> sentences about roots whose files of this kind are not all known; every file of the kind is kept."""
     unreadable_roots: frozenset[str] = frozenset()
-    """Paths of those roots."""
+    """Paths of these roots."""
     gaps: tuple[Gap, ...] = ()
-    """What of them could not be read."""
+    """The unreadable files of these roots."""
 
     def reason_to_keep(self, freed: Freed) -> str | None:
-        """Return why `freed` stays, `None` when nothing needs it."""
+        """Return why `freed` is kept, `None` if no root needs it."""
         if freed.kind in self.unknown:
             return "unreadable_root"
         return self.names.get(freed.name) or self.names.get(freed.owner)

@@ -1,11 +1,11 @@
-"""File classes: what an object below a table is, by its key alone, and what may become of it.
+"""File classes: the kind of an object below a table, by its key alone, and whether Lakesweep may delete it.
 
-The names in exactly the folders where engines put them are the only ones that may ever go: a manifest in `manifest/`, a
-data file in a bucket directory at the partition depth, a temp file beside the document that it was to become. A name
-says nothing about whether a file is needed. Whatever is not known is kept and reported; people put files into tables.
+Lakesweep may only delete exact names in exactly the folders where Paimon writes them. Examples are a manifest in
+`manifest/`, a data file in a bucket directory at the partition depth, and a temp file beside its later document. A name
+does not say whether a file is needed. Anything unknown is kept and reported, since people put files into tables.
 
-Source: Paimon `OrphanFilesClean`, `FileStorePathFactory`, `DataFilePathFactory`; where these take any name in a folder,
-this does not.
+Source: Paimon `OrphanFilesClean`, `FileStorePathFactory`, `DataFilePathFactory`. Where Paimon accepts any name in a
+folder, Lakesweep does not.
 """
 
 import re
@@ -24,17 +24,17 @@ _Rule = Callable[[str], FileClass]
 """Name -> class, for the objects directly in one folder."""
 
 _HALF = re.compile("[\ud800-\udfff]")
-"""What a local name that is no UTF-8 reaches Python as. No store deletes such a key."""
+"""In Python, a local name that is not UTF-8 contains these. No store deletes such a key."""
 
 _FOLDERS_KEPT = 4096
-"""Folders whose judgement is kept; a listing goes through them in order."""
+"""Number of cached folder rules; a listing visits folders in order."""
 
 
 class FileClasses:
     """The classes of a table's objects. Safe to share between threads."""
 
     def __init__(self, layout: Layout, nested: Iterable[str] = ()) -> None:
-        """Take what all schemas say, and the folders below the table, relative to it, where other tables lie.
+        """Take the layout of all schemas, and the folders of other tables below this one, relative to the table.
 
         Raises:
             ValueError: A nested table would be the table itself.
@@ -51,7 +51,7 @@ class FileClasses:
         self._rule = lru_cache(maxsize=_FOLDERS_KEPT)(self._judge)
 
     def classify(self, key: str) -> FileClass:
-        """Return the class of the object at `key`, relative to the table. Any text is answered."""
+        """Return the class of the object at `key`, relative to the table. Every text has a class."""
         folder, _, name = key.rpartition("/")
         rule = self._rule(folder)
         if not name and rule is not _nested:
@@ -102,7 +102,7 @@ def _in_bucket(pattern: re.Pattern[str], bucket: str, index_beside_data: bool, n
 
 
 def _unknown(name: str, otherwise: FileClass) -> FileClass:
-    # A wrong place makes neither of them deletable.
+    # In a wrong place, neither of them becomes deletable.
     if name.endswith(names.PACK_SUFFIX):
         return known.PACK
     return known.CACHE if names.BLOB_CACHE.fullmatch(name) else otherwise

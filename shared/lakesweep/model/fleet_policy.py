@@ -1,11 +1,11 @@
 """The fleet policy: what unattended maintenance may do to which table, in one document for many tables.
 
-A *rule* names a folder and holds for every table at or below it; of several, the one with the longest folder holds,
-alone. A rule allows deletion (`mode`) or stops it (`pause`), and may ask that more stays than the table's own options
-say, never less. Only a table whose schema states no retention gets its retention here.
+A *rule* names a folder and applies to every table at or below it. If several rules match, only the one with the longest
+folder applies. A rule allows deletion (`mode`) or stops it (`pause`). It may demand to keep more than the table's own
+options say, never less. It sets the retention only for tables whose schema states none.
 
-The document decides about deletion, so nothing in it is guessed: a word that is not known, a key given twice or a
-number that could empty a table makes all of it invalid.
+The document decides about deletion, so nothing in it is guessed. An unknown word, a key given twice or a number that
+could empty a table makes the whole document invalid.
 """
 
 import json
@@ -42,35 +42,35 @@ _COUNTS = ("snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.e
 _TIME = "snapshot.time-retained"
 _RETENTION_KEYS = (*_COUNTS, _TIME)
 _STATING = ("snapshot.num-retained.min", "snapshot.num-retained.max", _TIME)
-"""Keys of which a retention has one, as a table's schema must."""
+"""A retention must have one of these keys, as a table's schema must."""
 _KEEP_COUNTS = ("keep_last", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly")
 _KEEP_KEYS = (*_KEEP_COUNTS, "keep_within", "keep_tags")
 
 
 @dataclass(frozen=True, slots=True)
 class FleetRule:
-    """What holds for the tables of one folder."""
+    """The rules for the tables of one folder."""
 
     tables: str
-    """The folder as one spelling, without a closing slash."""
+    """The folder in its normal spelling, without a trailing slash."""
     mode: Mode = "observe"
     """`observe`: plan and report, delete nothing."""
     paused: bool = False
     floor: SnapshotRetention | None = None
-    """What goes must be allowed to go by these rules as well."""
+    """A snapshot is only deleted if these rules allow it, too."""
     protect_commit_users: tuple[str, ...] = ()
-    """The last snapshot of each of them stays."""
+    """The last snapshot of each of these users is kept."""
     retention: SnapshotRetention | None = None
-    """The rules of tables whose schema states none."""
+    """The rules for tables whose schema states none."""
     time_zone: str | None = None
-    """In which tags are named, made and counted by days, where neither the table nor the call says it."""
+    """The zone of tag names, tag times and days, if neither the table nor the call states one."""
     tags: tuple[KeepRules, ...] = ()
-    """Calendar rules of tags. A tag that one of them is about, and none keeps, goes."""
+    """Calendar rules of tags. A tag that matches a rule, and that no rule keeps, is deleted."""
     external_roots: tuple[str, ...] | None = None
-    """Outside the tables, files may be deleted below these; `None`: the rule says nothing of it."""
+    """Below these locations, files outside the tables may be deleted; `None`: the rule does not say."""
 
     def holds_for(self, table: str) -> bool:
-        """Tell whether a table, in the spelling of `tables`, is this folder or lies below it."""
+        """Tell whether a table, spelled as `tables`, is this folder or lies below it."""
         return table == self.tables or table.startswith(self.tables.rstrip("/") + "/")
 
 
@@ -81,10 +81,10 @@ class FleetPolicy:
     location: str
     rules: tuple[FleetRule, ...]
     etag: str | None = None
-    """Of the document, where the store has one."""
+    """ETag of the document, if the store has one."""
 
     def rule_for(self, table: str) -> FleetRule | None:
-        """Return the rule with the longest folder that holds for `table`, `None` when none does."""
+        """Return the rule with the longest folder that applies to `table`, `None` if no rule does."""
         return max(
             (rule for rule in self.rules if rule.holds_for(table)), key=lambda rule: len(rule.tables), default=None
         )
@@ -95,11 +95,11 @@ def parse_fleet_policy(body: bytes, location: str, spell: Callable[[str], str]) 
 
     Args:
         body: JSON in UTF-8.
-        location: What messages call it.
-        spell: Returns the one spelling of a folder's location.
+        location: The name in messages.
+        spell: Returns the normal spelling of a folder's location.
 
     Raises:
-        UsageError: With code `bad_policy`: where in the document, what was expected and what was found.
+        UsageError: With code `bad_policy`: the place in the document, the expected and the found value.
     """
     document = _document(body, location)
     _check_keys(document, _DOCUMENT_KEYS, location, "")
@@ -157,7 +157,7 @@ class _Rule:
     def _folder(self, key: str, text: object) -> str:
         expected = "an absolute location such as s3://bucket/folder or /folder"
         if isinstance(text, str) and any(each in text for each in "*?[{"):
-            # It would match nothing, and nobody would be told.
+            # It would match nothing, and nobody would notice.
             self._refuse("tables", "a folder, which covers all tables at or below it, and no pattern", text)
         if not isinstance(text, str) or not (text.startswith("/") or ":/" in text):
             self._refuse(key, expected, text)
@@ -263,7 +263,7 @@ class _Rule:
         _check_keys(entry, ("pattern", *_KEEP_KEYS), self._location, f"{self._at}.{at}.")
         pattern = self._pattern(f"{at}.pattern", entry.get("pattern"))
         if not any(key in entry for key in _KEEP_KEYS):
-            # Without any, every tag of the pattern would go.
+            # Without any rule, every tag that matches the pattern would be deleted.
             self._refuse(at, f"one of {', '.join(_KEEP_KEYS)}", entry)
         counts = {key: self._keep_count(f"{at}.{key}", entry[key]) for key in _KEEP_COUNTS if key in entry}
         within_ms = self._duration(f"{at}.keep_within", entry["keep_within"]) if "keep_within" in entry else None
@@ -312,7 +312,7 @@ class _Rule:
             raise _error(self._location, f"{self._at}.{key}", "a whole number", value) from error
 
     def _duration(self, key: str, value: object) -> int:
-        """Read a duration with its unit: a bare number would be milliseconds, which nobody means in a policy."""
+        """Read a duration with its unit. A bare number would be milliseconds, hardly the intention in a policy."""
         expected = "a duration with its unit such as 3 d"
         if not isinstance(value, str) or value.strip().isdigit():
             self._refuse(key, expected, value)
@@ -328,7 +328,7 @@ class _Rule:
 def _document(body: bytes, location: str) -> dict[str, object]:
     try:
         document = parse_object(body, location)
-        # Again, for keys that are given twice: of `"pause": true, "pause": false` neither may be chosen.
+        # Parse again to find keys that are given twice: of `"pause": true, "pause": false` neither may be chosen.
         json.loads(body, object_pairs_hook=_once)
     except FormatError as error:
         raise UsageError(f"policy {error}", code="bad_policy") from error

@@ -1,8 +1,7 @@
-"""What tells a table from another one that was made anew at its place.
+"""The identity of a table: it differs for a new table at the location of a deleted one.
 
-A schema is never written twice under one name, and holds the time at which it was made. So the first one of a branch
-has the same ETag for as long as the branch is the same. What an earlier run remembered of a table counts only while
-that is so.
+A schema is never written twice under one name, and contains the time of its creation. So the first schema of a branch
+has the same ETag as long as the branch is the same. The metadata cache of a table is valid only that long.
 """
 
 import hashlib
@@ -19,26 +18,26 @@ class Identity:
 
     schema_id: int = 0
     number: int = 0
-    """Of its ETag; 0: none is known, and nothing that was remembered counts."""
+    """Number of its ETag; 0: unknown, and the metadata cache is invalid."""
 
     def __bool__(self) -> bool:
-        """Tell whether it is known."""
+        """Tell whether the identity is known."""
         return self.number > 0
 
 
 def identity_of(own: BranchListing | None) -> Identity:
-    """Return the identity of a branch as it was listed."""
+    """Return the identity of a listed branch."""
     return first_of([] if own is None else [(int(each.name), each.etag) for each in own.schemas])
 
 
 def table_identity(listing: TableListing) -> str:
-    """Return the identity of a whole table as a text, empty where it is not known."""
+    """Return the identity of a whole table as a text, empty if it is unknown."""
     found = identity_of(listing.branches.get(MAIN))
     return f"schema-{found.schema_id}:{found.number}" if found else ""
 
 
 def first_of(schemas: Sequence[tuple[int, str]]) -> Identity:
-    """Return the identity of a branch by the ids and ETags of its schemas."""
+    """Return the identity of a branch from the ids and ETags of its schemas."""
     if not schemas:
         return Identity()
     schema_id, etag = min(schemas)
@@ -46,5 +45,5 @@ def first_of(schemas: Sequence[tuple[int, str]]) -> Identity:
 
 
 def number_of(text: str | None) -> int:
-    """Return a number above 0 that tells texts apart."""
+    """Return a positive number that distinguishes texts."""
     return int.from_bytes(hashlib.sha256((text or "").encode("utf-8", "surrogatepass")).digest()[:7]) + 1

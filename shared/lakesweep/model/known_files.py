@@ -1,6 +1,6 @@
-"""Known files: the names that each folder of a table can hold, and what may become of objects with such names.
+"""Known files: the possible names in each folder of a table, and whether objects with such names may be deleted.
 
-Nothing here knows where data lies; that depends on schemas, see `file_class`.
+This module does not know the folders of data files, since these depend on schemas; see `file_class`.
 """
 
 import re
@@ -40,15 +40,15 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class FileClass:
-    """What an object is."""
+    """The class of an object."""
 
     kind: Kind
     policy: Literal["delete", "report", "never"]
-    """`delete`: goes when no root refers to it and it is old. `report`: stays, and is told. `never`: stays."""
+    """`delete`: deleted if old and without a reference. `report`: kept and reported. `never`: kept."""
     owner: str | None = None
-    """Name of the data file that an extra file goes or stays with."""
+    """Name of the data file that an extra file belongs to."""
     why: str = ""
-    """One sentence, without a full stop, about what stays; empty for what may go."""
+    """Why the object is kept, in one sentence without a full stop; empty for files that may be deleted."""
 
 
 DATA = FileClass("data", "delete")
@@ -69,7 +69,7 @@ NOT_IN_A_BRANCH = FileClass("foreign", "report", why="a branch has documents of 
 ODD_KEY = FileClass("foreign", "report", why="Paimon writes no key that is not plain text")
 
 Names = tuple[tuple[re.Pattern[str], FileClass], ...]
-"""What a folder can hold: the first pattern that fits a whole name tells its class."""
+"""The possible names in a folder: the first pattern that matches a whole name determines its class."""
 
 BRANCH_FOLDERS: dict[str, Names] = {
     "snapshot": (

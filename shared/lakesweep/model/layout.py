@@ -1,6 +1,6 @@
-"""Layout: what all schemas of all branches together say about where files lie and what they are called.
+"""Layout: the folders and names of data files, according to all schemas of all branches together.
 
-Options and partition keys differ between branches and change over time, while files stay, so every value that any
+Options and partition keys differ between branches and change over time, but old files remain. So every value that any
 schema ever had counts.
 """
 
@@ -16,7 +16,7 @@ from lakesweep.format.schema import TableSchema
 DATA_PREFIX = "data-"
 CHANGELOG_PREFIX = "changelog-"
 _NOTHING = "(?!)"
-"""A pattern that fits no text."""
+"""A pattern that matches no text."""
 
 METADATA_FOLDERS = frozenset(
     (
@@ -38,13 +38,13 @@ METADATA_FOLDERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All places and prefixes that data files of a table can have."""
+    """All folders and prefixes that data files of a table can have."""
 
     data_prefixes: frozenset[str] = frozenset((DATA_PREFIX,))
     changelog_prefixes: frozenset[str] = frozenset((CHANGELOG_PREFIX,))
     partition_keys: frozenset[tuple[str, ...]] = frozenset(((),))
     path_directories: frozenset[str] = frozenset()
-    """As `data-file.path-directory` gives them. The table itself always counts."""
+    """As in `data-file.path-directory`. The table itself always counts."""
     index_beside_data: bool = False
     """Index files may lie in bucket directories."""
 
@@ -54,7 +54,7 @@ class Layout:
         return re.compile(f"{self._bases()}{_any_of(partitions)}{BUCKET}")
 
     def partition_pattern(self) -> re.Pattern[str]:
-        """Build the pattern of partition directories and those on the way to them."""
+        """Build the pattern of partition directories and of the directories above them."""
         partitions = (
             "/".join(map(_component, keys[:depth])) for keys in self.partition_keys for depth in range(1, len(keys) + 1)
         )
@@ -67,9 +67,9 @@ class Layout:
 
 
 def layout_of(schemas: Iterable[TableSchema]) -> Layout:
-    """Gather what `schemas` say; without any there is no place for data.
+    """Collect the values of `schemas`; without any schema there is no folder for data.
 
-    The default prefixes always count: some writers take no notice of the options.
+    The default prefixes always count, since some writers ignore the options.
     """
     schemas = tuple(schemas)
 
@@ -81,18 +81,18 @@ def layout_of(schemas: Iterable[TableSchema]) -> Layout:
         changelog_prefixes=values("changelog-file.prefix") | {CHANGELOG_PREFIX},
         partition_keys=frozenset(schema.partition_keys for schema in schemas),
         path_directories=values("data-file.path-directory"),
-        # A value that means nothing puts no file anywhere, so it only leaves more names unknown.
+        # A writer puts no file anywhere because of an invalid value. So it only leaves more names unknown.
         index_beside_data="true" in {text.lower() for text in values("index-file-in-data-file-dir")},
     )
 
 
 def layout_to_json(layout: Layout) -> dict[str, Any]:
-    """Return a layout as JSON; equal ones give equal JSON."""
+    """Return a layout as JSON; equal layouts give equal JSON."""
     return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in asdict(layout).items()}
 
 
 def layout_of_json(document: Mapping[str, Any]) -> Layout:
-    """Return what `layout_to_json` took; whatever is wrong with it raises `KeyError` or `TypeError`."""
+    """Return the layout of a document from `layout_to_json`; an invalid one raises `KeyError` or `TypeError`."""
     return Layout(
         data_prefixes=frozenset(document["data_prefixes"]),
         changelog_prefixes=frozenset(document["changelog_prefixes"]),
@@ -103,7 +103,7 @@ def layout_of_json(document: Mapping[str, Any]) -> Layout:
 
 
 def _component(key: str) -> str:
-    # Java escapes keys and values; earlier Python writers did neither, so no value is refused for its letters.
+    # Java escapes keys and values; earlier Python writers escaped neither. So no value is refused for its letters.
     texts = {escape(key), key} if "/" not in key else {escape(key)}
     return f"{_any_of(map(re.escape, texts))}=[^/]+"
 

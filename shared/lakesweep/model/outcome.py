@@ -1,11 +1,11 @@
-"""What became of a plan's actions. Outcomes add up, so work can be split anywhere."""
+"""The results of a plan's actions. Outcomes can be added, so work can be split anywhere."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class FailedDelete:
-    """An object that is still there, and why."""
+    """An object that was not deleted, and why."""
 
     path: str
     code: str
@@ -19,11 +19,11 @@ class Outcome:
     already_gone: int = 0
     failed: tuple[FailedDelete, ...] = ()
     kept_by_look: int = 0
-    """Objects that the plan would delete and that a root which appeared since needs."""
+    """Objects that the recheck kept: the plan would delete them, but a new root needs them."""
     deleted_bytes: int = 0
-    """Of deleted objects whose size is known."""
+    """Bytes of deleted objects whose size is known."""
     restored: int = 0
-    """Objects that an undo brought back."""
+    """Objects that an undo restored."""
 
     def __add__(self, other: "Outcome") -> "Outcome":
         return Outcome(

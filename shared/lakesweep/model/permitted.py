@@ -1,8 +1,8 @@
-"""What the plan of each operation may hold.
+"""What the plan of each operation may contain.
 
-`allowed.py` says what any plan may touch. This says which of that an operation can have planned: a plan of orphan files
-deletes files and no document, one that expires snapshots deletes no tag. A stored plan that holds anything else was not
-made by that operation, whoever hashed it, and is refused whole.
+`allowed.py` says what any plan may touch. This module says which of these actions each operation can plan. A plan of
+orphan files deletes files and no document; a plan that expires snapshots deletes no tag. If a stored plan contains
+anything else, the operation did not make it, whatever its hash says. Such a plan is refused as a whole.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from lakesweep.model.plan import MOVE_FORMAT_VERSION, MOVE_PHASES, Action, Delet
 FORBIDDEN = "forbidden_action"
 _ROOTS = frozenset({"snapshot", "changelog_document", "tag"})
 _FILE_PHASES: Mapping[str, str] = {"extra": "data", "index_manifest": "index"}
-"""Kind of file -> the phase in which a retention takes it, where that has another name."""
+"""Kind of file -> the phase in which an expiry deletes it, if the phase has another name."""
 
 
 def _of(verb: str, **phases: str) -> frozenset[tuple[str, str, str]]:
@@ -75,7 +75,7 @@ PERMITTED: Mapping[str, frozenset[tuple[str, str, str]]] = {
         publish_hints="hint",
     )
     | _of("delete", withdraw_tags="tag", withdraw="snapshot", clean="schema"),
-    # The way back of the last four; see `plan/inversion.py`.
+    # Undo reverts the last four operations; see `plan/inversion.py`.
     "undo": _of(
         "put",
         target="schema snapshot",
@@ -103,10 +103,10 @@ _HINTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("expire_snapshots", "hints"): ("snapshot/EARLIEST",),
     ("expire_changelogs", "hints"): ("changelog/EARLIEST", "changelog/LATEST"),
 }
-"""Operation and phase -> the hints of the branch that it writes or deletes there."""
+"""Operation and phase -> the hints of the branch that it writes or deletes in this phase."""
 _RANGES = frozenset({"expire_snapshots", "expire_changelogs"})
 _OF_OTHER_BRANCHES = frozenset({"create_branch", "delete_branch"})
-"""They are planned on main, and touch nothing of it. So may an undo, which takes them back."""
+"""They are planned on main, but change other branches only. An undo of them may do the same."""
 
 
 def check_plan(header: PlanHeader) -> None:
@@ -132,7 +132,7 @@ def check_plan(header: PlanHeader) -> None:
 
 
 def check_actions(header: PlanHeader, actions: Iterable[Action]) -> None:
-    """Refuse actions that no plan may hold, or that the operation of this one cannot have planned.
+    """Refuse actions that no plan may contain, or that this plan's operation cannot have planned.
 
     Raises:
         RefusedError: With code `forbidden_action`.
@@ -168,7 +168,7 @@ def _check_root(header: PlanHeader, delete: Delete) -> None:
 
 
 def _is_at_home(header: PlanHeader, action: Action) -> bool:
-    """Tell whether an action is about the branch of the plan, and a hint the one that the operation moves there."""
+    """Tell whether an action concerns the branch of the plan, and a hint is one that the operation changes there."""
     if is_external(action.path) or action.kind in _FILES:
         return True
     hints = _HINTS.get((header.operation, action.phase))

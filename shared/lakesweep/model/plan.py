@@ -1,7 +1,7 @@
-"""A plan: everything a run will do, decided before anything is done.
+"""A plan: everything that a run will do, decided before anything is done.
 
-A plan is stored before it is executed, so that a run that dies can be finished by the next one, and so that every
-deletion can be explained afterwards.
+A plan is stored before it is executed. So the next run can finish a run that died, and every deletion can be explained
+afterwards.
 """
 
 import hashlib
@@ -29,8 +29,8 @@ PHASES = (
     "statistics",
     "temp",
 )
-"""Order of execution; a phase starts when the one before it is complete. Documents go before the first file: what makes
-a plan safe to stop anywhere is this order."""
+"""Order of execution; a phase starts when the previous one is complete. Documents are deleted before the first file.
+Because of this order, a run may safely stop anywhere."""
 MOVE_PHASES = (
     "withdraw_tags",
     "target",
@@ -44,37 +44,37 @@ MOVE_PHASES = (
     "publish_hints",
     "clean",
 )
-"""Order of a plan that moves a branch to other documents and takes no file: a rollback, a fast-forward, a new branch, a
-branch that goes. Within a phase the plan's own order counts (`execute/root_moves.py`).
+"""Order of a branch rewrite, which deletes no file: a rollback, a fast-forward, a new branch or a deleted branch.
+Within a phase, the plan's own order counts (`execute/root_moves.py`).
 
-Tags go before snapshots, and return after them: whoever deletes a tag whose snapshot is not there takes files, and an
-engine that does looks at the tag before and at the oldest snapshot, not at those that are about to return."""
+Tags are deleted before snapshots and return after them. The reason: whoever deletes a tag without its snapshot deletes
+files, too. Paimon then looks at the previous tag and the oldest snapshot, not at snapshots that are about to return."""
 MOVE_FORMAT_VERSION = 2
-"""Of plans with such phases. An edition that does not know them refuses the plan, and does not forget it."""
+"""Version of plans with such phases. A version of Lakesweep that does not know them refuses the plan and keeps it."""
 _BRANCH = re.compile(r"branch/branch-([^/]+)/", re.DOTALL)
 _ORDER = ("consumers", *MOVE_PHASES, *PHASES)
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove one object."""
+    """Delete one object."""
 
     phase: str
-    """Phases run in the order of the plan; one starts when the one before is complete."""
+    """Phases run in the order of the plan; a phase starts when the previous one is complete."""
     kind: str
-    """What it is: `snapshot`, `data`, `manifest`, ..."""
+    """The kind of the object: `snapshot`, `data`, `manifest`, ..."""
     path: str
-    """Relative to the table root, an absolute URI when external."""
+    """Relative to the table root, or an absolute URI for an external object."""
     size_bytes: int | None
-    """As metadata or a listing states it; `None` where nothing does."""
+    """Size from metadata or a listing; `None` if neither states it."""
     reason: str
     """One sentence without a full stop."""
     etag: str | None = None
-    """Delete only while the object still is this one."""
+    """Delete only while the object has this ETag."""
     owner: str | None = None
-    """Name of the data file that an extra file goes or stays with."""
+    """Name of the data file that an extra file belongs to."""
     body: str | None = None
-    """A document's content, so that it can be put back when a rollback to it turns out to have begun."""
+    """A document's content. With it, the run can restore the document if a rollback to it has begun meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,11 @@ class Put:
     body: str
     reason: str
     if_absent: bool = False
-    """Only where nothing is there; an object with the same bytes is this write's own."""
+    """Write only if there is no object; an object with the same bytes counts as this write's own."""
     etag: str | None = None
-    """Only over the object that has it."""
+    """Replace only the object with this ETag."""
     former: str | None = None
-    """What is there before, so that it can be put back; of plans that move a branch."""
+    """The content of the replaced document, so that it can be restored; only in a branch rewrite."""
 
 
 Action = Delete | Put
@@ -99,40 +99,40 @@ Action = Delete | Put
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Bring back one object that a plan deleted. No plan holds it: an undo follows from the plan that it takes back."""
+    """Restore one object that a plan deleted. It occurs in no plan: an undo follows from the plan that it reverts."""
 
     phase: str
-    """That of the deletion; phases run in the opposite order."""
+    """The phase of the deletion; phases run in the opposite order."""
     kind: str
     path: str
     size_bytes: int | None
     version_id: str | None
-    """The delete marker that goes; `None`: the document is written again."""
+    """The delete marker to remove; `None`: the document is written again."""
     reason: str
     etag: str | None = None
-    """Of the document that was deleted; another one may not come back."""
+    """ETag of the deleted document; no other document may return."""
     body: str | None = None
-    """What is written, where no marker goes."""
+    """The content to write if no marker is removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanPart:
-    """Actions of a stored plan in a document of their own. All of one part are of one phase, or of several in order."""
+    """Actions of a stored plan in a separate document. All of them have one phase, or several phases in order."""
 
     name: str
-    """Of the document, in the plan's folder."""
+    """Name of the document in the plan's folder."""
     count: int
     bytes: int
-    """Of the objects that it deletes, as far as known."""
+    """Bytes of the objects that it deletes, as far as known."""
     hash: str
     """`content_hash` of its actions."""
     digest: str = ""
-    """SHA-256 of the document, byte for byte. Empty in plans of editions that did not write it."""
+    """SHA-256 of the document, byte for byte. Empty in plans of versions that did not write it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanHeader:
-    """What a plan was made from, and for how long it holds."""
+    """The facts from which a plan was made, and its validity."""
 
     plan_id: str
     operation: str
@@ -142,37 +142,37 @@ class PlanHeader:
     expires_ms: int
     code_version: str
     arguments: Mapping[str, object]
-    """What the caller asked for, as JSON values."""
+    """The arguments of the caller, as JSON values."""
     policy: Mapping[str, object]
-    """The rules in force after table options and arguments met."""
+    """The effective rules after table options and arguments were combined."""
     roots_seen: Mapping[str, str]
     """Path -> ETag of every root of every branch at planning time, and of the branch's LATEST."""
     end_id: int | None
-    """First snapshot id of the branch that survives; no id from here on may vanish while the plan runs."""
+    """First snapshot id of the branch to keep; no id from here on may vanish while the plan runs."""
     snapshots: Mapping[str, object]
     """`earliest`, `latest`, `expired` for reports."""
     kept: Mapping[str, int]
-    """What was considered and stays, by reason."""
+    """Number of files and documents that were considered and are kept, by reason."""
     kept_bytes: Mapping[str, int] = field(default_factory=dict)
-    """Bytes of the files among that, by reason."""
+    """Bytes of these files, by reason."""
     warnings: tuple[str, ...] = ()
     needs_confirmation: bool = False
-    """So large and so unlike the table's own rules that a person must name the plan to have it executed."""
+    """The plan is so large, or so unlike the table's own rules, that a person must name the plan to execute it."""
     waits_for_consumers: bool = True
     """A consumer that needs an id below `end_id` ends the plan."""
     settled: bool = False
-    """The roots were listed for this plan, right before it was made, and LATEST named the newest snapshot then, so
-    nobody was rolling back."""
+    """The roots were listed for this plan, right before it was made, and LATEST named the newest snapshot. So no
+    rollback was under way."""
     next_pass: Mapping[str, int] = field(default_factory=dict)
-    """What the next pass may go by once this plan is done (`control/state.py`); empty where it must look anew."""
+    """What the next pass may rely on after this plan (`control/state.py`); empty if it must read everything again."""
     findings: Mapping[str, object] = field(default_factory=dict)
-    """What else a scan saw, as JSON; of the removal of orphan files only."""
+    """Further findings of a scan, as JSON; only for the removal of orphan files."""
     content_hash: str = ""
     action_count: int = 0
     parts: tuple[PlanPart, ...] = ()
-    """Where the actions lie, in order, when they are too many for the header."""
+    """The documents with the actions, in order, if there are too many for the header."""
     by_kind: Mapping[str, int] = field(default_factory=dict)
-    """What goes, counted, of a plan whose actions were never in one place; else its actions tell."""
+    """Number of deletions by kind, for a plan whose actions were never in one place; otherwise its actions tell."""
     format_version: int = PLAN_FORMAT_VERSION
 
 
@@ -182,7 +182,7 @@ class Plan:
 
     header: PlanHeader
     actions: tuple[Action, ...] = field(default=())
-    """All of them, or none of a plan that has them in its parts alone."""
+    """All actions, or none for a chunked plan, which has them only in its parts."""
 
     @property
     def is_empty(self) -> bool:
@@ -191,19 +191,19 @@ class Plan:
 
     @property
     def is_apart(self) -> bool:
-        """Tell whether its actions are in its parts alone."""
+        """Tell whether this is a chunked plan: its actions are only in its parts."""
         return not self.actions and bool(self.header.parts)
 
     @property
     def delete_bytes(self) -> int:
-        """Return how large the objects are that go, as far as known."""
+        """Return the total size of the objects to delete, as far as known."""
         if self.is_apart:
             return sum(part.bytes for part in self.header.parts)
         return sum(delete.size_bytes or 0 for delete in self.deletes)
 
     @property
     def delete_kinds(self) -> Mapping[str, int]:
-        """Return how many objects of each kind go."""
+        """Return how many objects of each kind are deleted."""
         return self.header.by_kind if self.is_apart else count_by_kind(self.deletes)
 
     @property
@@ -213,22 +213,22 @@ class Plan:
 
 
 def to_text(document: bytes) -> str:
-    """Return a document as an action holds it; bytes that are no UTF-8 survive the way there and back."""
+    """Return a document in the form of an action; `to_bytes` restores even bytes that are not UTF-8."""
     return document.decode("utf-8", "surrogateescape")
 
 
 def to_bytes(body: str) -> bytes:
-    """Return the document that an action holds."""
+    """Return the document of an action."""
     return body.encode("utf-8", "surrogateescape")
 
 
 def content_hash(actions: Iterable[Action]) -> str:
-    """Return a hash of what `actions` would do, independent of their order."""
+    """Return a hash of the effect of `actions`, independent of their order."""
     return _as_hash(sum(map(_hash, actions)))
 
 
 def joined_hash(hashes: Iterable[str]) -> str:
-    """Return the `content_hash` of all the actions of which there are hashes in parts."""
+    """Return the `content_hash` of all actions from the hashes of the parts."""
     return _as_hash(sum(int(each, 16) for each in hashes))
 
 
@@ -256,16 +256,16 @@ def _as_hash(total: int) -> str:
 
 
 def moves_roots(actions: Iterable[Action]) -> bool:
-    """Tell whether actions move a branch to other documents, instead of removing files."""
+    """Tell whether actions belong to a branch rewrite, instead of deleting files."""
     return any(action.phase in MOVE_PHASES for action in actions)
 
 
 def order_problem(actions: Sequence[Action]) -> str | None:
-    """Say what is wrong with the order of `actions`, `None` when nothing is.
+    """Return what is wrong with the order of `actions`, `None` if it is correct.
 
-    Phases come as in `PHASES`, and snapshot and changelog documents go in ascending order of their ids. A plan that
-    moves a branch has the phases of `MOVE_PHASES` alone, and takes snapshots in descending order: what is left is a
-    history without a hole.
+    Phases come as in `PHASES`, and snapshot and changelog documents are deleted in ascending order of their ids. A
+    branch rewrite has only the phases of `MOVE_PHASES`, and deletes snapshots in descending order, so that the
+    remaining history has no gap.
     """
     unknown = next((action.phase for action in actions if action.phase not in _ORDER), None)
     if unknown is not None:
@@ -301,7 +301,7 @@ def _move_problem(moves: Sequence[Action]) -> str | None:
 
 
 def branch_of(path: str) -> str:
-    """Return the branch in whose folder a document lies."""
+    """Return the branch of a document."""
     if found := split_branch(path):
         return found[0]
     match = _BRANCH.match(path)
@@ -309,5 +309,5 @@ def branch_of(path: str) -> str:
 
 
 def count_by_kind(deletes: Sequence[Delete]) -> dict[str, int]:
-    """Return how many objects of each kind would go."""
+    """Return how many objects of each kind are deleted."""
     return dict(sorted(Counter(delete.kind for delete in deletes).items()))

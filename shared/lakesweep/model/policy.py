@@ -1,11 +1,11 @@
-"""Retention rules as numbers: how many snapshots stay, and for how long."""
+"""Retention rules as numbers: how many snapshots are kept, and for how long."""
 
 from dataclasses import dataclass
 
 from lakesweep.errors import RefusedError
 
 INT_MAX = 2_147_483_647
-"""What Paimon writes for "no ceiling"."""
+"""Paimon writes this number for "no maximum"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,13 @@ class SnapshotRetention:
     """
 
     retain_min: int = 10
-    """At least so many ids stay, whatever their age."""
+    """At least this many ids are kept at any age."""
     retain_max: int = INT_MAX
-    """Ids beyond this count go, whatever their age."""
+    """Ids beyond this count expire at any age."""
     time_retained_ms: int = 3_600_000
-    """A snapshot is old when its successor was committed longer ago than this."""
+    """A snapshot is old if its successor was committed longer ago than this."""
     limit: int = 50
-    """One run advances by at most so many ids."""
+    """One run advances by at most this many ids."""
 
     def to_json(self) -> dict[str, object]:
         """Return the rules as plans and `show` print them."""
@@ -35,7 +35,7 @@ class SnapshotRetention:
         }
 
     def check(self) -> None:
-        """Refuse numbers that could empty a table or mean nothing.
+        """Refuse invalid numbers, and numbers that could empty a table.
 
         Raises:
             RefusedError: With a `code` that names the rule.
@@ -54,7 +54,7 @@ class ChangelogRetention:
     retain_min: int = 1
     retain_max: int = INT_MAX
     time_retained_ms: int | None = None
-    """A changelog is old when it was committed longer ago than this; `None`: age alone never drops one."""
+    """A changelog is old if it was committed longer ago than this; `None`: no changelog expires by age alone."""
     limit: int = INT_MAX
 
     def to_json(self) -> dict[str, object]:
@@ -67,7 +67,7 @@ class ChangelogRetention:
         }
 
     def check(self) -> None:
-        """Refuse numbers that mean nothing.
+        """Refuse invalid numbers.
 
         Raises:
             RefusedError: With a `code` that names the rule.

@@ -1,8 +1,7 @@
-"""What AWS asks for a unit of what scans for orphan files use.
+"""The prices of AWS for the resources of an orphan scan.
 
-List prices in US dollars, us-east-1, of the date below, without free tiers, discounts and taxes. They are those of
-`docs/prices.json`, which says of each where it comes from; the package does not carry that file, and a test holds the
-two together.
+List prices in US dollars, us-east-1, of the date below, without free tiers, discounts and taxes. They are the prices of
+`docs/prices.json`, which states the source of each. The package does not contain that file, so a test compares the two.
 """
 
 from collections.abc import Mapping
@@ -22,11 +21,11 @@ USD: Mapping[str, float] = MappingProxyType(
         "emr_gb_hour": 0.0057785,
     }
 )
-"""By the names that the file gives them, for one unit each."""
+"""Price of one unit, by its name in the file."""
 
 
 def usd_of(units: Mapping[str, float]) -> float:
-    """Return what so many units of each cost."""
+    """Return the cost of the given units."""
     return sum(count * USD[name] for name, count in units.items())
 
 

@@ -1,6 +1,6 @@
-"""The record of one operation: what was planned, what happened, in one JSON document.
+"""The record of one operation: the plan and the result, in one JSON document.
 
-The same document answers `--json`, is stored as the run's report, and is what text output renders.
+The same document is the output of `--json`, the stored report of the run, and the source of the text output.
 """
 
 from collections import Counter
@@ -25,17 +25,17 @@ class Refusal:
     code: str
     message: str
     exit_code: int = RefusedError.exit_code
-    """Of the error behind it, for the command line."""
+    """Exit code of the error behind it, for the command line."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """One operation on one branch of one table, or one after the other on all of its branches."""
+    """One operation on one branch of one table, or on all of its branches one after the other."""
 
     operation: str
     table: str
     branch: str | None
-    """`None`: all branches; `steps` has a report for each, and the document adds up what they plan and did."""
+    """`None`: all branches. Then `steps` has a report for each, and the document adds up their plans and results."""
     status: Status
     plan: Plan | None = None
     run_id: str | None = None
@@ -44,29 +44,29 @@ class RunReport:
     outcome: Outcome | None = None
     requests: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    """Sentences for people; on standard error, and beside the document in a stored report."""
+    """Sentences for people. They are printed on standard error, and stored beside the document in a report."""
     steps: tuple["RunReport", ...] | None = None
     restores: tuple[Restore, ...] | None = None
-    """What comes back; of an undo only."""
+    """The objects to restore; only for an undo."""
     engine: Mapping[str, object] | None = None
-    """Where a scan ran, why, what was estimated and what happened; of the removal of orphan files only."""
+    """Where a scan ran, why, its estimate and its result; only for the removal of orphan files."""
     is_stored_plan: bool = False
-    """The plan was made by an earlier call, which told of the damage that it saw. This one did not look for any."""
+    """An earlier call made the plan and reported the damage that it noticed. This call did not look for damage."""
 
     @property
     def is_damaged(self) -> bool:
-        """Tell whether some step noticed that the table is damaged."""
+        """Tell whether any step noticed that the table is damaged."""
         return not self.is_stored_plan and any(
             is_damaged(report.plan.header.findings) for report in self.leaves() if report.plan is not None
         )
 
     @property
     def told_status(self) -> ToldStatus:
-        """Return the status as callers are told: success is never said of a damaged table."""
+        """Return the status for callers: never a success for a damaged table."""
         return "damaged" if self.status in _SUCCESS and self.is_damaged else self.status
 
     def all_warnings(self) -> tuple[str, ...]:
-        """Return what people should know: of the plan, of the run, of its steps."""
+        """Return the warnings of the plan, the run and its steps."""
         if self.branch is None:
             return self.warnings + tuple(
                 f"branch {step.branch}: {warning}" for step in self.steps or () for warning in step.all_warnings()
@@ -83,7 +83,7 @@ class RunReport:
             yield from step.leaves()
 
     def plans(self) -> tuple[Plan, ...]:
-        """Return the plans that the document speaks of: its own, or of all branches theirs."""
+        """Return the plans of the document: its own, or the plans of all branches."""
         if self.branch is None:
             return tuple(plan for step in self.steps or () for plan in step.plans())
         return () if self.plan is None else (self.plan,)

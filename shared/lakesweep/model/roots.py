@@ -1,7 +1,7 @@
 """Roots: the documents from which a table's files are reachable, as a listing shows them.
 
-A *root* is a snapshot, a tag or a long-lived changelog of any branch. Data files, manifests, index files and
-statistics lie in one place for all branches, so a file may go only when no root of *any* branch needs it.
+A *root* is a snapshot, a tag or a long-lived changelog of any branch. All branches share the folders of data files,
+manifests, index files and statistics. So a file may be deleted only if no root of *any* branch needs it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ class RootRef:
 
     @property
     def id(self) -> int:
-        """Return the snapshot id in the file name; tags carry theirs inside."""
+        """Return the snapshot id from the file name; the document of a tag contains its id."""
         return int(self.name)
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Root:
     ref: RootRef
     snapshot: Snapshot
     body: bytes = b""
-    """The document itself, so that a plan can put it back."""
+    """The document itself, so that it can be restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class DocumentRef:
 
 @dataclass(frozen=True, slots=True)
 class BranchListing:
-    """What lies in one branch's folders."""
+    """The documents in one branch's folders."""
 
     name: str
     snapshots: tuple[RootRef, ...] = ()
@@ -84,7 +84,7 @@ class TableListing:
 
     branches: Mapping[str, BranchListing]
     links: tuple[str, ...] = ()
-    """Symbolic links met on the way; what lies behind them is unknown."""
+    """Symbolic links in the listing; the objects behind them are unknown."""
 
     def roots(self) -> Iterator[RootRef]:
         """Yield every root of every branch."""

@@ -1,4 +1,4 @@
-"""Files outside a table that stay, and why."""
+"""Files outside a table that must be kept, and why."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """Why a file outside stays."""
+    """The reason to keep a file outside."""
 
     code: str
     root: str
-    """Below which root it lies; empty where no schema declares any."""
+    """The declared root above the file; empty if no schema declares one."""
     why: str
-    """Without a full stop."""
+    """One sentence without a full stop."""
 
     def __str__(self) -> str:
         return f"{self.code}: {self.why}"
@@ -21,7 +21,7 @@ class Stay:
 
 @dataclass(frozen=True, slots=True)
 class Stays:
-    """How many files stay for one reason."""
+    """The number of files that are kept for one reason."""
 
     stay: Stay
     count: int
@@ -33,12 +33,12 @@ class Stays:
 
 
 def count_stays(stays: Iterable[Stay]) -> tuple[Stays, ...]:
-    """Count files by the reason why they stay."""
+    """Count files by the reason to keep them."""
     return add_stays(Stays(stay, 1) for stay in stays)
 
 
 def add_stays(stays: Iterable[Stays]) -> tuple[Stays, ...]:
-    """Add up what was counted apart. Of one root and one code the first reason speaks for all."""
+    """Add up separate counts. For each root and code, the first reason is used."""
     counts: Counter[tuple[str, str]] = Counter()
     first: dict[tuple[str, str], Stay] = {}
     for each in stays:

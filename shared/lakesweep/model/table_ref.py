@@ -15,8 +15,8 @@ _OF_BRANCH = re.compile(r"(?P<table>.+)/branch/branch-(?P<name>[^/]+)", re.DOTAL
 class TableRef:
     """A table by its location.
 
-    The location is normalised (`s3://bucket/prefix` or an absolute path, no closing slash), so that one table has one
-    name and two maintainers meet at one lease.
+    The location is normalised (`s3://bucket/prefix` or an absolute path, no trailing slash). So one table has one name,
+    and two maintainers meet at one lease.
     """
 
     location: str
@@ -32,15 +32,15 @@ def branch_dir(branch: str) -> str:
 
 
 def check_whole(location: str) -> None:
-    """Refuse the folder of a branch as a table: it looks like one that has lost its files.
+    """Refuse the folder of a branch as a table: it looks like a table that has lost its files.
 
-    Whoever took it for one would not meet the table's other maintainers at one lease.
+    A run on this folder would not meet the table's other maintainers at one lease.
 
     Args:
-        location: Normalised, as somebody named it.
+        location: The normalised location from the caller.
 
     Raises:
-        UsageError: It is one.
+        UsageError: It is the folder of a branch.
     """
     if found := _OF_BRANCH.fullmatch(location):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Rules about tags as values: when they are made, and which of them stay."""
+"""Rules about tags as values: when they are made, and which of them are kept."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ class AutoTagRules:
 
     mode: AutoTagMode
     zone: tzinfo
-    """In which the commit time (of `watermark` the watermark) of a snapshot is read."""
+    """The zone of a snapshot's commit time (or its watermark, for `watermark`)."""
     period: timedelta = timedelta(days=1)
     is_custom_period: bool = False
-    """`tag.creation-period-duration` states it, so names have minutes."""
+    """`tag.creation-period-duration` states it, so names contain minutes."""
     formatter: Formatter = "with_dashes"
     delay: timedelta = timedelta(0)
     completion: bool = False
-    """A period that was missed gets its tag from a later snapshot."""
+    """A missed period gets its tag from a later snapshot."""
     max_count: int | None = None
     time_retained_ms: int | None = None
     batch_name: str | None = None
@@ -30,10 +30,10 @@ class AutoTagRules:
 
 @dataclass(frozen=True, slots=True)
 class KeepRules:
-    """Which tags stay, by the calendar. Tags whose names do not match the pattern are none of its business."""
+    """Calendar rules that decide which tags are kept. They do not affect tags whose names do not match the pattern."""
 
     pattern: str
-    """Of names, with `*` and `?` as in a shell."""
+    """Pattern of names, with `*` and `?` as in a shell."""
     last: int | None = None
     within_ms: int | None = None
     daily: int | None = None
@@ -41,7 +41,7 @@ class KeepRules:
     monthly: int | None = None
     yearly: int | None = None
     tags: tuple[str, ...] = ()
-    """Patterns of names that always stay."""
+    """Patterns of names that are always kept."""
 
     def to_json(self) -> Mapping[str, object]:
         """Return the rules as plans and policies print them."""
@@ -60,7 +60,7 @@ class KeepRules:
 
 @dataclass(frozen=True, slots=True)
 class TagFacts:
-    """What is known of one tag of a branch."""
+    """The facts about one tag of a branch."""
 
     name: str
     snapshot_id: int
@@ -69,5 +69,5 @@ class TagFacts:
     modified_ms: int
     """When the tag's document was written, by the store's clock."""
     create_time: datetime | None = None
-    """By its maker's clock, without a zone; `None`: the document does not say."""
+    """By its creator's clock, without a zone; `None`: the document does not state it."""
     time_retained_ns: int | None = None

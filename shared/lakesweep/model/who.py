@@ -1,4 +1,4 @@
-"""Who runs Lakesweep: what reports, ledgers and the lease say of it."""
+"""Who runs Lakesweep, for reports, ledgers and the lease."""
 
 from dataclasses import asdict, dataclass
 
@@ -7,10 +7,10 @@ from lakesweep import __version__
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Who runs, where, and which version."""
+    """The actor, the machine and the version."""
 
     actor: str = "unknown"
-    """An ARN where there is one, else the user and the machine."""
+    """An ARN if there is one, otherwise the user and the machine."""
     host: str = "unknown"
     version: str = __version__
 
@@ -24,12 +24,12 @@ class Who:
 
 
 def nobody() -> Who:
-    """Return that nobody said who runs."""
+    """Return the value for an unknown actor."""
     return Who()
 
 
 def who_of(value: object) -> Who | None:
-    """Return what a document says, `None` where it says nothing that makes sense."""
+    """Return the actor in a document, `None` if it has no valid one."""
     if not isinstance(value, dict):
         return None
     texts = {key: text for key, text in value.items() if key in ("actor", "host", "version") and isinstance(text, str)}
