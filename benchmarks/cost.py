@@ -231,13 +231,10 @@ def tables() -> dict[str, str]:
         "commits": _side_by_side(
             ("", "units a commit", "needs nothing", "units a commit", "expires a snapshot"), quiet, expiring, million
         ),
-        "standing": _months(("", "units a month", "USD a month"), standing()),
-        "fleet": _months(("", "units a month", "USD a month"), fleet(1000)),
-        "hot": _months(("", "units a month", "USD a month"), hot_table()),
+        "months": _months({"no tables": standing(), "a thousand tables": fleet(1000), "a hot table": hot_table()}),
         "scans": scan_cost.table(),
         "scan steps": scan_cost.steps(),
         "spark": spark_cost.table(),
-        "prices": _prices(),
     }
 
 
@@ -268,11 +265,19 @@ def _side_by_side(head: tuple[str, ...], one: Usage, other: Usage, times: int) -
     return "\n".join([*_head(head), *rows, total])
 
 
-def _months(head: tuple[str, ...], usage: Usage) -> str:
+def _months(usages: Mapping[str, Usage]) -> str:
+    head = ("", *(cell for name in usages for cell in (name, "USD")))
     rows = [
-        _row((LABELS[name], _count(usage.units[name]), _usd(usage, name))) for name in LABELS if name in usage.units
+        _row((LABELS[name], *(cell for usage in usages.values() for cell in (_units(usage, name), _usd(usage, name)))))
+        for name in LABELS
+        if any(name in usage.units for usage in usages.values())
     ]
-    return "\n".join([*_head(head), *rows, _row(("**in all**", "", f"**{dollars(usage):.2f}**"))])
+    sums = (cell for usage in usages.values() for cell in ("", f"**{dollars(usage):.2f}**"))
+    return "\n".join([*_head(head), *rows, _row(("**in all, a month**", *sums))])
+
+
+def _units(usage: Usage, name: str) -> str:
+    return _count(usage.units[name]) if name in usage.units else ""
 
 
 def _usd(usage: Usage, name: str) -> str:
@@ -287,23 +292,6 @@ def _count(count: float) -> str:
     if count < 10 and count != int(count):
         return f"{count:.2g}"
     return f"{round(count):,}".replace(",", " ")
-
-
-def _prices() -> str:
-    document = json.loads(PRICES.read_text(encoding="utf-8"))
-    rows = [
-        _row(
-            (
-                entry["unit"],
-                f"{entry['usd']:.10f}".rstrip("0").rstrip("."),
-                f"{entry['per']:,}".replace(",", " "),
-                f"[{entry['page'].removeprefix('https://').rstrip('/')}]({entry['page']})",
-                f"[quoted]({entry['quoted']})" if "quoted" in entry else entry["from"],
-            )
-        )
-        for entry in document["prices"].values()
-    ]
-    return "\n".join([*_head(("what", "USD", "for", "page", "from")), *rows])
 
 
 def with_tables(text: str) -> str:
