@@ -16,7 +16,7 @@ from lakesweep.operations.health import Finding, command, expire_down_to, restor
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_hint, read_roots
-from lakesweep.table.live_set import LiveSet, add_roots
+from lakesweep.table.live_set import LiveSet, Wholeness, add_roots
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.missing import EXPIRING, may_be_expiring
 
@@ -30,6 +30,8 @@ class _Problem:
     schema_id: int | None = None
     """The schema that is not there."""
     is_missing: bool = False
+    has_state: bool = False
+    """Its changelog alone is not there."""
 
 
 def root_findings(table: Table, listing: TableListing, told: frozenset[str]) -> Iterator[Finding]:
@@ -103,6 +105,7 @@ def _problems(store: Store, listing: TableListing) -> Iterator[_Problem]:
         document = branch.hints.get("snapshot/EARLIEST")
         return None if document is None else read_hint(store, document.path)
 
+    unless_tagged = Wholeness(listing, frozenset(), earliest)
     for root in roots:
         ref, schemas = root.ref, _schema_ids(listing.branches[root.ref.branch])
         try:
@@ -113,6 +116,8 @@ def _problems(store: Store, listing: TableListing) -> Iterator[_Problem]:
         problem = live.damaged.get(ref.path) or _lost_changelog(root, reader)
         if problem is not None:
             yield _Problem(ref, f"{ref.path} is not whole: {problem}", is_missing=True)
+        elif (hollow := live.hollow.get(ref.path)) is not None and unless_tagged.is_strict(root, "changelog"):
+            yield _Problem(ref, f"{ref.path} has lost its changelog: {hollow}", has_state=True)
         elif schemas and root.snapshot.schema_id not in schemas:
             yield _Problem(
                 ref,
@@ -198,6 +203,14 @@ def _finding(table: Table, listing: TableListing, problem: _Problem) -> Finding:
             restore(f"{folder}schema/schema-{problem.schema_id}"),
             (ref.path,),
         )
+    if problem.has_state:
+        newer = [each for each in listing.branches[ref.branch].snapshots if each.id > ref.id]
+        says = (
+            f"{problem.sentence}; its state can be read, and streaming readers that come to it fail; a rollback to its "
+            "tag leaves it so"
+        )
+        mend = restore("that file", expire_down_to(location, len(newer), ref.branch) if newer else None)
+        return Finding("roots", says, mend, (ref.path,))
     if not problem.is_document:
         says = problem.sentence
         if problem.is_missing and may_be_expiring(listing, [ref]):

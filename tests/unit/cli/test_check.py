@@ -440,3 +440,35 @@ def test_a_real_table_has_no_file_of_another_size(name: str, control: Path, more
         pytest.skip("LAKESWEEP_FIXTURES names no folder with fixture tables")
     answer = call("check", Path(fixtures) / "tables" / name, "--control", control, "--json", *more)
     assert [each for each in answer.document["findings"] if each["check"] == "wrong_size"] == []
+
+
+@pytest.mark.parametrize("more", [(), ("--all-roots",)])
+def test_a_live_snapshot_with_a_tag_that_has_lost_its_changelog_is_found(
+    table: TableBuilder, folder: Path, control: Path, more: tuple[str, ...]
+) -> None:
+    """Streaming readers open it, whether it was damaged or a rollback has brought it back."""
+    table.commit("+G", changelog=("+G",))
+    table.tag("t", snapshot=7)
+    table.commit("+H")
+    table.hint("LATEST", 8)
+    assert check(folder, control, *more).exit_code == 0
+    name = json.loads((folder / "snapshot" / "snapshot-7").read_text())["changelogManifestList"]
+    table.remove(f"manifest/{name}")
+    (finding,) = found(check(folder, control, *more))
+    assert (finding["check"], finding["paths"]) == ("roots", ["snapshot/snapshot-7"])
+    assert f"snapshot/snapshot-7 has lost its changelog: manifest/{name} does not exist" in finding["says"]
+    assert "--retain-max 1 " in finding["mend"]
+
+
+def test_a_tag_without_a_snapshot_needs_no_changelog(table: TableBuilder, folder: Path, control: Path) -> None:
+    """Expiry takes it, and nobody streams from a tag."""
+    table.commit("+G", changelog=("+G",))
+    table.tag("t", snapshot=7)
+    table.commit("+H")
+    table.hint("LATEST", 8)
+    name = json.loads((folder / "snapshot" / "snapshot-7").read_text())["changelogManifestList"]
+    table.remove(f"manifest/{name}")
+    for number in range(1, 8):
+        table.remove(f"snapshot/snapshot-{number}")
+    table.hint("EARLIEST", 8)
+    assert check(folder, control).document["findings"] == []
