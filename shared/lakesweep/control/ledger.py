@@ -28,7 +28,8 @@ from lakesweep.storage.store import DeleteResult
 _DOCUMENTS = ("snapshot", "changelog_document", "hint", "tag", "tag_success")
 SLICE_ATTEMPTS = 100
 """So many processes may begin one slice in one run."""
-_SLICE_RESULT = re.compile(r"(?P<number>[0-9]{7,})-[0-9]{2}-result\.ndjson\.gz")
+_INTENT, _RESULT = "-intent.ndjson.gz", "-result.ndjson.gz"
+_SLICE_PART = re.compile(r"(?P<number>[0-9]{7,})-[0-9]{2}-(?P<kind>intent|result)\.ndjson\.gz")
 
 
 def day_of(run_id: str) -> str:
@@ -231,10 +232,14 @@ class SliceLedger:
         return slice_answers(self._area, self._plan_id, [f"{self._name}-{self._attempt - 1:02d}-result.ndjson.gz"])
 
     def record(
-        self, deletes: Sequence[Delete], results: Mapping[str, DeleteResult], kept: Iterable[tuple[Delete, str]]
+        self,
+        deletes: Sequence[Delete],
+        results: Mapping[str, DeleteResult],
+        kept: Iterable[tuple[Delete, str]],
+        why: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Record what became of it; as `Ledger.record`, and written at once."""
-        data = self._chain.pack(_results(self._plan_id, self._batch, deletes, results, kept))
+        data = self._chain.pack(_results(self._plan_id, self._batch, deletes, results, kept, why))
         self._area.put(self._part("result"), data)
         self._chain.written(data)
 
@@ -247,24 +252,36 @@ class SliceLedger:
 
 
 def slice_answers(area: ControlArea, plan_id: str, names: Iterable[str]) -> dict[str, str]:
-    """Return path -> result from some result parts. One that is damaged or not there says nothing."""
-    found: dict[str, str] = {}
+    """Return path -> result from the result parts among `names`. One that is damaged or not there says nothing."""
+    rows = _slice_rows(area, plan_id, (name for name in names if not name.endswith(_INTENT)))
+    return {str(row.get("key")): str(row.get("result")) for row in rows}
+
+
+def slice_intents(area: ControlArea, plan_id: str, names: Iterable[str]) -> frozenset[str]:
+    """Return the paths in the intents among `names`. A damaged or missing part says nothing."""
+    rows = _slice_rows(area, plan_id, (name for name in names if name.endswith(_INTENT)))
+    return frozenset(str(row.get("key")) for row in rows)
+
+
+def _slice_rows(area: ControlArea, plan_id: str, names: Iterable[str]) -> Iterator[dict[str, object]]:
     for name in names:
         try:
             rows = list(unpack(area.read(name).data, area.path(name)))
         except (FormatError, ObjectNotFoundError):
             continue
-        found |= {str(row.get("key")): str(row.get("result")) for row in rows if row.get("plan_id") == plan_id}
-    return found
+        yield from (row for row in rows if row.get("plan_id") == plan_id)
 
 
-def slice_results(area: ControlArea, runs: Iterable[str]) -> dict[int, tuple[str, ...]]:
-    """Return the result parts that runs wrote, first to last, by number of their slice."""
+def slice_parts(area: ControlArea, runs: Iterable[str]) -> dict[int, tuple[str, ...]]:
+    """Return the result parts that runs wrote, and the intents without a result, by number of their slice."""
     found: dict[int, tuple[str, ...]] = {}
     for run_id in runs:
         folder = folder_of_run(run_id)
-        for name in area.names(folder):
-            if match := _SLICE_RESULT.fullmatch(name.removeprefix(folder)):
+        names = area.names(folder)
+        there = frozenset(names)
+        for name in names:
+            match = _SLICE_PART.fullmatch(name.removeprefix(folder))
+            if match and (match["kind"] == "result" or name.replace(_INTENT, _RESULT) not in there):
                 number = int(match["number"])
                 found[number] = (*found.get(number, ()), name)
     return found

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import DELETE_MARGIN_MS
-from lakesweep.control.ledger import SliceLedger, slice_answers
+from lakesweep.control.ledger import SliceLedger, slice_answers, slice_intents
 from lakesweep.errors import LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.execute.deleting import REWRITTEN, send
+from lakesweep.execute.earlier import BY_INTENT, BY_MARKER, EarlierDeletions, earlier_deletions
 from lakesweep.execute.part_actions import PartActions
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import Delete
@@ -56,7 +57,7 @@ class Slice:
     kept: Mapping[str, str] = field(default_factory=dict)
     """Path -> why it stays."""
     earlier: tuple[str, ...] = ()
-    """Ledger parts in which earlier runs say what they did here."""
+    """Ledger parts in which earlier runs say what they did here, or were about to do and never answered."""
 
     @property
     def count(self) -> int:
@@ -212,12 +213,14 @@ class _Work:
         outside = self._site.stores.stays((delete.kind, delete.path) for delete in left)
         self._stays = count_stays(outside.values())
         why |= {path: str(stay) for path, stay in outside.items()}
+        own = self._of_earlier_runs([delete for delete in left if delete.path not in why])
+        settled = why.keys() | own.deleted.keys()
         answers: dict[str, str] = {}
         begun = Stopwatch(self._site.clocks)
         if self._site.area.store.now_ms() + self._pace.wait_s * 1000 >= self._last_ms:
             raise _LeaseEndsError
-        self._pace.take(sum(delete.path not in why for delete in left))
-        while not self._ledger.intend([delete for delete in left if delete.path not in why]):
+        self._pace.take(sum(delete.path not in settled for delete in left))
+        while not self._ledger.intend([delete for delete in left if delete.path not in settled]):
             found_before = self._ledger.answers()
             self._is_doubled = self._is_doubled or not found_before
             answers |= found_before
@@ -225,7 +228,7 @@ class _Work:
             if not left:
                 return self._result(deletes, answers)
         throttled = self._site.throttled()
-        going = [delete for delete in left if delete.path not in why]
+        going = [delete for delete in left if delete.path not in settled]
         answered: dict[str, DeleteResult] = {}
         try:
             found = send(self._stores(begun), going, self._check_lease, answered)
@@ -236,9 +239,18 @@ class _Work:
         kept = [(delete, why[delete.path]) for delete in left if delete.path in why]
         kept += [(delete, REWRITTEN) for delete in left if _is_rewritten(found.get(delete.path))]
         stays = {delete.path for delete, _ in kept}
-        self._ledger.record([delete for delete in left if delete.path not in stays], found, kept)
+        by_intent = {path for path in own.untold if path in found and found[path].code == "already_gone"}
+        found |= own.deleted | {path: DeleteResult(found[path].key, "deleted") for path in by_intent}
+        told = dict.fromkeys(own.deleted, BY_MARKER) | dict.fromkeys(by_intent, BY_INTENT)
+        self._ledger.record([delete for delete in left if delete.path not in stays], found, kept, told)
         answers |= {path: result.code for path, result in found.items()} | dict.fromkeys(stays, _KEPT)
         return self._result(deletes, answers)
+
+    def _of_earlier_runs(self, deletes: Sequence[Delete]) -> EarlierDeletions:
+        """Return what earlier runs deleted without writing it down. Each object of such a plan has its ETag."""
+        intended = slice_intents(self._site.area, self._lane.plan_id, self._slice.earlier)
+        suspects = [delete for delete in deletes if delete.path in intended and delete.etag is not None]
+        return earlier_deletions(self._site.stores, suspects, 0, self._check_lease)
 
     def _stores(self, begun: Stopwatch) -> TableStores:
         """Return stores that change nothing after the end of the lease.

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from lakesweep.control.lease import LEASE_MS, Lease
-from lakesweep.control.ledger import Ledger, slice_answers, slice_results
+from lakesweep.control.ledger import Ledger, slice_answers, slice_parts
 from lakesweep.errors import (
     AccessDeniedError,
     FormatError,
@@ -205,7 +205,7 @@ class _Waves:
         )
 
     def _carry_out(self) -> None:
-        left = list(self._unfinished(self._slices(slice_results(self._env.area, self._earlier_runs))))
+        left = list(self._unfinished(self._slices(slice_parts(self._env.area, self._earlier_runs))))
         if not self._attempt.has_just_planned or self._attempt.asks_roots:
             parts = sorted({each.part for each in left})
             self._newcomers.ask_all(

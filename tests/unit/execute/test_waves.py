@@ -728,6 +728,40 @@ def test_all_of_it_comes_back() -> None:
     assert scene.listed() == before
 
 
+class Losing(WrappingStore):
+    """Loses the answer to its third deletion."""
+
+    asked = 0
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        found = super().delete(requests)
+        self.asked += 1
+        if self.asked == 3:
+            raise StorageError("delete: the answer is lost", code="broken")
+        return found
+
+
+@pytest.mark.parametrize("versioned", [True, False], ids=["versioned", "plain"])
+def test_the_run_that_finishes_a_plan_knows_what_the_earlier_one_deleted(versioned: bool) -> None:
+    """The earlier run deleted a slice and could not write that down. It is booked, and all of it comes back."""
+    scene = versioned_scene() if versioned else OrphanScene()
+    keys = planted(scene, COUNT)
+    before = scene.listed()
+    header = planned(scene)
+    begun = Team(scene, lanes=1, wrap=Losing).execute(header.plan_id)
+    assert begun.status == "partial"
+    scene.age(LEASE_MS + DELETE_MARGIN_MS)
+    done = Team(scene).execute(header.plan_id)
+    assert done.status == "done"
+    area = ControlArea(scene.control, scene.store.location)
+    found = fates(area, header.plan_id, [str(begun.run_id), str(done.run_id)])
+    assert {path for path, fate in found.items() if fate.result == "deleted"} == set(keys)
+    if versioned:
+        undone = scene.maintainer().run("undo", run_id=done.run_id)
+        assert undone.status == "done", undone.refusal
+        assert scene.listed() == before
+
+
 def test_what_nobody_knows_the_request_of_does_not_come_back() -> None:
     """A process died between its deletion and its result, so its markers are not known: nothing is undone."""
     scene = versioned_scene()
