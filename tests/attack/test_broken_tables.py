@@ -2,6 +2,7 @@
 
 import pytest
 
+from lakesweep.aws.telemetry import status_metric
 from tests.support.orphan_scene import OrphanScene
 
 
@@ -102,3 +103,15 @@ def test_lost_statistics_of_the_newest_snapshot_are_no_damage() -> None:
     scene.table.commit("+B", statistics="s")
     scene.drop(f"statistics/{scene.table.document('snapshot/snapshot-2')['statistics']}")
     assert scene.maintainer().run("expire_snapshots").to_json()["status"] == "done"
+
+
+def test_damage_is_counted_where_another_step_of_the_pass_is_skipped() -> None:
+    """A table that states no retention is skipped, and its broken tag raises the alarm all the same."""
+    scene = OrphanScene(options={"tag.time-expire-enabled": "true"})
+    scene.table.commit("+A")
+    scene.table.tag("t")
+    scene.table.store.put("tag/tag-t", b"{")
+    report = scene.maintainer().run("maintain")
+    assert report.refusal is not None
+    assert (report.refusal.code, report.is_damaged) == ("retention_not_stated", True)
+    assert status_metric(report) == "RunsDamaged"

@@ -112,7 +112,7 @@ class Telemetry:
 def status_metric(report: RunReport) -> str:
     """Return the metric that counts how a run ended."""
     if report.refusal is not None and report.refusal.code in SKIPPED:
-        return "RunsSkipped"
+        return _STATUS["damaged"] if report.is_damaged else "RunsSkipped"
     if report.status == "refused" and report.refusal is not None and report.refusal.code in PASSING:
         return _STATUS["stale"]
     return _STATUS.get(report.told_status, "RunsSkipped")

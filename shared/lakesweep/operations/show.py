@@ -6,10 +6,11 @@ from dataclasses import replace
 from lakesweep.errors import FormatError, RefusedError, StorageError
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.tag import Tag, parse_tag
-from lakesweep.model.damage import lost_histories
+from lakesweep.model.damage import LOST_HISTORIES, lost_histories
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.context import Table
+from lakesweep.operations.damage import warnings_of
 from lakesweep.operations.draft import Draft, begin
 from lakesweep.operations.expire_snapshots import choose_range
 from lakesweep.operations.files import newest_first, read_all
@@ -97,7 +98,7 @@ def summarise(
         live=live,
         pins=pins,
         warnings=(*problems, *_warnings(stated, tags, hints), *_forgotten_users(draft, retention, consumer_next)),
-        damage=tuple(f"branch {name} has lost its history: {why}" for name, why in lost_histories(listing).items()),
+        damage=warnings_of({LOST_HISTORIES: lost_histories(listing)}),
         version=None if asked is None else _version(store, schema, asked, measured=pinned),
     )
 

@@ -105,7 +105,7 @@ def _undo(table: Table, area: ControlArea, record: RunRecord, run_id: str, *, ex
         return undo_move.undo_move(table, record.plan, run_id, execute=execute)
     if execute:
         return _execute(table, area, run_id)
-    planned = plan_undo(_environment(table, area, record), record)
+    planned = plan_undo(environment(table, area, record.plan), record)
     return _report(table, "planned" if planned.restores or planned.after else "nothing_to_do", run_id, planned)
 
 
@@ -133,7 +133,7 @@ def _execute(table: Table, area: ControlArea, run_id: str) -> RunReport:
     lease = acquire(area, own_id)
     try:
         record = load_record(area, run_id)  # again: from here on no other run changes what it says
-        env = _environment(table, area, record).under(lease)
+        env = environment(table, area, record.plan).under(lease)
         planned = plan_undo(env, record, lease.check)
         executed = restore(env, planned, own_id, lease) if planned.restores or planned.after else None
         if executed.status == "done" if executed is not None else record.undone_by is None:
@@ -436,10 +436,6 @@ def _tag(branch: str, document: Restore, body: Body) -> Root:
     name = document.path.removeprefix(f"{branch_dir(branch)}tag/tag-")
     ref = RootRef(branch, "tag", name, document.path, body.etag, len(body.data))
     return Root(ref, parse_tag(body.data, document.path).snapshot, body.data)
-
-
-def _environment(table: Table, area: ControlArea, record: RunRecord) -> Environment:
-    return environment(table, area, record.plan)
 
 
 def _report(
