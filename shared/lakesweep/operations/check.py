@@ -47,7 +47,7 @@ def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
         if error.code != "unreadable_schema":
             raise
         findings.append(Finding("roots", str(error), command("explain", location, executes=False)))
-    findings += _histories(table, listing)
+    findings += [*_histories(table, listing), *_rootless(table.store, listing)]
     findings += [*schema_findings(table, listing), *file_findings(table, listing, all_roots=all_roots, skipped=skipped)]
     for name, branch in listing.branches.items():
         if not branch.schemas:
@@ -74,6 +74,23 @@ def _histories(table: Table, listing: TableListing) -> Iterator[Finding]:
             otherwise = command("rollback", location, "--tag", tag.ref.name, branch=name)
         folder = "snapshot/" if name == "main" else f"branch/branch-{name}/snapshot/"
         yield Finding("history", says, restore(folder, otherwise))
+
+
+def _rootless(store: Store, listing: TableListing) -> Iterator[Finding]:
+    """Find that a table without any root had some: no document of it is left to say so, and its manifests are."""
+    if any(listing.roots()) or lost_histories(listing):
+        return
+    first = next(iter(store.list("manifest/")), None)
+    # A first commit writes its manifests before its snapshot.
+    if first is None or any(discover(store).roots()):
+        return
+    yield Finding(
+        "history",
+        f"no snapshot, tag or changelog is there, and {first.key} is: the table has lost its history, or its first "
+        "commit has not ended",
+        restore("snapshot/"),
+        (first.key,),
+    )
 
 
 def _newest_tag(store: Store, branch: BranchListing) -> Root | None:

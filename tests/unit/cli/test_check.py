@@ -283,6 +283,22 @@ def test_a_lost_history_is_restored_before_anything_is_rolled_back(
     assert "loses every version after snapshot 4" in finding["says"]
 
 
+@pytest.mark.parametrize("gone", ["snapshot", "snapshot manifest"])
+def test_a_table_that_lost_all_its_roots_is_not_healthy(
+    table: TableBuilder, folder: Path, control: Path, gone: str
+) -> None:
+    """Nothing but the manifests says that there were any. A table that was never written has none of them."""
+    for name in gone.split():
+        shutil.rmtree(folder / name)
+    if "manifest" in gone:
+        assert check(folder, control).document["status"] == "healthy"
+        return
+    (finding,) = found(check(folder, control))
+    assert finding["check"] == "history"
+    assert "the table has lost its history" in finding["says"]
+    assert "snapshot/" in finding["mend"]
+
+
 @pytest.mark.parametrize("more", [(), ("--all-roots",)])
 def test_the_oldest_snapshot_may_be_going(
     table: TableBuilder, folder: Path, control: Path, more: tuple[str, ...]
