@@ -12,7 +12,8 @@ names/<table_key>/<scan_id>.<task id>       names that a task decoded, for this 
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -61,6 +62,19 @@ class State:
         counts = self.requests.setdefault(step, {})
         for kind, count in requests.items():
             counts[kind] = counts.get(kind, 0) + count
+
+
+@contextmanager
+def understood(path: str) -> Iterator[None]:
+    """Read from a document what only a scan has written there.
+
+    Raises:
+        FormatError: The document does not have it, or has something else in its place.
+    """
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise FormatError(f"{path}: expected what a scan has written there, found {error!r}") from error
 
 
 @dataclass(frozen=True, slots=True)

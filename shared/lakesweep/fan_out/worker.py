@@ -21,7 +21,7 @@ from lakesweep.errors import (
     UnsupportedFormatError,
     UsageError,
 )
-from lakesweep.fan_out.documents import SCAN, Json, ScanDocuments
+from lakesweep.fan_out.documents import SCAN, Json, ScanDocuments, understood
 from lakesweep.fan_out.limits import WAYS
 from lakesweep.fan_out.match import match
 from lakesweep.fan_out.names import Names, names_of_table
@@ -118,18 +118,20 @@ def segment_name(scan_id: str, task_id: str) -> str:
 
 def _found(table: Table, documents: ScanDocuments, scan: Json, task: Task) -> Found:
     if isinstance(task, ListTask):
-        return _list(table, scan, task)
+        return _list(table, documents, scan, task)
     if isinstance(task, DecodeTask):
         return _decode(table, documents, scan if task.document == SCAN else documents.read(task.document)[0], task)
     return _match(table, documents, scan, task)
 
 
-def _list(table: Table, scan: Json, task: ListTask) -> Found:
-    places = [Place(**row) for row in scan["places"]]
+def _list(table: Table, documents: ScanDocuments, scan: Json, task: ListTask) -> Found:
+    with understood(documents.path(SCAN)):
+        places = [Place(**row) for row in scan["places"]]
+        classes = FileClasses(layout_of_json(scan["layout"]))
     if task.shard.place >= len(places):
         raise FormatError(f"task {task.id}: expected one of {len(places)} places, found {task.shard.place}")
     number, place = task.shard.place, places[task.shard.place]
-    found = PlaceListing(table.ref.location, place, FileClasses(layout_of_json(scan["layout"])))
+    found = PlaceListing(table.ref.location, place, classes)
     writer = SpillWriter(packed=True)
     try:
         store = table.store if place.is_table else table.open_store(place.location)
@@ -162,11 +164,12 @@ def _in_time(pages: Iterator[Page], check_time: Callable[[str], None]) -> Iterat
 
 
 def _decode(table: Table, documents: ScanDocuments, content: Json, task: DecodeTask) -> Found:
-    wanted = content["decode"][task.id]
     names, area = Names(), names_of_table(documents.area)
-    again = [meta_of(row) for row in wanted["manifests"]]
-    for segment, manifests in wanted["segments"]:
-        kept = [meta_of(row) for row in manifests]
+    with understood(documents.path(task.document)):
+        wanted = content["decode"][task.id]
+        again = [meta_of(row) for row in wanted["manifests"]]
+        segments = [(segment, [meta_of(row) for row in manifests]) for segment, manifests in wanted["segments"]]
+    for segment, kept in segments:
         if not names.copy(area, segment, frozenset(meta.file_name for meta in kept)):
             again += kept
     here = set(names.manifests)
