@@ -57,7 +57,7 @@ def _text(value: object, depth: int) -> str:
         return json.dumps(value)
     if isinstance(value, int):
         return str(value)
-    raise TypeError(f"expected what JSON can say, found {type(value).__name__}")
+    raise TypeError(f"expected a JSON value, found {type(value).__name__}")
 
 
 def _object(document: Mapping[str, object], depth: int) -> str:

@@ -1,6 +1,6 @@
 """ORC metadata files: tables with `manifest.format=orc` use them instead of Avro.
 
-To read them takes pyarrow, which workers do not have. There, Lakesweep refuses an ORC file with a message that says
+Reading them needs pyarrow, which workers do not have. There, Lakesweep refuses an ORC file with a message that says
 what to install. It never treats the file as damaged or empty. pyarrow runs in its own process (`orc_process.py`),
 because damaged bytes can end the process.
 """

@@ -107,7 +107,7 @@ class OrcProcess:
                 raise
             found = shorten(str(error)) if code is None else f"exit code {code}"
             raise UnsupportedFormatError(
-                f"{path}: expected a process that reads ORC, found that it does not start: {found}",
+                f"{path}: expected to start a process that reads ORC, but it failed: {found}",
                 code="orc_needs_pyarrow",
             ) from error
         return running
@@ -145,5 +145,5 @@ def _why_ended(path: str, code: int | None) -> MaintenanceError:
     if code == -signal.SIGALRM:
         return UnsupportedFormatError(f"{path}: expected rows of ORC within {MAX_SECONDS} seconds, found none")
     if code in _ENDED_FROM_OUTSIDE:
-        return UnsupportedFormatError(f"{path}: expected to decode ORC, found that signal {-code} ended the process")
+        return UnsupportedFormatError(f"{path}: expected to decode ORC, but signal {-code} ended the process")
     return FormatError(f"{path}: expected a whole ORC file, found one that ends its reader with exit code {code}")

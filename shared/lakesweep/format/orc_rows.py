@@ -43,7 +43,7 @@ def load_pyarrow(path: str) -> tuple[Any, Any]:
         from pyarrow import orc
     except ImportError as error:
         raise UnsupportedFormatError(
-            f"{path}: expected an Avro file, found ORC, which takes pyarrow to read: pip install 'lakesweep[orc]'",
+            f"{path}: expected an Avro file, found ORC, which needs pyarrow: pip install 'lakesweep[orc]'",
             code="orc_needs_pyarrow",
         ) from error
     # The other memory pools grow in steps that are large compared with the limit.

@@ -74,7 +74,7 @@ def tag_body(snapshot_body: bytes, path: str, create_time: datetime | None, time
     life: dict[str, object] = {}
     if time_retained_ns is not None:
         if create_time is None:
-            raise ValueError("a time to live means nothing without the time of creation")
+            raise ValueError("expected no time to live without the time of creation, found one")
         life = {_CREATE_TIME: _time_array(create_time), _TIME_RETAINED: _seconds(time_retained_ns)}
     return print_object(known | others | life, path)
 

@@ -109,7 +109,7 @@ def check_action(action: Action) -> None:
         fine = may_delete(action.kind, action.path)
     if not fine:
         raise RefusedError(
-            f"{type(action).__name__.lower()} {action.kind} {action.path!r} is nothing that a plan may do",
+            f"no plan may {type(action).__name__.lower()} {action.kind} {action.path!r} in phase {action.phase!r}",
             code="forbidden_action",
         )
 

@@ -40,7 +40,7 @@ def lost_history(branch: BranchListing) -> str | None:
     roots = (ref.path for ref in (*branch.tags, *branch.changelogs))
     others = (document.path for document in (*branch.hints.values(), *branch.consumers))
     first = next(chain(roots, others), None)
-    return None if first is None else f"no snapshot is there, and {first} shows that there was one"
+    return None if first is None else f"it has no snapshot, although {first} shows that it had one"
 
 
 def lost_histories(listing: TableListing) -> dict[str, str]:

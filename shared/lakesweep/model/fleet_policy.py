@@ -158,7 +158,7 @@ class _Rule:
         expected = "an absolute location such as s3://bucket/folder or /folder"
         if isinstance(text, str) and any(each in text for each in "*?[{"):
             # It would match nothing, and nobody would notice.
-            self._refuse("tables", "a folder, which covers all tables at or below it, and no pattern", text)
+            self._refuse("tables", "a folder (it covers all tables at or below it), not a pattern", text)
         if not isinstance(text, str) or not (text.startswith("/") or ":/" in text):
             self._refuse(key, expected, text)
         try:

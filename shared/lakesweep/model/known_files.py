@@ -58,9 +58,9 @@ TEMP = FileClass("temp", "delete")
 HINT = FileClass("hint", "never", why="writers rewrite hints in place")
 SUCCESS = FileClass("success", "never", why="schedulers wait for this marker")
 PACK = FileClass("pack", "never", why="rows of any data file may lie in a managed pack, and no manifest names it")
-CACHE = FileClass("cache", "report", why="a cache of links that its reader makes anew")
-HIVE_TEMP = FileClass("hive_temp", "report", why="a Hive job may still commit what it left here")
-MARKER = FileClass("marker", "never", why="it marks a folder and holds nothing")
+CACHE = FileClass("cache", "report", why="a cache of links that its reader can build again")
+HIVE_TEMP = FileClass("hive_temp", "report", why="a Hive job may still commit this file")
+MARKER = FileClass("marker", "never", why="it marks a folder and has no content")
 NESTED = FileClass("nested", "never", why="it belongs to another table, whose folder lies in this one")
 
 NO_SUCH_NAME = FileClass("foreign", "report", why="Paimon gives no file in this folder such a name")
@@ -73,20 +73,20 @@ Names = tuple[tuple[re.Pattern[str], FileClass], ...]
 
 BRANCH_FOLDERS: dict[str, Names] = {
     "snapshot": (
-        (names.SNAPSHOT, FileClass("snapshot", "never", why="a snapshot goes by expiry or rollback alone")),
+        (names.SNAPSHOT, FileClass("snapshot", "never", why="only expiry or rollback deletes a snapshot")),
         (names.HINT, HINT),
         (names.SNAPSHOT_TEMP, TEMP),
     ),
     "changelog": (
         (
             names.CHANGELOG_DOCUMENT,
-            FileClass("changelog_document", "never", why="a changelog goes by expiry alone"),
+            FileClass("changelog_document", "never", why="only expiry deletes a changelog"),
         ),
         (names.HINT, HINT),
         (names.CHANGELOG_TEMP, TEMP),
     ),
     "tag": (
-        (names.TAG, FileClass("tag", "never", why="a tag goes by its own time to live or by hand")),
+        (names.TAG, FileClass("tag", "never", why="only a tag operation deletes a tag")),
         (names.TAG_TEMP, TEMP),
     ),
     "tag/tag-success-file": ((names.TAG_SUCCESS, SUCCESS), (names.TAG_SUCCESS_TEMP, TEMP)),
@@ -116,7 +116,7 @@ FOLDERS: dict[str, Names] = BRANCH_FOLDERS | {
         (names.ICEBERG_TEMP, TEMP),
     ),
     "copy-into/history": (
-        (names.COPY_INTO, FileClass("copy_into", "never", why="COPY INTO remembers by it what it has loaded")),
+        (names.COPY_INTO, FileClass("copy_into", "never", why="COPY INTO records here what it has loaded")),
     ),
 }
 PARTITION: Names = ((names.SUCCESS, SUCCESS), (names.SUCCESS_TEMP, TEMP))

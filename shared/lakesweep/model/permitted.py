@@ -126,9 +126,9 @@ def check_plan(header: PlanHeader) -> None:
     if header.operation == "expire_snapshots" and header.end_id is not None:
         latest = header.snapshots.get("latest")
         if not isinstance(latest, int) or latest < header.end_id:
-            raise _refusal(header, "it does not say which snapshots stay, the newest among them")
+            raise _refusal(header, "it does not say which snapshots it keeps, the newest among them")
     elif header.operation not in _RANGES and header.end_id is not None:
-        raise _refusal(header, f"its operation expires no snapshot, and it has them end at {header.end_id}")
+        raise _refusal(header, f"its operation expires no snapshots, but its range ends at {header.end_id}")
 
 
 def check_actions(header: PlanHeader, actions: Iterable[Action]) -> None:
@@ -141,11 +141,9 @@ def check_actions(header: PlanHeader, actions: Iterable[Action]) -> None:
         check_action(action)
         if not fits(header.operation, action) or not _is_at_home(header, action):
             verb = _verb(action)
-            raise _refusal(
-                header, f"{verb} {action.kind} {action.path!r} in phase {action.phase!r} is nothing that it may hold"
-            )
+            raise _refusal(header, f"it must not {verb} {action.kind} {action.path!r} in phase {action.phase!r}")
         if isinstance(action, Delete) and header.operation == "expire_snapshots" and header.end_id is None:
-            raise _refusal(header, f"{action.path!r} is to go, and it does not say which snapshots stay")
+            raise _refusal(header, f"it deletes {action.path!r}, but does not say which snapshots it keeps")
         if isinstance(action, Delete) and action.kind in _ROOTS and action.phase not in MOVE_PHASES:
             _check_root(header, action)
 
@@ -161,10 +159,10 @@ def _verb(action: Action) -> str:
 
 def _check_root(header: PlanHeader, delete: Delete) -> None:
     if delete.etag is None:
-        raise _refusal(header, f"{delete.path!r} is to go without the ETag of the document that is meant")
+        raise _refusal(header, f"it deletes {delete.path!r} without the ETag of the document")
     is_in_range = delete.phase == "documents" and header.end_id is not None
     if is_in_range and int(delete.path.rpartition("-")[2]) >= header.end_id:  # type: ignore[operator]
-        raise _refusal(header, f"{delete.path!r} is to go, and its own range ends at {header.end_id}")
+        raise _refusal(header, f"it deletes {delete.path!r}, although its range ends at {header.end_id}")
 
 
 def _is_at_home(header: PlanHeader, action: Action) -> bool:
@@ -186,7 +184,7 @@ _FILES = frozenset({*get_args(FileKind), "temp"})
 
 def _refusal(header: PlanHeader, what: str) -> RefusedError:
     return RefusedError(
-        f"plan {header.plan_id} of table {header.table}: {what}; expected what {header.operation} plans; make "
-        "a new plan",
+        f"plan {header.plan_id} of table {header.table}: {what}; expected only actions that {header.operation} plans; "
+        "make a new plan",
         code=FORBIDDEN,
     )

@@ -278,7 +278,7 @@ def order_problem(actions: Sequence[Action]) -> str | None:
         return "documents in ascending order of their ids, found another order"
     moves = [action for action in actions if action.phase in MOVE_PHASES]
     if moves and len(moves) < len(actions):
-        return "either phases that move a branch or phases that remove files, found both"
+        return "either phases of a branch rewrite or phases that delete files, found both"
     return _move_problem(moves)
 
 
@@ -289,14 +289,14 @@ def _move_problem(moves: Sequence[Action]) -> str | None:
         if action.kind == "snapshot" and isinstance(action, Delete)
     ]
     if ids != sorted(ids, reverse=True):
-        return "snapshots that are withdrawn in descending order of their ids, found another order"
+        return "deleted snapshots in descending order of their ids, found another order"
     if len({branch_of(action.path) for action in moves}) > 1:
-        return "documents of one branch, found those of several"
+        return "documents of one branch, found documents of several"
     for action in moves:
         if isinstance(action, Delete) and action.body is None:
-            return f"the content of what goes, found none of {action.path}"
+            return f"the content of each deleted document, found none of {action.path}"
         if isinstance(action, Put) and action.kind != "hint" and action.if_absent == (action.former is not None):
-            return f"what {action.path} replaces, or that nothing is there, found neither or both"
+            return f"for {action.path} either the replaced content or the condition of absence, found neither or both"
     return None
 
 

@@ -78,7 +78,7 @@ class ChangelogRetention:
 def _check(retain_min: int, retain_max: int, limit: int, time_retained_ms: int) -> None:
     if retain_min < 1:
         raise RefusedError(
-            f"retain_min is {retain_min}; at least 1 must stay, or the table loses its state",
+            f"retain_min is {retain_min}; expected at least 1, or the table loses its state",
             code="retain_min_below_one",
         )
     if retain_max < retain_min:

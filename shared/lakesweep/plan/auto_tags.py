@@ -86,7 +86,7 @@ def tag_name(rules: AutoTagRules, period_begin: datetime) -> str:
 
 
 def period_of(rules: AutoTagRules, name: str) -> datetime | None:
-    """Return the begin of the period that a name stands for, `None` for a name that these rules do not make.
+    """Return the begin of the period in a tag's name, `None` for a name that these rules do not make.
 
     With daily names, only the text before the first blank counts. So an hourly name with the same dashes is a daily
     tag, too.
@@ -261,7 +261,7 @@ def backfilled(
 
 
 def parsed_name(name: str, shape: str) -> datetime | None:
-    """Return the begin of the period that a name of one shape stands for, `None` for any other text."""
+    """Return the begin of the period in a name of one shape, `None` for any other text."""
     match = _PATTERNS[shape].fullmatch(name)
     if match is None:
         return None

@@ -167,14 +167,15 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Available:
-    """What there is to choose from."""
+    """The available backends."""
 
     local: LocalFacts = field(default_factory=LocalFacts)
     has_fan_out: bool = False
     workers: int = 10
     spark: Callable[[int], SparkFacts] | None = None
-    """Of a number of objects: what Spark has for so many."""
+    """Returns what Spark has for a number of objects."""
     objects_in_bucket: Callable[[], int | None] | None = None
-    """By the metrics of the table's bucket, which may hold much else; asked only without a last scan."""
+    """Returns the number from the metrics of the table's bucket, which may have other objects, too. Called only if
+    there was no scan before."""
     objects: int | None = None
-    """As the caller says."""
+    """The number that the caller states."""

@@ -1,6 +1,6 @@
 """Turn the freed files of an expiry into ordered actions.
 
-Documents come first. Once the snapshot documents are deleted, nobody can tag, branch from, roll back to or open a
+Documents come first. After the snapshot documents are deleted, no user can tag, branch from, roll back to or open a
 snapshot whose files are about to be deleted. The plan itself is stored before, so the next run finishes a run that
 died after the documents. (Paimon has no stored plan and deletes data first; the end state is the same.)
 """

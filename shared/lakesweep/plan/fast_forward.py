@@ -5,8 +5,9 @@ everything of the branch. Paimon deletes first and copies then. If it dies in be
 snapshots, or has none. Lakesweep lets main keep everything that it has in common with the branch, and continues from
 there.
 
-Only if they have nothing in common are documents replaced in place. Then the branch's newest snapshot is written before
-anything is deleted. So main's own snapshots above that point are never the newest, and nobody commits on top of them.
+Documents are replaced in place only if main and the branch have nothing in common. Then the branch's newest snapshot is
+written before anything is deleted. So a snapshot of main that is still to be replaced is never the newest, and no
+writer commits on top of it.
 
 Source: Paimon `FileSystemBranchManager#fastForward`.
 """
@@ -67,8 +68,8 @@ class Course:
     withdrawn_tags: tuple[Root, ...]
     published_tags: tuple[Root, ...]
     put_schemas: tuple[tuple[SchemaDocument | None, SchemaDocument], ...]
-    """The schema of main (if any) and of the branch, by id, descending. After the first, every commit uses the
-    newest."""
+    """Main's schema (if any) and the branch's schema of the same id, descending. So from the first write on, every
+    commit uses the newest schema."""
     dropped_schemas: tuple[SchemaDocument, ...]
     """Schemas of main that the branch lacks, descending."""
     staying: tuple[Root, ...] = field(default=(), compare=False)

@@ -69,7 +69,7 @@ def judge_tags(
         by_time: Delete tags when their time to live is over.
         older_than_ms: Delete tags that were made before this time, with or without a time to live.
         beyond: Tags beyond the number that the table keeps.
-        period_of: Returns the period that a name stands for by the table's own rules.
+        period_of: Returns the period in a name by the table's own rules.
     """
     lives = {tag.name: _Life(tag, zone, now_ms) for tag in tags}
     surplus = frozenset(beyond)
@@ -205,7 +205,7 @@ class _Calendar:
         self.kept[tag.name] = tuple(dict.fromkeys((*self.kept.get(tag.name, ()), reason)))
 
     def _time(self, tag: TagFacts, pattern: str) -> datetime:
-        """Return the local time that a tag stands for: the period that its name says, else the time of its commit."""
+        """Return the local time of a tag: the period in its name, otherwise the time of its commit."""
         fixed = pattern[: min((pattern.index(sign) for sign in "*?[" if sign in pattern), default=0)]
         for name in dict.fromkeys((tag.name, tag.name.removeprefix(BATCH_PREFIX), tag.name.removeprefix(fixed))):
             period = named_period(name, self.period_of)
@@ -215,7 +215,7 @@ class _Calendar:
 
 
 def named_period(name: str, period_of: _PeriodOf | None = None) -> datetime | None:
-    """Return the begin of the day, hour or minute that a name says in any of the shapes of automatic tags."""
+    """Return the begin of the day, hour or minute in a name, which may have any shape of automatic tags."""
     own = None if period_of is None else period_of(name)
     if own is not None:
         return own

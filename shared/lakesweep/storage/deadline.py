@@ -33,7 +33,7 @@ class Deadline:
         """
         left_ms = self.remaining_ms()
         if left_ms < reserve_ms:
-            raise OutOfTimeError(f"{what}: expected {reserve_ms // 1000} s for it, found {max(left_ms, 0)} ms left")
+            raise OutOfTimeError(f"{what}: expected at least {reserve_ms // 1000} s, found {max(left_ms, 0)} ms left")
 
 
 class DeadlineStore(WrappingStore):

@@ -54,7 +54,7 @@ class LocalStore:
     """Files below one folder."""
 
     reads_wait = False
-    """To read local files one after another is faster than to hand them to threads."""
+    """Reading local files one after another is faster than handing them to threads."""
 
     def __init__(self, root: str, counter: RequestCounter | None = None) -> None:
         self._folder = Root(root)
@@ -362,7 +362,7 @@ class LocalStore:
 
     def _not_versioned(self) -> StorageError:
         return StorageError(
-            f"{self._root}: expected a versioned bucket, found a local folder, which keeps nothing of what is deleted",
+            f"{self._root}: expected a versioned bucket, found a local folder, which does not keep deleted files",
             code="not_versioned",
         )
 
@@ -377,7 +377,7 @@ class LocalStore:
 
     def _checked_path(self, key: str) -> str:
         if _is_lock(check_key(key, self._root)):
-            raise StorageError(f"{self._below}{key}: expected another name than that of locks", code="bad_key")
+            raise StorageError(f"{self._below}{key}: expected any name except that of lock files", code="bad_key")
         return self._below + key
 
     @contextmanager
@@ -391,8 +391,8 @@ class LocalStore:
             ) from None
         except AnotherFolderError as error:
             raise StorageError(
-                f"{error.path}: expected the folder that the run looked at before, found another "
-                "folder or a link; nothing is read or deleted there, run the command again",
+                f"{error.path}: expected the folder that the run checked before, found another folder or a link; "
+                "Lakesweep reads and deletes nothing there, run the command again",
                 code="moved",
             ) from None
         except OSError as error:

@@ -81,8 +81,8 @@ class Root:
         if self._known != found:
             os.close(descriptor)
             raise StorageError(
-                f"{self.path}: expected the folder that was there when the run began, found another one; "
-                "nothing is read or deleted there, run the command again",
+                f"{self.path}: expected the same folder as at the begin of the run, found another one; "
+                "Lakesweep reads and deletes nothing there, run the command again",
                 code="moved",
             )
         return descriptor

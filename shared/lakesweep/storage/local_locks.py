@@ -83,8 +83,8 @@ def _wait(lock: int, where: str, ends_s: float) -> None:
             left_s = ends_s - time.monotonic()
         if left_s <= 0:
             raise LockHeldError(
-                f"lock {where}: expected it free within {LOCK_WAIT_S:g} s, found that another process holds it; "
-                f"find that process with `fuser {where}`, end it, and run the command again"
+                f"lock {where}: expected a free lock within {LOCK_WAIT_S:g} s, but another process holds it; "
+                f"find this process with `fuser {where}`, end it, and run the command again"
             )
         time.sleep(min(pause_s, left_s))
         pause_s = min(2 * pause_s, _PAUSE_S[1])

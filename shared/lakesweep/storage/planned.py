@@ -70,7 +70,7 @@ class PlannedStore(WrappingStore):
         if key in self._written:
             return Body(self._written[key], _etag(key))
         if key in self._going:
-            raise ObjectNotFoundError(f"{self.location}/{key} is going")
+            raise ObjectNotFoundError(f"{self.location}/{key} does not exist after the planned deletions")
         return self._store.read(key, max_bytes)
 
     def read_range(self, key: str, start: int, length: int) -> Body:
@@ -89,7 +89,7 @@ class PlannedStore(WrappingStore):
 
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
         """Refuse."""
-        raise StorageError(f"{self.location}: expected nothing to be taken back in a dry run", code="planned")
+        raise StorageError(f"{self.location}: expected nothing to be restored in a dry run", code="planned")
 
 
 def _etag(key: str) -> str:

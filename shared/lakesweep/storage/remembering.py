@@ -16,7 +16,7 @@ from lakesweep.storage.wrapping import WrappingStore
 
 IMMUTABLE_FOLDER = "manifest/"
 MAX_OBJECT_BYTES = 1 << 20
-"""A longer object is not cached: to read it again costs little compared with decoding it."""
+"""A longer object is not cached: reading it again costs little compared with decoding it."""
 MAX_TOTAL_BYTES = 32 << 20
 """The largest cache of one table."""
 MAX_IDLE_RUNS = 3

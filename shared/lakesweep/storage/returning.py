@@ -76,4 +76,4 @@ class ReturningStore(WrappingStore):
         raise self._refusal("restored")
 
     def _refusal(self, what: str) -> StorageError:
-        return StorageError(f"{self.location}: nothing is {what} in a table as it will be", code="unsupported")
+        return StorageError(f"{self.location}: nothing can be {what} in a future state of a table", code="unsupported")

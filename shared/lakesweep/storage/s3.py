@@ -352,7 +352,7 @@ class S3Store:
     def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
         """Remove the delete markers of up to 1 000 keys; see `Store.undelete`.
 
-        To delete a version in S3 is final. So each key's versions are listed first (one request for each key), and only
+        Deleting a version in S3 is final. So each key's versions are listed first (one request for each key), and only
         listed delete markers are deleted. An object that is written later lies above the marker and is not touched.
         """
         check_count(requests, self.location)
@@ -551,8 +551,8 @@ def _check_part(response: Any, found: int, start: int, length: int, where: str) 
     said = str(response.get("ContentRange", ""))
     if not said.startswith(f"bytes {start}-{start + found - 1}/") or found > length:
         raise StorageError(
-            f"read {where}: expected {length} bytes from byte {start}, found {found} bytes, said to be "
-            f"{said or 'the whole'!r}",
+            f"read {where}: expected {length} bytes from byte {start}, found {found} bytes with the content range "
+            f"{said or 'of the whole object'!r}",
             code="no_range",
         )
     if found < length:

@@ -1,6 +1,6 @@
 """The versions and delete markers of one key in a versioned bucket, and when the bucket removes them.
 
-To delete an object in such a bucket puts a *delete marker* on top. To remove this marker restores the object.
+Deleting an object in such a bucket puts a *delete marker* on top. Removing this marker restores the object.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Which roots hold a file: the roots whose readers open it, and the roots that only name it.
 
-An orphan scan asks whether any root names a file, for whatever purpose (`live_set`). To say why a file exists takes
+An orphan scan asks whether any root names a file, for whatever purpose (`live_set`). An explanation of a file must say
 more. A root *needs* a file if its readers open the file. A root merely *names* a file in three cases:
 
 - Its manifests have deleted the file since.

@@ -136,9 +136,9 @@ PRELUDE = "import marshal, os, signal, sys, time; from lakesweep.format import o
         # What is no answer.
         ("marshal.dump(('ready', None), sys.stdout.buffer); print(flush=True); print('garbage' * 99)",
          FormatError, "ends its reader"),
-        ("sys.exit(5)", UnsupportedFormatError, "does not start: exit code 5"),
-        ("os.abort()", UnsupportedFormatError, "does not start"),
-        ("print('garbage')", UnsupportedFormatError, "does not start"),
+        ("sys.exit(5)", UnsupportedFormatError, "but it failed: exit code 5"),
+        ("os.abort()", UnsupportedFormatError, "but it failed"),
+        ("print('garbage')", UnsupportedFormatError, "but it failed"),
     ],
 )  # fmt: skip
 def test_endings(
@@ -155,7 +155,7 @@ def test_endings(
 
 def test_no_interpreter_to_start(process: OrcProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(UnsupportedFormatError, match=r"does not start: .*No such file"):
+    with pytest.raises(UnsupportedFormatError, match=r"but it failed: .*No such file"):
         process.decode(orc_file(), "m", WANTS)
 
 

@@ -120,7 +120,7 @@ BAD: tuple[tuple[Any, str], ...] = (
     *(
         (
             _rules({"tables": f"s3://lake/{glob}"}),
-            "rules[0].tables: expected a folder, which covers all tables",
+            "rules[0].tables: expected a folder (it covers all tables",
         )
         for glob in ("*", "sales.db/ord?rs", "[ab].db", "{a,b}.db/*")
     ),

@@ -27,7 +27,7 @@ def test_a_whole_plan_is_fine() -> None:
         ((SIX, SEVEN), "descending order"),
         ((SEVEN, FILE), "found both"),
         ((SEVEN, replace(SIX, path="branch/branch-b/snapshot/snapshot-6")), "one branch"),
-        ((replace(SEVEN, body=None),), "content of what goes"),
+        ((replace(SEVEN, body=None),), "content of each deleted document"),
         ((replace(NEW, if_absent=False),), "found neither or both"),
         ((replace(OVER, if_absent=True),), "found neither or both"),
         ((replace(SEVEN, phase="vanish"),), "known phase"),
