@@ -3,7 +3,9 @@
 import pytest
 
 from lakesweep.aws.telemetry import status_metric
+from lakesweep.storage.memory import MemoryStore
 from tests.support.orphan_scene import OrphanScene
+from tests.support.table_builder import TableBuilder
 
 
 def lost() -> OrphanScene:
@@ -115,3 +117,23 @@ def test_damage_is_counted_where_another_step_of_the_pass_is_skipped() -> None:
     assert report.refusal is not None
     assert (report.refusal.code, report.is_damaged) == ("retention_not_stated", True)
     assert status_metric(report) == "RunsDamaged"
+
+
+@pytest.mark.parametrize("left", ["schema/", "snapshot/", "tag/", "changelog/", "branch/"])
+def test_a_damaged_table_in_the_folder_of_another_keeps_its_files(left: str) -> None:
+    """It lies where a partition of the outer table would, and only some of its documents are left."""
+    inner = TableBuilder(MemoryStore("memory://bucket/inner"))
+    inner.commit("+Inner")
+    inner.tag("t")
+    inner.changelog_document(1)
+    inner.branch("b", from_tag="t")
+    scene = OrphanScene()
+    scene.table.commit("+A")
+    orphan = scene.orphan("outer")
+    for entry in inner.store.list(""):
+        if entry.key.startswith((left, "manifest/", "bucket-0/")):
+            scene.put(f"dt=1/{entry.key}", inner.store.read(entry.key).data)
+    scene.age()
+    judged = scene.maintainer().run("remove_orphan_files", execute=False)
+    assert judged.plan is not None
+    assert scene.remove() == {orphan}

@@ -1,6 +1,10 @@
 """Somebody stops the real command line with Ctrl-C or SIGTERM, at any storage call of a pass."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -46,3 +50,27 @@ def test_a_stopped_run_says_so_and_is_finished_at_once(tmp_path: Path, name: str
         assert given_back >= stopped - 1, "only while the lease is taken nobody can give it back"
     finally:
         zygote.close()
+
+
+def test_ctrl_c_while_python_ends_shows_no_traceback() -> None:
+    """All is said, and a thread holds the process up: whoever is impatient sees no traceback of Python's own."""
+    script = (
+        "import sys, threading, time\n"
+        "from lakesweep.cli.main import main\n"
+        "sys.argv = ['lakesweep', '--version']\n"
+        "code = main()\n"
+        "threading.Thread(target=time.sleep, args=(30,)).start()\n"
+        "print('ended', flush=True)\n"
+        "sys.exit(code)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    while process.stdout.readline() not in ("ended\n", ""):
+        pass
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, complained = process.communicate(timeout=20)
+    assert complained == ""
+    assert process.returncode == -signal.SIGINT

@@ -41,7 +41,7 @@ from lakesweep.cli import (
     undo,
 )
 from lakesweep.cli.output import explain_usage, print_lines, say, unwritten
-from lakesweep.cli.signals import stopping
+from lakesweep.cli.signals import end_quietly, stopping
 from lakesweep.errors import MaintenanceError, stop_exit_code, stopped_by
 
 _COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (
@@ -83,7 +83,14 @@ def main(argv: list[str] | None = None) -> int:
     Args:
         argv: Arguments without the program's name; by default the process's arguments.
     """
-    arguments = sys.argv[1:] if argv is None else list(argv)
+    try:
+        return _run(sys.argv[1:] if argv is None else list(argv))
+    finally:
+        if argv is None:
+            end_quietly()
+
+
+def _run(arguments: list[str]) -> int:
     command = typer.main.get_command(_app())
     try:
         with stopping():

@@ -30,5 +30,15 @@ def stopping() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
+def end_quietly() -> None:
+    """Let Ctrl-C end this process at once from here on: all is said, and only Python and its threads have yet to end.
+
+    Python would show a traceback of its own shutdown instead.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _raise(number: int, frame: FrameType | None) -> None:
     raise TerminatedError(signal.Signals(number).name, number)

@@ -20,6 +20,7 @@ from lakesweep.model.allowed import is_external
 from lakesweep.model.facts import base_name
 from lakesweep.model.file_class import FileClass
 from lakesweep.model.known_files import NO_SUCH_FOLDER
+from lakesweep.model.nested import nested_folder
 from lakesweep.model.plan import MOVE_FORMAT_VERSION
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.model.table_ref import MAIN
@@ -27,7 +28,7 @@ from lakesweep.operations.context import Table
 from lakesweep.operations.database import is_table
 from lakesweep.operations.explanation import WHAT, Deletion, Explanation, Holder, Origin, Status
 from lakesweep.operations.health import command
-from lakesweep.operations.judging import Judging, judge, nested_folder
+from lakesweep.operations.judging import Judging, judge
 from lakesweep.operations.lifetimes import Until
 from lakesweep.operations.times import say_time
 from lakesweep.storage.keys import is_key
@@ -580,6 +581,10 @@ def _class_of(judging: Judging, place: _Place) -> FileClass:
     return judging.classes.classify(place.key) if place.store is not None else NO_SUCH_FOLDER
 
 
+_DOCUMENTS = ("schema", "snapshot", "changelog", "tag", "branch")
+"""Folders of a table that can show that it is one."""
+
+
 def _nested_table(place: _Place) -> str | None:
     """Return the folder of the table that an object belongs to, where that lies inside this one."""
     folders = place.key.split("/")[:-1]
@@ -587,8 +592,9 @@ def _nested_table(place: _Place) -> str | None:
         return None
     for depth in range(1, len(folders) + 1):
         folder = "/".join(folders[:depth])
-        if any(nested_folder(entry.key) == folder for entry in place.store.list(f"{folder}/schema/")):
-            return folder
+        for below in _DOCUMENTS:
+            if any(nested_folder(entry.key) == folder for entry in place.store.list(f"{folder}/{below}/")):
+                return folder
     return None
 
 

@@ -14,11 +14,12 @@ from dataclasses import asdict, dataclass
 from lakesweep.errors import StorageError
 from lakesweep.model.damage import LOST_HISTORIES, lost_histories
 from lakesweep.model.facts import base_name
+from lakesweep.model.nested import nested_folder
 from lakesweep.model.roots import Root
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.context import Table
 from lakesweep.operations.damage import warnings_of
-from lakesweep.operations.judging import Judging, judge, nested_folder
+from lakesweep.operations.judging import Judging, judge
 from lakesweep.operations.lifetimes import Lifetimes
 from lakesweep.plan.orphans import SAMPLE
 from lakesweep.storage.listing import list_all

@@ -4,12 +4,10 @@ The same parts as `remove_orphan_files` uses, so that the two agree about every 
 that is not whole may be going, and is told as it is found.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakesweep.errors import FormatError, RefusedError
-from lakesweep.format.names import schema_id_of
 from lakesweep.model.file_class import FileClasses
 from lakesweep.model.layout import layout_of
 from lakesweep.model.roots import Root, TableListing
@@ -26,7 +24,6 @@ from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.stores import TableStores, declared_roots
 
 NO_ROOTS = "no_roots"
-_NESTED = re.compile(r"(?P<folder>.+)/schema/(?P<name>schema-[0-9]+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +103,3 @@ def judge(table: Table, older_than_ms: int | None, decode: Decode = MetadataRead
         stores=TableStores(store, FenceRules(declared_roots(store.location, schemas)), table.open_store),
         rules=Rules(cutoff_ms, bool(found.live.damaged)),
     )
-
-
-def nested_folder(key: str) -> str | None:
-    """Return the folder of another table that a key shows to lie below this one: the key is a schema of it."""
-    match = _NESTED.fullmatch(key)
-    if match is None or key.startswith("branch/") or schema_id_of(match["name"]) is None:
-        return None
-    return match["folder"]

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lakesweep.model.file_class import FileClass, FileClasses
-from lakesweep.operations.orphan_scan import nested_folder, refuse_table
+from lakesweep.model.nested import nested_folder
+from lakesweep.operations.orphan_scan import refuse_table
 from lakesweep.plan.orphans import Totals
 from lakesweep.storage.split import split_point
 from lakesweep.storage.store import Page, StoredObject

@@ -43,8 +43,6 @@ DEFAULT_AGE_MS = 24 * 3_600_000
 Outside = tuple[dict[str, object], str]
 """What is told of an external root, and a warning or nothing."""
 _SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_SCHEMA_FILE = "/schema/schema-"
-_NESTED = re.compile(rf"(?P<folder>.+){_SCHEMA_FILE}[0-9]+", re.DOTALL)
 _TABLE = re.compile(r"(?:.+/)?(?:schema|snapshot)/.+", re.DOTALL)
 """Shows outside that a table lies there."""
 
@@ -290,13 +288,6 @@ def prefix_in(inventory: Inventory, table: Table) -> str:
 def retained(found: Capture) -> list[Root]:
     """Return the captured roots that are still there."""
     return [found.roots[ref.path] for ref in found.listing.roots() if ref.path in found.roots]
-
-
-def nested_folder(key: str) -> str | None:
-    """Return the folder of another table below this one, where a key shows that there is one."""
-    # The expression alone takes a microsecond.
-    match = _NESTED.fullmatch(key) if _SCHEMA_FILE in key else None
-    return match["folder"] if match and not key.startswith("branch/") else None
 
 
 def refuse_table(table: str, location: str, key: str) -> None:

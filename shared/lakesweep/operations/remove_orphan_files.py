@@ -12,6 +12,7 @@ from lakesweep.errors import MaintenanceError
 from lakesweep.model.allowed import is_external
 from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.file_class import FileClass, FileClasses
+from lakesweep.model.nested import nested_folder
 from lakesweep.model.plan import Plan
 from lakesweep.model.roots import TableListing
 from lakesweep.operations.context import Table
@@ -23,7 +24,6 @@ from lakesweep.operations.orphan_scan import (
     Scanned,
     cutoff_of,
     inventory_of,
-    nested_folder,
     orphan_plan,
     own_branch,
     places_of,
