@@ -62,7 +62,7 @@ def test_all_of_a_table(prefix: str) -> None:
 )
 def test_a_part_of_a_table(prefix: str) -> None:
     """What lies beside is older than the inventory, so it would have been listed."""
-    with pytest.raises(RefusedError, match="lists all of") as caught:
+    with pytest.raises(RefusedError, match="to list all of") as caught:
         check(table_of(KEYS), prefix)
     assert caught.value.code == "inventory_is_partial"
 

@@ -39,7 +39,7 @@ def test_expiry_warns_of_streaming_users(table: TableBuilder) -> None:
     report = Maintainer(table.store).plan(retain_max=3)
     (warning,) = report.all_warnings()
     assert warning.startswith("snapshot 4, the last one of the streaming commit user flink-b, expires; ")
-    assert "--protect-commit-user flink-b keeps it" in warning
+    assert "--protect-commit-user flink-b keeps the snapshot" in warning
 
 
 def test_a_protected_user_keeps_its_last_snapshot(table: TableBuilder) -> None:
