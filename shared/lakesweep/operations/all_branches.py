@@ -1,10 +1,11 @@
-"""`maintain` for all branches of a table: main first, then the others by name, each by its own options.
+"""`maintain` for all branches of a table: main first, then the other branches by name, each by its own options.
 
-Branches share files, so they are not maintained side by side: each pass sees the table as the one before left it, and
-every root of every branch counts in each. A branch that refuses or fails does not keep the others from running.
+Branches share files, so Lakesweep never maintains two branches of a table at once. Each pass sees the table as the pass
+before left it, and considers every root of every branch. If one branch is refused or fails, the others are still
+maintained.
 
-The roots of all branches come from one listing. It serves the first step of every branch until something is deleted;
-from then on each branch lists anew.
+One listing finds the roots of all branches. It serves the first step of every branch until something is deleted. After
+that, each branch makes its own listing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,11 +28,11 @@ from lakesweep.table.discover import discover
 def maintain_all_branches(table: Table, arguments: MaintainArguments, *, execute: bool) -> RunReport:
     """Run the maintenance that the stated options of each branch ask for.
 
-    When the last passes already tell that no branch needs anything, this costs five requests and writes nothing.
+    If the states of the last passes show that no branch needs anything, this costs five requests and writes nothing.
 
     Raises:
-        UsageError: The table is given as one of its branches, or an argument that no branch could follow.
-        StorageError: The table could not be listed, or the fleet policy not be read.
+        UsageError: The table is given as one of its branches, or no branch could follow an argument.
+        StorageError: The table could not be listed, or the fleet policy could not be read.
     """
     if table.ref.branch != MAIN:
         raise UsageError(
@@ -77,12 +78,12 @@ def _passes(
         if seen is None and _went_meanwhile(target, report):
             report = nothing(target)
         if report.status != "nothing_to_do":
-            seen = None  # the table may be another one now
+            seen = None  # the pass may have changed the table
         yield report
 
 
 def _went_meanwhile(target: Table, report: RunReport) -> bool:
-    """Tell whether a branch is gone by its turn: the first pass may have finished its deletion, which a run began."""
+    """Tell whether a branch vanished before its turn: the first pass may have finished its deletion for another run."""
     is_missing = report.refusal is not None and report.refusal.code == NO_BRANCH
     return is_missing and next(target.store.list(branch_dir(target.ref.branch)), None) is None
 

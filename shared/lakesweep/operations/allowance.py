@@ -1,7 +1,7 @@
-"""Find where outside a table the operator lets files be deleted.
+"""Find where outside a table the operator allows Lakesweep to delete files.
 
-Three may say so: the call, the fleet policy in the rule that holds for the table, and the deployment. Neither a schema
-nor a plan ever does.
+Three sources may allow it: the call, the rule of the fleet policy for the table, and the deployment. A schema or a plan
+never does.
 """
 
 from collections.abc import Iterable
@@ -17,19 +17,19 @@ from lakesweep.table.fence import NOT_ALLOWED, FenceRules
 from lakesweep.table.stores import declared_roots
 
 EXTERNAL_ROOTS = "LAKESWEEP_EXTERNAL_ROOTS"
-"""In the environment: what a deployment allows."""
+"""Environment variable: the roots that a deployment allows."""
 
 
 def allowing(table: Table, roots: Iterable[str], name: str = "external_roots") -> Table:
-    """Return the table as one of a call that allows `roots`.
+    """Return the table for a call that allows `roots`.
 
     Args:
         table: The table.
         roots: Locations.
-        name: What the caller calls them.
+        name: What the caller calls the roots, for messages.
 
     Raises:
-        UsageError: One of them is no location.
+        UsageError: A root is not a location.
     """
     try:
         found = dict.fromkeys((*table.allowance.roots, *map(spell, roots)))
@@ -39,10 +39,10 @@ def allowing(table: Table, roots: Iterable[str], name: str = "external_roots") -
 
 
 def bound_of(text: str) -> tuple[str, ...]:
-    """Read what a deployment allows: locations, or `bucket/prefix`, with commas between.
+    """Read the roots that a deployment allows: locations, or `bucket/prefix`, separated by commas.
 
     Raises:
-        UsageError: One of them is no location.
+        UsageError: A root is not a location.
     """
     found = []
     for word in (each.strip() for each in text.split(",")):
@@ -57,12 +57,12 @@ def bound_of(text: str) -> tuple[str, ...]:
 def allowed_roots(table: Table) -> tuple[str, ...]:
     """Return the roots below which files outside a table may be deleted.
 
-    In a deployment those are its own, or those of them that the fleet policy names for the table.
+    In a deployment these are its own roots. If the fleet policy names roots for the table, only those of them count.
 
     Raises:
-        RefusedError: The call allows a root that the deployment does not.
-        UsageError: There is no valid policy at its location.
-        StorageError: It cannot be read.
+        RefusedError: The call allows a root that the deployment does not allow.
+        UsageError: The location of the policy holds no valid policy.
+        StorageError: The policy cannot be read.
     """
     ruling = ruling_of(table)
     stated = None if ruling is None or ruling.rule is None else ruling.rule.external_roots
@@ -81,16 +81,16 @@ def allowed_roots(table: Table) -> tuple[str, ...]:
 
 
 def fence_rules(table: Table, schemas: Iterable[tuple[str, TableSchema]]) -> FenceRules:
-    """Return what says which files outside a table may be deleted. Without a declared root nothing is asked for.
+    """Return the rules that say which files outside a table may be deleted. A table without declared roots needs none.
 
     Args:
         table: The table.
         schemas: Every schema of every branch, each with its path.
 
     Raises:
-        RefusedError: A schema declares a root that means nothing, or as `allowed_roots`.
-        UsageError: There is no valid policy at its location.
-        StorageError: It cannot be read.
+        RefusedError: A schema declares an invalid root; or see `allowed_roots`.
+        UsageError: The location of the policy holds no valid policy.
+        StorageError: The policy cannot be read.
     """
     schemas = tuple(schemas)
     declared = declared_roots(table.store.location, schemas)

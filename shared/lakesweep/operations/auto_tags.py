@@ -1,12 +1,11 @@
 """`auto_tags`: make the tags that a table's options ask for.
 
-The table's commits are walked from where the last pass stopped, as the engine's writers walk them, and each may make
-one tag. Where no commit comes, the clock makes the tag of a period that is over, on the newest snapshot: an engine's
-writer would commit an empty one then. A name that is there is left as it is, so that two passes at once make each tag
-once.
+Lakesweep walks over the commits from where the last pass stopped, as Paimon's writers do. Each commit may make one tag.
+If a period ends and no commit follows, the clock makes its tag on the newest snapshot; a Paimon writer would commit an
+empty snapshot for it. Lakesweep leaves a name that exists as it is. So two passes at once make each tag only once.
 
-Where the last pass stopped is kept in its state. The tags that are there tell it as well, so losing the state costs
-reads; they are also held against it, since other engines make tags, too.
+The state keeps where the last pass stopped. The existing tags show it, too, so a lost state costs only reads. Lakesweep
+always compares the state with the existing tags, since other programs make tags as well.
 
 Source: Paimon `TagAutoCreation`, `TagBatchCreation`.
 """
@@ -52,7 +51,7 @@ from lakesweep.plan.auto_tags import (
 
 OPERATION = "auto_tags"
 _CHUNK = 256
-"""How many snapshot documents are read at a time."""
+"""This many snapshot documents are read at a time."""
 _UNKNOWN = 0
 """The snapshot id of a tag that cannot be read; no snapshot has it."""
 _WHY = {
@@ -68,12 +67,12 @@ _MS = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class AutoTagArguments:
-    """What a caller may ask for."""
+    """The arguments of a call."""
 
     backfill: bool = False
-    """Periods that were missed get their tags as far as a snapshot of their end is left."""
+    """Missed periods get their tags, if a snapshot from their end still exists."""
     time_zone: str | None = None
-    """Else `sink.process-time-zone`, else that of the fleet policy; never the worker's."""
+    """Default: `sink.process-time-zone`, else the zone of the fleet policy; never the worker's."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Table options for this call."""
 
@@ -85,7 +84,7 @@ class AutoTagArguments:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """What is to be made, and where the next pass goes on."""
+    """The tags that are due, and where the next pass continues."""
 
     tags: tuple[DueTag, ...]
     facts: Mapping[str, int]
@@ -96,17 +95,17 @@ class _Due:
 def plan_auto_tags(
     table: Table, arguments: AutoTagArguments, draft: Draft | None = None, ruling: Ruling | None = None
 ) -> Plan:
-    """Plan the tags that are due. A plan without actions means that none is.
+    """Plan the tags that are due. A plan without actions means that no tag is due.
 
     Args:
         table: One branch of a table.
         arguments: What the caller asked for.
-        draft: The table as it was just listed, when it was.
+        draft: The table as it was just listed, if it was.
         ruling: What the fleet policy says about the table: it may declare a zone.
 
     Raises:
-        RefusedError: Options that do not parse, a zone that nobody declares, tags that only the engine can make, or a
-            snapshot or tag that cannot be read.
+        RefusedError: Options do not parse, no zone is declared, only Paimon can make the tags, or a snapshot or tag
+            cannot be read.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
@@ -141,7 +140,7 @@ def _named(draft: Draft, error: RefusedError) -> RefusedError:
 
 
 class _Walk:
-    """The commits of a branch, held against its rules."""
+    """The walk over a branch's commits, by its rules for tags."""
 
     def __init__(self, draft: Draft, rules: AutoTagRules) -> None:
         self._draft = draft
@@ -154,7 +153,7 @@ class _Walk:
         return self._of_batch() if self._rules.mode == "batch" else self._of_periods(backfill)
 
     def _of_batch(self) -> _Due:
-        """Tag the newest snapshot when a batch job made it, once: a tag that was removed since does not come back."""
+        """Tag the newest snapshot if a batch job made it. A tag that was deleted later is not made again."""
         facts = {"tag_commits": BATCH_COMMITS, **self._stopped(Pointer(self._snapshots[-1].id + 1, None))}
         known = self._kept_pointer()
         if known is not None and known.next_snapshot > self._snapshots[-1].id:
@@ -196,11 +195,11 @@ class _Walk:
         return _Due(made, facts, tuple(self._warnings))
 
     def _only_commits(self, due_ms: int, tags: Mapping[str, int]) -> bool:
-        """Tell whether a tag is due and the newest snapshot has one already, so that only another can have it."""
+        """Tell whether a tag is due and the newest snapshot already has a tag, so only a later commit can get it."""
         return due_ms <= self._draft.now_ms and self._snapshots[-1].id in tags.values()
 
     def _walk(self, start_id: int) -> Iterator[Commit]:
-        """Yield the commits from an id on, without a gap; where it is gone, from the oldest one on."""
+        """Yield the commits from an id up to the first gap; if that id is gone, begin with the oldest snapshot."""
         first_id = self._snapshots[0].id
         next_id = max(start_id, first_id)
         going: list[RootRef] = []
@@ -217,7 +216,7 @@ class _Walk:
         return [_commit(root) for root in self._draft.own_documents(refs)]
 
     def _read(self, refs: Sequence[RootRef]) -> dict[str, int]:
-        """Return name -> snapshot id of tags. One that cannot be read has its name, and no snapshot that is known."""
+        """Return name -> snapshot id of tags. A tag that cannot be read gets an id that no snapshot has."""
         tags = tags_by_snapshot(self._draft.table.store, refs)
         self._warnings += (f"{ref} cannot be read, so it stays as it is: {why}" for ref, why in tags.unreadable)
         return {root.ref.name: root.snapshot.id for root in tags.whole} | {
@@ -225,7 +224,7 @@ class _Walk:
         }
 
     def _kept_pointer(self) -> Pointer | None:
-        """Return where the last pass stopped, `None` where that does not hold any more: other rules, or a rollback."""
+        """Return where the last pass stopped, `None` if the rules changed or a rollback happened since."""
         state = known_state(self._draft.table)
         if state is None or state.identity != identity_of(self._draft.own).number:
             return None
@@ -252,7 +251,7 @@ class _Walk:
 def _puts(
     draft: Draft, rules: AutoTagRules, options: Mapping[str, str], declared: tzinfo | None, due: DueTag
 ) -> Iterable[Put]:
-    """Return what writes a tag: its document, and the file that says that it is there."""
+    """Return the actions that write a tag: its document and, if the options say so, its success file."""
     (source,) = draft.own_documents([ref for ref in draft.own.snapshots if ref.id == due.snapshot_id])
     there = next((ref for ref in draft.own.tags if ref.name == due.name), None)
     yield put_tag(
@@ -281,7 +280,7 @@ def _commit(root: Root) -> Commit:
 
 
 def _later(one: Pointer, other: Pointer | None) -> Pointer:
-    """Return the one of two that is further on in time; of the same period, the one that has walked further."""
+    """Return the pointer that is later in time; for the same period, the one with the higher snapshot id."""
     if other is None:
         return one
     return max(one, other, key=lambda pointer: (pointer.next_tag or datetime(1, 1, 1), pointer.next_snapshot))
@@ -292,5 +291,5 @@ def _period_begin(state: BranchState) -> datetime | None:
 
 
 def _words(rules: AutoTagRules) -> str:
-    """Return the rules that decide which tags are made, as one text. How long they stay is another matter."""
+    """Return the rules that decide which tags are made, as one text. How long tags are kept does not matter here."""
     return repr(replace(rules, max_count=None, time_retained_ms=None))

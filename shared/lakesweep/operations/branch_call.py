@@ -16,12 +16,12 @@ BRANCH_ARGUMENTS: Mapping[str, frozenset[str]] = {
     delete_branch.OPERATION: frozenset({"branch"}),
     fast_forward.OPERATION: frozenset({"branch", "lose_tag"}),
 }
-"""What callers may say, by operation."""
+"""The arguments that callers may give, by operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class BranchCall:
-    """The arguments of one call, checked as far as each can be by itself."""
+    """The arguments of one call. Each is checked as far as possible without the others."""
 
     branch: str | None = None
     version: Version = field(default_factory=Version)
@@ -31,7 +31,7 @@ class BranchCall:
         """Return the arguments of `rollback`.
 
         Raises:
-            UsageError: Not exactly one target.
+            UsageError: The call names no target, or more than one.
         """
         given = self.version.given()
         if len(given) != 1:
@@ -46,17 +46,17 @@ class BranchCall:
         """Return the arguments of `create_branch`.
 
         Raises:
-            UsageError: No name, or two sources.
+            UsageError: The call gives no name, or two sources.
         """
         if self.version.tag is not None and self.version.snapshot_id is not None:
             raise UsageError("create_branch: expected at most one of tag and snapshot, found both", code="bad_argument")
         return BranchArguments(self.name(), self.version.tag, self.version.snapshot_id)
 
     def name(self) -> str:
-        """Return the branch.
+        """Return the name of the branch.
 
         Raises:
-            UsageError: There is none.
+            UsageError: The call gives none.
         """
         if self.branch is None:
             raise UsageError("branch: expected the name of a branch, found none", code="bad_argument")
@@ -67,7 +67,7 @@ def branch_call(given: Mapping[str, object]) -> BranchCall:
     """Read the arguments of an operation on branches.
 
     Raises:
-        UsageError: A value that means nothing.
+        UsageError: A value is invalid.
     """
     return BranchCall(
         branch=words_of(given, "branch"),

@@ -1,4 +1,4 @@
-"""All documents of a branch, as they lie there: what a branch that becomes another one is compared by."""
+"""All documents of a branch. A fast-forward compares the two branches by them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ def read_history(draft: Draft, branch: BranchListing) -> History:
     """Read the documents of a branch.
 
     Raises:
-        RefusedError: One is no valid root.
+        RefusedError: A document is no valid root.
         StalePlanError: One vanished since it was listed.
         StorageError: A request failed.
     """
@@ -30,7 +30,7 @@ def read_history(draft: Draft, branch: BranchListing) -> History:
 
 
 def read_documents(draft: Draft, refs: Sequence[DocumentRef]) -> Iterator[tuple[DocumentRef, bytes]]:
-    """Yield small documents with what they say.
+    """Yield small documents with their content.
 
     Raises:
         StalePlanError: One vanished since it was listed.

@@ -1,4 +1,4 @@
-"""What is lost with a branch: its documents that no other branch has, and the files that nothing else needs."""
+"""What the deletion of a branch loses: documents that no other branch has, and files that no other root needs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ Json = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class BranchLoss:
-    """For people: nothing is decided by it."""
+    """Information for people; Lakesweep decides nothing by it."""
 
     lost: Json
     stranded: Json | None
-    """`None`: it cannot be told."""
+    """`None`: not known."""
     warnings: tuple[str, ...]
 
 
 def find_loss(draft: Draft, own: BranchListing) -> BranchLoss:
-    """Return what is lost with a branch. Documents of it that cannot be read are counted by their names alone.
+    """Return what the deletion of a branch loses. Unreadable documents are only counted by name.
 
     Args:
         draft: Of any branch of the table.
-        own: The branch that goes.
+        own: The branch to delete.
 
     Raises:
         StorageError: A request failed.
@@ -50,7 +50,7 @@ def find_loss(draft: Draft, own: BranchListing) -> BranchLoss:
 
 
 def read_each(draft: Draft, refs: Iterable[RootRef]) -> tuple[tuple[Root, ...], Mapping[str, str]]:
-    """Return roots that can be read, and path -> what is wrong of those that cannot. Those that vanished are neither.
+    """Return the readable roots, and for each unreadable one path -> problem. Vanished roots are in neither.
 
     Raises:
         StorageError: A request failed.
@@ -59,7 +59,7 @@ def read_each(draft: Draft, refs: Iterable[RootRef]) -> tuple[tuple[Root, ...], 
     try:
         return read_roots(draft.table.store, refs).roots, {}
     except RefusedError:
-        pass  # some of them; which, only one after another tells
+        pass  # some roots cannot be read; only one after another shows which
     roots: list[Root] = []
     unreadable: dict[str, str] = {}
     for ref in refs:
@@ -71,7 +71,7 @@ def read_each(draft: Draft, refs: Iterable[RootRef]) -> tuple[tuple[Root, ...], 
 
 
 def content_of(root: Root) -> bytes:
-    """Return what is the same of a snapshot, its tags and its changelog."""
+    """Return the content that a snapshot, its tags and its changelog have in common."""
     try:
         return tag_body(root.body, root.ref.path, None, None)
     except (FormatError, RefusedError):

@@ -1,4 +1,4 @@
-"""Names of branches, and where a branch lies. Source: Paimon `BranchManager#validateBranch`."""
+"""Names of branches, and the folders of branches. Source: Paimon `BranchManager#validateBranch`."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from lakesweep.storage.store import StoredObject
 from lakesweep.table.discover import sort_listing
 
 MAX_NAME_BYTES = 200
-"""A branch's name is part of a folder's name, of which local file systems take 255 bytes."""
+"""The name of a branch is part of a folder's name. Local file systems allow 255 bytes for that."""
 
 BAD_NAME = "bad_branch_name"
 EXISTS = "branch_exists"
@@ -24,12 +24,12 @@ NO_BRANCH = "no_such_branch"
 
 @dataclass(frozen=True, slots=True)
 class BranchObjects:
-    """All that lies in a branch's folder."""
+    """All objects in a branch's folder."""
 
     objects: tuple[StoredObject, ...]
     own: BranchListing
     others: tuple[str, ...]
-    """Branches whose folders lie inside this one's: their names begin with this one's and a slash."""
+    """Branches whose folders lie inside this branch's folder: their names begin with its name and a slash."""
 
 
 def check_new_name(name: str) -> None:
@@ -44,7 +44,7 @@ def check_new_name(name: str) -> None:
 
 
 def check_known_name(name: str) -> None:
-    """Refuse a name by which no branch can be meant. Others may have made one that `check_new_name` would refuse.
+    """Refuse a name that no branch can have. Other programs may make branches that `check_new_name` would refuse.
 
     Raises:
         UsageError: With code `bad_branch_name`.
@@ -55,10 +55,10 @@ def check_known_name(name: str) -> None:
 
 
 def check_on_main(table: Table, operation: str) -> None:
-    """Refuse a call about another branch than main: there is one list of branches, and new ones are made of main.
+    """Refuse a call about another branch than main: a table has one list of branches, and branches are made from main.
 
     Raises:
-        UsageError: It is about another branch.
+        UsageError: The call is about another branch.
     """
     if table.ref.branch != MAIN:
         raise UsageError(
@@ -68,10 +68,10 @@ def check_on_main(table: Table, operation: str) -> None:
 
 
 def list_branch(table: Table, name: str) -> BranchObjects:
-    """Return all that lies in a branch's folder.
+    """Return all objects in a branch's folder.
 
     Raises:
-        RefusedError: A symbolic link stands where roots live.
+        RefusedError: A symbolic link takes the place of a folder of roots.
         StorageError: The listing failed.
     """
     objects = tuple(table.store.list(branch_dir(name)))
@@ -81,7 +81,7 @@ def list_branch(table: Table, name: str) -> BranchObjects:
 
 
 def no_such_branch(table: Table, name: str, there: Iterable[str]) -> RefusedError:
-    """Return the error of a branch that is not there."""
+    """Return the error for a branch that does not exist."""
     known = some_of([shorten(repr(each)[1:-1]) for each in there if each != MAIN]) or "none"
     return RefusedError(
         f"table {table.ref}: no branch {shorten(repr(name))}; expected one of those that are there ({known})",
@@ -101,7 +101,7 @@ def _check_other_than_main(name: str) -> None:
 
 
 def _rule(name: str) -> str | None:
-    """Say what a name should be that is not so, `None` for one that is fine."""
+    """Return the rule that a name breaks, `None` for a valid name."""
     if "/" in name:
         return "without a slash, since it would lie in another folder"
     if any(unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp") for sign in name):

@@ -1,4 +1,4 @@
-"""Which branches read another one: a branch that is named in options is part of those that name it.
+"""Which branches read another branch: options can name a branch that readers use in addition.
 
 Source: Paimon `AbstractFileStoreTable#deleteBranch`, `FileStoreTableFactory#create`, `ChainTableUtils`.
 """
@@ -15,11 +15,11 @@ from lakesweep.table.documents import read_schema
 IN_USE = "branch_in_use"
 _OPTIONS = ("scan.fallback-branch", "scan.primary-branch")
 _CHAIN_OPTIONS = ("scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
-"""Of chain tables, which take no notice of case."""
+"""Options of chain tables; Paimon ignores the case of their values."""
 
 
 def check_unused(table: Table, listing: TableListing, name: str) -> None:
-    """Refuse a branch that the newest schema of another one names: readers of that would fail without it.
+    """Refuse a branch that the newest schema of another branch names: without it, readers of that branch would fail.
 
     Raises:
         RefusedError: With code `branch_in_use`; or the newest schema of a branch cannot be read.

@@ -1,7 +1,7 @@
-"""`branches`: the branches of a table, and what each alone keeps alive. Reads, changes nothing.
+"""`branches`: list the branches of a table, and what each alone keeps alive. This changes nothing.
 
-A branch does not say what it was made of. It can be told as long as main has what the branch began with: the engine
-copies a tag under its name, and the snapshot.
+A branch does not record its origin. Lakesweep can tell the origin as long as main still has it: Paimon copies the
+snapshot, and the tag under its name.
 
 Source: Paimon `BranchesTable`, `FileSystemBranchManager#createBranch`.
 """
@@ -25,11 +25,11 @@ class BranchRow:
 
     name: str
     origin: Root | None
-    """Of main; `None`: it was made empty, or main has nothing any more of what it began with."""
+    """The root of main from which the branch was made; `None`: it was made empty, or main no longer has that root."""
     own: BranchListing
     newest: Root | None
     alone: tuple[int, int] | None
-    """Files and bytes that nothing else needs; `None`: not asked for, or not known."""
+    """Files and bytes that no root outside the branch needs; `None`: not asked for, or not known."""
     problems: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
@@ -60,11 +60,11 @@ def list_branches(table: Table, *, sizes: bool = False) -> dict[str, object]:
 
     Args:
         table: The table, on main.
-        sizes: Find out what each branch alone keeps alive, which reads the metadata of every root.
+        sizes: Also find out what each branch alone keeps alive; this reads the metadata of every root.
 
     Raises:
         UsageError: Another branch than main was chosen.
-        RefusedError: Not a table, or a root of main that cannot be read.
+        RefusedError: This is not a table, or a root of main cannot be read.
         StorageError: A request failed.
     """
     check_on_main(table, "branches")
@@ -80,7 +80,7 @@ def list_branches(table: Table, *, sizes: bool = False) -> dict[str, object]:
 def _row(draft: Draft, own: BranchListing, sizes: bool) -> BranchRow:
     wanted = tuple(own.roots()) if sizes else _of_interest(own)
     roots, unreadable = read_each(draft, wanted)
-    prefix = f"table {draft.table.ref}: "  # the warning names the table, and the branch
+    prefix = f"table {draft.table.ref}: "  # the warning names the table itself
     problems = [problem.removeprefix(prefix) for problem in unreadable.values()]
     if not own.schemas:
         problems.append("it has no schema, so it is being made or deleted, or only half of it is there")
@@ -104,7 +104,7 @@ def _of_interest(own: BranchListing) -> tuple[RootRef, ...]:
 
 
 def _origin(draft: Draft, roots: Sequence[Root]) -> Root | None:
-    """Return what main still has of the first thing that a branch has: a tag before the snapshot that it is of."""
+    """Return the root of main that equals the branch's oldest root; if a tag and a snapshot match, the tag."""
     first = min((root.snapshot.id for root in roots), default=None)
     own = [root for root in roots if root.snapshot.id == first]
     contents = {content_of(root) for root in own}

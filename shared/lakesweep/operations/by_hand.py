@@ -1,6 +1,7 @@
-"""Plans that the deployed functions do not carry out: those that write or remove schemas, or write over snapshots.
+"""Plans that the deployed functions do not execute: plans that write or delete schemas, or overwrite snapshots.
 
-No role of a function allows that (`template.yaml`). Functions may plan such operations, and say who carries them out.
+No role of a function allows these writes (`template.yaml`). Functions may plan such operations. The refusal names the
+command for a person to run.
 """
 
 from lakesweep.errors import RefusedError
@@ -10,11 +11,11 @@ from lakesweep.operations.context import Table
 
 BY_HAND_ONLY = "by_hand_only"
 OPERATIONS = frozenset({create_branch.OPERATION, delete_branch.OPERATION, fast_forward.OPERATION})
-"""Those that make such plans."""
+"""The operations that make such plans."""
 
 
 def check_hand(table: Table, plan: Plan) -> None:
-    """Refuse a plan that is for people, where a function would carry it out.
+    """Refuse to let a function execute a plan that only a person may execute.
 
     Raises:
         RefusedError: With code `by_hand_only`.
@@ -25,7 +26,7 @@ def check_hand(table: Table, plan: Plan) -> None:
 
 
 def by_hand_only(table: Table, operation: str, command: str) -> RefusedError:
-    """Return the error of an operation that is for people."""
+    """Return the error for an operation that only a person may execute."""
     return RefusedError(
         f"table {table.ref}: {operation} writes or removes schemas, or writes over snapshots, which no function may; "
         f"expected `lakesweep {command}` by somebody who may",

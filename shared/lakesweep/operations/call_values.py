@@ -1,4 +1,4 @@
-"""Arguments as JSON or a command line gives them, read one by one."""
+"""Read single arguments from JSON or a command line."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from lakesweep.operations.times import parse_time_ms
 
 
 def count_of(value: object, name: str) -> int | None:
-    """Read a whole number, given as one or as text."""
+    """Read a whole number, given as a number or as text."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     text = value.strip() if isinstance(value, str) else ""
@@ -19,7 +19,7 @@ def count_of(value: object, name: str) -> int | None:
 
 
 def text_of(value: object, name: str) -> str:
-    """Read a text; a number counts as one."""
+    """Read a text; a whole number is accepted, too."""
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -36,12 +36,12 @@ def texts_of(value: object, name: str) -> tuple[str, ...]:
 
 
 def words_of(given: Mapping[str, object], name: str) -> str | None:
-    """Read a text by name, `None` where it is not given."""
+    """Read a text by name, `None` if it is not given."""
     return text_of(given[name], name) if name in given else None
 
 
 def flag_of(value: object, name: str) -> bool:
-    """Read true or false, given so or as text."""
+    """Read true or false, given as a JSON value or as text."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
@@ -50,11 +50,11 @@ def flag_of(value: object, name: str) -> bool:
 
 
 def version_of(given: Mapping[str, object], *, tag: str = "tag") -> Version:
-    """Read which version of a branch is meant: all that is given, which may be too much.
+    """Read all arguments that choose a version of a branch; whether there are too many is checked later.
 
     Args:
-        given: What the caller said.
-        tag: What the caller says for a tag.
+        given: The arguments of the call.
+        tag: The name of the argument for a tag.
     """
     timestamp = given.get("timestamp")
     return Version(

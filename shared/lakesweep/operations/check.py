@@ -1,7 +1,7 @@
-"""`check`: is a table healthy? Reads, changes nothing.
+"""`check`: is a table healthy? This changes nothing.
 
-Documents and lists of every root are read, and manifests are looked for. Data files are looked for that the newest
-snapshot of each branch needs, or with `all_roots` those of every root. Each takes a listing of the table.
+It reads the documents and lists of every root, and looks for their manifests. It also looks for the data files that the
+newest snapshot of each branch needs, or with `all_roots` those of every root. Both lists folders of the table.
 """
 
 import shlex
@@ -25,15 +25,15 @@ from lakesweep.table.documents import read_hint, read_schema
 
 
 def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
-    """Look at all that can be wrong with a table.
+    """Look for everything that can be wrong with a table.
 
     Args:
         table: All branches of it.
         all_roots: Look for the data files of every root, not only of the newest snapshots.
 
     Raises:
-        RefusedError: Not a table.
-        UsageError: There is no valid fleet policy at its location.
+        RefusedError: This is not a table.
+        UsageError: The location of the fleet policy holds no valid policy.
         StorageError: A request failed; nothing can be concluded.
     """
     listing = discover(table.store)
@@ -77,11 +77,11 @@ def _histories(table: Table, listing: TableListing) -> Iterator[Finding]:
 
 
 def _rootless(store: Store, listing: TableListing) -> Iterator[Finding]:
-    """Find that a table without any root had some: no document of it is left to say so, and its manifests are."""
+    """Find a table that has manifests but no root: it lost its roots, and no document is left that shows it."""
     if any(listing.roots()) or lost_histories(listing):
         return
     first = next(iter(store.list("manifest/")), None)
-    # A first commit writes its manifests before its snapshot.
+    # A first commit writes its manifests before its snapshot, so a second listing must confirm that no root exists.
     if first is None or any(discover(store).roots()):
         return
     yield Finding(
@@ -99,7 +99,7 @@ def _newest_tag(store: Store, branch: BranchListing) -> Root | None:
 
 
 def _hints(store: Store, branch: BranchListing, location: str) -> Iterator[Finding]:
-    """Find hints that do not say what they should. Readers survive most of them, at the price of a listing."""
+    """Find hints with a wrong value. With most of them, readers only need an additional listing."""
     for path, document in sorted(branch.hints.items()):
         folder, name = path.split("/")
         refs = branch.snapshots if folder == "snapshot" else branch.changelogs
@@ -112,7 +112,7 @@ def _hints(store: Store, branch: BranchListing, location: str) -> Iterator[Findi
         says = f"{document.path} says {'no id' if value is None else value}; expected {expected}"
         mend = _write(location, document.path, expected)
         if path == "snapshot/LATEST" and value is not None and value > expected:
-            # Paimon never leaves it so. With the hint, the only trace of lost commits would go.
+            # Paimon never leaves such a hint. It is the only trace of lost commits, and writing it again deletes it.
             says += f", the newest snapshot: either snapshot {value} is lost, or the hint is wrong"
             mend = restore(f"{document.path.removesuffix('LATEST')}snapshot-{value}", mend)
         yield Finding("hints", says, mend, (document.path,))

@@ -1,4 +1,4 @@
-"""What `check` finds of a branch's retention: rules that contradict, snapshots that are overdue, and who holds them."""
+"""What `check` finds about a branch's retention: contradicting rules, overdue snapshots, and what holds them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,14 +22,14 @@ from lakesweep.operations.times import say_time
 from lakesweep.table.documents import read_consumers
 
 LAG_MS = 24 * 3_600_000
-"""Snapshots that have been due for so long are overdue. Maintenance may come once a day."""
+"""Snapshots that have been due for this long are overdue. Maintenance may run only once a day."""
 
 
 def branch_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
     """Find what is wrong with a branch's retention.
 
     Raises:
-        RefusedError: Not such a branch, or a document of it cannot be read.
+        RefusedError: No such branch exists, or one of its documents cannot be read.
         StorageError: A request failed.
     """
     draft = begin(table, "check", listing)
@@ -79,7 +79,7 @@ def branch_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
 
 
 def _due_since(draft: Draft, retention: SnapshotRetention, expired: tuple[int, ...]) -> int | None:
-    """Return since when the oldest snapshot has been due: by its successor's age, or by those that came after it."""
+    """Return since when the oldest snapshot has been due: by its successor's age, or by the number of later ones."""
     if not expired:
         return None
     refs = draft.own.snapshots

@@ -1,4 +1,4 @@
-"""What `check` finds in the control location: plans that were begun and not ended, and who holds the lease."""
+"""What `check` finds in the control location: plans that no run finished, and who holds the lease."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -13,11 +13,11 @@ from lakesweep.operations.health import Finding, command
 from lakesweep.operations.times import say_time
 
 NEWEST = 20
-"""So many plans are looked at."""
+"""`check` looks at this many plans, the newest."""
 
 
 def control_findings(table: Table, area: ControlArea) -> Iterator[Finding]:
-    """Find plans that nobody goes on with, and a lease that nobody gave back.
+    """Find plans that a run began and no run finished, and a lease that its run did not give back.
 
     Raises:
         StorageError: A request failed.

@@ -1,4 +1,4 @@
-"""What `check` finds of the files that readers of roots open."""
+"""What `check` finds about the files that readers of roots open."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -24,13 +24,13 @@ _UNREADABLE = frozenset({"unreadable_root", "unreadable_schema", "damaged", "uns
 
 
 def file_findings(table: Table, listing: TableListing, *, all_roots: bool, skipped: list[str]) -> Iterator[Finding]:
-    """Find roots that cannot be read, and files that readers need and that are not there.
+    """Find unreadable roots, and missing files that readers need.
 
     Args:
         table: All branches of it.
         listing: Its roots.
         all_roots: Look for the data files of every root, not only of the newest snapshots.
-        skipped: Takes a sentence where that cannot be done.
+        skipped: Receives a sentence if older roots could not be checked.
 
     Raises:
         StorageError: A request failed.
@@ -66,7 +66,7 @@ def _of_newest(table: Table, listing: TableListing) -> Iterator[Finding]:
         except (RefusedError, FormatError) as error:
             if error.code not in _UNREADABLE:
                 raise
-            if error.code != "unreadable_root":  # of a root's document `root_findings` tells
+            if error.code != "unreadable_root":  # `root_findings` reports an unreadable document
                 yield unreadable(table, listing, newest, str(error))
             continue
         if lost:
@@ -105,7 +105,7 @@ def _of_all(table: Table) -> Iterator[Finding]:
 
 
 def _needed(judging: Judging, differing: Mapping[str, int]) -> Iterator[StatedSize]:
-    """Yield those files, by path and size, that some root needs where they lie and with another size.
+    """Yield each file of another size than stated that some root needs at this path.
 
     Reads the manifests again.
     """
@@ -145,7 +145,7 @@ def _of_sizes(table: Table, wrong: Sequence[StatedSize]) -> Finding:
 
 
 def _lost(table: Table, listing: TableListing, ref: RootRef, lost: Sequence[str]) -> Finding:
-    """Return the finding of a newest snapshot; of what is lost, some are sentences about metadata."""
+    """Return the finding of a newest snapshot. Some entries of `lost` are paths, others sentences about metadata."""
     metadata = next((f"{each} does not exist" for each in lost if each.startswith("manifest/")), None)
     sentence = next((each for each in lost if " " in each), metadata)
     if sentence is not None:
@@ -160,7 +160,7 @@ def _counted(count: int) -> str:
 
 
 def _restore(table: Table, path: str) -> str:
-    """Return how a file comes back: by the run that deleted it, or `explain` says who knows of it."""
+    """Return the command that brings a file back: undo of the run that deleted it, else `explain`, which tells more."""
     location = table.ref.location
     if table.area is not None:
         try:

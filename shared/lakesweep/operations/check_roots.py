@@ -1,7 +1,7 @@
-"""What `check` finds of roots: each document and list is read; a listing says whether the manifests are there.
+"""What `check` finds about roots. It reads each document and list; a listing shows whether the manifests exist.
 
-So the cost is bounded by the number of roots and manifests, whatever the table holds. Which parts of a root may be
-missing without damage is the rule of orphan scans (`Wholeness`).
+So the number of roots and manifests limits the cost, however much data the table holds. Parts of a root may be missing
+without damage; the rule is the one of orphan scans (`Wholeness`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,19 +28,19 @@ class _Problem:
     is_document: bool = False
     """The document itself cannot be read."""
     schema_id: int | None = None
-    """The schema that is not there."""
+    """The schema that does not exist."""
     is_missing: bool = False
     has_state: bool = False
-    """Its changelog alone is not there."""
+    """Only its changelog is missing."""
 
 
 def root_findings(table: Table, listing: TableListing, told: frozenset[str]) -> Iterator[Finding]:
-    """Find roots whose document, lists, manifests or schema cannot be read or are not there.
+    """Find roots whose document, lists, manifests or schema are missing or unreadable.
 
     Args:
         table: All branches of it.
         listing: Its roots.
-        told: Paths of roots of which something else says what is wrong.
+        told: Paths of roots with problems that other findings already report.
 
     Raises:
         StorageError: A request failed.
@@ -48,19 +48,19 @@ def root_findings(table: Table, listing: TableListing, told: frozenset[str]) -> 
     problems = [problem for problem in _problems(table.store, listing) if problem.ref.path not in told]
     if not problems:
         return
-    now = discover(table.store)  # a root that is being expired loses its files before itself
+    now = discover(table.store)  # an expiry deletes the files of a root before the root itself
     there = now.etags()
     for problem in problems:
         ref = problem.ref
         if there.get(ref.path) != ref.etag:
             continue
         if problem.schema_id is not None and problem.schema_id in _schema_ids(now.branches[ref.branch]):
-            continue  # written after it was listed
+            continue  # the schema was written after the first listing
         yield _finding(table, listing, problem)
 
 
 def schema_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
-    """Find branches that have roots and no schema."""
+    """Find branches that have roots but no schema."""
     location = table.ref.location
     for name, branch in listing.branches.items():
         first = next(branch.roots(), None)
@@ -78,7 +78,7 @@ def unreadable(table: Table, listing: TableListing, ref: RootRef, problem: str) 
 
 
 def readable_roots(store: Store, refs: Iterable[RootRef]) -> Iterator[Root]:
-    """Yield those roots whose document can be read.
+    """Yield the roots whose documents can be read.
 
     Raises:
         StorageError: A request failed.
@@ -96,7 +96,7 @@ def _problems(store: Store, listing: TableListing) -> Iterator[_Problem]:
         else:
             yield _Problem(ref, found, is_document=True)
     reader = MetadataReader(store)
-    reader.manifest_lists(_lists(roots))  # many at a time; below they are asked for one root after another
+    reader.manifest_lists(_lists(roots))  # many at a time; the loop below asks for one root after another
     reader.index_manifests(name for root in roots if (name := root.snapshot.index_manifest) is not None)
     sizes = {entry.key: entry.size_bytes for entry in store.list("manifest/")} if roots else {}
     live = LiveSet(tagged={(root.ref.branch, root.snapshot.id) for root in roots if root.ref.kind == "tag"})
@@ -127,13 +127,14 @@ def _problems(store: Store, listing: TableListing) -> Iterator[_Problem]:
 
 
 def _read_each(store: Store, refs: tuple[RootRef, ...]) -> Iterator[tuple[RootRef, Root | str]]:
-    """Yield each root, or what is wrong with its document. Those that vanished are neither."""
+    """Yield each root, or the problem of its document. Vanished roots are skipped."""
     try:
         yield from [(root.ref, root) for root in read_roots(store, refs).roots]
         return
     except MaintenanceError as error:
         if not _is_content(error):
-            raise  # else some cannot be read; which, only one after another tells
+            raise
+        # Some documents cannot be read. Only one after another shows which.
     for ref in refs:
         try:
             yield from [(ref, root) for root in read_roots(store, [ref]).roots]
@@ -159,7 +160,7 @@ def _lists(roots: Iterable[Root]) -> dict[str, int | None]:
 
 
 def _lost_changelog(root: Root, reader: MetadataReader) -> str | None:
-    """Return what a changelog document with a list of its own lacks; its other lists went with its snapshot."""
+    """Return the problem of a changelog document's own list; its other lists were deleted with its snapshot."""
     name = root.snapshot.changelog_manifest_list
     if root.ref.kind != "changelog" or name is None:
         return None
@@ -169,7 +170,7 @@ def _lost_changelog(root: Root, reader: MetadataReader) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """Stands for the reading of manifests: says by a listing whether they are there, and of what size."""
+    """Replaces the reading of manifests: a listing says whether each exists, and its size."""
 
     sizes: dict[str, int] = field(default_factory=dict)
 
@@ -228,7 +229,7 @@ def _finding(table: Table, listing: TableListing, problem: _Problem) -> Finding:
 
 
 def _give_up(table: Table, listing: TableListing, ref: RootRef) -> str:
-    """Return the command that removes a root which cannot be read; its files come back by other means alone."""
+    """Return the command that gives up an unreadable root. Only other means, for example a backup, restore it."""
     location, branch = table.ref.location, ref.branch
     if ref.kind == "tag":
         return command("delete-tag", location, ref.name, branch=branch)
