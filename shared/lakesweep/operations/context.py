@@ -1,4 +1,4 @@
-"""What every operation gets: a table, the place for our own documents, and the edges' clock."""
+"""What every operation receives: a table, the control location, and the clock of the caller."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -30,23 +30,23 @@ def _no_limit(what: str) -> None:
 
 
 class OrphanEngine(Protocol):
-    """Another way to find orphan files than by this process alone. What it finds is the same."""
+    """A way to find orphan files with more than this process. Every backend finds the same files."""
 
     def plan(self, table: "Table", arguments: OrphanArguments) -> Plan:
         """Plan the removal of a table's orphan files; see `plan_remove_orphan_files`."""
 
     def finished(self, table: "Table", report: RunReport) -> None:
-        """Take note of what the call ended with, once its plan is stored."""
+        """Record the result of the call, once its plan is stored."""
 
 
 @runtime_checkable
 class RemoteEngine(OrphanEngine, Protocol):
-    """One that others run. Its plan is stored when it comes back, and its requests are counted there."""
+    """A backend that runs elsewhere. It has already stored the plan that it returns, and counted its own requests."""
 
     estimate: Mapping[str, object] | None
-    """What was thought there that the last scan would take; see `engine_choice.Estimate.to_json`."""
+    """The remote side's estimate for the last scan; see `engine_choice.Estimate.to_json`."""
     happened: Mapping[str, object] | None
-    """What it took; see `engine_choice.happened`. `None`: nobody counted."""
+    """The actual cost of the last scan; see `engine_choice.happened`. `None`: not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,36 +60,36 @@ class Table:
     ref: TableRef
     store: Store
     area: ControlArea | None
-    """Where plans, lease and ledger live; without one nothing is executed."""
+    """Holds plans, lease and ledger; without it nothing is executed."""
     open_store: Callable[[str], Store]
     """Opens the store of a declared external root."""
     counter: RequestCounter = field(default_factory=RequestCounter)
     clock_ms: Callable[[], int] = lambda: int(time.time() * 1000)
-    """The caller's own clock: only what a caller writes as "now" is held against it."""
+    """The caller's own clock. Only times that a caller gives as "now" are compared with it."""
     sleep: Callable[[float], None] = time.sleep
     progress: Callable[[int, int], None] = _no_progress
     memory: Memory = field(default_factory=Memory)
-    """What earlier runs, and this one, have read of the table's metadata."""
+    """What earlier runs and this run have read of the table's metadata."""
     check_time: Callable[[str], None] = _no_limit
-    """Called with what a batch of deletions is for, before it begins.
+    """Called before a batch of deletions begins, with a description of the batch.
 
     Raises:
         OutOfTimeError: The caller's time is nearly over.
     """
     orphan_engines: Mapping[str, OrphanEngine] = field(default_factory=dict)
-    """What `engine` may say beside `local`: `lambda`, `spark`, as far as they are there."""
+    """The values of `engine` beside `local`: `lambda` and `spark`, if available."""
     available: Available | None = None
-    """What `auto` chooses among; without it, it is `local`."""
+    """The backends that `auto` chooses from. Without this field, `auto` means `local`."""
     say: Callable[[str], None] = _say_nothing
-    """Tells people something while a call goes on."""
+    """Tells people about progress during a call."""
     notes: dict[str, str] = field(default_factory=dict)
-    """What a call read on its way, and its report says."""
+    """Facts that a call read on its way, for its report."""
     policy: str | None = None
     """Location of the fleet policy that governs unattended maintenance."""
     allowance: Allowance = field(default_factory=Allowance)
-    """Where outside the table the operator lets files be deleted; the fleet policy may say more."""
+    """Where outside the table the operator allows deletions; the fleet policy may narrow or widen this."""
     writes_schemas: bool = True
-    """Whoever calls may write and remove schemas, and write over snapshots; see `operations/by_hand.py`."""
+    """The caller may write and delete schemas, and overwrite snapshots; see `operations/by_hand.py`."""
 
     def __post_init__(self) -> None:
         if self.area is not None:

@@ -1,11 +1,11 @@
-"""`create_branch`: give a table a second history, empty or from a tag or a snapshot of main.
+"""`create_branch`: give a table a second history, empty or from a tag or snapshot of main.
 
-A branch is a few documents: copies of main's schemas and, unless it is empty, of one snapshot and its tag. No file is
-copied; main and the branch share them. From the moment its snapshot is there the branch is a root like any other, and
-everything here that removes files asks it what it needs.
+A branch is a few documents: copies of main's schemas and, unless it is empty, of one snapshot and its tag. Main and the
+branch share all other files. As soon as its snapshot exists, the branch is a root like any other. Every operation of
+Lakesweep that deletes files considers what the branch needs.
 
-The snapshot comes first. Until the schemas follow nobody can open the branch, and its files are safe already. Of the
-schemas the newest comes first, so that nobody can write with an older one.
+The plan writes the snapshot first. Until the schemas follow, nobody can open the branch, but its files are already
+safe. The plan writes the newest schema before the older ones, so that nobody can write with an older schema.
 
 Source: Paimon `FileSystemBranchManager#createBranch`.
 """
@@ -35,7 +35,7 @@ OPERATION = "create_branch"
 
 @dataclass(frozen=True, slots=True)
 class BranchArguments:
-    """What a caller may ask for: at most one source, none for an empty branch."""
+    """The arguments of a call: at most one source; none for an empty branch."""
 
     name: str
     tag: str | None = None
@@ -51,8 +51,8 @@ def plan_create_branch(table: Table, arguments: BranchArguments) -> Plan:
     """Plan a new branch.
 
     Raises:
-        UsageError: Another branch than main was chosen, two sources, or a name that no branch may have.
-        RefusedError: A branch of that name, no such snapshot or tag, or one that does not read completely.
+        UsageError: Another branch than main was chosen, there are two sources, or no branch may have this name.
+        RefusedError: The branch exists, the snapshot or tag does not, or its files cannot be read completely.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
@@ -66,7 +66,7 @@ def plan_create_branch(table: Table, arguments: BranchArguments) -> Plan:
     roots = () if source is None else tuple(_roots(draft, name, source, arguments.tag))
     copied = _schemas(draft, name, source)
     if source is not None:
-        # As a reader of the branch would look for the files: by the schema that is its newest.
+        # A reader of the branch finds its files by the branch's newest schema, so the check uses that schema.
         check_target(table, replace(draft, schema=copied[0][1]), source)
     actions = (*roots, *(put for put, _ in copied))
     return draft.seeing(source_alone(MAIN, source)).plan(
@@ -94,7 +94,7 @@ def _source(draft: Draft, arguments: BranchArguments) -> Root | None:
 
 
 def _roots(draft: Draft, name: str, source: Root, tag: str | None) -> Iterator[Put]:
-    """Yield what writes the branch's roots: the snapshot, and the tag that was asked for."""
+    """Yield the actions that write the branch's roots: the snapshot, and the tag if the call names one."""
     snapshot_id = source.snapshot.id
     what = f"{source.ref} of {MAIN}, committed {say_time(source.snapshot.time_ms)}"
     path = f"{branch_dir(name)}snapshot/snapshot-{snapshot_id}"
@@ -104,7 +104,7 @@ def _roots(draft: Draft, name: str, source: Root, tag: str | None) -> Iterator[P
 
 
 def _snapshot_body(draft: Draft, source: Root) -> bytes:
-    """Return the snapshot document: that of main if it says the same as the tag, else what the tag says of it."""
+    """Return the snapshot document: main's if its content equals the tag's, else the one made from the tag."""
     if source.ref.kind == "snapshot":
         return source.body
     body = without_life(source.body, source.ref.path)
@@ -116,10 +116,10 @@ def _snapshot_body(draft: Draft, source: Root) -> bytes:
 
 
 def without_life(body: bytes, path: str) -> bytes:
-    """Return a snapshot's or tag's document as the engine writes it for a snapshot.
+    """Return a snapshot's or tag's document as Paimon writes it for a snapshot.
 
     Raises:
-        RefusedError: It is no whole document.
+        RefusedError: The document is incomplete or does not parse.
     """
     try:
         return tag_body(body, path, None, None)
@@ -128,10 +128,10 @@ def without_life(body: bytes, path: str) -> bytes:
 
 
 def _schemas(draft: Draft, name: str, source: Root | None) -> tuple[tuple[Put, TableSchema], ...]:
-    """Return what writes the schemas, the newest first: those up to the snapshot's, of an empty branch all.
+    """Return the actions that write the schemas, newest first: up to the snapshot's schema, or all for an empty branch.
 
     Raises:
-        RefusedError: The snapshot's is not there, or one does not parse.
+        RefusedError: The snapshot's schema does not exist, or a schema does not parse.
     """
     last = draft.schema.id if source is None else source.snapshot.schema_id
     there = [schema for schema in reversed(draft.own.schemas) if int(schema.name) <= last]
@@ -154,7 +154,7 @@ def _schema(draft: Draft, name: str, schema: DocumentRef, body: bytes) -> tuple[
 
 
 def _warnings(draft: Draft, name: str, source: Root | None) -> Iterator[str]:
-    """Say what the engine would do to the branch: its expiry and its deletion of tags ask one branch alone."""
+    """Warn of what Paimon would do to the branch: when it expires snapshots or tags, it considers one branch alone."""
     if "$" in name:
         yield (
             f"table {draft.table.ref}: no engine opens branch {name!r} by its name, since in t$branch_{name} another $ "

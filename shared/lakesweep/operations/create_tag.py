@@ -1,7 +1,7 @@
 """`create_tag` and `replace_tag`: give a snapshot a name that outlives it.
 
-The plan holds the tag's document and what it was copied from; `execute/tag_writing.py` writes it, and makes sure that
-the source is still there after that.
+The plan holds the tag's document and its source. `execute/tag_writing.py` writes the tag, and then makes sure that the
+source still exists.
 
 Source: Paimon `TagManager#createTag`, `TagManager#replaceTag`, `AbstractFileStoreTable#createTag`.
 """
@@ -43,15 +43,15 @@ TAG_EXISTS = "tag_exists"
 
 @dataclass(frozen=True, slots=True)
 class TagArguments:
-    """What a caller may ask for."""
+    """The arguments of a call."""
 
     name: str
     source: Version = field(default_factory=Version)
-    """What the tag is to be made of; without any it is the newest snapshot."""
+    """The version that the tag is made from; default: the newest snapshot."""
     time_retained_ms: int | None = None
     ignore_if_exists: bool = False
     time_zone: str | None = None
-    """In which the time of creation is written down; else that of the fleet policy, else UTC."""
+    """The zone in which the time of creation is written; default: the fleet policy's, else UTC."""
 
     def to_json(self) -> Mapping[str, object]:
         """Return the arguments that were given."""
@@ -66,7 +66,7 @@ class TagArguments:
 
 
 def named_sources(source: Version) -> dict[str, object]:
-    """Return what a tag is made of by the names that callers use, `None` what they did not say."""
+    """Return the source of a tag by argument name, `None` for arguments that were not given."""
     return {
         "snapshot": source.snapshot_id,
         "from_tag": source.tag,
@@ -82,13 +82,13 @@ def plan_create_tag(table: Table, arguments: TagArguments, *, looks_for_name: bo
     Args:
         table: One branch of a table.
         arguments: What the caller asked for.
-        looks_for_name: Find out whether a tag of that name is there. Where the plan is carried out at once the write
-            finds that out, which saves a request.
+        looks_for_name: Find out whether a tag of that name exists. If the plan is executed at once, the write finds
+            that out, which saves a request.
 
     Raises:
-        UsageError: More than one source.
-        RefusedError: A name or a time to live that no tag may have, no such snapshot, a tag of that name, an automatic
-            tag on the snapshot already, or an engine callback that would not be called.
+        UsageError: The call names more than one source.
+        RefusedError: The name, the time to live or the snapshot is not valid, or the tag exists already. Also if the
+            snapshot has an automatic tag already, or if Paimon's callbacks would be skipped.
         StorageError: A request failed.
     """
     making = _Making(table, CREATE, arguments)
@@ -113,11 +113,11 @@ def plan_create_tag(table: Table, arguments: TagArguments, *, looks_for_name: bo
 
 
 def plan_replace_tag(table: Table, arguments: TagArguments) -> Plan:
-    """Plan to let a tag name another snapshot. Its time to live is the one of this call, or none.
+    """Plan to make a tag name another snapshot. Its time to live comes from this call; else the tag has none.
 
     Raises:
-        UsageError: More than one source.
-        RefusedError: As `plan_create_tag`; or there is no tag of that name.
+        UsageError: The call names more than one source.
+        RefusedError: As `plan_create_tag`; or no tag has that name.
         StorageError: A request failed.
     """
     making = _Making(table, REPLACE, arguments)
@@ -134,12 +134,12 @@ def plan_replace_tag(table: Table, arguments: TagArguments) -> Plan:
 
 
 def exists(table: Table, name: str) -> RefusedError:
-    """Return the error of a name that is taken."""
+    """Return the error for a name that another tag has."""
     return RefusedError(f"table {table.ref}: tag {name!r} is there already; expected another name", code=TAG_EXISTS)
 
 
 class _Making:
-    """What making a tag begins with: the branch's options and its snapshots."""
+    """The steps that creating and replacing a tag share."""
 
     def __init__(self, table: Table, operation: str, arguments: TagArguments) -> None:
         self._table = table
@@ -159,14 +159,14 @@ class _Making:
         return declared_zone(self._table, self._arguments.time_zone, ruling_of(self._table) if has_policy else None)
 
     def source(self) -> Root:
-        """Return what the tag is made of."""
+        """Return the root that the tag is made from."""
         root = resolve(self._table, self._own, self._arguments.source, purpose="tag")
         if root is None:
             raise RefusedError(f"table {self._table.ref}: no snapshot to tag; expected one", code=NO_SNAPSHOT)
         return root
 
     def automatic_tags(self) -> tuple[RootRef, ...]:
-        """Return the automatic tags of the branch, if the new tag has the name of one; else they do not matter."""
+        """Return the branch's automatic tags if the new tag's name is that of an automatic tag, else none."""
         rules = auto_tag_rules(self.options, self._zone or UTC)
         if rules is None or rules.mode == "batch" or period_of(rules, self._arguments.name) is None:
             return ()
@@ -176,7 +176,7 @@ class _Making:
         """Make sure that the snapshot has no automatic tag yet.
 
         Raises:
-            RefusedError: It has one, or one does not parse, so it might be on it.
+            RefusedError: It has one, or an automatic tag does not parse and so might name this snapshot.
         """
         table, name = self._table, self._arguments.name
         tags = tags_by_snapshot(table.store, automatic)
@@ -195,7 +195,7 @@ class _Making:
                 )
 
     def put(self, source: Root, time_retained_ms: int | None, etag: str | None) -> tuple[Put, tuple[str, ...]]:
-        """Return what writes the tag, and what people should know."""
+        """Return the action that writes the tag, and the warnings."""
         created: datetime | None = None
         warnings = (*self._warnings, *self._cannot_promise(source))
         if time_retained_ms is not None:
@@ -221,13 +221,13 @@ class _Making:
         return put, warnings
 
     def _cannot_promise(self, source: Root) -> tuple[str, ...]:
-        """Say that the engine may be taking the snapshot: it takes files first, so nothing tells in time."""
+        """Warn that Paimon may be expiring the snapshot: Paimon deletes the files first, so Lakesweep cannot know."""
         if is_write_only(self.options) or (self._own.snapshots and source.ref == self._own.snapshots[-1]):
             return ()
         return (cannot_promise(str(self._table.ref), self._arguments.name, str(source.ref)),)
 
     def plan(self, source: Root, actions: tuple[Put, ...], warnings: tuple[str, ...]) -> Plan:
-        """Return the plan, which has seen its source and no other root."""
+        """Return the plan, which depends on its source and on no other root."""
         own = source_alone(self._table.ref.branch, source)
         draft = Draft(
             table=self._table,

@@ -1,4 +1,4 @@
-"""What operations notice of a damaged table: roots that stay and are not whole, and snapshots that are lost."""
+"""What operations notice about a damaged table: incomplete roots that the plan keeps, and lost snapshots."""
 
 from collections.abc import Mapping
 
@@ -14,14 +14,14 @@ from lakesweep.table.live_set import Wholeness
 
 
 def damage_findings(draft: Draft, references: References, others: Mapping[str, str] | None = None) -> dict[str, object]:
-    """Return the findings about roots that stay and that are damaged; nothing where all are whole.
+    """Return the findings about damaged roots that the plan keeps; nothing if all are complete.
 
-    Half-expired snapshots, and the changelog lists that tags and branches lack, are no damage (`Wholeness`).
+    Half-expired snapshots are no damage, and neither are the changelog lists that tags and branches lack (`Wholeness`).
 
     Args:
         draft: The table.
-        references: What the roots that stay need.
-        others: Path of a root -> what else is wrong with it.
+        references: The files that the remaining roots need.
+        others: Path of a root -> another problem of it.
     """
 
     def earliest(branch: BranchListing) -> int | None:
@@ -40,15 +40,16 @@ def damage_findings(draft: Draft, references: References, others: Mapping[str, s
 
 
 def lost_findings(draft: Draft) -> dict[str, object]:
-    """Return the finding that the branch has lost its snapshots; nothing where that is not so."""
+    """Return the finding that the branch has lost its snapshots; nothing if it has not."""
     why = lost_history(draft.own)
     return {} if why is None else {LOST_HISTORIES: {draft.own.name: why}}
 
 
 def lost_snapshots(store: Store, listing: TableListing) -> dict[str, str]:
-    """Return branch -> what shows that its newest snapshots are gone: LATEST names one that is not there.
+    """Return branch -> the evidence that its newest snapshots are lost: LATEST names a missing snapshot.
 
-    No operation of Paimon leaves it so: a commit writes the snapshot before the hint, a rollback the hint first.
+    No operation of Paimon leaves a hint like that: a commit writes the snapshot before the hint, a rollback the hint
+    first.
     """
     found = ((branch.name, _lost_newest(store, branch)) for branch in listing.branches.values() if branch.snapshots)
     return {name: why for name, why in found if why is not None}
@@ -57,7 +58,7 @@ def lost_snapshots(store: Store, listing: TableListing) -> dict[str, str]:
 def _lost_newest(store: Store, branch: BranchListing) -> str | None:
     newest, before = branch.snapshots[-1].id, None
     hint = latest_hint_of(store, branch)
-    # Who commits or rolls back meanwhile writes the hint anew, so only one that stays tells of a loss.
+    # A commit or rollback rewrites the hint, so only a hint that does not change shows a loss.
     while hint is not None and hint > newest:
         name = f"snapshot/snapshot-{hint}"
         if _is_there(store, f"{branch_dir(branch.name)}{name}"):

@@ -1,4 +1,4 @@
-"""A whole database in one call: its tables, one after the other."""
+"""A whole database in one call: its tables, one after another."""
 
 import re
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ _DOCUMENT = re.compile(r"(?:snapshot-|index-manifest-|manifest-)[^/]*|EARLIEST|L
 def is_table(store: Store, folder: str = "") -> bool:
     """Tell whether a folder may be a table: it has schemas.
 
-    A database may have a table called `schema`, whose files lie in folders below it. So the documents are asked for,
-    not the folder. Costs one request.
+    A database may have a table called `schema`, whose files lie in folders below it. So this looks for schema
+    documents, not for the folder. It costs one request.
 
     Args:
-        store: Of the folder, or of one above it.
-        folder: Ends with a slash, or is empty: the store's root.
+        store: The store of the folder, or of a folder above it.
+        folder: Ends with a slash. The empty string means the store's root.
 
     Raises:
         StorageError: The request failed.
@@ -31,7 +31,7 @@ def is_table(store: Store, folder: str = "") -> bool:
 def tables_of(store: Store) -> Iterator[str]:
     """Yield the names of the folders of a database that may be tables, in ascending order.
 
-    One that has lost its schemas is among them: what is done with it then says so.
+    A table that has lost its schemas is included, so that the operation on it reports the loss.
 
     Raises:
         StorageError: A request failed.
@@ -42,11 +42,11 @@ def tables_of(store: Store) -> Iterator[str]:
 
 
 def has_lost_schemas(store: Store, folder: str) -> bool:
-    """Tell whether a folder without a schema has documents that only a table has.
+    """Tell whether a folder without a schema has documents that only tables have.
 
     Args:
-        store: Of the folder, or of one above it.
-        folder: Ends with a slash, or is empty: the store's root.
+        store: The store of the folder, or of a folder above it.
+        folder: Ends with a slash. The empty string means the store's root.
 
     Raises:
         StorageError: A request failed.

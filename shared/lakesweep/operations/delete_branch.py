@@ -1,10 +1,11 @@
-"""`delete_branch`: remove a branch's documents. The files that only it holds become orphans.
+"""`delete_branch`: delete a branch's documents. The files that only this branch needs become orphans.
 
-The engine removes the branch's folder. Here each object in it is named, with what it says, so that it can be put back
-while the plan is under way and afterwards. Tags go first, then snapshots from the newest on, so what is left is a
-history without a hole at every moment. Schemas go last, the newest of them at the very end, so that nobody can write
-with an older one. An object that is no document of a branch is nothing that can be judged here, so the branch stays
-then.
+Paimon deletes the branch's folder. Lakesweep's plan names each object in it, with its content. So each object can be
+put back during the execution and afterwards.
+
+The plan deletes tags first, then snapshots from the newest down, so that the history never has a hole. It deletes
+schemas last, and the newest schema at the very end, so that nobody can write with an older schema. Lakesweep cannot
+judge an object that is no document of a branch. If the folder has such an object, Lakesweep keeps the branch.
 
 Source: Paimon `AbstractFileStoreTable#deleteBranch`, `FileSystemBranchManager#dropBranch`.
 """
@@ -41,14 +42,14 @@ UNKNOWN = "unknown_objects"
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where documents of one kind lie, and when they go."""
+    """A kind of documents: their path, and the phase that deletes them."""
 
     phase: str
     kind: str
     pattern: re.Pattern[str]
-    """Its group, if it has one, is an id."""
+    """If the pattern has a group, it matches an id."""
     descends: bool = True
-    """The newest goes first."""
+    """Delete the highest id first."""
 
 
 _PLACES = tuple(
@@ -65,15 +66,15 @@ _PLACES = tuple(
         ("withdraw", "branch_document", r"(?:snapshot|changelog|tag|schema|consumer)/[^/]+", True),
     )
 )
-"""The first that fits counts."""
+"""The first match counts."""
 
 
 def plan_delete_branch(table: Table, name: str) -> Plan:
     """Plan the removal of a branch.
 
     Raises:
-        UsageError: Another branch than main was chosen, or a name that no branch can have.
-        RefusedError: No such branch, one that another one reads, or one with objects in its folder that are no
+        UsageError: Another branch than main was chosen, or no branch can have this name.
+        RefusedError: The branch does not exist, another branch reads it, or its folder has objects that are no
             documents of a branch.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
@@ -87,7 +88,7 @@ def plan_delete_branch(table: Table, name: str) -> Plan:
     check_unused(draft.table, draft.listing, name)
     going = tuple(_going(table, name, found))
     loss = find_loss(draft, found.own)
-    return draft.seeing(found.own).plan(  # all other branches may come and go
+    return draft.seeing(found.own).plan(  # other branches may appear and vanish meanwhile
         going,
         frame_of(found.own, {"branch": name}),
         warnings=(*loss.warnings, *_warnings(name, found.own)),
@@ -101,7 +102,7 @@ def plan_delete_branch(table: Table, name: str) -> Plan:
 
 
 def _going(table: Table, name: str, found: BranchObjects) -> Iterable[Delete]:
-    """Return the deletions in the order of their phases, with what each object says."""
+    """Return the deletions in the order of their phases, each with the content of its object."""
     planned = [(_planned(name, entry), entry) for entry in found.objects]
     unknown = [entry.key for delete, entry in planned if delete is None]
     if unknown or found.others:
@@ -117,7 +118,7 @@ def _going(table: Table, name: str, found: BranchObjects) -> Iterable[Delete]:
 
 
 def _planned(name: str, entry: StoredObject) -> Delete | None:
-    """Return what removes an object of the branch, `None` for one that is no document of a branch."""
+    """Return the action that deletes an object of the branch, `None` if the object is no document of a branch."""
     path = entry.key.removeprefix(branch_dir(name))
     place = next((place for place in _PLACES if place.pattern.fullmatch(path)), None)
     if place is None:
@@ -131,7 +132,7 @@ def _planned(name: str, entry: StoredObject) -> Delete | None:
 
 
 def _turn(delete: Delete) -> tuple[int, int, int, str]:
-    """Return what deletions are sorted by: their phases, their kinds as in `_PLACES`, their ids."""
+    """Return the sort key of a deletion: its phase, its kind in the order of `_PLACES`, its id."""
     ranks = [number for number, place in enumerate(_PLACES) if (place.phase, place.kind) == (delete.phase, delete.kind)]
     place = _PLACES[ranks[0]]
     match = re.search(r"-([0-9]+)\Z", delete.path) if place.pattern.groups else None

@@ -1,4 +1,4 @@
-"""`delete_tag`: remove tags, and the files that only they hold."""
+"""`delete_tag`: delete tags, and the files that only these tags need."""
 
 from lakesweep.model.plan import Plan
 from lakesweep.operations.context import Table
@@ -11,14 +11,14 @@ OPERATION = "delete_tag"
 
 
 def plan_delete_tag(table: Table, names: tuple[str, ...]) -> Plan:
-    """Plan the removal of tags by name. A name that no tag has is a warning, as it is to the engine.
+    """Plan the deletion of tags by name. An unknown name is only a warning, as in Paimon.
 
     Args:
         table: One branch of a table.
-        names: Of the tags.
+        names: The names of the tags.
 
     Raises:
-        RefusedError: Not such a table, one on which engines do more when a tag goes, or a root that cannot be read.
+        RefusedError: This is no table, Paimon would call callbacks when it deletes a tag, or a root cannot be read.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """

@@ -1,4 +1,4 @@
-"""What an operation knows of a table before it has chosen anything, and how that becomes a plan."""
+"""What an operation knows about a table before it has chosen anything, and how that becomes a plan."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ from lakesweep.table.stores import TableStores
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What every plan of an operation says about itself, as JSON values."""
+    """What every plan of an operation records about itself, as JSON values."""
 
     arguments: Mapping[str, object]
     """What the caller asked for."""
@@ -45,10 +45,10 @@ class Frame:
 
 
 def frame_of(own: BranchListing, arguments: Mapping[str, object], policy: Mapping[str, object] | None = None) -> Frame:
-    """Return what a plan says about itself by which no snapshot expires.
+    """Return what a plan records about itself if it expires no snapshot.
 
     Args:
-        own: The branch that it is about.
+        own: The branch of the plan.
         arguments: What the caller asked for.
         policy: The rules in force.
     """
@@ -65,7 +65,7 @@ def frame_of(own: BranchListing, arguments: Mapping[str, object], policy: Mappin
 
 
 def source_alone(branch: str, source: Root | None) -> BranchListing:
-    """Return a branch of which a snapshot or a tag was seen and nothing else; `None`: nothing at all."""
+    """Return the listing of a branch that contains only the given snapshot or tag, or nothing for `None`."""
     own = BranchListing(branch)
     if source is None:
         return own
@@ -95,8 +95,8 @@ class Draft:
     is_own_listing: bool = True
     """The listing was made for this draft, right before `now_ms`."""
     vanished: set[str] = field(default_factory=set, compare=False)
-    """Paths of roots that were listed and could not be read any more. Nobody asked what they need, so one that comes
-    back, be it the same, is a new one to whoever carries the plan out."""
+    """Paths of roots that were listed and then could not be read because they were gone. The plan does not know what
+    they need. So if such a root comes back, even unchanged, the execution treats it as a new root."""
 
     def plan(
         self,
@@ -114,10 +114,10 @@ class Draft:
         findings: Mapping[str, object] | None = None,
         apart: Apart | None = None,
     ) -> Plan:
-        """Return the plan of `actions`, or of those that are stored `apart`; without any there is nothing to do.
+        """Return the plan of `actions`, or of the actions stored `apart`; without actions there is nothing to do.
 
         Raises:
-            RefusedError: An action that no plan may hold, so that nobody could finish it either.
+            RefusedError: No plan may hold one of the actions, since no run could finish it.
         """
         header = PlanHeader(
             plan_id=apart.plan_id if apart else new_id(self.now_ms),
@@ -151,7 +151,7 @@ class Draft:
         return Plan(header, tuple(actions))
 
     def seeing(self, own: BranchListing) -> "Draft":
-        """Return the draft as one that has seen a branch, or a part of one, and nothing else: all else may change."""
+        """Return a draft that depends on this branch, or a part of it, alone: all other roots may change."""
         return replace(self, listing=TableListing({own.name: own}), own=own)
 
     def _roots_seen(self) -> dict[str, str]:
@@ -159,7 +159,7 @@ class Draft:
         return {path: etag for path, etag in etags.items() if path not in self.vanished}
 
     def _latest(self) -> dict[str, str]:
-        """Return path -> ETag of the branch's LATEST, so that a run knows whether somebody has written it since."""
+        """Return path -> ETag of the branch's LATEST, so that a run can tell whether it was written since."""
         document = self.own.hints.get("snapshot/LATEST")
         return {} if document is None else {document.path: document.etag}
 
@@ -167,7 +167,7 @@ class Draft:
         """Return where the branch's files lie.
 
         Raises:
-            RefusedError: A table option that says so does not parse.
+            RefusedError: A table option that determines the paths does not parse.
         """
         try:
             return TablePaths(self.schema)
@@ -175,10 +175,10 @@ class Draft:
             raise RefusedError(f"table {self.table.ref}: {error}", code="bad_option") from error
 
     def own_documents(self, refs: Sequence[RootRef]) -> tuple[Root, ...]:
-        """Read documents of this branch, all of which must still be there.
+        """Read documents of this branch; all of them must still exist.
 
         Raises:
-            StalePlanError: One vanished since it was listed.
+            StalePlanError: A document vanished since it was listed.
         """
         documents = read_roots(self.table.store, refs)
         if documents.vanished:
@@ -188,14 +188,14 @@ class Draft:
         return documents.roots
 
     def other_documents(self, known: Iterable[str]) -> Documents:
-        """Read every root of every branch that is not known by path yet."""
+        """Read every root of every branch, except those with known paths."""
         known = frozenset(known)
         documents = read_roots(self.table.store, [ref for ref in self.listing.roots() if ref.path not in known])
         self.vanished.update(ref.path for ref in documents.vanished)
         return documents
 
     def stores(self, freed: Sequence[Freed]) -> TableStores:
-        """Return the stores of the table, and of its external roots when any file is external at all."""
+        """Return the store of the table, and the stores of its external roots if any file is external."""
         store = self.table.store
         if not any(is_external(file.path) for file in freed):
             return TableStores(store)
@@ -208,11 +208,11 @@ def begin(table: Table, operation: str, listing: TableListing | None = None) -> 
 
     Args:
         table: One branch of a table.
-        operation: What the plan is of.
-        listing: The table as it was just listed, when it was.
+        operation: The name of the operation.
+        listing: The table as it was just listed, if it was.
 
     Raises:
-        RefusedError: Not a table, no such branch, or a table without snapshots of its own.
+        RefusedError: This is no table, the branch does not exist, or the table has no snapshots of its own.
         StorageError: A request failed.
     """
     is_own_listing = listing is None

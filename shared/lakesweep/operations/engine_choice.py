@@ -1,7 +1,8 @@
-"""Choose where a scan for orphan files runs: what can be known of a table in a dozen requests, and what came of it.
+"""Choose the backend of a scan for orphan files, by facts that cost a dozen requests, and record what the scan cost.
 
-The number of objects is that of the last scan, where there was one; else it follows from what the newest snapshot says
-and how its neighbours differ. Orphans are in no metadata, so a first guess knows nothing of them.
+The number of objects comes from the last scan, if there was one. Else Lakesweep estimates it from the newest snapshot
+and from how that snapshot differs from its neighbours. No metadata names orphans, so a first estimate cannot include
+them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,7 +41,7 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint
 from lakesweep.table.metadata import MAX_METADATA_BYTES, Unreadable
 
 CACHE_AGE_MS = 40 * 24 * 3_600_000
-"""After so long what a scan kept of manifests may be gone."""
+"""After this time, the cached content of manifests from a scan may have been deleted."""
 _FOLDERS = ("branch/", "snapshot/", "changelog/", "tag/", "schema/")
 _MANIFESTS = "manifest/manifest-"
 _LISTS = "manifest/manifest-list-"
@@ -50,14 +51,14 @@ _HEX = "0123456789abcdef"
 
 
 def facts_of(table: Table, arguments: OrphanArguments, available: Available) -> Facts:
-    """Return what is known of a table. Takes twelve requests, and two for an inventory.
+    """Return the known facts about a table. This costs twelve requests, and two more for an inventory.
 
-    What cannot be read is not known, and the scan will say why.
+    Facts that cannot be read stay unknown. The scan itself will report why.
 
     Raises:
-        UsageError: What is said to be an inventory is none.
-        RefusedError: The inventory is of another bucket, or nothing that is read here.
-        FormatError: It is damaged.
+        UsageError: The given location holds no inventory.
+        RefusedError: The inventory is of another bucket, or in a format that Lakesweep does not read.
+        FormatError: The inventory is damaged.
         StorageError: A request failed.
     """
     past = read_history(table.area) if table.area is not None else ()
@@ -80,13 +81,13 @@ def facts_of(table: Table, arguments: OrphanArguments, available: Available) -> 
 
 
 def choose(table: Table, arguments: OrphanArguments, available: Available, engine: Engine | None = None) -> Choice:
-    """Choose where a scan of a table runs; see `facts_of`.
+    """Choose the backend for the scan of a table; see `facts_of`.
 
     Args:
-        table: Which one.
-        arguments: Of the scan.
-        available: What there is to choose from.
-        engine: Where it has to run all the same; then only what that takes is estimated.
+        table: The table.
+        arguments: The arguments of the scan.
+        available: The available backends.
+        engine: The backend that the caller demands; then only this backend is estimated.
     """
     facts = facts_of(table, arguments, available)
     if engine is None:
@@ -98,14 +99,14 @@ def choose(table: Table, arguments: OrphanArguments, available: Available, engin
 def refined(
     facts: Facts, found: Capture, metas: Iterable[ManifestMeta], new: Iterable[ManifestMeta], segments: int
 ) -> Facts:
-    """Return facts that the roots tell, once they have been read.
+    """Return more exact facts, once the roots have been read.
 
     Args:
-        facts: As they were known before.
+        facts: The facts known before.
         found: All roots.
-        metas: The manifests that they name, each once.
-        new: Those among them that have to be decoded.
-        segments: In which the names of the others are.
+        metas: The manifests that the roots name, without duplicates.
+        new: The manifests among them that must be decoded.
+        segments: The number of segments that hold the names of the other manifests.
     """
     metas, new = tuple(metas), tuple(new)
     roots = tuple(found.roots.values())
@@ -132,12 +133,12 @@ def refined(
 
 
 def is_paid(table: Table) -> bool:
-    """Tell whether requests to the table's store cost something: those to a folder do not."""
+    """Tell whether requests to the table's store cost money; requests to a local folder do not."""
     return "://" in table.ref.location
 
 
 def describe_estimate(estimate: Estimate) -> str:
-    """Say what a scan would take."""
+    """Say what a scan would cost."""
     return (
         f"estimated {say_seconds(estimate.seconds)}, {say_count(estimate.request_count)} requests, "
         f"{say_usd(estimate.usd)}"
@@ -152,15 +153,15 @@ def happened(
     *,
     is_paid: bool = True,
 ) -> dict[str, object]:
-    """Return what a scan took, in the form in which it is printed and kept.
+    """Return what a scan cost, in the form in which it is printed and stored.
 
     Args:
-        engine: Where it ran.
-        requests: To S3, by kind.
+        engine: The backend.
+        requests: Requests to S3, by kind.
         seconds: From its beginning to its end.
-        estimate: What was thought that it would take. What is not counted as it is spent, the seconds of functions and
-            executors, is taken from there.
-        is_paid: Requests cost something.
+        estimate: The estimate of the cost. The seconds of functions and executors are not counted during a scan, so
+            they are taken from the estimate.
+        is_paid: Requests cost money.
     """
     counted = {kind: count for kind, count in requests.items() if count}
     usd = usd_of(request_units(counted)) if is_paid else 0.0
@@ -173,7 +174,7 @@ def happened(
 
 
 def compare(estimate: Mapping[str, object], what: Mapping[str, object]) -> str:
-    """Say how an estimate and what happened differ; both in the form in which they are kept."""
+    """Compare an estimate with the actual cost in words; both in the form in which they are stored."""
     thought, counted = _count(estimate), _count(what)
     off = f" ({100 * (counted - thought) / thought:+.1f} %)" if thought else ""
     return (
@@ -219,13 +220,13 @@ def _inventory_facts(table: Table, arguments: OrphanArguments) -> InventoryFacts
 
 
 class _Probe:
-    """A first look at a table."""
+    """A first, cheap look at a table."""
 
     def __init__(self, table: Table) -> None:
         self._store = table.store
         self.latest_id = 0
         self.grown = 0
-        """Files that the newest commit added, less those that it deleted."""
+        """Files that the newest commit added, minus files that it deleted."""
         pages = [self._pages(folder, 1) for folder in _FOLDERS]
         self._listing = sort_listing(self._store.location, [entry for found, _ in pages for entry in found])
         self._is_cut = any(is_cut for _, is_cut in pages)
@@ -237,7 +238,7 @@ class _Probe:
         self._files, self._is_cut_files = self._pages("manifest/", _MANIFEST_PAGES)
 
     def add_to(self, facts: Facts, past: Iterable[PastScan]) -> Facts:
-        """Return facts with what was seen."""
+        """Return the facts, completed by what the probe found."""
         branches = self._listing.branches.values()
         roots = self._root_count()
         times = self._times()
@@ -304,7 +305,7 @@ class _Probe:
         self.grown = sum(meta.added_count - meta.deleted_count for meta in self._delta)
 
     def _root_count(self) -> int:
-        """Return how many roots there are, of more than a page by the ids of snapshots."""
+        """Return the number of roots; if a folder has more than a page, estimate it from the ids of snapshots."""
         listed = sum(1 for _ in self._listing.roots())
         main = self._listing.branches[MAIN]
         if not self._is_cut or not main.snapshots:
@@ -312,7 +313,7 @@ class _Probe:
         return max(listed, self.latest_id - main.snapshots[0].id + 1)
 
     def _times(self) -> float:
-        """Return how many times as many manifests there are as were listed: their names are spread evenly."""
+        """Return the ratio of all manifests to the listed ones, since the random names are spread evenly."""
         last = self._files[-1].key if self._files else ""
         if not self._is_cut_files or not last.startswith(_MANIFESTS) or _is_list(self._files[-1]):
             return 1.0
@@ -339,9 +340,9 @@ def _lists_of(snapshot: Snapshot) -> list[str]:
 
 
 def _named_objects(found: Capture, roots: Iterable[Root]) -> int:
-    """Return how many files the roots name: those of the oldest snapshot, what later commits added, and their own.
+    """Return how many files the roots name: the oldest snapshot's, the additions of later commits, and metadata files.
 
-    Their lists have been read, so this costs no request.
+    The lists have been read already, so this costs no request.
     """
     main = (root.snapshot for root in roots if root.ref.kind == "snapshot" and root.ref.branch == MAIN)
     snapshots = sorted(main, key=lambda snapshot: snapshot.id)

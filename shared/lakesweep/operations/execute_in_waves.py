@@ -1,4 +1,4 @@
-"""The engine that carries a large plan of files out with many processes. Who they are, the caller says."""
+"""The executor that runs a large plan of files with many processes. The caller provides the workers."""
 
 from collections.abc import Callable
 
@@ -10,10 +10,10 @@ from lakesweep.operations.run import Engine
 
 
 def engine_of(crew: Callable[[Environment], Crew]) -> Engine:
-    """Return an engine.
+    """Return the executor.
 
     Args:
-        crew: Gathers who deletes, when it is known what they work with.
+        crew: Provides the workers, given the environment that they work with.
     """
 
     def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
