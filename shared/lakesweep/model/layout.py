@@ -81,7 +81,7 @@ def layout_of(schemas: Iterable[TableSchema]) -> Layout:
         changelog_prefixes=values("changelog-file.prefix") | {CHANGELOG_PREFIX},
         partition_keys=frozenset(schema.partition_keys for schema in schemas),
         path_directories=values("data-file.path-directory"),
-        # A writer puts no file anywhere because of an invalid value. So it only leaves more names unknown.
+        # With an invalid value, no writer puts files there. So ignoring the value only leaves more names unknown.
         index_beside_data="true" in {text.lower() for text in values("index-file-in-data-file-dir")},
     )
 

@@ -73,7 +73,7 @@ def select_range(
     both, so that no version of Paimon keeps more. The first young snapshot protects all later ones.
 
     Args:
-        ids: Ids of the snapshots that exist, ascending, at least one. Existing ones, whatever a hint says.
+        ids: Ids of the snapshots that exist (whatever a hint says), ascending, at least one.
         time_ms: Commit times of (at least) the ids from `age_from_id` up to `hard_end_id` and of the successor of each.
             Where ids are missing, the successor is the next existing id.
         policy: Checked retention.

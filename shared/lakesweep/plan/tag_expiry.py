@@ -194,7 +194,7 @@ class _Calendar:
                 self._keep(tag, "keep_tags")
 
     def _keep_within(self, tag: TagFacts, time: datetime, within_ms: int) -> None:
-        # The later of both times: a period that the name says begins before its data ends.
+        # The later of both times, since the period in a name begins before its data ends.
         end_ms = max(tag.commit_ms, earliest_ms(time, self.zone)) + within_ms
         if self.now_ms <= end_ms:
             self._keep(tag, "keep_within")

@@ -4,8 +4,8 @@ A range may be split at any text, whether or not a key begins with it: the two h
 bad guess costs only one request, which finds its half empty. A good guess leaves many keys on both sides.
 
 Keys usually contain counters: dates, hours, buckets, hexadecimal digits of writers' names, numbers of files. The first
-letter in which the listed keys differ shows where keys count on. Any letter before it may count on, too; it then splits
-a larger range.
+letter in which the listed keys differ shows which counter advances now. An earlier letter may advance, too; a split
+there divides a larger range.
 """
 
 _TOPS = {**dict.fromkeys("0123456789", "9"), **dict.fromkeys("abcdef", "f")}

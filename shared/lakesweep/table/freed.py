@@ -3,7 +3,7 @@
 The rules are Paimon's:
 
 - A *data file* leaves the table at the snapshot whose delta deletes it. Dropping the snapshots below `end` frees
-  everything that deltas up to and including that of `end` delete. The delta of the first existing snapshot was handled
+  all files that the deltas up to `end` (inclusive) delete. The delta of the first existing snapshot was handled
   by the run that made this snapshot the first.
 - Within one delta the order of entries counts: an ADD after a DELETE of the same path is a move between levels and
   keeps the file. If any manifest of a delta is unreadable, an unseen ADD could revoke a DELETE. So this delta frees
