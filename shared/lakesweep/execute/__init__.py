@@ -1,1 +1,1 @@
-"""Applying a stored plan: look again, delete a batch, record it. Decides nothing except to stop."""
+"""Apply a stored plan: recheck the roots, delete a batch, record it. The only decision made here is to stop."""

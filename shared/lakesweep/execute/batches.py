@@ -1,4 +1,4 @@
-"""Batches: what of a plan one look covers, and what must be complete before the next thing begins."""
+"""Batches and steps: the part of a plan that one recheck covers, and the part that must be complete before the next."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -7,21 +7,21 @@ from lakesweep.model.plan import Action, Delete
 from lakesweep.storage.store import DeleteResult
 
 BATCH_KEYS = 1000
-"""Deletes that share one look and one ledger entry, as many as one DeleteObjects request takes."""
+"""Deletes that share one recheck and one ledger entry: as many as one DeleteObjects request takes."""
 DOCUMENT_PHASE = "documents"
 TAG_PHASE = "tags"
 ROOT_KINDS = frozenset({"snapshot", "changelog_document", "tag"})
-"""Kinds of documents that hold files."""
+"""Kinds of documents that name files."""
 FILES_STEP = "files"
 CONSUMER_PHASE = "consumers"
 HEAD_PHASES = ("latest", "changelog_documents", DOCUMENT_PHASE, "hints", TAG_PHASE)
-"""What happens before the first file goes."""
+"""Phases that come before the first file is deleted."""
 
 
 def batches(actions: Sequence[Action]) -> Iterator[tuple[Action, ...]]:
-    """Split actions, in their order, into what one look covers.
+    """Split actions, in their order, into batches; one recheck covers one batch.
 
-    Documents and hints make batches of their own, so that a look lies between them and the first data file.
+    Documents and hints form batches of their own, so a recheck lies between them and the first data file.
     """
     batch: list[Action] = []
     for action in actions:
@@ -35,12 +35,12 @@ def batches(actions: Sequence[Action]) -> Iterator[tuple[Action, ...]]:
 
 
 def is_head(action: Action) -> bool:
-    """Tell whether an action comes before the first file goes."""
+    """Tell whether an action comes before the first file is deleted."""
     return action.phase in HEAD_PHASES
 
 
 def removed_roots(actions: Iterable[Action]) -> tuple[Delete, ...]:
-    """Return the deletions of snapshots, changelogs and tags that a plan is about."""
+    """Return the plan's deletions of snapshots, changelogs and tags."""
     return tuple(
         action
         for action in actions
@@ -49,13 +49,13 @@ def removed_roots(actions: Iterable[Action]) -> tuple[Delete, ...]:
 
 
 def step_of(action: Action) -> str:
-    """Return what must be complete before the next thing begins: each phase of the head, and all files together.
+    """Return the step of an action: one step for each phase of the head, and one step for all files together.
 
-    No root refers to a file that goes, and the stored plan knows them all, so their order among each other does not
-    matter.
+    A step must be complete before the next one begins. No root refers to a file of the plan, and the stored plan names
+    all of them, so their order does not matter.
     """
     if action.kind == "tag_success":
-        return action.kind  # it says of a tag that it is there, so it follows its tag
+        return action.kind  # the success file says that its tag exists, so it follows the tag
     return action.phase if is_head(action) or action.phase == CONSUMER_PHASE else FILES_STEP
 
 
@@ -65,7 +65,7 @@ def id_of(path: str) -> int:
 
 
 def outcome_of(deletes: Sequence[Delete], results: Mapping[str, DeleteResult], kept_count: int) -> Outcome:
-    """Fold the results of one batch."""
+    """Sum up the results of one batch."""
     gone = [delete for delete in deletes if results[delete.path].code == "deleted"]
     return Outcome(
         deleted=len(gone),

@@ -1,4 +1,4 @@
-"""Send deletions to the stores that hold the objects, and tell what their answers mean."""
+"""Send deletions to the stores that hold the objects, and interpret the answers."""
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 
@@ -10,9 +10,9 @@ from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from lakesweep.table.stores import TableStores
 
 REWRITTEN = "it was written again since"
-"""Why an object stays that is another one than the plan knows."""
+"""Why Lakesweep keeps an object that is no longer the one in the plan."""
 _LASTING = ("access_denied", "no_such_bucket")
-"""Answers of a whole store that asking again later does not change by itself."""
+"""Answers that concern a whole store, and that do not change when Lakesweep asks again."""
 
 
 def send(
@@ -21,21 +21,21 @@ def send(
     before_request: Callable[[], None],
     answered: MutableMapping[str, DeleteResult] | None = None,
 ) -> dict[str, DeleteResult]:
-    """Delete up to 1 000 objects and return path -> what became of each.
+    """Delete up to 1 000 objects and return path -> result.
 
-    An object that is not there any more is `already_gone`, also where the store only says that it is not the one that
-    was meant.
+    An object that no longer exists is `already_gone`. Some stores report a missing object only as a failed condition;
+    such an object counts as `already_gone` too.
 
     Args:
         stores: Of the table.
         deletes: What to delete.
-        before_request: Called right before each request that deletes; raises when nothing may be deleted any more.
-        answered: Gets path -> what became of it where the stores refuse to go on. Of what is missing there a request
-            was sent, and nobody knows its answer.
+        before_request: Called right before each request that deletes; raises when nothing more may be deleted.
+        answered: Receives path -> result when the stores refuse to go on. A path is absent from it when its request was
+            sent and no answer is known.
 
     Raises:
         LateDeleteError: The stores' guard refused to go on.
-        RefusedError: One lies outside the table, where it must stay. Callers leave those out.
+        RefusedError: An object lies outside the table, where it must be kept. Callers leave such objects out.
         StorageError: A request of the table's store failed as a whole; any of its objects may be gone.
     """
     results: dict[str, DeleteResult] = {}
@@ -57,7 +57,7 @@ def send(
         except StorageError as error:
             if store is stores.table or error.code not in _LASTING:
                 raise
-            # A root outside may be gone for good; the table must not wait for it.
+            # An external root may be gone for good; the table must not wait for it.
             answers = [DeleteResult(request.key, error.code) for request in requests]
         changed = [answer.key for answer in answers if answer.code == "precondition_failed"]
         gone = frozenset(_gone_among(store, changed))
@@ -69,7 +69,7 @@ def send(
 
 
 def _gone_among(store: Store, keys: Sequence[str]) -> Iterable[str]:
-    """Yield those of `keys` whose condition failed only because the object is not there any more."""
+    """Yield the keys whose condition failed only because the object no longer exists."""
     for key, body in read_many(store, keys, max_bytes=0):
         if isinstance(body, ObjectNotFoundError):
             yield key

@@ -1,7 +1,7 @@
-"""Where a plan takes the branch that it moves, by what the plan says alone.
+"""The target of a branch rewrite: the state of the branch that a plan is to reach, derived from the plan alone.
 
-It saw the branch's snapshots when it was made, takes some of them and writes others. What the branch is to have at the
-end follows, whatever has become of the table since.
+The plan lists the snapshots that the branch had when the plan was made, those it deletes and those it writes. The
+target follows from these lists, whatever has happened to the table since.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from lakesweep.model.table_ref import branch_dir
 
 
 def moved_branch(actions: Sequence[Action]) -> str:
-    """Return the branch whose documents a plan moves."""
+    """Return the branch that a plan rewrites."""
     return branch_of(actions[0].path)
 
 
@@ -23,7 +23,7 @@ def snapshots_seen(plan: Plan) -> frozenset[str]:
 
 
 def end_id_of(plan: Plan) -> int | None:
-    """Return the newest snapshot that the branch is to have, `None` when it is to have none."""
+    """Return the id of the newest snapshot in the target, `None` when the target has no snapshot."""
     left = set(snapshots_seen(plan))
     for action in plan.actions:
         if action.kind == "snapshot" and isinstance(action, Delete):
@@ -34,7 +34,7 @@ def end_id_of(plan: Plan) -> int | None:
 
 
 def sources(plan: Plan) -> dict[str, str]:
-    """Return path -> ETag of the roots of another branch that a plan stands on: those that a new branch copies."""
+    """Return path -> ETag of roots in another branch that the plan copies; a new branch is made from such roots."""
     name = moved_branch(plan.actions)
     if name == plan.header.branch:
         return {}

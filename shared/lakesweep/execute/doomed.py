@@ -1,7 +1,7 @@
-"""Which snapshots may lose their files although the end of an expiry does not say so.
+"""Expiring snapshots that the intent must name one by one, because the end id of an expiry does not cover them.
 
-Those of which the last tags go have no document left. Those that are withdrawn when a branch moves back have files
-that nobody keeps from then on.
+When a plan deletes the last tags of a snapshot, no document of the snapshot is left. When a branch rewrite removes
+snapshots from the branch, nothing keeps their files from then on.
 """
 
 from lakesweep.errors import FormatError
@@ -13,7 +13,7 @@ from lakesweep.model.table_ref import branch_dir
 
 
 def root_id_of(delete: Delete) -> int | None:
-    """Return the snapshot id of a document that goes: a tag has it inside. `None`: nobody knows."""
+    """Return the snapshot id of a document to delete; a tag holds it inside. `None`: the tag cannot be parsed."""
     if delete.phase == DOCUMENT_PHASE:
         return id_in(delete.path)
     try:
@@ -23,17 +23,18 @@ def root_id_of(delete: Delete) -> int | None:
 
 
 def doomed_snapshots(plan: Plan) -> tuple[int, ...]:
-    """Return the snapshots of the branch that were gone when the plan was made, and whose files go with their tags.
+    """Return the ids of expiring snapshots that the plan's end id does not cover.
 
-    Whoever makes a tag of such a snapshot, from another tag, must withdraw it. So must who makes one of a snapshot
-    that a plan withdraws from the branch.
+    For a deletion of tags these are snapshots that were already gone when the plan was made: their files are deleted
+    with the tags. For a branch rewrite these are the snapshots that the plan removes from the branch. A run that copies
+    a tag of such a snapshot, or makes a tag of it, must withdraw the new tag.
     """
     if moves_roots(plan.actions):
         folder = f"{branch_dir(plan.header.branch)}snapshot/snapshot-"
         withdrawn = {delete.path for delete in plan.deletes if delete.kind == "snapshot"}
         return tuple(sorted(id_in(path) for path in withdrawn if path.startswith(folder)))
     if all(map(is_head, plan.actions)):
-        return ()  # no file goes
+        return ()  # the plan deletes no file
     tagged = {root_id_of(delete) for delete in removed_roots(plan.actions) if delete.kind == "tag"}
     folder = f"{branch_dir(plan.header.branch)}snapshot/snapshot-"
     return tuple(sorted(i for i in tagged if i is not None and f"{folder}{i}" not in plan.header.roots_seen))

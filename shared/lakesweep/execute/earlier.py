@@ -1,10 +1,12 @@
-"""What earlier runs of a plan deleted and could not write down.
+"""Objects that earlier runs of a plan deleted without recording it.
 
-A run that dies between a deletion and the ledger leaves an object that is gone without a word about it. What that run
-was about to delete is known: the lease names its plan, and the ledger has its intents. On a bucket with versions a
-delete marker right above the object tells the rest, and names what brings it back. To send such a deletion again would
-lay a second marker above the first, from below which nothing comes back. A store without versions does not tell; there
-an object that is gone counts as deleted by the run that was about to do it.
+A run that dies between a deletion and the ledger leaves an object that is gone without a record. Lakesweep knows what
+that run was about to delete: the lease names its plan, and the ledger has its intents.
+
+On a versioned bucket, a delete marker right above the object proves the deletion and names what brings the object back.
+Lakesweep does not send such a deletion again: a second marker would lie above the first, and undo could no longer bring
+the object back. A store without versions has no such proof. There, an object that is gone counts as deleted by the run
+that was about to delete it.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,34 +18,34 @@ from lakesweep.storage.store import DeleteResult, HiddenState, Store
 from lakesweep.table.stores import TableStores
 
 BY_MARKER = "an earlier run of the plan deleted it and could not write that down; its delete marker tells"
-"""Why a result is in the ledger of a run that did not send the deletion."""
+"""Why the ledger of a run has a result for a deletion that this run did not send."""
 BY_INTENT = "an earlier run of the plan was about to delete it and could not write more down"
 _CHUNK = 1000
 _SILENT = frozenset({"access_denied", "no_such_bucket", "not_implemented"})
-"""Answers of a store that does not list versions, now or later. Nobody can undo there either."""
+"""Codes of a store that does not list versions, now or later. Undo is impossible there as well."""
 _CLOCK_MS = 5_000
-"""S3 tells the time of a marker in whole seconds, and its clock may be a little ahead of what a plan says."""
+"""S3 states the time of a marker in whole seconds, and its clock may be slightly ahead of the plan's."""
 
 
 @dataclass(slots=True)
 class EarlierDeletions:
-    """What became of objects that earlier runs were about to delete."""
+    """What became of the objects that earlier runs were about to delete."""
 
     deleted: dict[str, DeleteResult] = field(default_factory=dict)
-    """By path, what they deleted."""
+    """By path: deletions that an earlier run is known to have made."""
     untold: set[str] = field(default_factory=set)
-    """Paths of which the store cannot tell: if they turn out to be gone, the intent tells."""
+    """Paths for which the store gives no answer. If such an object turns out to be gone, the intent is the proof."""
 
 
 def earlier_deletions(
     stores: TableStores, suspects: Sequence[Delete], created_ms: int, check: Callable[[], None]
 ) -> EarlierDeletions:
-    """Return what earlier runs of a plan deleted of what they were about to delete.
+    """Return which of the suspected objects earlier runs of a plan deleted.
 
     Args:
         stores: Of the table.
-        suspects: What they were about to delete, and of which no answer is known.
-        created_ms: When the plan was made. A file that was deleted before is somebody else's work.
+        suspects: Deletions that earlier runs were about to send, and whose answers are not known.
+        created_ms: When the plan was made. A file that was deleted before that time was deleted by somebody else.
         check: Called before each thousand objects; raises when the run must not go on.
 
     Raises:
@@ -74,7 +76,10 @@ def earlier_deletions(
 
 
 def _is_of_plan(delete: Delete, state: HiddenState, created_ms: int) -> bool:
-    """Tell whether a marker hides what the plan means. A document with its ETag was there when the plan was made."""
+    """Tell whether a marker hides the object in the plan.
+
+    A document with the plan's ETag existed when the plan was made.
+    """
     if state.code != "hidden":
         return False
     if delete.etag is not None:

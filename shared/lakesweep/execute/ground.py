@@ -1,8 +1,8 @@
-"""The table under a plan that moves a branch: what a look finds, and whether the plan may go on.
+"""What a recheck finds in a table during a branch rewrite, and whether the plan may go on.
 
-A tag or a branch that appeared is no reason to stop, since no file goes. A commit is one as long as the plan is not
-through with the snapshots: the history that it would stand on is being taken away. Once they are all in their place, a
-commit on top of the newest of them is what the plan is for.
+A new tag or branch is no reason to stop, since the plan deletes no file. A new commit is a reason to stop until the
+plan is through with the snapshots, because the plan is removing the history that the commit builds on. Once all
+snapshots are in place, a commit on top of the newest one is expected.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from lakesweep.table.discover import discover
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What one look found."""
+    """What one recheck found."""
 
     plan: Plan
     listing: TableListing
@@ -29,7 +29,7 @@ class Ground:
 
     @property
     def own(self) -> BranchListing:
-        """Return the branch that moves."""
+        """Return the branch that the plan rewrites."""
         name = moved_branch(self.plan.actions)
         return self.listing.branches.get(name) or BranchListing(name)
 
@@ -49,9 +49,9 @@ class Ground:
         )
 
     def new_branches(self) -> tuple[str, ...]:
-        """Return the branches that were made since the plan was, of versions that it takes."""
+        """Return the branches that were made after the plan, from snapshots that the plan deletes."""
         if self.own.name != self.plan.header.branch:
-            return ()  # it has not looked at other branches
+            return ()  # the plan looked at no other branch
         known = {branch_of(path) for path in self.plan.header.roots_seen} | {self.own.name}
         takes = {id_of(action.path) for action in self.plan.deletes if action.kind == "snapshot"}
         return tuple(
@@ -66,13 +66,13 @@ class Ground:
 
     @property
     def end_id(self) -> int | None:
-        """Return the newest snapshot that the branch is to have, `None` when it is to have none."""
+        """Return the id of the newest snapshot in the target, `None` when the target has no snapshot."""
         return end_id_of(self.plan)
 
     def is_expired(self) -> bool:
-        """Tell whether snapshots of the branch are gone that the plan did not take: somebody may take files as well.
+        """Tell whether the branch lost snapshots that the plan did not delete: somebody may be deleting files as well.
 
-        The plan takes the newest first, so it did not take those below one that it has still to take.
+        The plan deletes the newest snapshot first. So it did not delete a snapshot below one that it has yet to delete.
         """
         takes = [n for n, each in enumerate(self.plan.actions) if each.kind == "snapshot" and isinstance(each, Delete)]
         gone = [self.plan.actions[number].path not in self.standing.etags for number in takes]
@@ -89,22 +89,22 @@ class Ground:
         return not there.issuperset(expected | (snapshots_seen(self.plan) - last.keys()))
 
     def has_moved_on(self) -> bool:
-        """Tell whether the branch was where the plan moves it, and others have gone on since, and taken that away.
+        """Tell whether the branch reached the target before others went on from there and removed or replaced it.
 
-        So it is when an earlier run did all there is to do with snapshots, and died before it could say so. A branch
-        that was deleted may have been made anew since.
+        This happens when an earlier run finished all snapshots and died before it could record that. A deleted branch
+        may have been created again since.
         """
         end_id, there = self.end_id, {ref.id: ref for ref in self.own.snapshots}
         present = {ref.path for ref in self.own.snapshots}
         snapshots = (n for n in self.pending if self.plan.actions[n].kind == "snapshot")
         left = [number for number in snapshots if self.plan.actions[number].path in present]
-        if end_id is None:  # a tag alone may have been made again while the rest was still to go
+        if end_id is None:  # others may have written one tag again while the plan had more to delete
             return bool(self.standing.returned) and max(left, default=-1) < max(self.standing.done, default=-1)
         if not there or left:
             return False
         if end_id not in there:
             return max(there) > end_id or not self._has_snapshots_to_write()
-        # Where the plan writes that snapshot, others may as well have come first.
+        # Where the plan itself writes that snapshot, others may just as well have written theirs before it.
         return there[end_id] in self.newcomers() and not self._writes(there[end_id].path)
 
     def _writes(self, path: str) -> bool:
@@ -115,10 +115,10 @@ class Ground:
         return any(isinstance(action, Put) and action.kind == "snapshot" for action in actions)
 
     def is_arrived(self) -> bool:
-        """Tell whether the newest snapshots are those that the plan is for, and others have at most gone on there.
+        """Tell whether the newest snapshots are the target's, with nothing but commits of others on top of them.
 
-        What goes may still lie above, behind a hole: who goes by LATEST does not see it until commits have come so far.
-        To stop there would leave it to hide them.
+        A snapshot to delete may still lie above a hole in the ids. Readers that follow LATEST do not see it until
+        commits reach its id. If the plan stopped there, that snapshot would then hide the commits.
         """
         end_id, foreign = self.end_id, self.foreign_ids()
         if end_id is None:
@@ -160,11 +160,14 @@ class Ground:
             raise self._stale(f"{written[0]} was written by somebody else")
 
     def may_stay(self, action: Action) -> bool:
-        """Tell whether a document of somebody else may stay in the place of one that goes: a tag, where others do."""
+        """Tell whether a document of somebody else may be kept where the plan deletes one.
+
+        That holds for tags alone, and not where the target has no snapshot.
+        """
         return action.kind == "tag" and isinstance(action, Delete) and self.end_id is not None
 
     def _check_kept(self) -> None:
-        """Make sure that what the plan stands on is there: its sources, and the newest snapshot that stays."""
+        """Make sure that the roots that the plan copies exist, and the snapshot that is to be the newest."""
         present = self.listing.etags()
         for path, etag in sources(self.plan).items():
             if present.get(path) != etag:
@@ -176,10 +179,10 @@ class Ground:
                 raise self._stale(f"{path}, which is to be the newest snapshot, {_what_became(path in present)}")
 
     def check_untouched(self, store: Store) -> None:
-        """Make sure that nothing happened since the plan was made, nor is about to.
+        """Make sure that the branch is unchanged since the plan was made, and that no rollback seems to have begun.
 
         Raises:
-            StalePlanError: Something did.
+            StalePlanError: It has changed, or a rollback may have begun.
         """
         header = self.plan.header
         self.check()
@@ -208,7 +211,7 @@ class Ground:
 
 
 def stale(header: PlanHeader, what: str, code: str | None = None) -> StalePlanError:
-    """Return the error of a plan whose table moved."""
+    """Return the error for a plan whose table has changed."""
     return StalePlanError(
         f"table {header.table}, branch {header.branch}: {what}; expected the table as plan {header.plan_id} saw it",
         code=code,
@@ -216,7 +219,7 @@ def stale(header: PlanHeader, what: str, code: str | None = None) -> StalePlanEr
 
 
 def take_look(documents: Documents) -> Ground:
-    """List the table's documents and tell what of the plan is done.
+    """List the table's documents and determine which actions of the plan are done.
 
     Raises:
         StorageError: A request failed.

@@ -1,7 +1,7 @@
-"""The history of a branch while a plan that moves it is taken back: which snapshots may return, which have to stay.
+"""The snapshots of a branch during compensation of a branch rewrite: which may return, and which must be kept.
 
-Somebody may have committed on the half-way history. That commit stays, and so does what it stands on; what the plan
-took from there on upwards stays away, since the commit has taken its place.
+Somebody may have committed on the half-rewritten history. Lakesweep keeps that commit and the snapshots it builds on.
+Snapshots that the plan deleted do not return from the commit's id upwards, since the commit has taken their place.
 """
 
 from lakesweep.execute.batches import id_of
@@ -14,14 +14,14 @@ _IDS = frozenset({"snapshot", "changelog_document"})
 
 
 class HalfWay:
-    """The snapshots of the branch, kept up with what is taken back."""
+    """The snapshots of the branch; updated with every step of the compensation."""
 
     def __init__(self, ground: Ground, hollow: frozenset[str]) -> None:
-        """Begin with what a look found.
+        """Begin with what a recheck found.
 
         Args:
-            ground: That look.
-            hollow: Paths of roots that are not to return, since their files are gone.
+            ground: What the recheck found.
+            hollow: Paths of roots that must not return, since their files are gone.
         """
         self._hollow = hollow
         self._lacks_snapshots = any("snapshot/snapshot-" in path for path in hollow)
@@ -31,7 +31,7 @@ class HalfWay:
         self._written = _written(ground)
 
     def add(self, snapshot_id: int) -> None:
-        """Note that a snapshot is there again."""
+        """Note that a snapshot exists again."""
         self._there.add(snapshot_id)
 
     def remove(self, snapshot_id: int) -> None:
@@ -39,7 +39,7 @@ class HalfWay:
         self._there.discard(snapshot_id)
 
     def may_return(self, action: Action) -> bool:
-        """Tell whether a document that is not there may be again."""
+        """Tell whether a document that is gone may return."""
         if action.path in self._hollow:
             return False
         if action.kind not in _IDS:
@@ -49,23 +49,32 @@ class HalfWay:
             return False
         if action.kind != "snapshot" or not self._there or self._lacks_snapshots:
             return True
-        # A hole would be left where others have taken what it followed on: a rollback further down, most likely.
+        # Others have removed the snapshot before this one, most likely by a rollback further down. It would leave a
+        # hole.
         before = f"{action.path.rpartition('-')[0]}-{snapshot_id - 1}"
         return before not in self._seen or snapshot_id - 1 in self._there
 
     def is_built_on(self, snapshot_id: int) -> bool:
-        """Tell whether a commit of somebody else stands on a snapshot that the plan wrote, and on none of before."""
+        """Tell whether a commit of somebody else builds on a snapshot that the plan wrote.
+
+        All ids between the two must be new: a snapshot from before the plan breaks the chain.
+        """
         new = {*self._foreign, *self._written}
         return any(foreign > snapshot_id and new.issuperset(range(snapshot_id, foreign)) for foreign in self._foreign)
 
     def is_last(self, snapshot_id: int) -> bool:
-        """Tell whether a branch that had snapshots would be left without any: an expiry has taken those of before."""
+        """Tell whether deleting this snapshot would empty a branch that had snapshots.
+
+        An expiry has then deleted its former snapshots.
+        """
         return self._there == {snapshot_id} and bool(self._seen)
 
     def latest(self, before: bytes) -> bytes:
-        """Return what LATEST is to say: what it said, unless that snapshot did not come back or others went on there.
+        """Return what LATEST must say.
 
-        A writer that had said so before the plan wrote over it does not say it again.
+        This is its old value, unless that snapshot did not return or others committed on top of it.
+
+        A writer that had written this value before the plan overwrote it does not write it again.
         """
         named = parse_hint(before)
         if named is None or not self._there:
@@ -77,7 +86,7 @@ class HalfWay:
 
 
 def _written(ground: Ground) -> frozenset[int]:
-    """Return the snapshots that the plan wrote and that are there."""
+    """Return the ids of existing snapshots that the plan wrote."""
     return frozenset(
         id_of(action.path)
         for number, action in enumerate(ground.plan.actions)

@@ -1,4 +1,4 @@
-"""Roots that lack files: those that a plan took, and that are not to return when it is taken back."""
+"""Incomplete roots: roots that a plan deleted, that lack files by now, and that compensation must not restore."""
 
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
@@ -28,27 +28,28 @@ def hollow_snapshots(
     *,
     goes_on: bool = False,
 ) -> frozenset[str]:
-    """Return the paths of snapshots that a plan took, that lack files by now, and that are not to return for it.
+    """Return the paths of snapshots that a plan deleted, that lack files by now, and that therefore must not return.
 
-    They are the oldest ones, unless none is whole. An expiry of the engine takes files before documents, from the
-    oldest snapshot on. What it has begun with is not wanted back; but where all of them lack something they are what
-    the table had.
+    These are the oldest snapshots, unless none is complete. Paimon's expiry deletes files before documents, from the
+    oldest snapshot on, and a snapshot that it has begun to expire is not wanted back. If every snapshot lacks files,
+    Lakesweep restores them all: they are what the table had.
 
-    Where others have expired snapshots meanwhile, tags may keep some of the expired ones whole. So there all of them
-    stay away up to the newest one that lacks files.
+    Others may have expired snapshots in the meantime. Then tags may keep some of the expired snapshots complete, so no
+    snapshot returns up to the newest one that lacks files.
 
-    Between two runs no root named the files of what was taken, the newest first. An orphan scan that took them leaves
-    snapshots with which nobody could read the branch; so the newest ones stay away, where a whole one is left.
+    Between two runs of the plan, no root named the files of the deleted snapshots. An orphan scan may have deleted some
+    of them. The plan deletes the newest snapshots first, and nobody could read the branch at an incomplete newest
+    snapshot. So the newest snapshots do not return where an older complete one is left.
 
     Args:
         env: Of the execution.
-        ground: As it was just looked at.
+        ground: What the last recheck found.
         documents: Of the plan.
         check: Called now and then; raises when the lease is lost.
-        goes_on: An earlier run of the plan has ended without its end.
+        goes_on: An earlier run of the plan died before the plan ended.
 
     Raises:
-        StorageError: A request failed, so nobody knows.
+        StorageError: A request failed, so the answer is not known.
     """
     former = sorted(_former(ground, documents, {"snapshot"}).items(), key=lambda item: id_of(item[0]))
     outside = OutsideFiles(env.stores.table, env.stores.open_store)
@@ -61,7 +62,7 @@ def hollow_snapshots(
             schema = read_schema(env.stores.table, ground.own)
             return not lost_files(env.stores.table, schema, [root], 1, outside, check)
         except (FormatError, RefusedError):
-            return True  # it could not be read before, either, and nobody has taken files to make it so
+            return True  # it was unreadable before, too, and no deletion of files made it so
 
     newest_ones = _newest_ones(env, ground, former, is_whole) if goes_on else frozenset()
     if former and ground.is_expired():
@@ -76,9 +77,9 @@ def hollow_snapshots(
 def _newest_ones(
     env: Environment, ground: Ground, former: Sequence[tuple[str, bytes]], is_whole: Callable[[str, bytes], bool]
 ) -> frozenset[str]:
-    """Return the newest snapshots that lack files, where the newest one below them is there, or returns, and is whole.
+    """Return the newest deleted snapshots that lack files, where a complete one below them exists or returns.
 
-    None where somebody has committed on top of them: that has to follow on something.
+    Returns none where somebody has committed on top of them: that commit needs a predecessor.
     """
     if not former or any(ref.id > id_of(former[-1][0]) for ref in ground.own.snapshots):
         return frozenset()
@@ -100,31 +101,33 @@ def _newest_ones(
 def bare_others(
     env: Environment, ground: Ground, documents: Documents, hollow: Container[str] = frozenset()
 ) -> frozenset[str]:
-    """Return the paths of tags and changelogs of which not even the lists are left: nobody could read anything there.
+    """Return the paths of deleted tags and changelogs whose manifest lists are gone: nobody could read anything there.
 
-    Asked where an earlier run has ended without its end, and where others seem to have expired snapshots: while a tag
-    is away, its files go with its snapshot. Whoever deletes a tag takes these, and an orphan scan does;
-    nothing tells whether the plan took the tag or somebody else. One that has its lists returns, damaged or not: what
-    else it names is kept for it. So does a tag whose snapshot is there or returns.
+    Called where an earlier run died before the plan ended, and where others seem to have expired snapshots. While a tag
+    is away, an expiry deletes its files with its snapshot. A deletion of the tag deletes them too, and so does an
+    orphan scan. Nothing tells whether the plan deleted the tag or somebody else did.
+
+    A root that still has its lists returns, damaged or not, so that the other files it names are kept. A tag also
+    returns where its snapshot exists or returns.
 
     Args:
         env: Of the execution.
-        ground: As it was just looked at.
+        ground: What the last recheck found.
         documents: Of the plan.
-        hollow: Paths of snapshots that are not to return.
+        hollow: Paths of snapshots that must not return.
 
     Raises:
         StorageError: A request failed.
     """
-    end_id = min(ground.foreign_ids(), default=None)  # nothing returns from there on
+    end_id = min(ground.foreign_ids(), default=None)  # no snapshot returns from this id on
     former = (path for path in _former(ground, documents, {"snapshot"}) if path not in hollow)
     returning = (path for path in former if end_id is None or id_of(path) < end_id)
-    # One of the same id may be another one: of somebody else, or of the plan.
+    # A snapshot of the same id may be a different one: written by somebody else, or by the plan.
     others = {ref.path for ref in ground.newcomers()} | _written(ground)
     ids = {ref.id for ref in ground.own.snapshots if ref.path not in others} | set(map(id_of, returning))
     roots: list[Root] = []
     for path, body in _former(ground, documents, {"tag", "changelog_document"}).items():
-        with suppress(FormatError):  # it never could be read
+        with suppress(FormatError):  # it was never readable
             root = root_of(ground.own.name, path, body)
             if root.ref.kind == "changelog" or root.snapshot.id not in ids:
                 roots.append(root)
@@ -134,7 +137,7 @@ def bare_others(
 
 
 def _written(ground: Ground) -> frozenset[str]:
-    """Return the paths of documents that a plan has written."""
+    """Return the paths of documents that the plan has written."""
     return frozenset(
         action.path
         for number, action in enumerate(ground.plan.actions)
@@ -143,7 +146,7 @@ def _written(ground: Ground) -> frozenset[str]:
 
 
 def _lists_of(files: RootFiles) -> tuple[object, ...]:
-    """Return the lists without which a root is nothing. A changelog may be without those of the state."""
+    """Return the lists without which a root is unreadable. A changelog may lack those of its snapshot's state."""
     return (files.changelog,) if files.root.ref.kind == "changelog" else (files.base, files.delta)
 
 
@@ -152,7 +155,7 @@ def _is_missing(content: object) -> bool:
 
 
 def _former(ground: Ground, documents: Documents, kinds: Container[str]) -> dict[str, bytes]:
-    """Return the documents that a plan has taken or replaced: path -> what was there before."""
+    """Return the documents that the plan has deleted or replaced: path -> former content."""
     found: dict[str, bytes] = {}
     for number, action in enumerate(ground.plan.actions):
         before = documents.before(number)

@@ -1,8 +1,8 @@
-"""Look at the roots again, right before deleting.
+"""Recheck the roots right before deleting.
 
-A plan was made from the roots of one moment. Since then a writer may have committed, somebody may have tagged a
-snapshot that is going, made a branch, reset a consumer, or begun a rollback. A look lists all roots again and answers
-with what must now stay as well, or with "stale": the table moved in a way that the plan does not allow for.
+A plan was made from the roots of one moment. Since then a writer may have committed, somebody may have tagged an
+expiring snapshot, made a branch, reset a consumer, or begun a rollback. A recheck lists all roots again. It returns
+what must now be kept as well, or it reports the plan as stale: the table changed in a way that the plan does not allow.
 
 Roots that vanish below the plan's end are normal: this run removes them.
 """
@@ -25,8 +25,8 @@ from lakesweep.table.references import find_references
 from lakesweep.table.root_files import read_root_files
 
 SETTLE_MS = 10_000
-"""How long LATEST may name an older snapshot than the newest before it counts as merely behind. A rollback writes
-LATEST first and removes the newer snapshots right after."""
+"""While LATEST names an older snapshot than the newest, a rollback may have begun: a rollback writes LATEST first and
+removes the newer snapshots right after. After this time LATEST counts as merely behind."""
 _POLL_MS = 500
 _MAX_POLLS = 10 * SETTLE_MS // _POLL_MS
 NO_REFERENCES = References()
@@ -34,24 +34,24 @@ NO_REFERENCES = References()
 
 @dataclass(slots=True)
 class Looker:
-    """Compares a table's roots with those that a plan was made from."""
+    """Compares a table's roots with the roots that a plan was made from."""
 
     store: Store
     header: PlanHeader
     known: Store
-    """The same store, which may know lists and manifests from before."""
+    """The same store, possibly with a cache of lists and manifests."""
     sleep: Callable[[float], None] = time.sleep
     clear: frozenset[str] = frozenset()
-    """Manifests that name nothing of the plan: the scan that it was made from has read them."""
+    """Manifests that name no file of the plan: the scan that produced the plan has read them."""
     seen: dict[str, str] = field(default_factory=dict)
-    """Path -> ETag of every root that is accounted for."""
+    """Path -> ETag of every known root: the run knows what it needs."""
     written: frozenset[str] = frozenset()
-    """Paths of the changelogs that the plan writes. What they need is not among what it deletes."""
+    """Paths of the changelogs that the plan writes. The plan deletes nothing that they need."""
     saw_latest: bool = False
-    """LATEST was there when the plan was made, or at some look. Where it is gone, it is no rollback that began: that
-    writes it first."""
+    """LATEST existed when the plan was made, or at some recheck. If it is gone now, no rollback removed it: a rollback
+    writes LATEST first."""
     listed: frozenset[str] = frozenset()
-    """Paths of the roots that the last look found; before the first, of those that the plan was made from."""
+    """Paths of the roots that the last recheck found. Before the first recheck: of the roots in the plan."""
     _consumers: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -60,17 +60,17 @@ class Looker:
         self.saw_latest = f"{branch_dir(self.header.branch)}snapshot/LATEST" in self.header.roots_seen
 
     def forget(self, paths: Iterable[str]) -> None:
-        """Take roots that this plan has removed as never seen: one that comes back needs its files again."""
+        """Forget roots that this plan has removed: a root that comes back needs its files again."""
         for path in paths:
             self.seen.pop(path, None)
 
     def trust(self, present: Iterable[str]) -> None:
-        """Take no root as accounted for but those of the plan's time that are there: others that return are new."""
+        """Keep only the roots that are present among the known ones: any other root that returns counts as new."""
         there = frozenset(present)
         self.seen = {path: etag for path, etag in self.seen.items() if path in there}
 
     def look(self, pending: Sequence[Delete]) -> References:
-        """Return what roots that appeared since the last look need of `pending`.
+        """Return what roots that appeared since the last recheck need of `pending`.
 
         Raises:
             StalePlanError: The plan must not go on.
@@ -80,7 +80,7 @@ class Looker:
         _, new = self.appeared()
         if not new:
             return NO_REFERENCES
-        may_vanish = self.header.end_id is None  # it says nothing about which snapshots stay
+        may_vanish = self.header.end_id is None  # then the plan does not say which snapshots are kept
         gone: set[str] = set()
         references = references_of(
             self.store, self.known, new, pending, self.header.branch, self.clear, may_vanish, gone
@@ -89,7 +89,7 @@ class Looker:
         return references
 
     def appeared(self) -> tuple[TableListing, list[RootRef]]:
-        """List all roots, and return with the listing those that are not accounted for.
+        """List all roots; return the listing and the roots that are not yet known.
 
         Raises:
             StalePlanError: The plan must not go on.
@@ -105,7 +105,7 @@ class Looker:
         return listing, new
 
     def account(self, refs: Iterable[RootRef]) -> None:
-        """Take roots as accounted for: it is known what they need."""
+        """Mark roots as known: the run knows what they need."""
         self.seen.update({ref.path: ref.etag for ref in refs})
 
     def _settled_listing(self) -> TableListing:
@@ -116,11 +116,11 @@ class Looker:
             self.saw_latest = self.saw_latest or (own is not None and "snapshot/LATEST" in own.hints)
             if own is None or not own.snapshots:
                 if self.header.snapshots.get("latest") is None:
-                    return listing  # it had none before
+                    return listing  # the branch had none before
                 raise self._stale("all its snapshots vanished")
             if not hint_lags(self.store, own):
                 return listing
-            # Its time may lie in the future, by another clock; then only our own waiting tells.
+            # The time of LATEST may lie in the future, by another clock. Then only the run's own waiting helps.
             etag = own.hints["snapshot/LATEST"].etag
             still, hint = (still + 1 if etag == hint else 0), etag
             if still > SETTLE_MS // _POLL_MS:
@@ -136,7 +136,8 @@ class Looker:
         latest_seen = self.header.snapshots.get("latest")
         present = {ref.id for ref in own.snapshots}
         if end_id is None:
-            # Nothing of this plan says which snapshots stay, so older ones may go; what goes back is a rollback.
+            # The plan does not say which snapshots are kept, so older ones may expire. A lower newest id means a
+            # rollback.
             has_gone_back = isinstance(latest_seen, int) and max(present, default=-1) < latest_seen
         else:
             has_gone_back = isinstance(latest_seen, int) and latest_seen not in present and latest_seen >= end_id
@@ -144,9 +145,10 @@ class Looker:
             raise self._stale(f"snapshot {latest_seen}, the newest when the plan was made, vanished")
 
     def _check_latest(self, own: BranchListing) -> None:
-        """Make sure that LATEST does not come to name a snapshot that goes: readers would look for that one.
+        """Make sure that LATEST does not start to name an expiring snapshot: readers would look for that snapshot.
 
-        A plan moves a hint that it found so. One that was written since is a rollback's, and nobody goes on with it.
+        If LATEST named such a snapshot when the plan was made, the plan itself corrects it. If it was written since, a
+        rollback wrote it, and the plan must not go on.
         """
         document, end_id = own.hints.get("snapshot/LATEST"), self.header.end_id
         if document is None or end_id is None or document.etag == self.header.roots_seen.get(document.path):
@@ -174,8 +176,8 @@ class Looker:
 def hint_lags(store: Store, branch: BranchListing) -> bool:
     """Tell whether LATEST names a snapshot below the newest, as at the beginning of a rollback.
 
-    Its target may even be one that this run has just removed. A hint that nobody touched for `SETTLE_MS` is merely
-    behind (and is not even read).
+    Its target may even be a snapshot that this run has just removed. A hint that is older than `SETTLE_MS` is merely
+    behind, and is not read.
     """
     document = branch.hints.get("snapshot/LATEST")
     if document is None or store.now_ms() - document.modified_ms >= SETTLE_MS:
@@ -202,11 +204,11 @@ def references_of(
         store: Where the documents of the roots are read.
         known: Where their lists and manifests are read.
         refs: Roots of any branch.
-        pending: What is to go.
+        pending: The deletions that are still to come.
         branch: The maintained branch.
         clear: Manifests that name nothing of `pending`.
-        may_vanish: Snapshots of that branch may go meanwhile, as those of others may.
-        gone: Takes the paths of roots that vanished: nobody knows what they would need if they came back.
+        may_vanish: Snapshots of the maintained branch may vanish meanwhile, as snapshots of other branches may.
+        gone: Receives the paths of roots that vanished: their needs, if they came back, are not known.
 
     Raises:
         StalePlanError: A snapshot of the maintained branch vanished.
@@ -226,7 +228,7 @@ def references_among(
     """Return what some roots need of `pending`; see `references_of`."""
     freed = [_as_freed(delete) for delete in pending if delete.kind in get_args(FileKind)]
     reader = MetadataReader(known, clear)
-    # Manifests and lists that go may be those of changelogs, whether or not a changelog file goes as well.
+    # Manifests and lists to delete may belong to changelogs, whether or not a changelog file is deleted as well.
     wants_changelog = any(file.kind in ("changelog", "manifest", "manifest_list") for file in freed)
     files = read_root_files(reader, roots, lambda root: wants_changelog and root.ref.kind != "tag")
     return find_references(reader, files.values(), freed, branch)
