@@ -1,4 +1,4 @@
-"""`expire_changelogs`: drop long-lived changelogs that the retention no longer wants, and the files only they held."""
+"""`expire_changelogs`: delete long-lived changelogs past their retention, and the files that only they need."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -30,20 +30,20 @@ from lakesweep.table.root_files import read_root_files
 
 OPERATION = "expire_changelogs"
 STAYS = "changelog_retention"
-"""Why changelogs are kept that nothing asks to remove."""
+"""Why changelogs are kept: neither the rules nor the call expire them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireChangelogsArguments:
-    """What a caller may ask for.
+    """The arguments of a call.
 
-    A call by hand keeps everything that it does not speak of, as the engine's does: table options play no part. The
-    pass after a commit goes by the table's options instead (`by_options`).
+    As in Paimon, a manual call keeps everything that its arguments do not mention. It ignores the table's options. The
+    pass after a commit follows the table's options instead (`by_options`).
     """
 
     limits: ExpireArguments = field(default_factory=ExpireArguments)
     delete_all: bool = False
-    """Every changelog, once all are older than the oldest snapshot."""
+    """Delete every changelog, provided that all are older than the oldest snapshot."""
     by_options: bool = False
 
     def to_json(self) -> dict[str, object]:
@@ -57,10 +57,10 @@ def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, d
     Args:
         table: One branch of a table.
         arguments: What the caller asked for.
-        draft: The table as it was just listed, when it was.
+        draft: The table as it was just listed, if it was.
 
     Raises:
-        RefusedError: Not such a table, rules that mean nothing, or a root that cannot be read.
+        RefusedError: This is no table, the rules contradict each other, or a root cannot be read.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
 
@@ -100,7 +100,7 @@ def _policy(draft: Draft, arguments: ExpireChangelogsArguments) -> ChangelogRete
     try:
         if limits.unattended:
             check_stated(options, limits)
-        has_decoupled_changelog(options)  # values that do not parse are refused even where they play no part
+        has_decoupled_changelog(options)  # refuses values that do not parse, even if this call does not need them
         if arguments.by_options:
             return changelog_retention(options)
         retention = ChangelogRetention(
@@ -139,7 +139,7 @@ def _plan(
     going: Sequence[RootRef],
     end: int | None,
 ) -> Plan:
-    """Plan the removal of `going`; `end` is the first changelog that stays, `None` when none does."""
+    """Plan the deletion of `going`; `end` is the first changelog that the plan keeps, `None` if it keeps none."""
     store, own = draft.table.store, draft.own
     expiring = draft.own_documents(going)
     others = draft.other_documents(ref.path for ref in going)

@@ -1,7 +1,7 @@
-"""Consumers: the marks that streaming readers leave, and how to be rid of the forgotten ones.
+"""Consumers: the marks that streaming readers leave, and the ways to delete forgotten ones.
 
-A consumer holds back the expiry of everything from its next snapshot on. One that nobody moves any more holds it back
-for ever, unless the table says how long (`consumer.expiration-time`).
+A consumer keeps its next snapshot and everything later. A forgotten consumer keeps them for ever, unless the table
+limits the time (`consumer.expiration-time`).
 """
 
 import re
@@ -22,21 +22,21 @@ CLEAR = "clear_consumers"
 RESET = "reset_consumer"
 EXPIRATION_TIME = "consumer.expiration-time"
 STAYS = "consumer_stays"
-"""Why consumers are kept that nothing asks to remove."""
+"""Why consumers are kept: neither a rule nor the call deletes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerArguments:
-    """What a caller of one of the consumer operations may ask for."""
+    """The arguments of a consumer operation."""
 
     consumer: str | None = None
     """The consumer to reset."""
     next_snapshot: int | None = None
-    """Where it goes on; `None` removes it."""
+    """The snapshot at which it continues; `None` deletes the consumer."""
     including: str | None = None
-    """Pattern of consumers to clear; it must match a whole name."""
+    """Pattern of consumers to clear; it must match the whole name."""
     excluding: str | None = None
-    """Pattern of consumers to spare."""
+    """Pattern of consumers to keep."""
     options: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
@@ -54,15 +54,15 @@ class ConsumerArguments:
 def plan_expire_consumers(
     table: Table, arguments: ConsumerArguments, limits: ExpireArguments, draft: Draft | None = None
 ) -> Plan:
-    """Plan the removal of consumers that nobody moved for longer than the table allows.
+    """Plan the deletion of consumers that were not moved for longer than the table allows.
 
-    Nobody watches this, so it follows stated retention only.
+    This runs unattended, so it requires a stated retention.
 
     Args:
         table: One branch of a table.
         arguments: Options of the call.
-        limits: What the pass asks for, which says where retention is stated.
-        draft: The table as it was just listed, when it was.
+        limits: The arguments of the pass, which say where retention may be stated.
+        draft: The table as it was just listed, if it was.
 
     Raises:
         RefusedError: The table states no retention, or the option does not parse.
@@ -82,10 +82,10 @@ def plan_expire_consumers(
 
 
 def plan_clear_consumers(table: Table, arguments: ConsumerArguments) -> Plan:
-    """Plan the removal of consumers by name.
+    """Plan the deletion of consumers by name.
 
     Raises:
-        UsageError: A pattern that does not compile.
+        UsageError: A pattern does not compile.
 
     Source: Paimon `ConsumerManager#clearConsumers`.
     """
@@ -97,10 +97,10 @@ def plan_clear_consumers(table: Table, arguments: ConsumerArguments) -> Plan:
 
 
 def plan_reset_consumer(table: Table, arguments: ConsumerArguments) -> Plan:
-    """Plan to move a consumer to another snapshot, or to remove it.
+    """Plan to move a consumer to another snapshot, or to delete it.
 
     Raises:
-        RefusedError: No such consumer to remove, or no such snapshot to go on at.
+        RefusedError: The consumer to delete, or the snapshot to continue at, does not exist.
 
     Source: Paimon `ResetConsumerProcedure`.
     """
@@ -124,7 +124,7 @@ def plan_reset_consumer(table: Table, arguments: ConsumerArguments) -> Plan:
 
 
 def _forgotten(draft: Draft, options: Mapping[str, str]) -> tuple[DocumentRef, ...]:
-    """Return the consumers that nobody moved for longer than `consumer.expiration-time`; none without that option.
+    """Return the consumers not moved for longer than `consumer.expiration-time`; none without that option.
 
     Raises:
         RefusedError: The option does not parse.

@@ -1,7 +1,7 @@
-"""`expire_snapshots`: drop snapshots that the retention no longer wants, and every file that only they held.
+"""`expire_snapshots`: delete snapshots past their retention, and every file that only they need.
 
-Choose a range, load facts, plan. Nothing is changed here. Documents are read no further than needed: a table that has
-nothing to expire costs its listings, the schema and the documents of the oldest snapshots.
+The operation chooses a range, loads facts and plans. It changes nothing. It reads no more documents than it needs. If
+nothing expires, it costs only the listings, the schema and the documents of the oldest snapshots.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ from lakesweep.table.root_files import RootFiles, read_root_files
 
 OPERATION = "expire_snapshots"
 _CHUNKS = (2, 16, 10_000)
-"""How many snapshot documents are read at a time while the first young one is sought."""
+"""This many snapshot documents are read at a time, in the search for the first snapshot that is too young."""
 
 
 def plan_expire_snapshots(table: Table, arguments: ExpireArguments, draft: Draft | None = None) -> Plan:
@@ -48,10 +48,10 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, draft: Draft
     Args:
         table: One branch of a table.
         arguments: What the caller asked for.
-        draft: The table as it was just listed, when it was.
+        draft: The table as it was just listed, if it was.
 
     Raises:
-        RefusedError: Not such a table, rules that could empty it, or a root that cannot be read.
+        RefusedError: This is no table, the rules could empty it, or a root cannot be read.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
@@ -90,12 +90,12 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, draft: Draft
 def choose_range(
     draft: Draft, policy: SnapshotRetention, consumer_next: int | None
 ) -> tuple[SnapshotRange, tuple[Root, ...]]:
-    """Choose what the rules let go, and return with it the documents that it took to know.
+    """Choose the snapshots that the rules expire, and return with them the documents that were read for that.
 
     Args:
         draft: A branch with at least one snapshot.
         policy: Checked retention.
-        consumer_next: The smallest id that a consumer still needs.
+        consumer_next: The smallest id that a consumer needs.
     """
     ids = [ref.id for ref in draft.own.snapshots]
     oldest = _oldest_documents(draft, bounds(ids, policy, consumer_next), draft.now_ms - policy.time_retained_ms)
@@ -104,10 +104,10 @@ def choose_range(
 
 
 def own_snapshots(draft: Draft, known: Iterable[Root] = ()) -> tuple[Root, ...]:
-    """Return all snapshots of the branch, ascending, reading those that are not known yet.
+    """Return all snapshots of the branch, ascending; read only those that are not known yet.
 
     Raises:
-        StalePlanError: One vanished since it was listed.
+        StalePlanError: A snapshot vanished since it was listed.
     """
     found = {root.ref.path: root for root in known}
     missing = [ref for ref in draft.own.snapshots if ref.path not in found]
@@ -118,10 +118,10 @@ def own_snapshots(draft: Draft, known: Iterable[Root] = ()) -> tuple[Root, ...]:
 def cap_range(
     chosen: SnapshotRange, snapshots: Sequence[Root], arguments: ExpireArguments, now_ms: int
 ) -> tuple[SnapshotRange, tuple[str, ...]]:
-    """Stop a range at what a fleet policy and protected commit users keep, and warn of the users who lose their last.
+    """Shorten a range by what a fleet policy and protected commit users keep; warn of users who lose their last.
 
     Args:
-        chosen: What the table's rules and the call let go.
+        chosen: The range by the table's rules and the call.
         snapshots: All snapshots of the branch, ascending.
         arguments: The call.
         now_ms: The time of the run.
@@ -152,12 +152,12 @@ def _policy(draft: Draft, arguments: ExpireArguments) -> SnapshotRetention:
 
 
 def lifecycle_of(options: Mapping[str, str]) -> Lifecycle:
-    """Return how long the changes of a snapshot stay readable by a table's options.
+    """Return how long the changes of a snapshot stay readable, by a table's options.
 
-    A call's own numbers do not change that: readers look for changelogs by the table's options.
+    The arguments of a call do not change that, since readers use the table's options to find changelogs.
 
     Raises:
-        RefusedError: A value that does not parse.
+        RefusedError: A value does not parse.
     """
     if not has_decoupled_changelog(options):
         return Lifecycle.COUPLED
@@ -165,7 +165,7 @@ def lifecycle_of(options: Mapping[str, str]) -> Lifecycle:
 
 
 def _slowest_consumer(draft: Draft, options: Mapping[str, str]) -> tuple[str, int] | None:
-    """Return the consumer that needs the oldest snapshot, with the id of that."""
+    """Return the consumer that needs the oldest snapshot, and the id of that snapshot."""
     if consumers_bind_changelogs_only(options):
         return None
     consumers = read_consumers(draft.table.store, draft.own.consumers)
@@ -185,7 +185,7 @@ def _frame(arguments: ExpireArguments, policy: SnapshotRetention, chosen: Snapsh
 
 
 def _oldest_documents(draft: Draft, limits: RangeBounds, cutoff_ms: int) -> tuple[Root, ...]:
-    """Read documents from the oldest that age decides on, up to the first young one."""
+    """Read documents from the oldest snapshot that age can expire up to the first young one."""
     pairs = [pair for pair in pairwise(draft.own.snapshots) if limits.age_from_id <= pair[0].id < limits.hard_end_id]
     asked = [ref for ref, _ in pairs[:1]] + [successor for _, successor in pairs]
     roots: list[Root] = []
@@ -217,7 +217,7 @@ def _plan_range(
     lifecycle: Lifecycle,
     warnings: tuple[str, ...],
 ) -> Plan:
-    """Load what the chosen range frees and what all other roots need, and plan."""
+    """Load the files that the chosen range frees and the files that all other roots need, and plan."""
     store, own = draft.table.store, draft.own
     known = {root.ref.path: root for root in snapshots}
     others = draft.other_documents(known)
@@ -291,14 +291,14 @@ def _next_pass(
     oldest: Sequence[int],
     time_ms: Mapping[int, int],
 ) -> dict[str, int]:
-    """Return what the next pass may go by (`control/state.py`): nothing, where a fleet policy states the rules.
+    """Return facts that let the next pass skip its work (`control/state.py`); none if a fleet policy states the rules.
 
     Args:
         draft: The table.
         arguments: The call.
         policy: The rules in force.
-        oldest: The oldest snapshots that stay, two at most.
-        time_ms: The commit times that are known.
+        oldest: The oldest snapshots that the plan keeps, two at most.
+        time_ms: The known commit times.
     """
     if falls_back({**draft.schema.options, **arguments.options}, arguments):
         return {}
@@ -316,9 +316,10 @@ def _next_pass(
 
 
 def _refuse_damaged_manifests(draft: Draft, reader: MetadataReader, latest: RootFiles, oldest: RootFiles) -> None:
-    """Refuse when a manifest cannot be read that the newest snapshot has and the oldest one that goes has not.
+    """Refuse if a manifest cannot be read that the newest snapshot has and the oldest expiring one has not.
 
-    Only needed where no data file goes: otherwise the newest snapshot was asked about those, hence read.
+    This is only needed if the plan deletes no data file. Otherwise the references check has already read the newest
+    snapshot.
     """
     known = {meta.file_name for meta in oldest.manifests()}
     new = [meta for meta in latest.manifests() if meta.file_name not in known]

@@ -1,4 +1,4 @@
-"""`expire_tags`: remove tags that their time to live or the calendar lets go, and the files that only they hold."""
+"""`expire_tags`: delete tags that are past their time to live, or that no calendar rule keeps, and their own files."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,27 +23,27 @@ from lakesweep.plan.tag_expiry import Verdict, judge_tags
 OPERATION = "expire_tags"
 _ZONE = "sink.process-time-zone"
 UNREADABLE = "unreadable"
-"""Why a tag stays whose document does not parse."""
+"""Why a tag is kept: its document does not parse."""
 UNREADABLE_ROOT = "unreadable_root"
-"""Why a tag stays that holds files alone: nobody knows what another root needs."""
+"""Why a tag that alone needs files is kept: another root is unreadable, so it is not known which files it needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireTagsArguments:
-    """What a caller may ask for."""
+    """The arguments of a call."""
 
     older_than_ms: int | None = None
-    """Tags that were made before go, with a time to live or without."""
+    """Tags that were made before this time are deleted, with or without a time to live."""
     keep: tuple[KeepRules, ...] = ()
-    """Calendar rules of the call; those of the fleet policy hold as well."""
+    """Calendar rules of the call. The rules of the fleet policy apply as well."""
     time_zone: str | None = None
-    """In which times of creation and the calendar are read; else that of the fleet policy."""
+    """The zone of creation times and of the calendar; default: the fleet policy's."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Table options for this call."""
     is_pass: bool = False
-    """The pass after a commit: `tag.time-expire-enabled` counts."""
+    """This is the pass after a commit, which follows `tag.time-expire-enabled`."""
     counts: bool = False
-    """Tags were just made, so that those beyond `tag.num-retained-max` go as well."""
+    """Tags were just made, so tags beyond `tag.num-retained-max` are deleted as well."""
 
     def to_json(self) -> dict[str, object]:
         """Return the arguments that were given."""
@@ -57,15 +57,15 @@ class ExpireTagsArguments:
 
 
 def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft | None = None) -> Plan:
-    """Plan the removal of tags that are due. Why each tag goes or stays is in the plan's findings.
+    """Plan the deletion of tags that are due. The plan's findings say why each tag is deleted or kept.
 
     Args:
         table: One branch of a table.
         arguments: What the caller asked for.
-        draft: The table as it was just listed, when it was.
+        draft: The table as it was just listed, if it was.
 
     Raises:
-        RefusedError: Not such a table, rules that mean nothing, or one on which engines do more when a tag goes.
+        RefusedError: This is no table, a rule is invalid, or Paimon would call callbacks when it deletes a tag.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
 
@@ -106,7 +106,8 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
     except RefusedError as error:
         if error.code != UNREADABLE_ROOT:
             raise
-        # Documents alone take no file, so these go all the same.
+        # The deletion of a tag's document alone deletes no file. So tags that alone need no file are deleted all the
+        # same.
         at_stake = {name for names in files_at_stake(draft, own, going).values() for name in names}
         held |= dict.fromkeys(sorted(at_stake), UNREADABLE_ROOT)
         warnings = (*warnings, f"tags that alone hold files stay: {error}")
@@ -115,7 +116,7 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
         problem = str(error)
     damage = dict(removal.damage)
     if problem is not None:
-        # The sentence names the root, which the refusal has not apart.
+        # The refusal names the root only in its sentence, so the branch is the key.
         damage = {DAMAGED_ROOTS: damage.get(DAMAGED_ROOTS) or {f"branch {draft.own.name}": problem}}
     notes = (*notes, *verdict.notes)
     kept = {name: list(reasons) for name, reasons in verdict.kept.items()}
@@ -146,7 +147,7 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
 
 
 def _sentence(word: str, arguments: ExpireTagsArguments) -> str:
-    """Return in words why a tag goes."""
+    """Return in words why a tag is deleted."""
     if word == "older_than" and arguments.older_than_ms is not None:
         return f"it was made before {say_time(arguments.older_than_ms)}"
     return {
@@ -159,9 +160,9 @@ def _sentence(word: str, arguments: ExpireTagsArguments) -> str:
 def _without_held(
     draft: Draft, own: OwnTags, verdict: Verdict
 ) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
-    """Return which tags go, which stay all the same and why, and what people should know of those.
+    """Return the tags to delete, the tags to keep all the same with the reason, and warnings about the latter.
 
-    Where no snapshot is left, a tag may be all that there is of the table.
+    If no snapshot is left, a tag may be all that remains of the table.
     """
     going = dict(verdict.going)
     if draft.own.snapshots or not going:
@@ -171,12 +172,12 @@ def _without_held(
 
 
 def _facts(draft: Draft, own: OwnTags, *, with_times: bool) -> tuple[TagFacts, ...]:
-    """Return what the rules ask of each tag.
+    """Return the facts that the rules need about each tag.
 
     Args:
         draft: The branch.
         own: Its tags.
-        with_times: When documents were written matters, which another listing tells.
+        with_times: Also find out when the documents were written, which costs another listing.
     """
     written: dict[str, int] = {}
     if with_times:
@@ -196,10 +197,10 @@ def _facts(draft: Draft, own: OwnTags, *, with_times: bool) -> tuple[TagFacts, .
 
 
 def _calendar_zone(options: Mapping[str, str], declared: tzinfo | None) -> tuple[tzinfo, tuple[str, ...]]:
-    """Return the zone of the calendar, and what to say of it.
+    """Return the zone of the calendar, and a note about it if one is needed.
 
     Raises:
-        RefusedError: The table's option names none.
+        RefusedError: The table's option names no valid zone.
     """
     if declared is not None:
         return declared, ()
@@ -218,6 +219,6 @@ def _beyond(own: OwnTags, options: Mapping[str, str], declared: tzinfo | None) -
 
 
 def _period_of(options: Mapping[str, str]) -> Callable[[str], datetime | None] | None:
-    """Return what reads the period in an automatic tag's name, which says it without a zone."""
+    """Return a function that reads the period in an automatic tag's name; names need no zone."""
     rules = auto_tag_rules(options, UTC)
     return None if rules is None else lambda name: period_of(rules, name)

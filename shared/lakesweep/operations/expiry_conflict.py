@@ -1,7 +1,7 @@
-"""An expiry that has begun and not ended, and a rollback to what it takes.
+"""A rollback to a snapshot that an unfinished expiry deletes.
 
-What snapshots above the target deleted is live again at the target. The plan of an expiry that goes further than the
-target takes it, and whoever finishes that plan makes the rollback impossible. So the rollback is refused before.
+A rollback makes files live again that snapshots above the target deleted. An expiry that goes beyond the target deletes
+these files. Any run may finish its plan, and that makes the rollback impossible. So the rollback is refused beforehand.
 """
 
 from lakesweep.control.area import ControlArea
@@ -14,25 +14,25 @@ EXPIRY_UNDER_WAY = "expiry_under_way"
 
 
 def may_conflict(area: ControlArea, begun: Intent | None, branch: str) -> bool:
-    """Tell whether a plan that has begun takes something of a branch, so that it matters what it takes."""
+    """Tell whether an unfinished plan deletes something of a branch, so that its details matter."""
     if begun is None or begun.branch != branch:
         return False
     try:
         return load_header(area, begun.plan_id).format_version != MOVE_FORMAT_VERSION
     except (FormatError, RefusedError):
-        return False  # who finishes it says what is wrong with it
+        return False  # the run that finishes the plan reports the problem
 
 
 def refuse_conflict(table: str, begun: Intent, snapshot_id: int, *, is_tag: bool) -> None:
-    """Refuse a rollback whose target goes.
+    """Refuse a rollback to a target that the plan expires.
 
-    A tag is safe from the expiry of snapshots, which keeps what a tag needs.
+    A tag is safe from the expiry of snapshots, since an expiry keeps the files that a tag needs.
 
     Args:
-        table: In words.
-        begun: For which `may_conflict`.
+        table: The table in words.
+        begun: An intent that `may_conflict`.
         snapshot_id: The target.
-        is_tag: A tag holds it, and is what is meant.
+        is_tag: The target is a tag, which holds the snapshot.
 
     Raises:
         RefusedError: With code `expiry_under_way`.
@@ -47,7 +47,7 @@ def refuse_conflict(table: str, begun: Intent, snapshot_id: int, *, is_tag: bool
 
 
 def refuse_stored(area: ControlArea, table: str, header: PlanHeader, begun: Intent) -> None:
-    """Refuse a stored rollback whose target goes; any other plan is none of this.
+    """Refuse a stored rollback to a target that the begun plan expires; accept any other plan.
 
     Raises:
         RefusedError: With code `expiry_under_way`.

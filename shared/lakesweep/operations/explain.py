@@ -1,6 +1,6 @@
-"""`explain TABLE FILE`: why an object is there, or is not any more. Reads, changes nothing.
+"""`explain TABLE FILE`: why an object exists, or why it does not any more. This changes nothing.
 
-It goes by what an orphan scan goes by, and then says more: which roots need the file and until when, which rule
+It decides by the same rules as an orphan scan. It also says which roots need the file and until when, which rule
 protects it, or which run deleted it.
 """
 
@@ -46,70 +46,70 @@ _GONE = frozenset({"deleted", "already_gone"})
 _BACK = frozenset({"restored", "already_there"})
 _ROOT_KINDS = frozenset({"snapshot", "changelog_document", "tag"})
 _ABOVE = 8
-"""So many folders above a path outside the table may be another table."""
+"""`explain` looks for another table in this many folders above a path outside the table."""
 _NAMED = 4
-"""So many holders are named in a clause."""
+"""This many holders are named in a clause."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainArguments:
-    """By what rules `explain` judges: those of the orphan scan that is asked about."""
+    """The limits of the orphan scan in question."""
 
     older_than_ms: int | None = None
-    """Only what was written before could go; else a day ago."""
+    """Only older objects could be deleted; default: a day ago."""
     quarantine_ms: int | None = None
-    """An orphan goes only if a scan so long ago saw it already."""
+    """An orphan is deleted only if a scan saw it at least this long ago."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an object is looked for."""
+    """The place of an object."""
 
     path: str
-    """As documents name it."""
+    """As documents spell it."""
     store: Store | None
     """`None`: outside the table, and below no root that a schema declares."""
     key: str
     root: str | None = None
-    """The external root that it lies below."""
+    """The external root above it."""
     table: str | None = None
-    """The other table that it lies in."""
+    """The other table that contains it."""
 
 
 @dataclass(slots=True)
 class _Holding:
-    """What the roots say of a name."""
+    """The mentions of one name by the roots."""
 
     needed: int = 0
     named: int = 0
     kind: str | None = None
     entries: list[tuple[ManifestEntry, int]] = field(default_factory=list)
-    """Additions that some root needs, with those roots."""
+    """Additions of the file that some root needs, with these roots."""
     indexes: list[tuple[IndexEntry, int]] = field(default_factory=list)
-    """The same of index files."""
+    """The same for index files."""
     paths: set[str] = field(default_factory=set)
-    """Where lists, manifests and statistics of this name lie that some root needs."""
+    """Paths of lists, manifests and statistics of this name that some root needs."""
     is_deleted: bool = False
-    """Some manifest deletes it."""
+    """Some manifest has an entry that deletes it."""
 
     def add(self, kind: str, named: int, needed: int) -> None:
-        """Add what one place says."""
+        """Add a mention."""
         self.kind = self.kind or kind
         self.named |= named
         self.needed |= needed
 
 
 def explain_file(table: Table, file: str, arguments: ExplainArguments) -> Explanation:
-    """Say why an object of a table is there, or what became of it.
+    """Say why an object of a table exists, or what happened to it.
 
     Args:
-        table: Any branch of it; all are asked.
+        table: Any branch of it; the roots of all branches are considered.
         file: Relative to the table, or a whole URI.
-        arguments: Of the orphan scan that is asked about.
+        arguments: The limits of the orphan scan in question.
 
     Raises:
-        UsageError: No name of an object.
-        RefusedError: Not a table, roots that cannot be read, or nothing is known of such an object.
+        UsageError: `file` cannot name an object.
+        RefusedError: This is no table, roots cannot be read, or no root and no run knows such an object.
         StorageError: A request failed.
     """
     judging = judge(table, arguments.older_than_ms)
@@ -118,7 +118,7 @@ def explain_file(table: Table, file: str, arguments: ExplainArguments) -> Explan
 
 
 class _Case:
-    """One object, and all that can be said of it."""
+    """One object, and everything that is known about it."""
 
     def __init__(self, judging: Judging, arguments: ExplainArguments, place: _Place) -> None:
         self._judging = judging
@@ -132,7 +132,7 @@ class _Case:
         self._warnings: list[str] = []
 
     def explanation(self) -> Explanation:
-        """Return what there is to say."""
+        """Return everything that is known about the object."""
         if self._place.table is not None:
             home, other = self._judging.table.ref.location, self._place.table
             why = f"it lies outside table {home}, in table {other}, which is maintained on its own"
@@ -167,7 +167,7 @@ class _Case:
         return self._orphan()
 
     def _held_outside(self) -> Explanation | None:
-        """Explain a file that some root needs although it lies where the table declares nothing."""
+        """Explain a file that some root needs although no schema of the table declares its place."""
         holding = _Holding()
         if self._judging.found.live.has(self._name):
             holding = _holding_of(self._holders, self._name)
@@ -178,7 +178,7 @@ class _Case:
         return self._answer("live", f"{_listed(held)}; {where}", kind=holding.kind, held_by=held)
 
     def _document(self) -> Explanation | None:
-        """Explain what no orphan scan judges: roots, schemas and their like."""
+        """Explain an object that orphan scans never judge: a root, a schema or a similar document."""
         if self._class.policy != "never" or self._class.kind in ("pack", "nested") or self._place.root is not None:
             return None
         if self._class.kind not in _ROOT_KINDS:
@@ -189,7 +189,7 @@ class _Case:
         return self._answer("document", self._class.why, until=self._lifetimes.of(refs)[self._place.path])
 
     def _fixed_rule(self) -> tuple[str, str] | None:
-        """Return the rule that keeps an object whatever refers to it, and a clause about it."""
+        """Return the rule that keeps an object even if no root names it, and a clause about the rule."""
         if self._stored is not None and self._stored.is_link:
             return "link", "a symbolic link is never followed and never deleted"
         if self._place.root is None and (folder := _nested_table(self._place)) is not None:
@@ -199,7 +199,7 @@ class _Case:
         return None
 
     def _say_rule(self, rule: str) -> tuple[str, Until | None]:
-        """Return a clause about a rule of the orphan scan, and how long it holds."""
+        """Return a clause about a rule of the orphan scan, and how long the rule holds."""
         if rule == "too_young" and self._stored is not None:
             age_ms = self._judging.now_ms - self._judging.cutoff_ms
             end_ms = self._stored.modified_ms + age_ms
@@ -259,7 +259,7 @@ class _Case:
         runs = self._runs(is_whole=True)
         places = self._places_of(holding)
         if places and self._place.path not in places:
-            # The roots need another object of this name, so nothing is known to be missing here.
+            # The roots need another object of this name. The object at this path is not known to be missing.
             self._refuse_other_place(holding, places, runs)
             holding = _Holding()
         if holding.needed:
@@ -287,7 +287,7 @@ class _Case:
         )
 
     def _places_of(self, holding: _Holding) -> set[str]:
-        """Return where readers look for the files of this name, as far as that can be told."""
+        """Return the paths at which readers look for files of this name; nothing if that cannot be determined."""
         found = set(holding.paths)
         try:
             for entry, roots in holding.entries:
@@ -295,12 +295,12 @@ class _Case:
                     found |= {paths.data_file(entry), *paths.extra_files(entry)}
             for index, roots in holding.indexes:
                 found |= {paths.index_file(index) for paths in self._paths_of(roots)}
-        except MaintenanceError:  # a schema or an entry that says so cannot be read
+        except MaintenanceError:  # a schema or an entry that determines a path cannot be read
             return set()
         return {path for path in found if base_name(path) == self._name}
 
     def _stated_size(self, holding: _Holding) -> int | None:
-        """Return the size that the entries of the file at this place state, where they state one."""
+        """Return the size that the entries of the file at this path state, `None` if there is not exactly one."""
         found: set[int | None] = set()
         try:
             for entry, roots in holding.entries:
@@ -309,7 +309,7 @@ class _Case:
             for index, roots in holding.indexes:
                 if any(paths.index_file(index) == self._place.path for paths in self._paths_of(roots)):
                     found.add(stated_size(index))
-        except MaintenanceError:  # a schema or an entry that says where it lies cannot be read
+        except MaintenanceError:  # a schema or an entry that determines a path cannot be read
             return None
         return found.pop() if len(found) == 1 else None
 
@@ -320,10 +320,10 @@ class _Case:
             yield TablePaths(read_schema(self._judging.table.store, own))
 
     def _refuse_other_place(self, holding: _Holding, places: set[str], runs: tuple[Deletion, ...]) -> None:
-        """Say where the file of this name lies, unless our runs know an object at the place that was asked for.
+        """Say where the file of this name lies, unless our runs know an object at the requested path.
 
         Raises:
-            RefusedError: They do not.
+            RefusedError: Our runs do not know one.
         """
         if any(run.result in _GONE | {UNKNOWN} for run in runs):
             return
@@ -344,7 +344,7 @@ class _Case:
         return tuple(_grouped(refs, untils, needs))
 
     def _warn_of_twin(self, holding: _Holding) -> None:
-        """Say where the roots' file of this name lies, if that is elsewhere."""
+        """Warn if the file of this name that the roots need lies elsewhere."""
         schemas = self._judging.found.listing.branches
         for entry, roots in holding.entries:
             places = set()
@@ -368,10 +368,10 @@ class _Case:
         return read_quarantine(area).first_seen_ms.get((self._place.path, stored.etag, stored.modified_ms))
 
     def _runs(self, *, is_whole: bool) -> tuple[Deletion, ...]:
-        """Return what our runs did about the object.
+        """Return what our runs did to the object.
 
         Args:
-            is_whole: Ask the store, too, whether it can come back.
+            is_whole: Also ask the store whether the object can be restored.
         """
         area = self._judging.table.area
         if area is None:
@@ -402,8 +402,9 @@ class _Case:
                 operation, has_content = header.operation, header.format_version == MOVE_FORMAT_VERSION
                 has_content = has_content or entry.kind == "tag"
             except MaintenanceError:
-                operation = None  # plans may be removed sooner than the ledger
-        # What a branch lost when it moved its plan can write again; whether an undo may depends on what came after.
+                operation = None  # plans may be deleted sooner than the ledger
+        # The plan of a branch rewrite can restore the documents that it deleted. Whether an undo may do that depends on
+        # later changes.
         is_lost = entry.result in _GONE and not entry.version_id and not has_content
         restorable = False if is_lost else None
         if is_whole and entry.version_id and self._place.store is not None:
@@ -429,7 +430,7 @@ class _Case:
         return Origin(first_seen_ms, writer, sibling.snapshot.commit_user, str(sibling.ref))
 
     def _sibling(self, writer: str) -> Root | None:
-        """Return the oldest root that names another file of a writer."""
+        """Return the oldest root that names another file of the same writer."""
         named = 0
         for each in self._holders.named():
             if writer in each.name:
@@ -476,7 +477,7 @@ class _Case:
 
 
 def find_object(store: Store, key: str) -> StoredObject | None:
-    """Return one object as a listing shows it, `None` when it is not there. Costs a request.
+    """Return one object as a listing shows it, `None` if it does not exist. This costs one request.
 
     Raises:
         StorageError: The request failed.
@@ -487,10 +488,10 @@ def find_object(store: Store, key: str) -> StoredObject | None:
 
 
 def _place(judging: Judging, file: str) -> _Place:
-    """Return where FILE lies.
+    """Return the place that FILE means.
 
     Raises:
-        UsageError: It names no object.
+        UsageError: FILE cannot name an object.
     """
     store = judging.table.store
     key: str | None = file.removeprefix("./")
@@ -509,16 +510,16 @@ def _place(judging: Judging, file: str) -> _Place:
 
 
 def _within(judging: Judging, file: str) -> str | None:
-    """Return the key of an object that is named by a whole URI or with a slash before it, `None` outside the table.
+    """Return the key for a whole URI or a path that begins with a slash, `None` if it lies outside the table.
 
-    With a slash it is an absolute path on local disks, if it lies in the table, in another one, or below a declared
-    root; else the slash is one too many.
+    On local disks, such a path is absolute if it lies in the table, in another table, or below a declared root.
+    Otherwise the leading slash is ignored.
     """
     store = judging.table.store
     home = parse_location(store.location)
     try:
         key = home.relative(parse_location(file))
-    except UsageError:  # of a scheme that nothing here can open
+    except UsageError:  # the scheme is unknown
         return None
     rest = file.lstrip("/")
     if key is not None or not file.startswith("/") or judging.stores.root_of(normalise_uri(file)) is not None:
@@ -531,10 +532,10 @@ def _within(judging: Judging, file: str) -> str | None:
 
 
 def _without_prefix(store: Store, file: str) -> str | None:
-    """Return the key of an object that is named with the table's own location before it, or with the end of that.
+    """Return the key for a path that begins with the table's location, or with the end of that location.
 
-    A key of the table that is spelled so comes first. A relative path may begin at the working directory, as that of
-    the table does.
+    A key of the table with this exact spelling comes first. Like the table's location, a relative path may begin at the
+    working directory.
     """
     home = parse_location(store.location)
     if not is_key(file) or find_object(store, file) is not None:
@@ -558,7 +559,7 @@ def _outside(judging: Judging, path: str) -> _Place:
 
 
 def _in_other_table(judging: Judging, path: str) -> _Place | None:
-    """Return the place of an object in the table that it lies in, `None` where no such table is found."""
+    """Return the place of an object inside another table, `None` if no such table is found."""
     try:
         place = parse_location(path)
         for _ in range(_ABOVE):
@@ -570,7 +571,7 @@ def _in_other_table(judging: Judging, path: str) -> _Place | None:
             key = place.relative(parse_location(path))
             if key and is_table(store):
                 return _Place(path, store, key, table=str(place))
-    except MaintenanceError:  # nothing here can open it, or it may not be looked at
+    except MaintenanceError:  # the store cannot be opened, or access is denied
         return None
     return None
 
@@ -586,7 +587,7 @@ _DOCUMENTS = ("schema", "snapshot", "changelog", "tag", "branch")
 
 
 def _nested_table(place: _Place) -> str | None:
-    """Return the folder of the table that an object belongs to, where that lies inside this one."""
+    """Return the folder of the nested table that an object belongs to, `None` for an object of this table."""
     folders = place.key.split("/")[:-1]
     if place.store is None or folders[:1] == ["branch"]:
         return None
@@ -599,7 +600,7 @@ def _nested_table(place: _Place) -> str | None:
 
 
 def _holding_of(holders: Holders, name: str) -> _Holding:
-    """Return what the roots say of a name. Reads each manifest."""
+    """Return the mentions of a name by the roots. Reads each manifest."""
     found = _Holding()
     for named in holders.named():
         if named.name == name:
@@ -621,7 +622,7 @@ def _holding_of(holders: Holders, name: str) -> _Holding:
 
 
 def _grouped(refs: Iterable[RootRef], untils: Mapping[str, Until], needs: bool) -> Iterator[Holder]:
-    """Yield the snapshots of a branch as one, its changelogs as one, and each tag."""
+    """Yield one holder for a branch's snapshots, one for its changelogs, and one for each tag."""
     groups: dict[tuple[str, str, str], list[RootRef]] = {}
     for ref in refs:
         groups.setdefault((ref.branch, ref.kind, ref.name if ref.kind == "tag" else ""), []).append(ref)
@@ -634,7 +635,7 @@ def _grouped(refs: Iterable[RootRef], untils: Mapping[str, Until], needs: bool) 
 
 
 def _listed(held: Sequence[Holder]) -> str:
-    """Say who needs a file: the first few of them."""
+    """Say which roots need a file, in words; only the first few are named."""
     names = [str(holder) for holder in held[:_NAMED]]
     if len(held) > _NAMED:
         names.append(f"{len(held) - _NAMED} more")

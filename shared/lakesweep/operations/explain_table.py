@@ -1,10 +1,10 @@
-"""`explain TABLE`: what a table's bytes are there for. Reads, changes nothing.
+"""`explain TABLE`: why a table's bytes exist. This changes nothing.
 
-Each object counts once, by what would have to happen before it goes. Snapshots that the next expiry takes hold nothing:
-what only they need waits for that. Else a file counts for the newest snapshot if that needs it, for the one kind of
-root that needs it, or as shared where several kinds do.
+Each object counts once, under the reason that keeps it. Snapshots that the next expiry deletes keep nothing. Files that
+only they need count as expired. Any other file counts for the newest snapshot if that needs it. Else it counts for the
+one kind of root that needs it, or as shared if several kinds do.
 
-Memory grows with the names that roots refer to, about 250 bytes each, and with the folders that hold orphans.
+Memory grows by about 250 bytes with each name that roots refer to, and with the folders that hold orphans.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ REASONS = (
     "pack",
     "document",
 )
-"""In the order in which they are told."""
+"""In the order of the output."""
 PARALLELISM = 8
 _SHOWN = frozenset({"foreign", "reported", "link", "nested_table", "orphan"})
 
@@ -68,13 +68,13 @@ _ALONE = {
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The objects that are there for one reason."""
+    """The objects that exist for one reason."""
 
     reason: str
     count: int
     bytes: int
     first: tuple[str, ...] = ()
-    """Some of them, of reasons that somebody may have to act on."""
+    """A few of the objects, for reasons that may need a person's action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +84,19 @@ class TableShares:
     table: str
     objects: int
     bytes: int
-    """Of current objects."""
+    """The bytes of current object versions."""
     current_bytes: int
-    """Of what the newest snapshot of main needs: data and metadata."""
+    """The bytes that the newest snapshot of main needs: data and metadata."""
     shares: tuple[Share, ...]
     noncurrent: Noncurrent | None
-    """`None`: the store keeps no versions, or does not tell."""
+    """`None`: the store keeps no versions, or cannot list them."""
     warnings: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
-    """A sentence for each branch that has lost its snapshots. The warnings have them as well."""
+    """A sentence for each branch that has lost its snapshots. The warnings repeat it."""
 
     @property
     def factor(self) -> float | None:
-        """How many times the bytes of its newest snapshot the table takes, versions included."""
+        """The bytes of the table, versions included, as a multiple of the bytes that its newest snapshot needs."""
         paid = self.bytes + (self.noncurrent.bytes if self.noncurrent is not None else 0)
         return round(paid / self.current_bytes, 2) if self.current_bytes else None
 
@@ -116,14 +116,14 @@ class TableShares:
 
 
 def explain_table(table: Table, older_than_ms: int | None = None) -> TableShares:
-    """Count a table's objects and bytes by what they are there for.
+    """Count a table's objects and bytes by the reason that keeps them.
 
     Args:
         table: Any branch of it; all are counted.
-        older_than_ms: What was written later is too young to be an orphan; else what is younger than a day.
+        older_than_ms: Objects written later are too young to be orphans; default: a day ago.
 
     Raises:
-        RefusedError: Not a table, or roots that cannot be read.
+        RefusedError: This is no table, or roots cannot be read.
         StorageError: A request failed.
     """
     judging = judge(table, older_than_ms)
@@ -160,7 +160,7 @@ def explain_table(table: Table, older_than_ms: int | None = None) -> TableShares
 
 
 def _reasons_by_name(judging: Judging, lifetimes: Lifetimes) -> Mapping[bytes, int]:
-    """Return hash of a name -> the kinds of roots that need it, 0 where roots only name it."""
+    """Return hash of a name -> the kinds of roots that need it, 0 if roots only name it."""
     holders = judging.holders()
     kinds_of = _Kinds(judging, lifetimes, holders)
     found: dict[bytes, int] = dict.fromkeys(judging.found.live.names, 0)
@@ -184,7 +184,7 @@ def _reasons_by_name(judging: Judging, lifetimes: Lifetimes) -> Mapping[bytes, i
 
 
 class _Kinds:
-    """From sets of roots to the kinds of roots in them."""
+    """Maps a set of roots to the kinds of roots in it."""
 
     def __init__(self, judging: Judging, lifetimes: Lifetimes, holders: Holders) -> None:
         main = judging.found.listing.branches[MAIN]
@@ -218,7 +218,7 @@ class _Kinds:
 
 
 def reason_of(kinds: int) -> str:
-    """Return the one reason that counts, of the kinds of roots that need a file."""
+    """Return the one reason under which a file counts, given the kinds of roots that need it."""
     if kinds & _CURRENT:
         return "current"
     staying = kinds & ~_EXPIRED
@@ -238,7 +238,7 @@ class _Counting:
         self.bytes: Counter[str] = Counter()
         self._first: dict[str, list[str]] = {}
         self._orphans: dict[str, tuple[int, int]] = {}
-        """Folder -> orphans in it and their bytes, since it may turn out to be another table's."""
+        """Folder -> count and bytes of its orphans. A later page may show that the folder is another table's."""
         self._nested: set[str] = set()
 
     def list(self) -> None:

@@ -44,9 +44,9 @@ class Holder:
     last: str
     count: int
     needs: bool
-    """Readers of them open the file; else they only name it."""
+    """Readers of these roots open the file; otherwise the roots only name it."""
     until: str
-    """How long the last of them stays."""
+    """How long the last of these roots is kept."""
     until_ms: int | None
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What one of our runs did about the object."""
+    """What one of our runs did to the object."""
 
     run_id: str
     time_ms: int | None
@@ -65,25 +65,25 @@ class Deletion:
     plan_id: str
     reason: str
     result: str
-    """As in the ledger; `unknown`: a deletion was sent and nobody knows the answer."""
+    """As in the ledger; `unknown`: a deletion was sent, and its result was not recorded."""
     why: str | None
-    """Why a look kept it."""
+    """Why a recheck kept it."""
     version_id: str | None
     restorable: bool | None
-    """The object can come back; `None`: not asked, or nobody can tell."""
+    """Whether the object can be restored; `None`: not asked, or not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an orphan comes from, as far as anything tells."""
+    """Where an orphan comes from, as far as that is known."""
 
     first_seen_ms: int | None
     """When a scan with quarantine first saw it as an orphan."""
     writer: str | None
-    """What the writer has in its files' names."""
+    """The id that the writer puts into the names of its files."""
     commit_user: str | None
     commit_user_of: str | None
-    """The root that tells the commit user: it names another file of that writer."""
+    """The root that shows the commit user: it names another file of the same writer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +92,23 @@ class Explanation:
 
     table: str
     path: str
-    """Relative to the table, a whole URI outside it."""
+    """Relative to the table; outside the table a whole URI."""
     kind: str
     what: str
     """The kind in words."""
     exists: bool | None
-    """`None`: nobody looked."""
+    """`None`: not checked."""
     size_bytes: int | None
     expected_bytes: int | None
-    """The size that metadata of the roots which need it states; `None`: not known."""
+    """The size that the metadata of its roots states; `None`: not known."""
     modified_ms: int | None
     status: Status
     rule: str | None
-    """Of what is `protected`: the rule that keeps it, as a word."""
+    """For `protected`: the code word of the rule that keeps it."""
     why: str
-    """A clause about it."""
+    """A clause that explains the status."""
     until: str | None
-    """How long it stays at least: a clause."""
+    """A clause that says how long it is kept at least."""
     until_ms: int | None
     held_by: tuple[Holder, ...] = ()
     runs: tuple[Deletion, ...] = ()

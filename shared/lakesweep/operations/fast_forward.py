@@ -1,7 +1,7 @@
-"""`fast_forward`: make main what a branch is.
+"""`fast_forward`: give main the history of a branch.
 
-What main goes through is decided in `plan/fast_forward.py`. The branch stays as it is, and so do all files: those that
-only main's former snapshots had become orphans.
+`plan/fast_forward.py` decides what changes in main. The branch and all files remain. Files that only main's former
+snapshots need become orphans.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,17 +34,17 @@ IS_EMPTY = "branch_is_empty"
 
 
 def plan_fast_forward(table: Table, name: str, lost_tags: Sequence[str] = ()) -> Plan:
-    """Plan main's move to the history of a branch.
+    """Plan main's fast-forward to a branch.
 
     Args:
         table: The table; its branch is main.
-        name: Of the branch.
-        lost_tags: Tags of main that may go although something protects them.
+        name: The name of the branch.
+        lost_tags: Tags of main that the plan may delete although something protects them.
 
     Raises:
         UsageError: The call is about another branch than main, or no branch can have the name.
-        RefusedError: No such branch, one without snapshots, one whose newest snapshot lacks files, a schema that would
-            change under a root that needs it, or a tag that something else counts on.
+        RefusedError: The branch does not exist, has no snapshots, or its newest snapshot lacks files. Also if the
+            schema would change under a root that needs it, or if a tag is protected.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
@@ -88,10 +88,10 @@ def plan_fast_forward(table: Table, name: str, lost_tags: Sequence[str] = ()) ->
 
 
 def _branch_of(draft: Draft, name: str) -> BranchListing:
-    """Return the listing of the branch that main is to become.
+    """Return the listing of the branch whose history main gets.
 
     Raises:
-        RefusedError: There is none, or it has no snapshots.
+        RefusedError: The branch does not exist, or it has no snapshots.
     """
     branch = draft.listing.branches.get(name)
     if branch is None:
@@ -106,7 +106,7 @@ def _branch_of(draft: Draft, name: str) -> BranchListing:
 
 
 def _refuse_conflict(draft: Draft, name: str, course: Course) -> None:
-    """Refuse where a root of main would be read with a schema that is not its own.
+    """Refuse if readers would read a root of main with a schema that is not its own.
 
     Raises:
         RefusedError: With code `schema_conflict`.
@@ -123,7 +123,7 @@ def _refuse_conflict(draft: Draft, name: str, course: Course) -> None:
 
 
 def _protected(draft: Draft, name: str, course: Course) -> Mapping[str, str]:
-    """Return what protects tags that go, by name: other branches than the one that comes, and the fleet policy."""
+    """Return what protects the tags to delete, by name: branches other than the source, and the fleet policy."""
     if not course.withdrawn_tags:
         return {}
     others = {each: branch for each, branch in draft.listing.branches.items() if each != name}
@@ -133,7 +133,7 @@ def _protected(draft: Draft, name: str, course: Course) -> Mapping[str, str]:
 
 
 def _refuse_lost_files(draft: Draft, course: Course, target: Root) -> None:
-    """Refuse a branch of which anything that comes cannot be read whole: main would have it, too.
+    """Refuse a branch with an incomplete root: main would get that root, too.
 
     Raises:
         RefusedError: With code `target_lost_files`.

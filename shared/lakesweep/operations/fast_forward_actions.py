@@ -1,4 +1,4 @@
-"""What a fast-forward writes and deletes."""
+"""The actions of a fast-forward: what it writes and deletes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ EARLIEST = "snapshot/EARLIEST"
 
 
 def forward_actions(name: str, course: Course) -> Iterator[Action]:
-    """Yield what is done to roots and schemas, in order within each phase."""
+    """Yield the actions on roots and schemas, in order within each phase."""
     if course.first is not None:
         yield from _schema_puts("target", name, course)
         former, newest = course.first
@@ -64,7 +64,7 @@ def _delete(phase: str, root: Root, why: str) -> Delete:
 
 
 def _put(phase: str, root: Root, former: Root | None, why: str) -> Put:
-    """Return what writes a branch's root into main."""
+    """Return the action that writes a branch's root into main."""
     return Put(
         phase,
         root.ref.kind,
@@ -82,7 +82,7 @@ class Hints:
     """The hints of main."""
 
     bodies: Mapping[str, bytes]
-    """Path -> what it says."""
+    """Path -> content."""
     etags: Mapping[str, str]
 
 
@@ -90,7 +90,7 @@ def read_hints(draft: Draft) -> Hints:
     """Read the hints of main.
 
     Raises:
-        StalePlanError: One vanished since it was listed.
+        StalePlanError: A hint vanished since it was listed.
         StorageError: A request failed.
     """
     own = [hint for hint in map(draft.own.hints.get, (LATEST, EARLIEST)) if hint is not None]
@@ -99,10 +99,11 @@ def read_hints(draft: Draft) -> Hints:
 
 
 def hint_puts(hints: Hints, name: str, course: Course, branch: History) -> Iterator[Put]:
-    """Yield what is done to main's hints.
+    """Yield the actions on main's hints.
 
-    LATEST says at every moment where main is. EARLIEST becomes the branch's, if it has one, as the engine has it. One
-    of main's that names no snapshot any more is mended: when main comes to that id again, it would hide older ones.
+    LATEST names main's newest snapshot at every moment. EARLIEST becomes the branch's EARLIEST if the branch has one,
+    as in Paimon. If main's EARLIEST names a snapshot that no longer exists, the plan corrects it. Otherwise it would
+    hide older snapshots once main reaches that id again.
     """
     former = hints.bodies.get(LATEST)
     latest = None if former is None else to_text(former)
@@ -113,7 +114,7 @@ def hint_puts(hints: Hints, name: str, course: Course, branch: History) -> Itera
     newest = str(branch.snapshots[-1].ref.id)
     if newest != (point if is_pointed else latest):
         why = f"newest of branch {name}"
-        if is_pointed:  # over what this plan has written: nobody knows its ETag
+        if is_pointed:  # overwrite the hint of this plan; its ETag is not known yet
             yield Put("publish_hints", "hint", LATEST, newest, why, former=point)
         else:
             yield _hint("publish_hints", LATEST, newest, hints, why)

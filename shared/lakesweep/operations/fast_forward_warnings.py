@@ -1,4 +1,4 @@
-"""What whoever works with main should know before it becomes what a branch is."""
+"""What people who work with main should know before a fast-forward."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -13,14 +13,14 @@ from lakesweep.table.documents import read_consumers
 
 
 def forward_warnings(draft: Draft, name: str, course: Course, main: History, branch: History) -> Iterator[str]:
-    """Yield what whoever works with main should know.
+    """Yield what people who work with main should know.
 
     Args:
         draft: Of main.
-        name: Of the branch.
-        course: What main goes through.
-        main: Its documents.
-        branch: The branch's.
+        name: The name of the branch.
+        course: The changes in main.
+        main: The documents of main.
+        branch: The documents of the branch.
     """
     lost = [root.ref.id for root in course.going if root.ref.kind == "snapshot"]
     if lost:
@@ -57,7 +57,7 @@ def forward_warnings(draft: Draft, name: str, course: Course, main: History, bra
 
 
 def _consumers(draft: Draft, end: int) -> Iterator[str]:
-    """Say which readers wait for an id beyond the next commit's: they fail."""
+    """Warn of readers that wait for an id beyond the next commit: they fail."""
     try:
         consumers = read_consumers(draft.table.store, draft.own.consumers)
     except RefusedError as error:

@@ -1,4 +1,4 @@
-"""`files`: the data files of one version of a table. Reads, changes nothing."""
+"""`files`: the data files of one version of a table. This changes nothing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from lakesweep.table.documents import read_roots, read_schema
 from lakesweep.table.live_files import LiveFile, live_files
 
 _CHUNKS = (1, 8, 64)
-"""How many snapshot documents are read at a time while the one of a time is sought; the last repeats."""
+"""This many snapshot documents are read at a time, in the search for a time; the last number repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class TableFiles:
     table: str
     branch: str
     snapshot_id: int | None
-    """`None`: the branch has no snapshot, so no files."""
+    """`None`: the branch has no snapshot, so it has no files."""
     tag: str | None
-    """The tag that holds the version, `None` where its snapshot itself was read."""
+    """The tag that holds the version, `None` if the snapshot itself was read."""
     files: tuple[LiveFile, ...]
     """Ascending by path."""
 
@@ -45,12 +45,12 @@ def list_files(table: Table, version: Version, *, falls_back_to_tags: bool = Fal
 
     Args:
         table: One branch of a table.
-        version: Which one.
+        version: The version.
         falls_back_to_tags: See `time_travel.resolve`.
 
     Raises:
         UsageError: More than one version was asked for.
-        RefusedError: Not a table, no such version, or metadata that cannot be read.
+        RefusedError: This is no table, the version does not exist, or metadata cannot be read.
         StorageError: A request failed.
     """
     store = table.store
@@ -68,7 +68,7 @@ def list_files(table: Table, version: Version, *, falls_back_to_tags: bool = Fal
 
 
 def newest_first(refs: Sequence[RootRef]) -> Iterator[Sequence[RootRef]]:
-    """Yield `refs`, which ascend, in chunks from the end, first small ones."""
+    """Yield `refs`, which ascend, in chunks from the end; the first chunks are small."""
     end, turn = len(refs), 0
     while end > 0:
         size = _CHUNKS[min(turn, len(_CHUNKS) - 1)]
@@ -77,10 +77,10 @@ def newest_first(refs: Sequence[RootRef]) -> Iterator[Sequence[RootRef]]:
 
 
 def read_all(store: Store, refs: Sequence[RootRef]) -> tuple[Root, ...]:
-    """Read root documents that must be there, in the order of `refs`.
+    """Read root documents that must exist, in the order of `refs`.
 
     Raises:
-        RefusedError: One vanished since it was listed, or is no valid root.
+        RefusedError: A document vanished since it was listed, or is no valid root.
         StorageError: A read failed.
     """
     documents = read_roots(store, refs)

@@ -1,7 +1,7 @@
-"""Find the rule of the fleet policy that holds for a table, and apply it.
+"""Find the rule of the fleet policy for a table, and apply it.
 
-The policy governs the pass after a commit (`maintain`), which nobody watches. What a person calls by hand it leaves
-alone, except that nothing is deleted from a table that is paused. A policy that cannot be read is never "no policy".
+The policy governs the pass after a commit (`maintain`), which runs unattended. It does not govern manual calls, except
+that nothing is deleted from a paused table. A policy that cannot be read never counts as "no policy".
 """
 
 import os
@@ -24,13 +24,13 @@ class Ruling:
     policy: str
     """Location of the document."""
     rule: FleetRule | None
-    """`None`: no rule holds for the table, so it is observed."""
+    """`None`: no rule matches the table, so the table is observed."""
 
 
 POLICY_ETAG = "policy_etag"
-"""Where a table's notes have the ETag of the policy that was read."""
+"""The key in a table's notes of the ETag of the policy that was read."""
 OBSERVED = "table_observed"
-"""Code of a plan of unattended maintenance that is not carried out, since a fleet policy says to observe."""
+"""Code for a plan of unattended maintenance that is not executed, since the fleet policy says to observe."""
 
 
 def may_delete(ruling: Ruling | None) -> bool:
@@ -39,7 +39,7 @@ def may_delete(ruling: Ruling | None) -> bool:
 
 
 def why_observed(ruling: Ruling | None) -> tuple[str, ...]:
-    """Return the sentence that says why nothing is deleted, none when something may be."""
+    """Return a sentence that says why nothing is deleted; nothing if the pass may delete."""
     if ruling is None or may_delete(ruling):
         return ()
     if ruling.rule is None:
@@ -48,7 +48,7 @@ def why_observed(ruling: Ruling | None) -> tuple[str, ...]:
 
 
 def limited(arguments: ExpireArguments, ruling: Ruling | None) -> ExpireArguments:
-    """Return `arguments` with what the rule wants kept, and with its retention for a schema that states none."""
+    """Return `arguments` with the floor and protected users of the rule, and its retention for a schema without one."""
     if ruling is None or ruling.rule is None:
         return arguments
     rule = ruling.rule
@@ -60,8 +60,8 @@ def ruling_of(table: Table) -> Ruling | None:
     """Return what the fleet policy says about a table, `None` without a policy.
 
     Raises:
-        UsageError: There is no valid policy at its location.
-        StorageError: It cannot be read.
+        UsageError: The location of the policy holds no valid policy.
+        StorageError: The policy cannot be read.
     """
     if table.policy is None:
         return None
@@ -72,7 +72,7 @@ def ruling_of(table: Table) -> Ruling | None:
 
 
 def ruling_in(policy: FleetPolicy | None, location: str) -> Ruling | None:
-    """Return what a policy that was read says about the table at `location`, `None` without a policy."""
+    """Return what a policy says about the table at `location`, `None` without a policy."""
     return None if policy is None else Ruling(policy.location, policy.rule_for(spell(location)))
 
 
@@ -81,8 +81,8 @@ def watched_ruling(table: Table) -> Ruling | None:
 
     Raises:
         HeldBackError: The table is paused.
-        UsageError: There is no valid policy at its location.
-        StorageError: It cannot be read.
+        UsageError: The location of the policy holds no valid policy.
+        StorageError: The policy cannot be read.
     """
     ruling = ruling_of(table)
     if ruling is not None and ruling.rule is not None and ruling.rule.paused:
@@ -91,16 +91,16 @@ def watched_ruling(table: Table) -> Ruling | None:
 
 
 def check_policy(table: Table, *, by_hand: bool) -> None:
-    """Make sure that a plan may be carried out.
+    """Make sure that a plan may be executed.
 
     Args:
-        table: Whose plan.
-        by_hand: Somebody asked for it, so the policy only says whether the table is paused.
+        table: The table of the plan.
+        by_hand: A person asked for it, so only the policy's pause matters.
 
     Raises:
         HeldBackError: It may not.
-        UsageError: There is no valid policy at its location.
-        StorageError: It cannot be read.
+        UsageError: The location of the policy holds no valid policy.
+        StorageError: The policy cannot be read.
     """
     ruling = watched_ruling(table)
     if not by_hand and not may_delete(ruling):
@@ -112,7 +112,7 @@ def read_policy(open_store: Callable[[str], Store], location: str) -> FleetPolic
 
     Raises:
         UsageError: No document is there, or it is not valid.
-        StorageError: It cannot be read.
+        StorageError: The document cannot be read.
     """
     folder, _, name = spell(location).rpartition("/")
     if not name or folder.endswith("/"):
@@ -129,10 +129,10 @@ def read_policy(open_store: Callable[[str], Store], location: str) -> FleetPolic
 
 
 def spell(location: str) -> str:
-    """Return one spelling of a location: of a local path that without links.
+    """Return the one spelling of a location; for a local path, the path without symbolic links.
 
     Raises:
-        UsageError: It is no location.
+        UsageError: This is no location.
     """
     place = parse_location(location)
     return os.path.realpath(place.path) if place.scheme == "file" else str(place)

@@ -1,4 +1,4 @@
-"""The values that `check` finds: what is wrong with a table, and the command that mends it."""
+"""The values that `check` finds: the problems of a table, and the command that repairs each."""
 
 import shlex
 from collections.abc import Iterable
@@ -18,11 +18,11 @@ CHECKS = (
     "policy",
     "retention",
 )
-"""In the order in which they are told."""
+"""In the order of the output."""
 SHOWN = 10
-"""So many files are named of one finding."""
+"""A finding names at most this many files."""
 OTHERWISE = "where that cannot be done"
-"""Begins the second half of a mend: what to do where nothing can be restored."""
+"""Begins the second half of a mend: the command for a problem that no backup can repair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +45,22 @@ class Finding:
     says: str
     """What is wrong: one sentence."""
     mend: str
-    """The command that mends it, or that says more; or what to restore, and the command for where nobody can."""
+    """The command that repairs it or says more; or what to restore, and the command for when no backup exists."""
     paths: tuple[str, ...] = ()
-    """Documents or files that it is about."""
+    """The documents or files concerned."""
     sizes: tuple[StatedSize, ...] = ()
-    """Of `wrong_size`: each of these files."""
+    """For `wrong_size`: each of these files."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableHealth:
-    """Everything that `check` says of a table."""
+    """Everything that `check` says about a table."""
 
     table: str
     all_roots: bool
     findings: tuple[Finding, ...]
     skipped: tuple[str, ...] = ()
-    """Checks that could not be made: a sentence each."""
+    """Checks that could not be made: one sentence each."""
 
     @property
     def status(self) -> Literal["healthy", "findings"]:
@@ -89,19 +89,19 @@ def _finding_json(found: Finding) -> dict[str, object]:
 
 
 def restore(what: str, otherwise: str | None = None) -> str:
-    """Return that something has to be restored, and the command for where that cannot be done."""
+    """Return the mend for something to restore, and the command for when that is impossible."""
     mend = f"restore {what} from the bucket's versions or a backup"
     return mend if otherwise is None else f"{mend}; {OTHERWISE}: {otherwise}"
 
 
 def command(name: str, table: str, *words: str, branch: str = "main", executes: bool = True) -> str:
-    """Return a command line of ours."""
+    """Return a command line of Lakesweep."""
     on_branch = () if branch == "main" else ("--branch", branch)
     return shlex.join(["lakesweep", name, table, *words, *on_branch, *(("--execute",) if executes else ())])
 
 
 def expire_down_to(table: str, count: int, branch: str) -> str:
-    """Return the command that keeps so many snapshots, whatever the table's options say."""
+    """Return the command that keeps this many snapshots, regardless of the table's options."""
     return command("expire-snapshots", table, "--retain-max", str(count), "--retain-min", "1", branch=branch)
 
 

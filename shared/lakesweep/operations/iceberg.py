@@ -1,4 +1,4 @@
-"""Tables whose snapshots Iceberg readers see as well: engines write that metadata when they commit.
+"""Tables whose snapshots Iceberg readers can see, too: Paimon writes Iceberg metadata when it commits.
 
 Source: Paimon `IcebergCommitCallback`.
 """
@@ -13,7 +13,7 @@ _STORAGE = "metadata.iceberg.storage"
 
 
 def refuse_iceberg(table: Table, options: Mapping[str, str]) -> None:
-    """Refuse to move a branch whose snapshots are known elsewhere, too: there they would stay.
+    """Refuse to rewrite a branch with Iceberg metadata: that metadata would still show the deleted snapshots.
 
     Raises:
         RefusedError: With code `needs_engine_callbacks`.
