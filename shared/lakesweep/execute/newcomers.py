@@ -1,9 +1,11 @@
-"""What roots need that appeared since a plan of files was made, without the plan's actions at hand.
+"""What new roots need of a plan of files, determined without holding the plan's actions in memory.
 
-A plan of orphans names no file that a root of its time referred to. So all that can need one is a root that came later:
-everything that such a root names is kept in mind, as hashes, and the plan's actions are held against that when their
-turn comes. A new snapshot names all files of its table; but what stands in a manifest that a root of the plan's time
-names as well was known then, and need not be read. What is read is what was written since.
+A plan of orphans names no file that a root of its time referred to. So only a root that appeared later can need one.
+Lakesweep remembers every name that such a root refers to, as hashes. It compares the plan's actions with these names
+when they are about to be deleted.
+
+A new snapshot names all files of its table. But a manifest that a root of the plan's time names as well was known when
+the plan was made, and need not be read again. Lakesweep reads only the manifests that were written since.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,15 +26,15 @@ from lakesweep.table.root_files import read_root_files
 
 NEEDED = "a root that appeared after planning needs it"
 MAX_ROUNDS = 12
-"""So often are the roots listed at one look, until a listing shows nothing that is not known."""
+"""One recheck lists the roots this many times at most, until a listing shows no new root."""
 _TEMP = "temp"
 
 
 class Newcomers:
-    """The roots that appeared, and all that they name. It only grows."""
+    """The new roots, and all names that they refer to. The set of names only grows."""
 
     def __init__(self, looker: Looker) -> None:
-        """Know of none yet.
+        """Begin without new roots.
 
         Args:
             looker: Knows the roots of the plan's time.
@@ -48,12 +50,12 @@ class Newcomers:
         *,
         has_begun: bool,
     ) -> None:
-        """Ask every root that is there for what it needs of a plan that this call has not made; see `present.py`.
+        """Ask every present root what it needs of a plan that this call did not make; see `present.py`.
 
         Args:
             deletions: Yields what the plan deletes.
             still_ours: Called after each manifest; raises when the run must not go on.
-            has_begun: An earlier run has begun the plan, so that it has to end.
+            has_begun: An earlier run has begun the plan, so it must be finished.
 
         Raises:
             StalePlanError: The plan must not be carried out: `names_live_files`.
@@ -80,7 +82,8 @@ class Newcomers:
         add_roots(live, MetadataReader(looker.known), old, listing, self._earliest, decode)
         if live.names and not has_begun:
             refuse_live_files(looker.header, deletions(), self._is_needed)
-        # Roots of the plan's time that lack something are what they were then. What appeared is asked at the next look.
+        # Incomplete roots of the plan's time are as they were then. The next recheck asks the roots that appeared
+        # since.
         live.hollow.clear()
         looker.trust(root.ref.path for root in old)
 
@@ -90,17 +93,17 @@ class Newcomers:
         Raises:
             StalePlanError: The plan must not go on.
             RefusedError: A new root cannot be understood.
-            MaintenanceError: The roots do not stand still.
+            MaintenanceError: The roots kept changing.
             StorageError: A request failed.
         """
         if self._live is not None:
-            # Of these nobody has seen all that they need. What was missing may be there by now, while they are the
-            # same to the byte, so they are read again.
+            # Not everything that these roots need is known yet. A file that was missing may exist by now while the root
+            # itself is unchanged to the byte, so they are read again.
             self._doubt([*self._live.damaged, *self._live.hollow])
         for _ in range(MAX_ROUNDS):
             listing, new = self._looker.appeared()
             if self._live is not None:
-                # A root that was not whole, and went: its expiry takes its files first.
+                # A damaged root that vanished: its expiry deletes its files first.
                 self._doubt([path for path in self._live.damaged if path not in self._looker.listed])
             if not new:
                 return
@@ -112,7 +115,7 @@ class Newcomers:
         )
 
     def _doubt(self, paths: list[str]) -> None:
-        """Take roots as not known. The names that they are known to need stay."""
+        """Treat roots as unknown again. Their names that are already known are kept."""
         if self._live is not None:
             self._live.forget(paths)
             self._looker.forget(paths)
@@ -127,16 +130,16 @@ class Newcomers:
         self._looker.account(root.ref for root in documents.roots)
 
     def _known_manifests(self, listing: TableListing) -> set[str]:
-        """Return manifests all of whose names were known when the plan was made.
+        """Return the manifests whose names were all known when the plan was made.
 
-        Roots of which something was missing then are not asked: what was missing may have come back.
+        Roots that were incomplete then are left out: a missing file may have come back.
         """
         header = self._looker.header
         broken: set[str] = set()
         for kind in ("damaged_roots", "hollow_roots"):
             found = header.findings.get(kind)
             if not isinstance(found, dict):
-                return set()  # nobody knows which roots were whole
+                return set()  # it is not known which roots were complete
             broken |= found.keys()
         old = [ref for ref in listing.roots() if header.roots_seen.get(ref.path) == ref.etag and ref.path not in broken]
         roots = read_roots(self._looker.store, old).roots
@@ -155,15 +158,15 @@ class Newcomers:
 
     @property
     def are_any(self) -> bool:
-        """Tell whether a root appeared at all, or needs something of the plan."""
+        """Tell whether a root appeared, or any root needs a file of the plan."""
         return self._live is not None and bool(self._live.names or self._live.damaged)
 
     def needed(self, deletes: Iterable[Delete]) -> dict[str, str]:
-        """Return path -> why it stays, of those of `deletes` that a new root needs."""
+        """Return path -> reason for each of `deletes` that must be kept because a root needs it."""
         live = self._live
         if live is None:
             return {}
-        if live.damaged:  # nobody knows what it needs; no root needs a temporary file
+        if live.damaged:  # its needs are not known; no root needs a temporary file
             return {delete.path: self._why for delete in deletes if delete.kind != _TEMP}
         return {delete.path: self._why for delete in deletes if self._is_needed(delete)}
 

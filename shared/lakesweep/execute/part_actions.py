@@ -1,4 +1,4 @@
-"""The actions of a stored plan of files alone, a part at a time."""
+"""The actions of a stored plan that deletes files alone, read one part at a time."""
 
 import threading
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from lakesweep.model.plan import Action, Delete, PlanHeader, joined_hash
 
 NOT_FILES_ALONE = "not_files_alone"
 FILES = frozenset({*get_args(FileKind), "temp"})
-"""Kinds that go in any order."""
+"""Kinds of files that may be deleted in any order."""
 _HELD = 2 * PART_ROWS
-"""So many actions are kept at hand: slices that follow each other may lie in two parts."""
+"""Number of actions kept in memory: successive slices may lie in two parts."""
 
 
 class PartActions:
-    """Reads parts of a plan, and keeps those that were read last. Any thread may ask."""
+    """Reads parts of a plan, and keeps the latest ones in memory. Threads may share it."""
 
     def __init__(self, area: ControlArea, plan_id: str, held: int = 0, content_hash: str = "") -> None:
         """Read nothing yet.
@@ -27,8 +27,8 @@ class PartActions:
         Args:
             area: Of the table.
             plan_id: Which plan.
-            held: How many actions to keep at hand; one part is kept in any case.
-            content_hash: Of the plan that the run has checked. A header that was written over since is refused.
+            held: How many actions to keep in memory; one part is always kept.
+            content_hash: Of the plan that the run has checked. A header that was overwritten since is refused.
         """
         self._area = area
         self._plan_id = plan_id
@@ -36,12 +36,12 @@ class PartActions:
         self._content_hash = content_hash
         self._header: PlanHeader | None = None
         self._parts: dict[int, Sequence[Action]] = {}
-        """By number, the one that was read last at the end."""
+        """By number; the part read last comes last."""
         self._lock = threading.Lock()
 
     @classmethod
     def shared(cls, area: ControlArea, header: PlanHeader) -> "PartActions":
-        """Return one for many threads that go through the plan together."""
+        """Return one reader for threads that work through the plan together."""
         return cls(area, header.plan_id, _HELD, header.content_hash)
 
     def of(self, part: int, start: int, stop: int) -> Sequence[Delete]:
@@ -49,9 +49,9 @@ class PartActions:
 
         Raises:
             FormatError: The plan is damaged.
-            RefusedError: An action that no plan of files holds.
+            RefusedError: An action does not delete a file.
         """
-        with self._lock:  # who needs the same part waits for it, and reads it from here
+        with self._lock:  # a thread that needs the same part waits here for it
             header = self._header = self._header or self._checked_header()
             if part not in self._parts:
                 self._drop_before(header.parts[part].count if header.parts else header.action_count)
@@ -65,17 +65,17 @@ class PartActions:
         return header
 
     def _drop_before(self, count: int) -> None:
-        """Make room for so many actions."""
+        """Drop the oldest parts until this many more actions fit."""
         held = sum(map(len, self._parts.values()))
         while self._parts and held + count > self._held:
             held -= len(self._parts.pop(next(iter(self._parts))))
 
 
 def check_unchanged(header: PlanHeader, content_hash: str) -> None:
-    """Refuse a stored plan that is another one than was checked, or made, before.
+    """Refuse a stored plan that differs from the plan that was checked, or made, before.
 
     Raises:
-        FormatError: It is, or its parts are not those of its hash.
+        FormatError: It differs, or the hashes of its parts do not add up to its hash.
     """
     found = joined_hash(part.hash for part in header.parts) if header.parts else header.content_hash
     if header.content_hash != content_hash or found != content_hash:
@@ -86,7 +86,7 @@ def check_unchanged(header: PlanHeader, content_hash: str) -> None:
 
 
 def actions_of_part(area: ControlArea, header: PlanHeader, part: int) -> Sequence[Action]:
-    """Return the actions of one part of a plan, checked; of a plan without parts, all of them."""
+    """Return the checked actions of one part of a plan. A plan without parts returns all its actions."""
     if not header.parts:
         return load_plan(area, header.plan_id).actions
     return load_part(area, header, header.parts[part])
@@ -96,7 +96,7 @@ def deletions_of(actions: Sequence[Action], header: PlanHeader) -> list[Delete]:
     """Return `actions`, all of which delete files.
 
     Raises:
-        RefusedError: One of them does something else. In parallel there is no order, and other things need one.
+        RefusedError: One of them does something else. Other actions need an order, and parallel work has none.
     """
     deletes = [action for action in actions if isinstance(action, Delete) and _is_file(action)]
     if len(deletes) < len(actions):
@@ -105,7 +105,7 @@ def deletions_of(actions: Sequence[Action], header: PlanHeader) -> list[Delete]:
 
 
 def not_files_alone(header: PlanHeader) -> RefusedError:
-    """Return the refusal of a plan that many processes cannot carry out."""
+    """Return the refusal of a plan that parallel processes cannot carry out."""
     return RefusedError(
         f"plan {header.plan_id} of table {header.table} holds more than files, and the rest goes in a certain order; "
         f"expected a plan of orphan files alone: lakesweep execute TABLE {header.plan_id} --engine local carries this "

@@ -1,4 +1,4 @@
-"""Roots as the documents of a plan describe them, whether they lie in the table or not."""
+"""Roots built from the documents in a plan, whether or not they lie in the table."""
 
 from collections.abc import Iterable, Iterator
 
@@ -18,7 +18,7 @@ def roots_to_write(branch: str, actions: Iterable[Action]) -> Iterator[Root]:
     """Yield the roots that some actions write.
 
     Raises:
-        FormatError: One is no such document.
+        FormatError: The body of an action is not such a document.
     """
     for action in actions:
         if isinstance(action, Put) and action.kind in ROOT_KINDS:
@@ -26,15 +26,15 @@ def roots_to_write(branch: str, actions: Iterable[Action]) -> Iterator[Root]:
 
 
 def root_of(branch: str, path: str, body: bytes) -> Root:
-    """Return the root that a document is.
+    """Build the root that a document describes.
 
     Args:
-        branch: In whose folder it lies.
+        branch: The branch whose folder holds the document.
         path: Of the document.
-        body: What it says.
+        body: Its content.
 
     Raises:
-        FormatError: It is no such document.
+        FormatError: The content is not such a document.
     """
     folder, _, file = path.removeprefix(branch_dir(branch)).partition("/")
     kinds: dict[str, RootKind] = {"snapshot": "snapshot", "changelog": "changelog"}

@@ -1,11 +1,11 @@
-"""What the roots that are there need of a plan that was loaded, and not made by this call.
+"""What present roots need of a plan that the call loaded instead of making it.
 
-A plan in storage is a document that somebody could have changed. That its hash fits says that it is whole, not who
-wrote it. So before anything of it goes, every present root of every branch is asked once for the files that it names,
-but for the roots that the plan takes itself, which are held against what it says of them.
+Somebody could have changed a plan in storage. A matching hash proves that the plan is complete, but not who wrote it.
+So before the first deletion, Lakesweep asks every present root of every branch which files it names. Roots that the
+plan itself deletes are not asked; Lakesweep compares them with the plan's copy.
 
-A plan as it was made names no file that a root of its time needs. One that does is not carried out at all. Where an
-earlier run has begun it, it has to end, and what a root needs is kept.
+A plan as Lakesweep made it names no file that a root of its time needs. A plan that names one is not carried out at
+all. If an earlier run has begun the plan, it must be finished, and the files that a root needs are kept.
 """
 
 from array import array
@@ -23,20 +23,20 @@ from lakesweep.table.documents import read_roots
 from lakesweep.table.live_set import LiveSet, name_hash
 
 NAMES_LIVE_FILES = "names_live_files"
-"""Code of a plan of which present roots need a file, and needed it when it says that it was made."""
+"""Code of a plan that would delete a file which a root of the plan's own time needs."""
 STILL_NEEDED = "a root that is there needs it"
 
 
 @dataclass(slots=True)
 class WantedSet(LiveSet):
-    """What roots refer to among the names in question. It takes eight bytes for each of those."""
+    """Which of the plan's names roots refer to. It takes eight bytes for each name of the plan."""
 
     wanted: "array[int]" = field(default_factory=lambda: array("Q"))
-    """Beginnings of the hashes of the names, ascending. A clash keeps a file."""
+    """Beginnings of the names' hashes, ascending. A hash collision keeps a file."""
 
     @classmethod
     def of(cls, deletes: Iterable[Delete]) -> "WantedSet":
-        """Return one for the names of some files, and of those that they go or stay with."""
+        """Return a set of the names of some files, and of the names of their owners."""
         wanted = array("Q")
         for delete in deletes:
             wanted.append(_number(name_hash(base_name(delete.path))))
@@ -45,7 +45,7 @@ class WantedSet(LiveSet):
         return cls(wanted=array("Q", sorted(wanted)))
 
     def note(self, names: Iterable[str]) -> None:
-        """Take names as referred to, where they are in question."""
+        """Mark names as referred to, if the plan has them."""
         for name in names:
             key = name_hash(name)
             number = _number(key)
@@ -59,15 +59,17 @@ def _number(key: bytes) -> int:
 
 
 def ask_present_roots(looker: Looker, actions: Sequence[Action], files: Sequence[Delete]) -> References:
-    """Return what the roots of the plan's time, and those that it writes, need of the files of a plan with documents.
+    """Return what roots need of the files of a plan with documents.
+
+    Asked are the roots of the plan's time, and the roots that the plan writes.
 
     Args:
-        looker: Goes by these roots from here on.
+        looker: Takes these roots as known from here on.
         actions: The whole plan.
-        files: Those of it that are still to go.
+        files: The plan's files that are not deleted yet.
 
     Raises:
-        StalePlanError: A document that is to go says something else than the plan has of it.
+        StalePlanError: A document to delete differs from the plan's copy.
         RefusedError: A root cannot be read.
         StorageError: A request failed.
     """
@@ -87,11 +89,11 @@ def ask_present_roots(looker: Looker, actions: Sequence[Action], files: Sequence
                 "expected the document that the plan was made from, so make a new plan"
             )
     looker.trust(there.keys())
-    # Roots that appeared since are for the look that follows: a plan that could not know them is no forged one.
+    # Roots that appeared since the plan are left to the next recheck: they do not prove that the plan is forged.
     known = [ref for ref in there.values() if ref.path not in going and looker.seen.get(ref.path) == ref.etag]
     staying = read_roots(looker.store, known).roots
-    # A changelog that the plan writes takes the place of a snapshot that it deletes. Which lists and files go with that
-    # snapshot the table's options say, and the planner; no other root needs them.
+    # A changelog that the plan writes replaces a snapshot that the plan deletes. The table's options and the planner
+    # decide which lists and files are deleted with that snapshot. No other root needs them.
     written = tuple(root for root in roots_to_write(header.branch, actions) if root.ref.kind != "changelog")
     paths = {root.ref.path for root in written}
     roots = (*(root for root in staying if root.ref.path not in paths), *written)
@@ -99,7 +101,7 @@ def ask_present_roots(looker: Looker, actions: Sequence[Action], files: Sequence
 
 
 def names_live_files(header: PlanHeader, first: str, count: int) -> StalePlanError:
-    """Return the refusal of a plan that names what roots of its time need."""
+    """Return the refusal of a plan that names files which roots of its time need."""
     more = f" and {count - 1} more" if count > 1 else ""
     return StalePlanError(
         f"table {header.table}: plan {header.plan_id} would delete {first}{more}, which a root that was there when the "
@@ -109,11 +111,7 @@ def names_live_files(header: PlanHeader, first: str, count: int) -> StalePlanErr
 
 
 def refuse_live_files(header: PlanHeader, deletes: Iterable[Delete], is_needed: Callable[[Delete], bool]) -> None:
-    """Refuse a plan some of whose files are needed.
-
-    Raises:
-        StalePlanError: With code `names_live_files`.
-    """
+    """Refuse a plan if some of its files are needed."""
     needed = [delete.path for delete in deletes if is_needed(delete)]
     if needed:
         raise names_live_files(header, needed[0], len(needed))

@@ -1,8 +1,10 @@
-"""Take back what a plan that moves a branch has done, in the opposite order.
+"""Compensate a branch rewrite: revert its actions in the opposite order.
 
-Each step has a condition: a document returns only where nothing is, and one that the plan wrote goes only while it is
-that one. So what somebody else has written since stays. Where somebody has committed on the half-way history, that
-history is what the table has now, and no snapshot returns above the commit.
+Each step has a condition. A document returns only where no document is. A document that the plan wrote is deleted only
+while it is unchanged. So documents that somebody else has written since are kept.
+
+If somebody has committed on the half-rewritten history, that history is now the table's history. Then no snapshot
+returns above the commit.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,17 +26,17 @@ from lakesweep.table.documents import latest_hint_of
 
 @dataclass(slots=True)
 class Reversal:
-    """What came of it."""
+    """The result of a compensation."""
 
     restored: list[Action] = field(default_factory=list)
-    """Actions that were taken back, in the order in which they were."""
+    """Actions that were reverted, in the order of their reversal."""
     left: list[Action] = field(default_factory=list)
-    """Actions that stand: somebody else has built on them, or written there."""
+    """Actions that were not reverted: somebody else has built on them, or written in their place."""
     apart: list[str] = field(default_factory=list)
-    """Snapshots of others whose history is gone: two have committed, and the other one took its ids."""
+    """Snapshots of others that lack their predecessors: another writer has committed at the ids below."""
 
     def sentence(self) -> str:
-        """Say what stands."""
+        """Say what was not reverted."""
         apart = (
             f"; {some_of(self.apart)} was committed on what is gone: readers find it when the ids below are there "
             "again, and then it is the newest; a rollback to a snapshot below takes it away"
@@ -57,28 +59,28 @@ def reverse(
     hollow: Iterable[str] = frozenset(),
     until: int | None = None,
 ) -> Reversal:
-    """Take back what is done of a plan, and say what was and what was not.
+    """Revert the done actions of a plan, and report which were and which were not reverted.
 
-    Doing so twice is harmless: what is back already is not done any more.
+    A second call is harmless: a reverted action no longer counts as done.
 
     Args:
-        documents: Of the plan, in a table whose lease the caller has.
+        documents: Of the plan. The caller holds the table's lease.
         check: Called before each request; raises when the lease is lost.
-        hollow: Paths of snapshots that are not to return, since their files are gone.
-        until: Number of the last action that may have been carried out, where that is known. What looks like a later
-            one is somebody else's.
+        hollow: Paths of snapshots that must not return, since their files are gone.
+        until: Number of the last action that may have been carried out, where that is known. If a later action looks
+            done, somebody else did it.
 
     Raises:
-        StorageError: A request failed; the rest is still to be taken back.
+        StorageError: A request failed; the rest is still to be reverted.
     """
     return _Reversing(documents, take_look(documents), check, frozenset(hollow), until).run()
 
 
 def settle_latest(store: Store, branch: BranchListing) -> None:
-    """Make LATEST name a snapshot that is there, where somebody's says otherwise and no reader would notice.
+    """Make LATEST name an existing snapshot, where somebody else's LATEST names one that is gone.
 
-    Readers believe a hint as long as there is no snapshot right after it. So one that others wrote before what it names
-    went would lead them nowhere.
+    Readers believe a hint as long as no snapshot follows the id it names. So a LATEST that others wrote before its
+    snapshot was removed would lead readers to nothing.
 
     Raises:
         StorageError: A request failed.
@@ -89,7 +91,7 @@ def settle_latest(store: Store, branch: BranchListing) -> None:
         return
     named = latest_hint_of(store, branch)
     if named is not None and named > 0 and named not in ids and named + 1 not in ids:
-        with suppress(PreconditionFailedError):  # whoever wrote it since knows better
+        with suppress(PreconditionFailedError):  # a later writer of LATEST knows better
             store.put(document.path, str(max(ids)).encode(), if_match=document.etag)
 
 
@@ -129,7 +131,7 @@ class _Reversing:
                 self._found.left.append(action)
                 if isinstance(action, Put) and action.kind == "snapshot":
                     kept.append(number)
-        for number in kept:  # what was the last one when its turn came may not be any more
+        for number in kept:  # a snapshot that was the branch's last one in the loop above may no longer be the last
             action = self._plan.actions[number]
             if isinstance(action, Put) and action.path in self._etags and self._withdraw(action, number):
                 self._found.left.remove(action)
@@ -142,7 +144,7 @@ class _Reversing:
         return self._found
 
     def _return(self, action: Delete) -> bool:
-        """Put a document back; tell whether it is there again."""
+        """Put a document back; tell whether it exists again."""
         body = bytes_of(action)
         if body is None or not self._history.may_return(action):
             return False
@@ -153,7 +155,7 @@ class _Reversing:
         return True
 
     def _withdraw(self, action: Put, number: int) -> bool:
-        """Let what was there before an action be there again; tell whether it is."""
+        """Restore the state before an action that wrote a document; tell whether it is restored."""
         path = action.path
         before = None if path in self._hollow else self._documents.before(number)
         etag = self._etags.get(path)
@@ -173,7 +175,7 @@ class _Reversing:
         if etag is None and action.kind in UNLISTED_KINDS:
             etag = self._etag_of(action)
         if etag is None:
-            return True  # it is not there
+            return True  # the document does not exist
         result = self._store.delete([DeleteRequest(path, etag)])[0]
         if not result.ok and result.code != "precondition_failed":
             raise StorageError(f"{path} could not be deleted ({result.code})", code=result.code)
@@ -183,7 +185,7 @@ class _Reversing:
         return result.ok
 
     def _etag_of(self, action: Put) -> str | None:
-        """Return the ETag of a document that the plan wrote, `None` when it is not there."""
+        """Return the ETag of a document that the plan wrote, `None` when it does not exist."""
         try:
             found = self._store.read(action.path)
         except ObjectNotFoundError:
@@ -191,10 +193,10 @@ class _Reversing:
         return found.etag if found.data == bytes_of(action) else None
 
     def _needs(self, number: int, *, is_new: bool) -> bool:
-        """Tell whether a schema that the plan wrote has to stay.
+        """Tell whether a schema that the plan wrote must be kept.
 
-        A commit under one that was not there before was made under this one. Under one that was there before, with
-        other words, it was made as those: writers go by the schema that they found when they began.
+        If the schema is new, a commit under its id was made under it. If the plan replaced a schema of the same id, the
+        commit was made under the former schema: writers use the schema that they found when they began.
         """
         return number <= max(self._schema_of_left, self._schema_of_others if is_new else -1)
 

@@ -1,16 +1,16 @@
-"""Move a branch to other documents, one request after another, so that each prefix is a table that reads.
+"""Carry out a branch rewrite request by request, so that the table is readable after each one.
 
-No file goes. What a plan takes are documents whose content it has, so all of it can be taken back: when somebody
-commits meanwhile, or when files of the version that the branch moves to turn out to be missing, the history becomes
-whole again, and a commit stands on it (`execute/reversal.py`).
+A branch rewrite deletes no file. It deletes documents whose content the plan holds, so every deletion can be reverted
+(`execute/reversal.py`). Compensation happens when somebody commits meanwhile: the history becomes complete again, and
+the commit builds on it. It also happens when files of the target version turn out to be missing.
 
-A run that goes on with a plan, or carries out one that was stored, first asks whether the files are there of all that
-it would write: while nobody worked on the plan, no root named them, and an orphan scan may have taken some. The call
-that has just made a plan has asked when it made it.
+A run that continues a plan, or carries out a stored one, first checks that all files exist that the roots it writes
+name. While no run worked on the plan, no root named these files, so an orphan scan may have deleted some. A call that
+has just made the plan checked this when it made it.
 
-Looks lie before the first action, after the last snapshot is withdrawn, after so many deletions, and at the end. What
-happens between the last look and a request is the window that is left: a writer that commits in it finds its snapshot
-on top of a history that is going, and the next look puts that history back.
+The run rechecks before the first action, after the last snapshot is removed, after a fixed number of deletions, and at
+the end. The window that remains lies between the last recheck and a request. A writer that commits in this window finds
+its snapshot on top of a history that is being removed, and the next recheck puts that history back.
 """
 
 from collections.abc import Sequence
@@ -43,26 +43,27 @@ from lakesweep.model.wording import some_of
 from lakesweep.storage.store import DeleteResult
 
 LOOK_AFTER = 100
-"""So many deletions at most lie between two looks."""
+"""The largest number of deletions between two rechecks."""
 LOST_FILES = "target_lost_files"
-"""Code of a plan that was taken back because files are missing of what the branch would have been."""
+"""Code of a plan that was compensated because files of the target are missing."""
 MOVED_ON = "moved_on"
-"""Code of a plan of which nothing is left to do or to take back: others have expired what it moved the branch to."""
+"""Code of a plan with nothing left to do or to revert: others have expired the target."""
 DENIED = AccessDeniedError.code
 _NOTHING = "; nothing was done"
 
 
 def move_roots(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
-    """Carry out a plan for which `moves_roots`, under the table's lease.
+    """Carry out a plan for which `moves_roots` is true, under the table's lease.
 
     Raises:
-        RefusedError: A plan that nobody could finish.
+        RefusedError: The actions are in an order that no run could finish.
         LeaseHeldError: Another run maintains this table.
         LeaseLostError: The lease went to another run; this one stopped.
-        StorageError: A request failed before anything was done; the intent stays, and the next run goes on.
+        StorageError: A request failed before anything was done; the intent is kept, and the next run continues the
+            plan.
     """
     problem = order_problem(plan.actions)
-    if problem is not None:  # whoever finishes a plan loads it, and that refuses it
+    if problem is not None:  # a run that finishes the plan loads it, and loading refuses such a plan
         raise RefusedError(
             f"table {plan.header.table}: plan {plan.header.plan_id}: expected {problem}", code="forbidden_action"
         )
@@ -88,7 +89,7 @@ class _Moving:
         self._requests = RootRequests(self._documents, self._ledger)
         self._warnings: dict[str, None] = {}
         self._number = -1
-        """Of the action that this run has come to."""
+        """Number of the action that this run has reached."""
 
     def run(self) -> Executed:
         try:
@@ -112,7 +113,7 @@ class _Moving:
             if self._requests.has_acted:
                 return self._executed("interrupted", error)
             if error.code == DENIED and not self._has_begun:
-                return self._executed("stale", error, _NOTHING)  # and whoever comes next need not finish it
+                return self._executed("stale", error, _NOTHING)  # so the next run need not finish the plan
             raise
         return self._executed("done")
 
@@ -129,7 +130,7 @@ class _Moving:
             lost = lost_ahead(self._env, ground, self._lease.check)
             if lost:
                 raise self._lost(lost)
-            # To ask took as long as listing the table does, so what the look saw is old.
+            # This check took as long as listing the table, so the recheck before it is old.
             self._is_first = not self._has_begun
             ground = self._look()
         pending = ground.pending
@@ -164,9 +165,9 @@ class _Moving:
         settle_latest(self._store, ground.own)
 
     def _settle(self, ground: Ground) -> None:
-        """Write down what earlier runs deleted and could not write down: the documents that are there tell.
+        """Record what earlier runs deleted without recording it; the present documents are the proof.
 
-        What nobody can see, such as a success file of a tag, is deleted again, and its intent tells.
+        A listing does not show the success file of a tag. It is deleted again, and its intent is the proof.
         """
         if not self._has_begun:
             return
@@ -195,28 +196,28 @@ class _Moving:
                 raise
 
     def _check_replaced(self, action: Put, ground: Ground) -> None:
-        """Make sure that nobody goes by what is about to be written over.
+        """Make sure that nobody builds on the document that is about to be overwritten.
 
         Raises:
-            StalePlanError: Somebody has committed under a schema, or on top of a snapshot since the last look: a commit
-                that is there when the snapshot is another one looks as if it were made on that.
+            StalePlanError: Somebody has committed under a schema, or on top of a snapshot, since the last recheck.
+                After the snapshot is replaced, such a commit would look as if it were made on the replacement.
         """
         if self._is_needed(action, ground):
             raise stale(self._plan.header, f"somebody has committed under {action.path}")
         if action.kind != "snapshot" or any(ref.id > id_of(action.path) for ref in ground.own.snapshots):
             return
         after = f"{action.path.rpartition('-')[0]}-{id_of(action.path) + 1}"
-        if after in self._documents.numbers:  # the plan's own, or found out when it is written
+        if after in self._documents.numbers:  # the plan writes it, and that write checks it
             return
         with suppress(ObjectNotFoundError):
             self._store.read(after)
             raise stale(self._plan.header, f"{after} was written by somebody else")
 
     def _check_schemas(self, ground: Ground) -> None:
-        """Make sure that no schema goes that a root needs which stays. Of what others have written see `_is_needed`.
+        """Make sure that the plan deletes no schema that a kept root needs. For commits of others see `_is_needed`.
 
         Raises:
-            StalePlanError: One is: the plan was not made of this branch.
+            StalePlanError: It deletes one: the plan was not made from this branch.
         """
         going = [each for each in self._plan.actions if isinstance(each, Delete) and each.kind == "schema"]
         if not going:
@@ -228,19 +229,22 @@ class _Moving:
                 raise stale(self._plan.header, f"{action.path} is to go, and a root that stays needs it")
 
     def _is_needed(self, action: Action, ground: Ground) -> bool:
-        """Tell whether somebody has committed under a schema that is to go."""
+        """Tell whether somebody has committed under a schema that the plan deletes."""
         if action.kind != "schema" or not ground.newcomers():
             return False
         return schema_id(action.path) <= newest_schema(self._store, ground.newcomers())
 
     def _return_schemas(self, ground: Ground) -> None:
-        """Say which commits came meanwhile, and put the schemas back that they need and that went after the look."""
+        """Warn of commits that came meanwhile, and restore the schemas that they need.
+
+        The plan may have deleted such a schema after the recheck.
+        """
         for ref in ground.newcomers():
             if ref.kind == "snapshot":
                 self._warnings[f"{ref} was committed meanwhile and stays; see what it was made from"] = None
         for action in self._plan.actions:
             if isinstance(action, Delete) and self._is_needed(action, ground):
-                with suppress(PreconditionFailedError):  # it is there
+                with suppress(PreconditionFailedError):  # the schema exists
                     self._store.put(action.path, bytes_of(action) or b"", if_absent=True)
                 self._warnings[f"{action.path} stays: somebody has committed under it meanwhile"] = None
 
@@ -256,7 +260,7 @@ class _Moving:
         return ground
 
     def _warn(self, ground: Ground) -> None:
-        """Keep in mind what appeared and stays."""
+        """Warn of tags and branches that appeared and are kept."""
         for ref in ground.newcomers():
             if ref.kind == "tag":
                 self._warnings[f"{ref} was made meanwhile and stays; its files stay with it"] = None
@@ -264,10 +268,10 @@ class _Moving:
             self._warnings[f"branch {name} was made meanwhile and stays; its files stay with it"] = None
 
     def _verify(self, ground: Ground) -> None:
-        """Make sure that every file is there that the plan promises.
+        """Make sure that every file of the roots exists that the plan names as complete.
 
         Raises:
-            StalePlanError: One is not: `target_lost_files`.
+            StalePlanError: A file is missing: `target_lost_files`.
         """
         lost = lost_of(self._env, ground, self._lease.check)
         if lost:
@@ -278,17 +282,15 @@ class _Moving:
         return stale(self._plan.header, what, LOST_FILES)
 
     def _stop(self, error: StalePlanError) -> Executed:
-        """Take back what was done, if anything was, and say what stands."""
+        """Revert what was done, if anything was, and report what remains."""
         if error.code == MOVED_ON:
             return self._executed("stale", error)
-        if (
-            not self._requests.has_acted and not self._has_begun
-        ):  # what is as the plan would make it, somebody else has made
+        if not self._requests.has_acted and not self._has_begun:  # somebody else made what looks done
             return self._executed("stale", error, _NOTHING)
         ground = take_look(self._documents)
         if not ground.standing.done | ground.standing.uncertain:
             return self._executed("stale", error, _NOTHING)
-        # To look for files takes long in a large table, and until then readers find a shorter history.
+        # In a large table, looking for files takes long, and readers find a shorter history until then.
         has_lost = error.code == LOST_FILES or bool(self._requests.outcome.already_gone)
         check = self._lease.check
         hollow: frozenset[str] = frozenset()
@@ -301,9 +303,10 @@ class _Moving:
         return self._executed("stale", error, f"; {reversal.sentence()}")
 
     def _until(self) -> int | None:
-        """Return how far the plan was carried out, where no snapshot had gone yet: those that are gone, others took.
+        """Return the last action that was carried out, where the plan had deleted no snapshot yet.
 
-        An engine that rolls back takes the newest ones first, as a plan does, and would go on below what returns.
+        Then others deleted the snapshots that are gone. A rollback by Paimon deletes the newest snapshots first, as a
+        plan does. It would go on below the snapshots that compensation restores.
         """
         done = self._plan.actions[: self._number + 1]
         has_taken = any(action.kind == "snapshot" and isinstance(action, Delete) for action in done)
@@ -311,5 +314,5 @@ class _Moving:
 
 
 def _is_outdated(action: Action, ground: Ground) -> bool:
-    """Tell whether LATEST is to name what others have gone on from since an earlier run: theirs says so."""
+    """Tell whether the plan's LATEST is outdated: others have committed on the target, and wrote their own LATEST."""
     return is_latest(action) and bool(ground.foreign_ids()) and ground.is_arrived()

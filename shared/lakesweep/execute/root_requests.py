@@ -1,4 +1,4 @@
-"""The requests of a plan that moves a branch: each on condition that nobody has written there since the last look."""
+"""The requests of a branch rewrite. Each has the condition that nobody has written there since the last recheck."""
 
 from lakesweep.control.ledger import Ledger
 from lakesweep.errors import (
@@ -20,7 +20,7 @@ from lakesweep.storage.store import DeleteRequest, DeleteResult
 
 
 class RootRequests:
-    """Carries out one action after another, and counts them."""
+    """Carries out one action after another, and sums up the outcome."""
 
     def __init__(self, documents: Documents, ledger: Ledger) -> None:
         self._documents = documents
@@ -33,14 +33,14 @@ class RootRequests:
         self.has_acted = False
         """Whether anything was changed, or may have been."""
         self.unseen = 0
-        """Deletions since the last look."""
+        """Deletions since the last recheck."""
         self.untold: frozenset[str] = frozenset()
-        """Paths of what an earlier run may have deleted: what turns out to be gone was its work."""
+        """Paths that an earlier run may have deleted: if such an object turns out to be gone, that run deleted it."""
 
     def see(self, ground: Ground) -> None:
-        """Take what a look found as the condition of what follows."""
+        """Use what a recheck found as the condition of the next requests."""
         self._etags = dict(ground.standing.etags)
-        if not self._has_seen:  # later looks do not tell who has written LATEST since, nor what for
+        if not self._has_seen:  # later rechecks do not tell who has written LATEST since, nor why
             latest = ground.own.hints.get("snapshot/LATEST")
             self._latest = None if latest is None else latest.etag
             self._has_seen = True
@@ -50,7 +50,7 @@ class RootRequests:
         """Delete a document.
 
         Raises:
-            StalePlanError: It is another one by now.
+            StalePlanError: It is a different document by now.
             MaintenanceError: It could not be deleted.
             StorageError: The request failed; it may be gone.
         """
@@ -74,12 +74,12 @@ class RootRequests:
     def write(self, action: Put) -> None:
         """Write a document.
 
-        LATEST is written over what the first look saw, or this run has written: a commit that came since has written
-        it, and may lie far above what the plan would have it say. The next commit would not see that one, and be made
-        on something else. And an engine that rolls the branch back begins with it.
+        LATEST is overwritten only if it is what the first recheck saw or this run wrote. A later commit has written
+        LATEST and may lie far above the plan's value. If the plan overwrote it, the next commit would not see that
+        commit and would build on another snapshot. A rollback by Paimon also begins by writing LATEST.
 
         Raises:
-            StalePlanError: Somebody else has written there, or has taken what was there.
+            StalePlanError: Somebody else has written or deleted the document there.
             StorageError: The request failed; it may be written.
         """
         if is_latest(action):
@@ -125,5 +125,5 @@ class RootRequests:
 
 
 def is_latest(action: Action) -> bool:
-    """Tell whether an action is about the hint that writers go by."""
+    """Tell whether an action is on LATEST, the hint that writers follow."""
     return action.kind == "hint" and action.path.endswith("snapshot/LATEST")

@@ -1,7 +1,7 @@
-"""Which schemas the commits of others need while a branch moves.
+"""Which schemas the commits of others need during a branch rewrite.
 
-A writer commits under the newest schema that it finds, be it one that is about to go. Its commit stays, so the schema
-has to stay with it.
+A writer commits under the newest schema that it finds, even one that is about to be deleted. Its commit is kept, so the
+schema must be kept as well.
 """
 
 from collections.abc import Iterable
@@ -18,9 +18,9 @@ _ALL = 1 << 63
 
 
 def newest_schema(store: Store, refs: Iterable[RootRef]) -> int:
-    """Return the newest schema that some roots were committed under, -1 of no root.
+    """Return the newest schema that some roots were committed under, -1 when there is no root.
 
-    A root may have files of every schema up to its own. One that cannot be read may need any.
+    A root may have files of every schema up to its own. An unreadable root may need any schema.
 
     Raises:
         StorageError: A request failed.
@@ -35,13 +35,13 @@ def newest_schema(store: Store, refs: Iterable[RootRef]) -> int:
 
 
 def schema_id(path: str) -> int:
-    """Return the id of a schema by its path."""
+    """Return the id in the path of a schema."""
     found = schema_id_of(base_name(path))
     return _ALL if found is None else found
 
 
 def schema_of(path: str, body: bytes) -> int:
-    """Return the schema that a snapshot was committed under. One that cannot be read may need any."""
+    """Return the schema that a snapshot was committed under. An unreadable snapshot may need any."""
     try:
         return parse_snapshot(body, path).schema_id
     except FormatError:
