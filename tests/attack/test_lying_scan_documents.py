@@ -102,7 +102,7 @@ def test_a_document_of_a_scan_that_lies(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(SAMPLE, 3 * SAMPLE))
+@pytest.mark.parametrize("seed", range(SAMPLE, 12 * SAMPLE))
 def test_many_documents_of_a_scan_that_lie(seed: int) -> None:
     _meets(seed)
 

@@ -74,7 +74,9 @@ def understood(path: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise FormatError(f"{path}: expected what a scan has written there, found {error!r}") from error
+        raise FormatError(
+            f"{path}: expected what a scan has written there, found {error!r}; begin another scan"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from lakesweep.errors import (
     UsageError,
 )
 from lakesweep.fan_out.begin import begin_scan, check_same
-from lakesweep.fan_out.documents import SCAN, Json, ScanDocuments, State
+from lakesweep.fan_out.documents import SCAN, Json, ScanDocuments, State, understood
 from lakesweep.fan_out.finish import finish, keep_names
 from lakesweep.fan_out.gather import gather, match_tasks
 from lakesweep.fan_out.limits import LONGEST_DELAY_S, SHORTEST_DELAY_S, SILENCE_MS
@@ -93,7 +93,8 @@ def begin(
     try:
         scan = documents.find_scan()
         if scan is not None:
-            check_same(table, scan, arguments)
+            with understood(documents.path(SCAN)):
+                check_same(table, scan, arguments)
         else:
             scan = begin_scan(table, documents, arguments, basis, facts)
     except _LASTING as error:
@@ -138,7 +139,8 @@ def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
         return give_up(table, scan_id, "it was begun more than a day ago, and its plan would be past its expiry")
     state.turn, state.looked_ms = max(turn, state.turn), now_ms
     try:
-        mine = _Turn(table, documents, scan, state, etag, outbox, before)
+        with understood(documents.path("")):  # of any document that the scan has written
+            mine = _Turn(table, documents, scan, state, etag, outbox, before)
     except (FormatError, ObjectNotFoundError) as error:  # the state names only documents that were written before it
         return _end_with_error(table, documents, error)
     return mine.take()
@@ -189,20 +191,23 @@ class _Turn:
         self._tasks = _tasks(documents, scan, state, self._goes_by)
 
     def take(self) -> Ended | None:
-        state = self._state
         try:
-            heard = self._hear()
-            missing = [task for name, task in self._expected().items() if name not in state.heads]
-            if missing:
-                self._wait(missing, heard)
-                return None
-            return self._go_on()
+            with understood(self._documents.path("")):
+                return self._step()
         except StalePlanError:
             self._pause()
             return None
         except _LASTING as error:
             self._forget_segment(error)
             return _end_with_error(self._table, self._documents, error)
+
+    def _step(self) -> Ended | None:
+        heard = self._hear()
+        missing = [task for name, task in self._expected().items() if name not in self._state.heads]
+        if missing:
+            self._wait(missing, heard)
+            return None
+        return self._go_on()
 
     def _expected(self) -> dict[str, Task]:
         return _expected(self._tasks, self._state)
@@ -348,7 +353,8 @@ def _left(documents: ScanDocuments) -> list[str]:
         if scan is None:
             return []
         goes_by = None if state.match is None else documents.read(state.match)[0]
-        return sorted(_expected(_tasks(documents, scan, state, goes_by), state).keys() - state.heads.keys())
+        with understood(documents.path("")):
+            return sorted(_expected(_tasks(documents, scan, state, goes_by), state).keys() - state.heads.keys())
     except (FormatError, ObjectNotFoundError):
         return []
 

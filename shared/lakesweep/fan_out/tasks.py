@@ -82,6 +82,8 @@ def task_of(document: Mapping[str, object], name: str) -> Task:
     Raises:
         FormatError: The message is not a valid task.
     """
+    if not isinstance(document, Mapping):
+        raise wrong_type(name, "task", "an object", document)
     document = dict(document)
     kind, task_id = require_str(document, "kind", name), require_str(document, "id", name)
     if not _ID.fullmatch(task_id):

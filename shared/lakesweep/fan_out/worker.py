@@ -83,7 +83,8 @@ def work(table: Table, scan_id: str, task: Mapping[str, object], outbox: Outbox)
     if scan is None:
         raise FormatError(f"{documents.path('')}: expected a scan, found none", code="no_such_scan")
     try:
-        writer, info = _found(table, documents, scan, todo)
+        with understood(documents.path("")):
+            writer, info = _found(table, documents, scan, todo)
     except _LASTING as error:
         writer = SpillWriter(packed=False)
         info = {"error": {"type": type(error).__name__, "code": error.code, "message": str(error)}}
