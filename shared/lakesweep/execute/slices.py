@@ -1,13 +1,15 @@
-"""One slice of a stored plan, deleted by one of many processes that carry the plan out.
+"""One slice of a stored plan, deleted by one of many processes that carry out the plan.
 
-The process that holds the lease decides what goes and when (`execute/waves.py`). It hands slices out in *lanes*: what
-one process deletes one after the other, at its share of the rate. Who works on a lane holds no lease, so it knows when
-the lease ends, and begins no request unless the lease outlasts it. No attempt of a request is sent after that end. So a
-process that was taken for dead and wakes up later deletes nothing any more.
+The process that holds the lease decides what to delete and when (`execute/waves.py`). It hands out slices in *lanes*. A
+lane is the slices that one process deletes one after the other, at its share of the rate.
 
-A slice may be begun twice: its process was lost, or somebody ran it twice. Every object goes by its ETag, so the second
-time finds it gone. Each attempt has its own parts in the ledger, and one that finds the results of another goes on from
-there.
+A process that works on a lane does not hold the lease. It knows when the lease ends, and begins a request only if the
+lease outlasts it. It sends no attempt of a request after the end. So a process that was believed dead and wakes up
+later deletes nothing more.
+
+A slice may be begun twice: its process was lost, or somebody ran it twice. Every object is deleted by its ETag, so the
+second attempt finds it gone. Each attempt has its own parts in the ledger. An attempt that finds the results of another
+one continues from them.
 """
 
 import time
@@ -32,32 +34,32 @@ from lakesweep.table.stores import TableStores
 SLICE_KEYS = 1000
 """As many as one DeleteObjects request takes."""
 NOT_BEGUN = "not_begun"
-"""Code of a slice that found too little left of the lease or of the time, or that stood behind one that failed."""
+"""Code of a slice that was not begun: too little time or lease was left, or a slice before it failed."""
 THROTTLED = frozenset({"SlowDown", "ServiceUnavailable", "InternalError", "OperationAborted", "not_tried"})
-"""Codes of a store that wants to be asked more slowly."""
+"""Codes of a store that asks for fewer requests."""
 SHOWN_FAILURES = 20
-"""So many objects that stay are named of each slice; the ledger names all."""
+"""At most this many objects that could not be deleted are named for each slice; the ledger names all."""
 _KEPT = "kept_by_look"
 GONE = ("deleted", "already_gone")
 _STEP_S = 5.0
-"""A wait is taken in steps of this, so that time that runs out is noticed."""
+"""A wait is split into steps of this length, so that the end of the available time is noticed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some actions of one part of a plan, that follow each other."""
+    """Consecutive actions of one part of a plan."""
 
     number: int
-    """Counted through the plan."""
+    """Counted through the whole plan."""
     part: int
-    """Which one, of the header."""
+    """Number of the part in the header."""
     start: int
     stop: int
-    """Of the part's actions, the first that is not meant."""
+    """The first action of the part after the slice."""
     kept: Mapping[str, str] = field(default_factory=dict)
-    """Path -> why it stays."""
+    """Path -> why it is kept."""
     earlier: tuple[str, ...] = ()
-    """Ledger parts in which earlier runs say what they did here, or were about to do and never answered."""
+    """Ledger parts of earlier runs on this slice: results, and intents without an answer."""
 
     @property
     def count(self) -> int:
@@ -67,7 +69,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What one process does, one slice after the other."""
+    """The slices that one process deletes, one after the other."""
 
     plan_id: str
     run_id: str
@@ -79,45 +81,45 @@ class Lane:
     """How long it waits before its first request, so that lanes that begin together do not all send at once."""
     slices: tuple[Slice, ...]
     content_hash: str = ""
-    """Of the plan that the coordinator has checked: what is stored must still be that one."""
+    """Of the plan that the coordinator has checked. The stored plan must still have this hash."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceResult:
-    """What became of a slice in this run, whichever attempts that took."""
+    """The result of a slice in this run, over all its attempts."""
 
     number: int
     code: str = ""
-    """Empty when it is done; else why not. Of one that is not done the counts say nothing."""
+    """Empty when the slice is done, otherwise why not. The counts of a slice that is not done have no meaning."""
     message: str = ""
     deleted: int = 0
     already_gone: int = 0
     kept: int = 0
     deleted_bytes: int = 0
     failures: int = 0
-    """Objects that are still there and should not be."""
+    """Objects that still exist and should not."""
     throttled: int = 0
-    """Those of them that the store had no time for; asked again later, they go."""
+    """Failures because of throttling; a later attempt can delete these objects."""
     failed: tuple[FailedDelete, ...] = ()
-    """The first of them."""
+    """The first failures."""
     is_slowed: bool = False
-    """The store asked for fewer requests; repeated, they went well."""
+    """The store asked for fewer requests; the repeated requests succeeded."""
     chain: str = field(default="", compare=False)
     """The writer in the ledger, and the hash of its last part."""
     is_doubled: bool = False
-    """Another process began it in this run and gave no answer. It may still live."""
+    """Another process began the slice in this run and gave no answer. It may still be alive."""
     stays: tuple[Stays, ...] = ()
-    """What lies outside the table and may not be deleted there."""
+    """Objects outside the table that may not be deleted there."""
 
     @property
     def outcome(self) -> Outcome:
-        """Return it as part of a run's outcome."""
+        """Return the result as part of a run's outcome."""
         return Outcome(self.deleted, self.already_gone, self.failed, self.kept, self.deleted_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a process works with."""
+    """The stores, clocks and limits that a process works with."""
 
     stores: TableStores
     area: ControlArea
@@ -129,9 +131,9 @@ class Site:
     """Called before a slice is begun, and while it waits; raises OutOfTimeError when this process's time is nearly
     over."""
     clocks: Clocks = CLOCKS
-    """What says for how long this process stood still."""
+    """Measures how long this process stood still."""
     actions: PartActions | None = None
-    """Of the plan, where lanes of one process share them; else each lane reads its own."""
+    """Actions of the plan, where the lanes of one process share them; otherwise each lane reads its own."""
 
 
 class _LeaseEndsError(Exception):
@@ -139,9 +141,9 @@ class _LeaseEndsError(Exception):
 
 
 def work(site: Site, lane: Lane) -> Iterator[SliceResult]:
-    """Delete the slices of a lane and yield what became of each.
+    """Delete the slices of a lane and yield the result of each.
 
-    Errors are results: behind one that failed nothing more is begun, since the next would fail alike.
+    Errors are results. After a failed slice no further slice is begun, since it would fail as well.
     """
     pace = _Pace(lane, site)
     actions = site.actions or PartActions(site.area, lane.plan_id, content_hash=lane.content_hash)
@@ -160,7 +162,7 @@ def work(site: Site, lane: Lane) -> Iterator[SliceResult]:
 
 
 class _Pace:
-    """Makes a lane wait, so that it sends no more keys a second than its share."""
+    """Makes a lane wait, so that it sends no more keys per second than its share."""
 
     def __init__(self, lane: Lane, site: Site) -> None:
         self._rate = lane.keys_per_s
@@ -172,14 +174,14 @@ class _Pace:
 
     @property
     def wait_s(self) -> float:
-        """Return how long the next request has to wait."""
+        """Return how long the next request must wait."""
         return max(0.0, self._next_s - self._clock_s())
 
     def take(self, keys: int) -> None:
-        """Wait until the next request may be sent, which is for so many keys.
+        """Wait until the next request may be sent; it is for this many keys.
 
         Raises:
-            OutOfTimeError: This process has no time for it.
+            OutOfTimeError: This process has no time left for it.
         """
         wait_s = self.wait_s
         while wait_s > 0:
@@ -247,7 +249,7 @@ class _Work:
         return self._result(deletes, answers)
 
     def _of_earlier_runs(self, deletes: Sequence[Delete]) -> EarlierDeletions:
-        """Return what earlier runs deleted without writing it down. Each object of such a plan has its ETag."""
+        """Return what earlier runs deleted without recording it. Each object of such a plan has its ETag."""
         intended = slice_intents(self._site.area, self._lane.plan_id, self._slice.earlier)
         suspects = [delete for delete in deletes if delete.path in intended and delete.etag is not None]
         return earlier_deletions(self._site.stores, suspects, 0, self._check_lease)
@@ -255,8 +257,8 @@ class _Work:
     def _stores(self, begun: Stopwatch) -> TableStores:
         """Return stores that change nothing after the end of the lease.
 
-        The ledger's intent was written since `begun`, so the store's clock, as its answer says it, is later than that:
-        the limit ends no later than the lease does, however long this process stood still since.
+        The ledger's intent was written after `begun`, so the time in the store's answer is later than `begun`. So the
+        limit ends no later than the lease does, however long this process stood still.
         """
         left_ms = self._lane.until_ms - self._site.area.store.now_ms()
         what = f"plan {self._lane.plan_id}: a slice may delete nothing after the end of the lease"

@@ -1,20 +1,25 @@
-"""Carry out a stored plan: look, delete a batch, write the ledger, and so on to the end.
+"""Carry out a stored plan: recheck the roots, delete a batch, write the ledger, and repeat to the end.
 
-Executing decides nothing except to stop, or to keep what a look says. Any executed prefix is harmless:
+The execution makes two decisions only: to stop, and to keep what a recheck finds in use. Stopping is harmless at any
+point:
 
-- Before the first document is gone, stopping leaves the table as it was.
-- After it, the files that are still to go belong to no root, or a look says which they belong to.
+- Before the first document is deleted, the table is as it was.
+- After that, the remaining files belong to no root, or a recheck tells which root they belong to.
 
-Documents are snapshots, changelogs and tags. A tag that moves to another name is written before the old one goes.
+Documents are snapshots, changelogs and tags. When a tag is renamed, the new name is written before the old one is
+deleted.
 
-A plan whose documents another maintainer removed before its first delete was overtaken: the files are the other's to
-delete, and on a store that cannot tell a missing object from one that it deletes, both would claim them. On a versioned
-bucket each object would get two delete markers, and no undo brings it back from below both.
+A plan is overtaken if another maintainer removed its documents before the plan's first delete. The files are then the
+other maintainer's to delete. On a store that cannot tell a missing object from one that it deletes, both would claim
+the deletion. On a versioned bucket each object would get two delete markers, and undo cannot bring it back from below
+both.
 
-So a plan that turns out stale before its first delete is dropped. One that turns out stale while only documents are
-gone is taken back: the documents return, as far as a rollback has not left them behind and nobody else can have
-touched their files. One that turns out stale later, or after others had time, is finished in *salvage*: no further
-document goes, every root that exists now is asked again for what it needs, and only what none of them needs is removed.
+So a plan that turns out stale before its first delete is dropped. A plan that turns out stale while only documents are
+deleted is compensated: the documents return. They do not return where a rollback has left them behind, or where
+somebody else may have touched their files.
+
+A plan that turns out stale later, or after others had time to act, is finished in *salvage*. Lakesweep deletes no
+further document. It asks every present root again what it needs, and deletes only files that no root needs.
 """
 
 import time
@@ -69,10 +74,10 @@ from lakesweep.table.stores import TableStores
 
 _GONE = ("deleted", "already_gone")
 EPOCH_MS = 600_000
-"""A plan that no document goes by has the lease for so long at a time."""
+"""A plan that deletes no document holds the lease for at most this long at a time."""
 _STEP_S = 5.0
 FRESH_MS = 10_000
-"""The listing that a plan was made from serves as the first look for so long, in the call that made it."""
+"""For this long, the listing that a plan was made from serves as the first recheck, in the call that made the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,48 +85,48 @@ class Executed:
     """How an execution ended."""
 
     status: str
-    """`done`, `partial` (some objects are still there), `stale` (the table moved), `interrupted` (an error came after
-    the first deletion; the next run finishes the plan) or `put_off` (a plan of files alone that goes on when somebody
+    """`done`, `partial` (some objects still exist), `stale` (the table changed), `interrupted` (an error came after the
+    first deletion; the next run finishes the plan) or `put_off` (a plan of files alone that continues when somebody
     executes it again)."""
     outcome: Outcome
     message: str = ""
-    """Why it is not done."""
+    """Why the status is not `done`."""
     code: str = ""
-    """The word for it."""
+    """The code word for the message."""
     warnings: tuple[str, ...] = ()
-    """What people should know besides."""
+    """Further facts that people should know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What an execution works with."""
+    """The stores, limits and callbacks that an execution works with."""
 
     stores: TableStores
     area: ControlArea
     known: Store
-    """The table's store, which may know lists and manifests from before."""
+    """The table's store, possibly with a cache of lists and manifests."""
     sleep: Callable[[float], None] = time.sleep
     check_time: Callable[[str], None] = lambda what: None
     """Called before each batch; raises OutOfTimeError when the caller's time is nearly over."""
     check_policy: Callable[[], None] = lambda: None
-    """Called now and then in an execution that takes long; raises HeldBackError when it must not go on."""
+    """Called now and then during a long execution; raises HeldBackError when it must not go on."""
     throttled: Callable[[], int] = lambda: 0
     """How many answers so far asked for fewer requests."""
     progress: Callable[[int, int], None] = lambda done, total: None
-    """Called with objects settled so far and in all."""
+    """Called with the number of objects settled so far, and the total."""
     clear: frozenset[str] = frozenset()
-    """Manifests that name nothing of the plan."""
+    """Manifests that name no file of the plan."""
 
     def under(self, lease: Lease) -> "Environment":
-        """Return it with stores that change nothing once a lease has ended: no attempt of any request does."""
+        """Return a copy whose stores send no attempt of any request to change something after the lease has ended."""
         return replace(self, stores=self.stores.guarded(lease.refuse_late))
 
     def wait(self, seconds: float, what: str) -> None:
-        """Sleep in steps, so that time that runs out is noticed.
+        """Sleep in steps, so that the end of the caller's time is noticed.
 
         Args:
             seconds: How long.
-            what: What is waited with.
+            what: What waits, for messages.
 
         Raises:
             OutOfTimeError: The caller's time is nearly over.
@@ -138,14 +143,14 @@ class Attempt:
 
     run_id: str
     on_end: Callable[[Executed], None]
-    """Called under the lease once the plan has ended, to write that down before the intent is withdrawn."""
+    """Called under the lease once the plan has ended, to record the end before the intent is withdrawn."""
     on_rest: Callable[[], None] = lambda: None
-    """Called under the lease before it is let go for a while, to write down that the plan goes on: a run that dies
-    meanwhile leaves no intent that would say so."""
+    """Called before the lease is released for a while, to record that the plan will continue. A run that dies meanwhile
+    leaves no intent that would say so."""
     on_stop: Callable[[Executed], None] = lambda executed: None
-    """Called under the lease when somebody stops this process, to write down how far it came."""
+    """Called under the lease when somebody stops this process, to record how far it came."""
     before_return: Callable[[], None] = lambda: None
-    """Called before the lease is taken again after that; raises when the plan must not go on in this run."""
+    """Called before the lease is taken again after a rest; raises when the plan must not continue in this run."""
     policy_etag: str | None = None
     """Of the fleet policy, as this call read it."""
     chain: Chain | None = None
@@ -153,13 +158,14 @@ class Attempt:
     grace_ms: int = 0
     """How long readers that opened an expiring snapshot may go on before its files go."""
     earlier_runs: tuple[str, ...] = ()
-    """Runs that began this plan and did not end it; what their ledgers settled is not done again."""
+    """Runs that began this plan and did not end it. Objects that their ledgers settle are not deleted again."""
     lease: LeaseDocument | None = None
-    """The lease as it was just read, when it was."""
+    """The lease, if the caller has just read it."""
     has_just_planned: bool = False
     """The same call made the plan, after it read the lease."""
     asks_roots: bool = False
-    """It made the plan of what others wrote into the control location, so present roots are asked all the same."""
+    """This call made the plan from documents that others wrote into the control location, so it asks the present roots
+    in any case."""
 
 
 def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
@@ -168,12 +174,13 @@ def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
     Args:
         env: Stores and control area.
         plan: Checked and stored.
-        attempt: Who does it, and how.
+        attempt: The run, and what earlier runs did.
 
     Raises:
         LeaseHeldError: Another run maintains this table.
         LeaseLostError: The lease went to another run; this one stopped.
-        StorageError: A request failed before anything was deleted; the intent stays, and the next run goes on.
+        StorageError: A request failed before anything was deleted; the intent is kept, and the next run continues the
+            plan.
     """
 
     def run(lease: Lease) -> Executed:
@@ -189,22 +196,23 @@ def under_lease(
     run: Callable[[Lease], Executed],
     snapshot_ids: tuple[int, ...] = (),
 ) -> Executed:
-    """Take a table's lease with the intent to carry a plan out, do that, and give it back.
+    """Take a table's lease with the intent to carry out a plan, carry it out, and release the lease.
 
     Args:
         area: Of the table.
         header: Of the plan.
-        attempt: Who does it, and how.
-        run: Does it.
+        attempt: The run, and what earlier runs did.
+        run: Carries out the plan under the lease.
         snapshot_ids: See `doomed_snapshots`.
 
     Raises:
         LeaseHeldError: Another run maintains this table.
         LeaseLostError: The lease went to another run; this one stopped.
-        StorageError: A request failed before anything was deleted; the intent stays, and the next run goes on.
+        StorageError: A request failed before anything was deleted; the intent is kept, and the next run continues the
+            plan.
     """
-    # With the lease the intent becomes visible, before the next look: whoever tags a snapshot writes first and reads
-    # the intent after, so one of the two always sees the other.
+    # The intent becomes visible with the lease, before the next recheck. A run that tags a snapshot writes the tag
+    # first and reads the intent afterwards. So one of the two always sees the other.
     intent = Intent(
         plan_id=header.plan_id,
         branch=header.branch,
@@ -216,8 +224,8 @@ def under_lease(
         plan_hash=header.content_hash,
         policy_etag=attempt.policy_etag,
     )
-    # Whether a stored plan has ended, and which runs worked on it, was read right after the lease. One that was made
-    # since needs no other answer than the looks.
+    # Right after reading the lease, the caller read whether the stored plan has ended and which runs worked on it. A
+    # plan that was made since needs only the rechecks.
     is_stored = attempt.lease is not None and not attempt.has_just_planned
     lease = acquire(area, attempt.run_id, intent, attempt.lease, exactly=is_stored)
     ended = False
@@ -233,13 +241,13 @@ def under_lease(
 
 
 def forget(area: ControlArea, found: LeaseDocument, run_id: str, before: Callable[[], None] = lambda: None) -> None:
-    """Withdraw the intent of a plan that is put off, or that cannot be loaded any more.
+    """Withdraw the intent of a plan that is put off, or that cannot be loaded anymore.
 
     Args:
         area: Of the table.
-        found: The lease with the intent, as it was just read. Whoever has had it since may have ended the plan.
-        run_id: Who withdraws it.
-        before: Called under the lease, to write down what becomes of the plan.
+        found: The lease with the intent, as it was just read. A run that held it since may have ended the plan.
+        run_id: The run that withdraws it.
+        before: Called under the lease, to record what becomes of the plan.
 
     Raises:
         LeaseHeldError: Another run maintains this table.
@@ -254,7 +262,7 @@ def forget(area: ControlArea, found: LeaseDocument, run_id: str, before: Callabl
 
 
 def stopped(outcome: Outcome, stop: KeyboardInterrupt) -> Executed:
-    """Return how an execution ended that somebody stopped."""
+    """Return the result of an execution that somebody stopped."""
     return Executed("interrupted", outcome, f"the run was stopped by {stopped_by(stop)}", stop_code(stop))
 
 
@@ -282,10 +290,10 @@ class _Execution:
         self._kept: dict[str, str] = {}
         self._warnings: tuple[str, ...] = ()
         self._untold: frozenset[str] = frozenset()
-        """Paths of what an earlier run was about to delete, and of which the store cannot tell whether it did."""
+        """Paths that an earlier run was about to delete, where the store cannot tell whether it did."""
         self._outcome = Outcome()
         self._settled: set[str] = set()
-        """Paths of what this run is through with: gone, or kept. To delete it again would lay a second marker."""
+        """Paths that this run has deleted or kept. Deleting one again would lay a second marker."""
         self._progress = Progress(others_were_here=bool(attempt.earlier_runs))
 
     def run(self) -> Executed:
@@ -301,8 +309,8 @@ class _Execution:
         plan_id = self._plan.header.plan_id
         earlier = earlier_work(self._env.area, plan_id, self._earlier_runs)
         done = {**earlier.settled, **self._settle(earlier)}
-        # What an earlier run intended may have happened, whether or not it lived to write that down. A plan of files
-        # alone has no documents, so it leaves nothing half done.
+        # An action that an earlier run intended may have happened, whether or not that run recorded it. A plan of files
+        # alone has no documents, so it cannot be half done.
         self._progress.documents_gone = bool(self._earlier_runs) and any(map(is_head, self._plan.actions))
         self._progress.data_begun = earlier.may_have_begun_files
         self._looker.forget(path for path in self._roots if done.get(path) in _GONE)
@@ -318,7 +326,7 @@ class _Execution:
             except StalePlanError as error:
                 return self._after_stale(pending, error)
         except MaintenanceError as error:
-            with suppress(MaintenanceError):  # what is not recorded, the next run finds out
+            with suppress(MaintenanceError):  # the next run finds out what is not recorded
                 self._ledger.flush()
             if not self._outcome.deleted:
                 raise
@@ -328,15 +336,15 @@ class _Execution:
         return Executed("partial" if self._outcome.failed else "done", self._outcome, warnings=self._warnings)
 
     def _keep_outside(self, pending: Sequence[Action]) -> None:
-        """Take out of the plan what lies outside the table and may not be deleted there, whatever the plan says."""
+        """Exclude objects outside the table that may not be deleted there, whatever the plan says."""
         stays = self._env.stores.stays((action.kind, action.path) for action in pending if isinstance(action, Delete))
         self._kept |= {path: str(stay) for path, stay in stays.items()}
         self._warnings = tuple(map(str, count_stays(stays.values())))
 
     def _settle(self, earlier: EarlierWork) -> dict[str, str]:
-        """Write down what earlier runs deleted and could not write down, and return path -> result of that.
+        """Record what earlier runs deleted without recording it, and return path -> result of these deletions.
 
-        Documents have no intents of their own: the lease that names the plan says that they may be gone.
+        Documents have no intents of their own. The lease names the plan, so the documents may be gone.
         """
         if not self._earlier_runs:
             return {}
@@ -365,7 +373,7 @@ class _Execution:
         self._lease.check()
 
     def _pause(self, seconds: float) -> None:
-        """Sleep, with all results written down: who waits may be killed."""
+        """Sleep after recording all results: a waiting process may be killed."""
         self._ledger.flush()
         self._env.sleep(seconds)
 
@@ -393,11 +401,12 @@ class _Execution:
             self._batch(batch)
             self._env.progress(self._outcome.deleted + self._outcome.already_gone, total)
         if batch and is_head(batch[-1]) and self._progress.documents_gone:
-            # No file goes, so nothing has looked since the documents went; one of them may be a rollback's target.
+            # The plan deletes no file, so there was no recheck after the documents were deleted. One of them may be the
+            # target of a rollback.
             self._looker.look(())
 
     def _ask_all(self, pending: Sequence[Action]) -> bool:
-        """Ask the roots that are there for the files of a plan that this call has not made; tell whether it was so."""
+        """Ask the present roots for the files of a plan that this call did not make; tell whether they were asked."""
         files = [a for a in pending if isinstance(a, Delete) and a.kind in get_args(FileKind)]
         if (self._is_of_this_call and not self._attempt.asks_roots) or not files:
             return False
@@ -413,16 +422,16 @@ class _Execution:
 
     @property
     def _is_of_orphans(self) -> bool:
-        """Tell whether files go that no root refers to, and nothing else. Such a plan may stop anywhere."""
+        """Tell whether the plan deletes nothing but files that no root refers to. Such a plan may stop anywhere."""
         return self._plan.header.end_id is None and not any(is_head(action) for action in self._plan.actions)
 
     def _rest(self) -> None:
-        """Let others maintain the table, if this has gone on for long. Only files go, so it may stop anywhere."""
+        """Let others maintain the table after a long time. The plan deletes files alone, so it may stop anywhere."""
         now_ms = self._env.area.store.now_ms()
         if now_ms - self._epoch_began_ms < EPOCH_MS or any(is_head(action) for action in self._plan.actions):
             return
-        self._ledger.flush()  # a run that dies meanwhile is finished by nobody
-        self._lease.check()  # what was lost meanwhile cannot be let go, and must not be taken again
+        self._ledger.flush()  # if this run dies meanwhile, no other run finishes the plan
+        self._lease.check()  # a lease that was lost meanwhile cannot be released, and must not be taken again
         self._attempt.on_rest()
         self._lease.rest(lambda seconds: self._env.wait(seconds, self._what), self._attempt.before_return)
         self._env.check_policy()
@@ -432,7 +441,7 @@ class _Execution:
         """Tell whether another maintainer has removed every document of this plan, so that nothing is left to do.
 
         Raises:
-            StalePlanError: It has removed some of them.
+            StalePlanError: Another maintainer has removed only some of them, or the plan renames a tag.
         """
         gone = sorted(self._roots - self._looker.listed)
         moves = any(isinstance(action, Put) and action.phase == TAG_PHASE for action in self._plan.actions)
@@ -446,10 +455,11 @@ class _Execution:
         return bool(gone)
 
     def _was_just_listed(self, batch: Sequence[Action]) -> bool:
-        """Tell whether the listing that the plan was made from serves as the look before the documents go.
+        """Tell whether the listing that the plan was made from serves as the recheck before the documents are deleted.
 
-        What it cannot have seen, the look after the documents does: nothing that cannot be put back has gone by then.
-        No other maintainer can have been here, since the lease is the one that was read before the listing.
+        The recheck after the documents covers what the listing cannot have seen. Until then the plan deletes nothing
+        that cannot be put back. No other maintainer can have worked here since, because the lease is the one that was
+        read before the listing.
         """
         header = self._plan.header
         age_ms = self._env.area.store.now_ms() - header.created_ms
@@ -458,8 +468,8 @@ class _Execution:
         return is_fresh and is_head(batch[0]) and documents <= SINGLE_DELETES
 
     def _wait(self, grace_ms: int) -> None:
-        """Wait for readers, holding the lease."""
-        step_ms = 10_000  # what a caller keeps in reserve is more
+        """Wait for readers while holding the lease."""
+        step_ms = 10_000  # shorter than the time that a caller keeps in reserve
         self._progress.others_were_here = self._progress.others_were_here or grace_ms > 0
         if grace_ms > 0:
             self._ledger.flush()
@@ -470,7 +480,7 @@ class _Execution:
             self._lease.check()
 
     def _keep(self, pending: Sequence[Action], references: References, why: str = NEEDED) -> None:
-        """Take out of the plan what roots need."""
+        """Exclude files that roots need from the plan."""
         if not references.names and not references.unknown:
             return
         for action in pending:
@@ -484,7 +494,7 @@ class _Execution:
                     self._kept.setdefault(action.path, why)
 
     def _batch(self, batch: Sequence[Action]) -> None:
-        """Delete one batch, step by step: the next begins when the one before is complete."""
+        """Delete one batch, step by step: each step is complete before the next begins."""
         deletes = [a for a in batch if isinstance(a, Delete) and a.path not in self._kept]
         kept = [(a, self._kept[a.path]) for a in batch if isinstance(a, Delete) and a.path in self._kept]
         if any(not is_head(delete) for delete in deletes):
@@ -496,7 +506,7 @@ class _Execution:
                 for action in batch:
                     if isinstance(action, Put) and step_of(action) == step and not self._is_past(action):
                         self._write(action)
-                # The look and the steps before this one may have taken long, hence the lease.
+                # The recheck and the earlier steps may have taken long, so the lease is checked again.
                 going = [delete for delete in deletes if step_of(delete) == step]
                 found = send(self._env.stores, going, self._lease.check, answered=results)
                 if step == FILES_STEP:
@@ -515,16 +525,16 @@ class _Execution:
             self._ledger.record(answered, results, kept, dict.fromkeys(by_intent, BY_INTENT))
 
     def _write(self, action: Put) -> None:
-        """Write an object, as its conditions allow. One that has these very bytes is an earlier write of this plan's.
+        """Write an object under its conditions. An object with the same bytes is an earlier write of this plan.
 
         Raises:
-            StalePlanError: Another one is there.
+            StalePlanError: A different object is there.
         """
         store, key = self._env.stores.resolve(action.path)
         body = to_bytes(action.body)
         old = next(iter(removed_roots(self._plan.actions)), None) if action.phase == TAG_PHASE else None
         if old is not None and not self._is_there(old):
-            # Either an earlier run has moved the tag, or others took it, and maybe its files: it must not return.
+            # Either an earlier run has renamed the tag, or others deleted it, and maybe its files. It must not return.
             with suppress(ObjectNotFoundError):
                 if store.read(key).data == body:
                     return
@@ -541,7 +551,7 @@ class _Execution:
         self._progress.written[action.path] = etag
 
     def _is_there(self, document: Delete) -> bool:
-        """Tell whether a document was there, and the one that is meant, at the last look."""
+        """Tell whether the plan's version of a document existed at the last recheck."""
         return document.path in self._looker.listed and self._looker.seen.get(document.path) == document.etag
 
     def _moved_from_nothing(self, old: str, what: str = "") -> StalePlanError:
@@ -552,10 +562,10 @@ class _Execution:
         )
 
     def _is_past(self, action: Put) -> bool:
-        """Tell whether the snapshot that was to become a changelog is gone already.
+        """Tell whether the snapshot that was to become a changelog is already gone.
 
-        An earlier run of this plan has written the changelog before, or others have taken the snapshot, and maybe its
-        changelog and their files as well: it must not return.
+        Either an earlier run of this plan has written the changelog, or others deleted the snapshot. In that case they
+        may have deleted its changelog and the files as well, so the changelog must not return.
         """
         if action.phase != "changelog_documents":
             return False
@@ -576,7 +586,7 @@ class _Execution:
         written = [path for path in self._progress.written if path not in self._changelogs]
         for path, result in found.items():
             if step == TAG_PHASE and result.code == "already_gone" and written:
-                # Whoever took it may have looked for other tags before this one was there.
+                # The maintainer that deleted it may have looked for other tags before the new one existed.
                 what = f", while {written[0]} was written, which stays and may not read completely"
                 raise self._moved_from_nothing(path, what)
             if result.code == "precondition_failed":
@@ -606,7 +616,7 @@ class _Execution:
         return Executed("stale", self._outcome, str(error), error.code, self._warnings)
 
     def _salvage(self, deletes: Sequence[Delete]) -> None:
-        """Remove what no root that exists now needs. See the module's docstring."""
+        """Delete the files that no present root needs. See the module's docstring."""
         table = self._env.stores.table
         for batch in batches(deletes):
             self._lease.check()
