@@ -1,10 +1,10 @@
-"""How far a plan that moves a branch has come, told by the documents that are there.
+"""How far a branch rewrite has come, derived from the documents in the table.
 
-Such a plan is carried out one request after another, and taken back in the opposite order. So at every moment its
-first so many actions are done and the rest is not, whichever runs have worked on it and wherever they died. What each
-document says tells where that is: nothing has to be written down on the way.
+Lakesweep carries out a branch rewrite one request after another, and compensates it in the opposite order. So at every
+moment the first actions are done and the rest is not, whichever runs worked on the plan and wherever they died. The
+content of each document shows where this boundary is, so no run has to record its progress.
 
-A document that is neither what was there before nor what the plan writes is *foreign*: somebody else wrote it since.
+A document that is neither the former one nor the one that the plan writes is *foreign*: somebody else wrote it since.
 """
 
 from collections import defaultdict
@@ -19,9 +19,10 @@ from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
 UNLISTED_KINDS = frozenset({"tag_success", "branch_document"})
-"""Documents that no listing of roots shows. That they are there or not holds nothing up."""
+"""Documents that no listing of roots shows. The plan goes on whether they exist or not."""
 LOOSE_KINDS = UNLISTED_KINDS | {"hint", "consumer"}
-"""Documents that others write at any time, and that decide nothing: they are written over and deleted as they are."""
+"""Documents that others write at any time, and that decide nothing. They are overwritten and deleted without a
+condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,35 +32,35 @@ class Standing:
     done: frozenset[int]
     """Numbers of actions, from 0."""
     uncertain: frozenset[int]
-    """Numbers of actions that may be done as well: no listing tells."""
+    """Numbers of further actions that may be done: no listing shows it."""
     etags: Mapping[str, str]
-    """Path -> ETag now, of each document of the plan that is there and is not foreign."""
+    """Path -> present ETag, of each document of the plan that exists and is not foreign."""
     foreign: Mapping[str, str]
-    """Path -> ETag of documents that somebody else wrote where the plan has one."""
+    """Path -> ETag of documents that somebody else wrote in place of the plan's."""
     missing: frozenset[str]
-    """Paths of documents that the plan replaces, and somebody else has removed."""
+    """Paths of documents that the plan replaces and somebody else has deleted."""
     returned: frozenset[str]
-    """Paths of snapshots and tags that are there although the plan did more than take them: others wrote them again."""
+    """Paths of snapshots and tags that exist although the plan is past their deletion: others wrote them again."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What lies at one path at some moment of the plan."""
+    """The content of one path at some moment of the plan."""
 
     body: bytes | None
-    """`None`: nothing."""
+    """`None`: no document."""
     etag: str | None = None
-    """Of what was there before the plan, where it says so."""
+    """ETag of the document before the plan, where the plan knows it."""
 
 
 @dataclass(slots=True)
 class Documents:
-    """The documents of a plan, and what is known of those in the table."""
+    """The documents of a plan, and their known contents in the table."""
 
     store: Store
     plan: Plan
     bodies: dict[tuple[str, str], bytes] = field(default_factory=dict)
-    """(path, ETag) -> what was read or written."""
+    """(path, ETag) -> the content that was read or written."""
     numbers: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """Path -> numbers of the actions on it, ascending."""
 
@@ -71,7 +72,7 @@ class Documents:
         """Return which actions are done.
 
         Args:
-            present: Path -> ETag of all documents that are there.
+            present: Path -> ETag of all documents that exist.
 
         Raises:
             StorageError: A request failed.
@@ -81,10 +82,11 @@ class Documents:
             for path, numbers in self.numbers.items()
             if self.plan.actions[numbers[0]].kind not in UNLISTED_KINDS
         }
-        # What lies at a path may be the same at two moments of the plan. Other paths tell how far it was at least.
+        # A path may have the same content at two moments of the plan. Other paths show how far the plan has come at
+        # least.
         evidence = {self._number(path, min(found)) for path, found in reached.items() if found}
         least = max(evidence, default=-1)
-        # Others write hints, too, and may say the same.
+        # Others write hints, too, and may write the same content.
         sure = [n for n in evidence if n >= 0 and self.plan.actions[n].kind not in LOOSE_KINDS]
         written = max((n for n in sure if isinstance(self.plan.actions[n], Put)), default=-1)
         done = {number for number in range(least + 1) if self.plan.actions[number].kind in UNLISTED_KINDS}
@@ -95,14 +97,15 @@ class Documents:
             fitting = [steps for steps in found if self._number(path, steps) <= least]
             done.update(numbers[: max(fitting) if fitting else min(found, default=0)])
             if path not in present:
-                # The plan wrote it, since it wrote later ones, and others have removed it since: an expiry. Tags at the
-                # very end say nothing of each other, since others may have made the same while the plan lay there.
+                # The plan wrote the document, since it wrote later ones. Others have deleted it since: an expiry. The
+                # tags at the very end prove nothing about each other, since others may have made the same tags while
+                # the plan was waiting.
                 done.update(number for number in numbers if number <= written and not self._is_last_tag(number))
                 if not found and numbers[-1] > written:
                     missing.add(path)
             elif not found:
                 foreign[path] = present[path]
-                # Nothing that the plan would do there can be done any more; a hint is simply written again.
+                # The plan's actions on a foreign document are impossible by now. A hint is simply written again.
                 is_loose = self.plan.actions[numbers[0]].kind in LOOSE_KINDS
                 done.update(number for number in numbers if not is_loose or number <= least)
         etags = {path: etag for path, etag in present.items() if path in reached and path not in foreign}
@@ -125,7 +128,7 @@ class Documents:
         return frozenset(takewhile(lambda number: self.plan.actions[number].kind in UNLISTED_KINDS, rest))
 
     def body_of(self, path: str, etag: str) -> bytes | None:
-        """Return what a document says, `None` when it vanished or changed."""
+        """Return the content of a document, `None` when it vanished or changed."""
         if (path, etag) not in self.bodies:
             try:
                 found = self.store.read(path, max_bytes=MAX_DOCUMENT_BYTES)
@@ -135,16 +138,19 @@ class Documents:
         return self.bodies.get((path, etag))
 
     def before(self, number: int) -> bytes | None:
-        """Return what lies at an action's path right before it, `None` for nothing."""
+        """Return the content of an action's path right before the action, `None` for no document."""
         path = self.plan.actions[number].path
         return self._states(path)[self.numbers[path].index(number)].body
 
     def _number(self, path: str, steps: int) -> int:
-        """Return the number of the last of the first `steps` actions on a path, -1 of none."""
+        """Return the number of the last of the first `steps` actions on a path, -1 when there is none."""
         return self.numbers[path][steps - 1] if steps else -1
 
     def _reached(self, path: str, etag: str | None) -> list[int]:
-        """Return after how many of its actions a path may be as it is: one number as a rule, none of a foreign one."""
+        """Return after how many of its actions a path may have its present content.
+
+        As a rule that is one number; for a foreign document there is none.
+        """
         states = self._states(path)
         if etag is None:
             return [steps for steps, state in enumerate(states) if state.body is None]
@@ -167,5 +173,5 @@ class Documents:
 
 
 def bytes_of(action: Action) -> bytes | None:
-    """Return the document that an action writes, or takes."""
+    """Return the document that an action writes or deletes."""
     return None if action.body is None else to_bytes(action.body)

@@ -1,26 +1,27 @@
-"""Write tags, without the lease.
+"""Write tags without the lease.
 
-A tag holds nothing back and takes nothing away, so its maker need not be alone. It has to be sure of one thing only:
-that no expiry takes the files of the snapshot which the tag is of. Expiry removes a snapshot's document first, then
-looks for tags, and only then takes the first file. Its maker writes the tag first, and then looks for the document that
-the tag was copied from:
+A tag blocks no other work and deletes nothing, so the run that makes a tag need not be alone. It must be sure of one
+thing: no expiry deletes the files of the tag's snapshot. Expiry deletes a snapshot's document first, then looks for
+tags, and only then deletes the first file. The run that makes the tag writes the tag first, and then looks for the
+document that the tag was copied from:
 
-- It is still there, as it was. So an expiry that is about to remove it has its look still to come, and finds the tag.
-- It is gone, or another one. So a look may have been before the tag was there, and files may be gone: the tag is
-  withdrawn. (A look that found it in between has kept files for nothing, which are orphans then.)
+- The document still exists unchanged. So an expiry that is about to delete it has yet to look for tags, and finds the
+  tag.
+- The document is gone or different. So an expiry may have looked before the tag existed, and files may be gone. The run
+  withdraws the tag. (If an expiry found the tag in between, it kept files in vain; they are orphans then.)
 
-With a tag as the source it is the same, since deletion of tags takes documents first as well. For what is not the
-newest snapshot the intent in the lease is read, too, and a tag of what a run is about to take, or died over, is
-withdrawn although it would read: nobody has to keep files for it.
+The same holds for a tag as the source, since a deletion of tags deletes documents first as well. If the snapshot is not
+the newest, the run also reads the intent in the lease. It withdraws a tag of a snapshot that another run is about to
+delete, or died over, although the tag would be readable: no run is bound to keep files for it.
 
-The engine's own expiry takes files before documents, so of what that may be taking nothing can be promised. It never
-takes the newest snapshot, and lists tags when it begins. So a tag of the snapshot that is the newest after the tag was
-written is safe from it, too.
+Paimon's own expiry deletes files before documents, so Lakesweep cannot promise anything about a snapshot that Paimon
+may be expiring. Paimon never expires the newest snapshot, and lists tags when it begins. So a tag is safe from Paimon
+if its snapshot is still the newest after the tag was written.
 
-Nothing keeps others away meanwhile, so no request is sent again by a maker that stood still: what it was to write or
-withdraw may be somebody else's by then.
+Without the lease, others may work at the same time. So a run that stood still does not repeat a request: the document
+that it was to write or withdraw may be somebody else's by then.
 
-A maker that dies between writing and looking leaves a tag whose source was there right before it was written.
+A run that dies between writing and looking leaves a tag whose source existed right before the tag was written.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,11 +55,11 @@ TAG = "tag"
 VANISHED = "snapshot_vanished"
 GOING = "snapshot_is_going"
 STOOD_STILL = "stood_still"
-"""Code of a request that took longer than all its attempts can, so that it was not sent again."""
+"""Code of a request that took longer than all its attempts may take, so it was not sent again."""
 
 
 def writes_tags(plan: Plan) -> bool:
-    """Tell whether a plan writes tags, with what belongs to them, and does nothing else."""
+    """Tell whether a plan writes tags and their success files, and does nothing else."""
     return bool(plan.actions) and all(isinstance(action, Put) and action.phase == PHASE for action in plan.actions)
 
 
@@ -69,7 +70,7 @@ class _Written:
     put: Put
     etag: str
     former: bytes | None
-    """What was there before, of a tag that was replaced."""
+    """The former content of a tag that was replaced."""
 
 
 def write_tags(
@@ -80,18 +81,19 @@ def write_tags(
     Args:
         store: Of the table, as it is now.
         area: Of the table.
-        plan: For which `writes_tags`.
-        just_planned: The same call made it.
+        plan: A plan for which `writes_tags` is true.
+        just_planned: The same call made the plan.
         check_time: Called before each tag; raises when the caller's time is over.
 
     Returns:
-        How it ended, and what stands by it now: `done`; `partial`, where some tags were written and some could not be;
-        or `nothing_to_do`, where all names were taken, and may be. Warnings name what was there already.
+        How the plan ended, and the documents that exist because of it. The status is `done`, `partial` (some tags could
+            not be written) or `nothing_to_do` (all names were taken, and that is allowed). Warnings name tags that
+            existed already.
 
     Raises:
         RefusedError: No tag was written: `tag_exists`, `snapshot_is_going`, `snapshot_vanished`.
-        StalePlanError: A tag that was to be replaced is another one by now.
-        StorageError: A request failed. Whether a tag was written, its sentence says.
+        StalePlanError: A tag that was to be replaced has changed.
+        StorageError: A request failed. The message says whether a tag was written.
     """
     puts = [action for action in plan.actions if isinstance(action, Put)]
     return _Writing(store, area, plan.header, just_planned).run(puts, check_time)
@@ -117,7 +119,8 @@ class _Writing:
                 except MaintenanceError as error:
                     if not made and not isinstance(error, RefusedError):
                         raise
-                    # A later period's tag would be where the next pass goes on, and this one would never be made.
+                    # If a later period's tag were made, the next pass would continue after it, and this tag would never
+                    # be made.
                     refusal = error
                     break
         if refusal is not None and not made:
@@ -131,18 +134,18 @@ class _Writing:
 
     @property
     def _soon(self) -> Store:
-        """Return the table's store, which sends no attempt of the next request that is later than any should be."""
+        """Return the table's store. It sends no attempt of the next request after the time that all attempts may take."""
         what = f"table {self._header.table}: a request of plan {self._header.plan_id} took longer than it may"
         return GuardedStore(self._store, TimeLimit(Stopwatch(), DELETE_MARGIN_MS, what, STOOD_STILL))
 
     def _tag(self, put: Put) -> bool:
-        """Write one tag; tell whether it stands now by this run."""
+        """Write one tag; tell whether it exists now because of this plan."""
         snapshot_id = parse_tag(_bytes(put), put.path).snapshot.id
         source = self._source(put, snapshot_id)
         former: bytes | None = None
         if put.etag is not None:
-            # What stands there is a root until it is written over: better to find out before that nothing will come
-            # of it. That the tag is the one that was meant, the condition of the write says.
+            # The tag to be replaced is a root until it is overwritten, so a failure must be found before. The condition
+            # of the write makes sure that the tag is the one that the plan means.
             former = self._former(put)
             self._check(put, snapshot_id, source, after=False)
         try:
@@ -154,12 +157,12 @@ class _Writing:
         written = _Written(put, etag, former)
         try:
             self._check(put, snapshot_id, source)
-        except MaintenanceError as error:  # its files go, or it cannot be said that they stay
+        except MaintenanceError as error:  # its files may be deleted
             raise type(error)(f"{error}; {self._withdraw(written)}", code=error.code) from error
         return True
 
     def _etag_if_written(self, put: Put, error: StorageError | LeaseLostError) -> str:
-        """Return the ETag of a tag whose write failed, where it is there all the same; else raise the error."""
+        """Return the ETag of a tag whose write failed, if the tag exists all the same; else raise the error."""
         try:
             there = self._store.read(put.path, max_bytes=MAX_DOCUMENT_BYTES)
         except ObjectNotFoundError:
@@ -173,10 +176,10 @@ class _Writing:
         return there.etag
 
     def _found(self, put: Put, snapshot_id: int, source: tuple[str, str], error: PreconditionFailedError) -> bool:
-        """Say what is there instead: the same, or another tag.
+        """Report the tag that already exists: the same tag, or a different one.
 
-        The same is what an earlier run of a stored plan has written, as a rule; it is not this run's to withdraw. A
-        write that was repeated because its answer was lost is no such case: the store knows its own.
+        As a rule, an earlier run of a stored plan has written the same tag; this run must not withdraw it. A write that
+        was repeated because its answer was lost is not such a case: the store recognises its own write.
         """
         name = _name_of(put)
         try:
@@ -200,7 +203,7 @@ class _Writing:
         ) from error
 
     def _source(self, put: Put, snapshot_id: int) -> tuple[str, str]:
-        """Return path and ETag of what a tag is a copy of, which is of the same branch."""
+        """Return path and ETag of the document that a tag copies; it lies in the same branch."""
         seen = self._header.roots_seen
         prefix = branch_dir(self._header.branch)
         path = f"{prefix}snapshot/snapshot-{snapshot_id}"
@@ -216,17 +219,17 @@ class _Writing:
         )
 
     def _check(self, put: Put, snapshot_id: int, source: tuple[str, str], *, after: bool = True) -> None:
-        """Make sure that the source is there, and that nobody is about to take it.
+        """Make sure that the source exists, and that no run is about to delete it.
 
         Args:
-            put: What writes the tag.
+            put: The action that writes the tag.
             snapshot_id: Of the tag.
-            source: Path and ETag of what it is a copy of.
-            after: It is written.
+            source: Path and ETag of the document that the tag copies.
+            after: The tag is already written.
 
         Raises:
-            RefusedError: Either is not so.
-            StorageError: It cannot be said.
+            RefusedError: The source is gone or changed, or a run is about to delete it.
+            StorageError: A request failed, so the answer is not known.
         """
         path, etag = source
         name = _name_of(put)
@@ -239,7 +242,7 @@ class _Writing:
                 code=VANISHED,
             )
         if is_newest:
-            return  # nobody takes that
+            return  # no expiry deletes the newest snapshot
         if was_newest and after and not self._header.policy.get("write_only"):
             self._warnings.append(cannot_promise(self._header.table, name, f"snapshot {snapshot_id}"))
         intent = read_lease(self._area).intent
@@ -258,7 +261,7 @@ class _Writing:
             return None
 
     def _listed(self, path: str) -> tuple[str | None, bool]:
-        """Return the ETag of a snapshot's document, and whether it is the newest one still."""
+        """Return the ETag of a snapshot's document, and whether it is still the newest snapshot."""
         branch = self._header.branch
         listing = sort_listing(self._store.location, self._store.list(f"{branch_dir(branch)}snapshot/"))
         snapshots = listing.branches[branch].snapshots if branch in listing.branches else ()
@@ -272,13 +275,13 @@ class _Writing:
             return None
 
     def _withdraw(self, written: _Written) -> str:
-        """Take the tag back, and say so, or say why it stands."""
+        """Withdraw the tag, and return a sentence that says so, or that says why the tag still exists."""
         path = written.put.path
         name = _name_of(written.put)
         try:
             if written.former is not None:
                 self._soon.put(path, written.former, if_match=written.etag)
-                # While it was written over nobody counted what it alone holds.
+                # While the tag was overwritten, nobody counted the files that it alone holds.
                 return (
                     f"tag {name!r} is what it was before; make sure that it reads, since whoever removed snapshots or "
                     "tags meanwhile may have taken files of it"
@@ -293,7 +296,7 @@ class _Writing:
         return _stands(name, result.code)
 
     def _success_file(self, put: Put) -> bool:
-        """Write what says that a tag is there, and tell whether it was. Without it the tag is the same."""
+        """Write the success file of a tag; tell whether it was written. A tag without it is as valid."""
         try:
             self._soon.put(put.path, _bytes(put), if_absent=put.if_absent, if_match=put.etag)
         except PreconditionFailedError:
@@ -305,7 +308,7 @@ class _Writing:
 
 
 def cannot_promise(table: str, name: str, source: str) -> str:
-    """Return the sentence that says that the engine may be taking what a tag is made of."""
+    """Return the sentence that says that Paimon may be expiring the source of a tag."""
     return (
         f"table {table}: its writers expire snapshots themselves (it is not write-only) and delete files before "
         f"documents, so it cannot be promised that tag {name!r} of {source} reads completely if one of them is "
@@ -314,7 +317,7 @@ def cannot_promise(table: str, name: str, source: str) -> str:
 
 
 def touches(intent: Intent, branch: str, snapshot_id: int) -> bool:
-    """Tell whether what a run is about to remove holds files of a branch's snapshot."""
+    """Tell whether a run is about to delete files of a branch's snapshot."""
     if intent.branch != branch:
         return False
     return (intent.end_id is not None and intent.end_id > snapshot_id) or snapshot_id in intent.snapshot_ids

@@ -1,8 +1,8 @@
-"""Take back what a stale plan has done, while only documents are gone.
+"""Compensate a stale plan while only documents are deleted.
 
-The documents return, as far as a rollback has not left them behind and nobody else can have touched their files. The
-changelogs that were written in place of snapshots go where their snapshots are there. Of a tag that moves to another
-name one of the two stays.
+The documents return, except where a rollback has left them behind or somebody else may have touched their files. A
+changelog that was written in place of a snapshot is deleted where its snapshot exists. When a tag was being renamed,
+one of its two names is kept.
 """
 
 from dataclasses import dataclass, field
@@ -22,29 +22,29 @@ from lakesweep.table.documents import read_hint
 
 @dataclass(slots=True)
 class Progress:
-    """How far the execution of a plan has come, by this run and those before it."""
+    """How far this run and earlier ones have carried out a plan."""
 
     others_were_here: bool
-    """Others may have removed what the documents need: they had time, or documents were gone already."""
+    """Others may have deleted files that the documents need: they had time, or documents were gone already."""
     documents_gone: bool = False
     data_begun: bool = False
     removed: set[str] = field(default_factory=set)
-    """Documents that runs of this plan removed, and nobody else."""
+    """Documents that runs of this plan deleted, and nobody else."""
     written: dict[str, str] = field(default_factory=dict)
-    """Path -> ETag of what this run wrote."""
+    """Path -> ETag of each document that this run wrote."""
 
 
 class TakeBack:
-    """Undoes the first part of an execution."""
+    """Reverts the first part of an execution."""
 
     def __init__(self, table: Store, plan: Plan, saw_latest: bool, progress: Progress) -> None:
-        """Look at what has been done.
+        """Begin with the progress so far.
 
         Args:
             table: The table's store.
-            plan: What was to be done.
-            saw_latest: LATEST was there at some time since the plan was made.
-            progress: What was done.
+            plan: The plan to compensate.
+            saw_latest: LATEST existed at some time since the plan was made.
+            progress: The part of the plan that is done.
         """
         self._table = table
         self._plan = plan
@@ -52,12 +52,14 @@ class TakeBack:
         self._progress = progress
 
     def may_restore(self) -> bool:
-        """Tell whether documents that went still have all their files.
+        """Tell whether the deleted documents still have all their files.
 
-        That is certain as long as no file went and nobody else was here. Another run or engine may have expired
-        further and taken files that only its own snapshots and these shared; then documents return only for a rollback
-        that has left nothing else, or is about to. Nor do they return where LATEST was removed: so begins a
-        fast-forward, or the end of a branch, and what was there before is not wanted any more.
+        That is certain if no file was deleted and nobody else was here. Otherwise another run or Paimon may have
+        expired further, and deleted files that only its own snapshots and these shared. Then documents return only for
+        a rollback that has left no other snapshot, or is about to.
+
+        Documents do not return either if LATEST was removed. A fast-forward begins in this way, and so does the
+        deletion of a branch, and then nobody wants the former documents.
         """
         if self._progress.data_begun or (self._saw_latest and self._newest() is None):
             return False
@@ -70,10 +72,10 @@ class TakeBack:
         return newest is not None and newest < own.snapshots[0].id
 
     def documents(self) -> tuple[Delete, ...]:
-        """Put documents back, as far as the table has not left them behind, and return those that are.
+        """Put documents back unless the table has left them behind, and return the restored ones.
 
-        A rollback may have begun between the look and the deletion of its target. It has written LATEST first, so
-        documents up to there are put back and later ones are not. A tag that has another name by now is not missing.
+        A rollback may have begun between the recheck and the deletion of its target. It has written LATEST first, so
+        documents up to that id are put back and later ones are not. A tag that has its new name by now is not missing.
         """
         newest = self._newest()
         documents = [d for d in removed_roots(self._plan.actions) if d.path in self._progress.removed]
@@ -84,7 +86,7 @@ class TakeBack:
                 try:
                     self._table.put(delete.path, to_bytes(delete.body), if_absent=True)
                 except PreconditionFailedError:
-                    continue  # it never went, or another one took its id
+                    continue  # it was never deleted, or another document took its id
                 restored.append(delete)
         if restored and restored[0].phase == DOCUMENT_PHASE:
             first = restored[0].path
@@ -92,9 +94,9 @@ class TakeBack:
         return tuple(restored)
 
     def moved_tags(self) -> None:
-        """Remove tags that this run wrote under another name where the old one stays, or a rollback left them behind.
+        """Delete renamed tags that this run wrote, where the old name is kept or a rollback has left the tag behind.
 
-        Those that somebody else has written since stay.
+        Tags that somebody else has written since are kept.
         """
         mine = [put for put in self._moved() if put.path in self._progress.written]
         if not mine:
@@ -109,9 +111,9 @@ class TakeBack:
         return tuple(action for action in self._plan.actions if isinstance(action, Put) and action.phase == TAG_PHASE)
 
     def changelogs(self) -> None:
-        """Remove the changelogs that this run wrote of snapshots that are still there, or that a rollback left behind.
+        """Delete changelogs that this run wrote, where the snapshot still exists or a rollback has left it behind.
 
-        Those that were there before it stay, and so do those that somebody else has written since.
+        Changelogs from before this run are kept, and so are those that somebody else has written since.
         """
         changelogs = {action.path for action in self._plan.actions if action.kind == "changelog_document"}
         mine = [
@@ -133,9 +135,9 @@ class TakeBack:
             table.delete([DeleteRequest(hint)])
 
     def _was_expired_further(self, own: BranchListing) -> bool:
-        """Tell whether others have removed the first document that was to stay, and left later ones.
+        """Tell whether others have deleted the first document that the plan keeps, while later ones exist.
 
-        A rollback would have removed the later ones first.
+        A rollback would have deleted the later ones first.
         """
         if any(delete.phase == TAG_PHASE for delete in self._plan.deletes):
             return self._lost_roots()
@@ -145,7 +147,7 @@ class TakeBack:
         return end_id is not None and end_id not in ids and any(there > end_id for there in ids)
 
     def _lost_roots(self) -> bool:
-        """Tell whether roots are gone that neither this plan nor a rollback has removed: their files may be as well."""
+        """Tell whether roots are gone that neither this plan nor a rollback deleted: files may be gone, too."""
         newest = self._newest()
         present = {ref.path for ref in discover(self._table, ROOT_FOLDERS).roots()}
         own = tuple(f"{branch_dir(self._plan.header.branch)}{kind}/{kind}-" for kind in ("snapshot", "changelog"))

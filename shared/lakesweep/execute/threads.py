@@ -1,4 +1,4 @@
-"""Those who delete a large plan in this process: a few threads, which share what is read of the plan."""
+"""Workers in this process for a large plan: a few threads, which share the parts of the plan that they read."""
 
 import threading
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from lakesweep.model.plan import PlanHeader
 from lakesweep.storage.guard import Guard
 
 LANES = 4
-"""A request for a thousand keys takes about a second, and two of them a second are the rate."""
+"""A request for a thousand keys takes about a second, and the rate is two such requests per second."""
 WAVE_KEYS = PART_ROWS
-"""Ten seconds at the full rate, so that there is time for a wave whenever there is time for a batch; and one part of
-the plan, so that little of it is in memory."""
+"""Ten seconds at the full rate: when there is time for a batch, there is time for a wave. One part of the plan, so that
+little of the plan is in memory."""
 
 
 def thread_crew(env: Environment, header: PlanHeader) -> Crew:
-    """Return threads that delete what a plan takes.
+    """Return threads that delete the objects of a plan.
 
     Args:
         env: Stores and control area. When its time runs out, no further slice is begun.
@@ -45,7 +45,7 @@ def thread_crew(env: Environment, header: PlanHeader) -> Crew:
                 found = pool.map(lambda lane: list(work(under_lease, lane)), lanes)
                 return [result for results in found for result in results]
             except BaseException:
-                is_over.set()  # threads finish the slices that they have begun, and write down what became of them
+                is_over.set()  # threads finish the slices that they have begun, and record the results
                 raise
 
     return Crew(run_wave, LANES, slice_keys=SLICE_KEYS, wave_keys=WAVE_KEYS, actions=actions, ends_with_wave=True)

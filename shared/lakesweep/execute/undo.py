@@ -1,24 +1,25 @@
-"""Take a plan back: bring its objects back by removing exactly the delete markers that the ledger names.
+"""Undo a plan: restore its objects by removing exactly the delete markers that the ledger names.
 
-The order is that of deletion, reversed, and any executed prefix of it is harmless to readers and writers:
+The order is that of deletion, reversed. Any executed prefix of it is harmless to readers and writers:
 
-1. Files, from statistics to data. No root names them yet, so to everyone they are orphans: nobody opens them.
-2. Documents, from the highest id down, one at a time. Each comes back when all that it needs is there, so no reader
-   finds a hollow snapshot. Going down, the ids that exist have no hole at any moment: engines step from one id to the
-   next and search between the lowest and the highest, and a hole would stop them. Going up would leave one between
-   the restored ids and those that stayed.
-3. `EARLIEST`. Until then it names the lowest id of before, which is still there: a reader sees a shorter history, and
-   a true one. Written first, it would name a document that does not exist.
-   Tags come back together: none of them needs another.
-4. Changelog documents that the plan wrote in place of snapshots go last, when those snapshots are back: a reader of
-   changes finds each id in one place or in both, and never in none. So do new names that it gave to tags. Right before
-   each, the table is asked for the snapshot or the tag: what a control document says does not count.
+1. Files, from statistics to data. No root names them yet, so to everyone they are orphans that nobody opens.
+2. Documents, from the highest id down, one at a time. Each returns when all its files exist, so no reader finds an
+   incomplete snapshot. Restoring downwards, the existing ids never have a hole. Readers step from one id to the next
+   and search between the lowest and the highest, and a hole would stop them. Restoring upwards would leave a hole
+   between the restored ids and the kept ones.
+3. `EARLIEST`. Until then it names the former lowest id, whose snapshot still exists: a reader sees a shorter history,
+   and a true one. If it were written first, it would name a document that does not exist. Tags are restored together:
+   no tag needs another.
+4. Changelog documents that the plan wrote in place of snapshots are deleted last, when those snapshots exist again. So
+   a reader of changes finds each id in one place or in both, and never in none. The same holds for new names that the
+   plan gave to tags. Right before each deletion, Lakesweep looks for the snapshot or the tag in the table: it does not
+   trust a control document for this.
 
-Nothing needs to be stored for a run that dies on the way. What came back is seen by its marker being gone, so the same
-undo, asked for again, does the rest.
+A run that dies on the way needs to store nothing. The marker of a restored object is gone, so the same undo, started
+again, does the rest.
 
-A rollback that removes the ids above would make a restored snapshot the newest. So the branch is looked at right before
-each document; what lies between the look and the request is the one window that is left, as with every deletion.
+A rollback that removes the ids above would make a restored snapshot the newest. So Lakesweep rechecks the branch right
+before each document. The window between this recheck and the request remains, as with every deletion.
 """
 
 import re
@@ -52,40 +53,40 @@ from lakesweep.table.stores import TableStores
 
 _POLL_MS = 500
 _OTHER = "marker_not_current"
-"""Code of a place where somebody has written since."""
+"""Code of an object that somebody has written since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What follows when all is back, and only where the table itself shows that it is."""
+    """An action that follows when all objects are restored, and only if the table itself shows that they are."""
 
     action: Action
     needs: Mapping[str, str | None]
-    """Path -> content of each document that must be there right before; `None` where nobody knows the content."""
+    """Path -> content of each document that must exist right before the action; `None`: the content is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """All that takes a plan back, in order."""
+    """All actions that undo a plan, in order."""
 
     undone: Plan
-    """The plan that is taken back."""
+    """The plan to undo."""
     restores: tuple[Restore, ...]
     """Files, then documents from the highest id down, then hints."""
     after: tuple[Following, ...]
-    """What follows: `EARLIEST`, and changelog documents that are not needed any more."""
+    """Actions that follow: `EARLIEST`, and deletions of changelog documents that are no longer needed."""
     written_again: frozenset[str] = frozenset()
-    """Documents without a delete marker: they come back as the plan has them."""
+    """Documents without a delete marker: undo writes them again from the plan."""
     warnings: tuple[str, ...] = ()
 
 
 def restore(env: Environment, undo: Undo, run_id: str, lease: Lease) -> Executed:
-    """Carry an undo out under the table's lease.
+    """Carry out an undo under the table's lease.
 
     Raises:
         LeaseLostError: Another run took the lease; this one stopped.
-        RefusedError: The table moved, and nothing had come back.
-        StorageError: A request failed, and nothing had come back.
+        RefusedError: The table changed before any object was restored.
+        StorageError: A request failed before any object was restored.
     """
     return _Restoring(env, undo, run_id, lease).run()
 
@@ -121,18 +122,18 @@ class _Restoring:
             self._lease.check()
             self._restore(files[start : start + BATCH_KEYS])
         if self._outcome.failed:
-            return  # a document that came back now could lack a file
+            return  # a document that returned now could lack a file
         for document in documents:
             self._lease.check()
             settled_ground(self._env.stores.table, self._undo.undone, self._env.sleep, self._undo.written_again)
             self._restore([document])
             if self._outcome.failed:
-                return  # one below it would leave a hole
+                return  # a document below it would leave a hole
         for start in range(0, len(tags), BATCH_KEYS):
             self._lease.check()
             self._restore(tags[start : start + BATCH_KEYS])
             if self._outcome.failed:
-                return  # the name that another one has now may be the only one left
+                return  # the tag's other name may be the only one left
         self._lease.check()
         if hints:
             self._restore(hints)
@@ -154,10 +155,10 @@ class _Restoring:
         self._env.progress(self._outcome.restored, len(self._undo.restores))
 
     def _check_needs(self, following: Following) -> None:
-        """Look once more for what justifies an action: whoever rolls back meanwhile may have taken it.
+        """Recheck the documents that justify an action: a rollback may have removed them meanwhile.
 
         Raises:
-            StalePlanError: Something is not there.
+            StalePlanError: A document is gone or different.
         """
         for path, body in following.needs.items():
             if not is_document(self._env.stores.table, path, body):
@@ -189,17 +190,17 @@ def undelete(
     only_check: bool = False,
     any_marker: bool = False,
 ) -> None:
-    """Ask each store for up to 1 000 objects back, and put what it says into `results` by path.
+    """Ask each store to restore up to 1 000 objects, and put the answers into `results` by path.
 
     Args:
         stores: Of the table.
-        restores: What is to come back.
-        results: Gets path -> what the store said.
+        restores: The objects to restore.
+        results: Receives path -> the store's answer.
         only_check: Change nothing.
         any_marker: With `only_check`: ask about the marker that hides the object now, whichever it is.
 
     Raises:
-        RefusedError: One lies outside the table, where the operator allows nothing.
+        RefusedError: An object lies outside the table, where the operator allows no change.
         StorageError: A request failed.
     """
     by_store: dict[str, tuple[Store, list[tuple[Restore, str]]]] = {}
@@ -216,7 +217,7 @@ def undelete(
 
 
 def _write_again(store: Store, key: str, restore: Restore, *, only_check: bool) -> UndeleteResult:
-    """Bring back a document whose content the plan has, where nothing is."""
+    """Write a document again from the plan's copy, if none is there."""
     body = to_bytes(restore.body or "")
     try:
         is_same = store.read(key).data == body
@@ -232,7 +233,7 @@ def _write_again(store: Store, key: str, restore: Restore, *, only_check: bool) 
 
 
 def is_document(store: Store, path: str, body: str | None) -> bool:
-    """Tell whether a document is there, with this content if that is known."""
+    """Tell whether a document exists, with this content if the content is known."""
     try:
         found = store.read(path, MAX_DOCUMENT_BYTES)
     except ObjectNotFoundError:
@@ -243,16 +244,16 @@ def is_document(store: Store, path: str, body: str | None) -> bool:
 def settled_ground(
     store: Store, undone: Plan, sleep: Callable[[float], None], written_again: frozenset[str] = frozenset()
 ) -> BranchListing:
-    """Return the branch as it is, when its history still is the one that the plan shortened.
+    """Return the present branch, if its history is still the one that the plan shortened.
 
     Args:
         store: The table's store.
-        undone: The plan.
+        undone: The plan to undo.
         sleep: Waits so many seconds.
         written_again: Documents that have no delete marker, so that an undo writes them: their ETags may differ.
 
     Raises:
-        RefusedError: It is not: `id_reused`, `later_run` or `rolled_back`.
+        RefusedError: The history has changed: `id_reused`, `later_run` or `rolled_back`.
         StalePlanError: A rollback seems to be under way.
     """
     for _ in range(10 * SETTLE_MS // _POLL_MS):
@@ -287,9 +288,9 @@ def _ground(store: Store, undone: Plan, written_again: frozenset[str]) -> Branch
 
 
 def _check_successor(undone: Plan, last: int, present: dict[str, str], *, of_snapshots: bool) -> None:
-    """Make sure that the first id that stayed is still there, so that no hole is left between it and what comes back.
+    """Make sure that the first kept id still exists, so that no hole lies between it and the restored ids.
 
-    A snapshot that stayed may have become a changelog since, which is as good to the changelogs before it.
+    A kept snapshot may have become a changelog since. For the changelogs before it that is as good.
     """
     header, folder = undone.header, re.escape(branch_dir(undone.header.branch))
     kinds = "snapshot" if of_snapshots else "snapshot|changelog"

@@ -1,15 +1,17 @@
-"""Carry out a large plan of files with many processes, a wave at a time.
+"""Carry out a large plan of files with many processes, one wave at a time.
 
-One process coordinates: it holds the lease, looks at the roots, and hands out slices of the plan
-(`execute/slices.py`). It never holds more of the plan than the header and one part. A *wave* is what one look covers:
-at most `WAVE_KEYS` objects and about `WAVE_S` seconds of work. The lease is renewed before each, so that a wave ends
-under it, and let go for a moment between two waves once it was held for long, as in `execute/spine.py`.
+One process coordinates: it holds the lease, rechecks the roots, and hands out slices of the plan (`execute/slices.py`).
+It never holds more of the plan than the header and one part. A *wave* is the work that one recheck covers: at most
+`WAVE_KEYS` objects and about `WAVE_S` seconds. The lease is renewed before each wave, so that the wave ends under it.
+After a long time under the lease, the coordinator releases it for a moment between two waves, as `execute/spine.py`
+does.
 
-Only files go so. No root refers to any of them, so they may go in any order, by anybody, and the plan may stop
-anywhere: there is nothing to take back. Documents have an order, and a plan with documents is refused.
+Only plans of files are carried out in this way. No root refers to any of the files, so any process may delete them in
+any order. The plan may stop anywhere, and needs no compensation. Documents have an order, so a plan with documents is
+refused.
 
-The rate is bounded, since the writers of the table share what its prefix can take. A store that throttles is asked half
-as fast in the next wave, and a little faster after each wave that went well.
+The rate is bounded, since the writers of the table share the capacity of its prefix. If a store throttles, the rate is
+halved for the next wave. After each wave without throttling it rises a little.
 """
 
 import math
@@ -52,40 +54,40 @@ from lakesweep.storage.reads import PARALLEL
 KEYS_PER_S = 2000
 """S3 takes 3 500 writes a second for a prefix, and each key of a DeleteObjects counts as one."""
 MIN_KEYS_PER_S = 100
-"""Slower, one request would take a good part of the lease."""
+"""At a lower rate, one request would take a good part of the lease."""
 MAX_KEYS_PER_S = 20_000
 """For tables that S3 has spread over several partitions."""
 WAVE_KEYS = 100_000
 WAVE_S = 60
 ATTEMPTS = 3
-"""How often a slice is sent that the store has no time for, and how many waves in a row may come to nothing."""
+"""How often a throttled slice is sent, and how many waves in a row may achieve nothing."""
 SHOWN_FAILURES = 1000
-"""So many objects that stay are named in the report; the ledger names all."""
+"""At most this many objects that could not be deleted are named in the report; the ledger names all."""
 _SLOWEST = 20
-"""What is left, in keys a second, of the rate at which a store is asked that throttles for ever."""
+"""The lowest rate, in keys per second, for a store that never stops throttling."""
 _RECOVERY = 1 / 10
 
 RunWave = Callable[[Sequence[Lane], Guard], Iterable[SliceResult]]
-"""Has each lane worked on by a process, and returns what became of the slices. One that it does not speak of is done
-again, so a lane whose process was lost costs time and nothing else. The guard is asked before each attempt to delete by
-those who work in this process; others go by the end of the lease that their lane names."""
+"""Has each lane worked on by a process, and returns the results of the slices. A slice without a result is done again,
+so a lane whose process was lost costs only time. Workers in this process ask the guard before each attempt to delete;
+others use the end of the lease that their lane names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """Who deletes, and how fast."""
+    """The workers, and their rate."""
 
     run_wave: RunWave
     lanes: int
-    """How many lanes are worked on at a time."""
+    """How many lanes are worked on at the same time."""
     keys_per_s: float = KEYS_PER_S
     """Of all lanes together."""
     slice_keys: int = SLICE_KEYS
     wave_keys: int = WAVE_KEYS
     actions: PartActions | None = None
-    """Of the plan, where those who delete are of this process and share them."""
+    """Of the plan, where the workers are in this process and share them."""
     ends_with_wave: bool = False
-    """Nobody deletes any more when `run_wave` has returned or raised."""
+    """No worker deletes anything after `run_wave` has returned or raised."""
 
 
 def execute_in_waves(env: Environment, header: PlanHeader, attempt: Attempt, crew: Crew) -> Executed:
@@ -94,28 +96,25 @@ def execute_in_waves(env: Environment, header: PlanHeader, attempt: Attempt, cre
     Args:
         env: Stores and control area.
         header: Of the plan.
-        attempt: Who does it. There is no grace: no reader opens what no root refers to.
-        crew: Who deletes.
+        attempt: The run, and what earlier runs did. There is no grace period: no reader opens a file without a root.
+        crew: The workers.
 
     Raises:
-        RefusedError: Not a plan of files alone.
+        RefusedError: The plan holds more than files.
         LeaseHeldError: Another run maintains this table.
         LeaseLostError: The lease went to another run; this one stopped.
         OutOfTimeError: The caller's time was over before anything was deleted.
-        StorageError: A request failed before anything was deleted; the intent stays, and the next run goes on.
+        StorageError: A request failed before anything was deleted; the intent is kept, and the next run continues the
+            plan.
     """
     check_whole(header)
-    # What documents there are come first; were there any, files must not go before them.
+    # Documents come first in a plan. If the first part had any, files must not be deleted before them.
     deletions_of(actions_of_part(env.area, header, 0), header)
     return under_lease(env.area, header, attempt, lambda lease: _Waves(env, header, attempt, crew, lease).run())
 
 
 def check_files_alone(header: PlanHeader) -> None:
-    """Make sure that a plan takes orphan files and nothing else.
-
-    Raises:
-        RefusedError: Code `not_files_alone`.
-    """
+    """Make sure that a plan deletes nothing but orphan files."""
     if header.operation != "remove_orphan_files" or header.end_id is not None or not FILES.issuperset(header.by_kind):
         raise not_files_alone(header)
 
@@ -124,12 +123,12 @@ def check_whole(header: PlanHeader) -> None:
     """Make sure that a header names all parts of its plan.
 
     Raises:
-        RefusedError: Not a plan of files alone.
-        FormatError: Parts are missing, or others stand there.
+        RefusedError: The plan holds more than files.
+        FormatError: Parts are missing, or do not match the header.
     """
     check_files_alone(header)
     if not header.parts:
-        return  # its actions are in the header, and are checked when they are read
+        return  # the actions are in the header, and are checked when they are read
     count = sum(part.count for part in header.parts)
     if count != header.action_count or joined_hash(part.hash for part in header.parts) != header.content_hash:
         raise FormatError(
@@ -158,7 +157,7 @@ class _Waves:
         self._settled = 0
         self._again: deque[Slice] = deque()
         self._throttled: dict[int, int] = {}
-        """Number of a slice -> how often the store had no time for it."""
+        """Number of a slice -> how often the store throttled it."""
         self._idle_waves = 0
         self._due_ms = 0
         """When the next wave may begin."""
@@ -182,9 +181,10 @@ class _Waves:
             return Executed("stale", self._outcome, str(error), error.code, self._warnings())
         except (HeldBackError, OutOfTimeError) as error:
             if isinstance(error, OutOfTimeError) and not (self._outcome.deleted or self._outcome.already_gone):
-                raise  # the next attempt would come no further
-            # What is left can wait, and nobody has to finish it first: retention goes on meanwhile. While others have
-            # the lease nothing can be written, and need not: that was done before.
+                raise  # another attempt would achieve nothing more
+            # The rest can wait. No run has to finish it first, so retention continues meanwhile. While others have the
+            # lease, this run cannot record the end. It need not: before it released the lease, it recorded that the
+            # plan goes on.
             status = "interrupted" if self._lease.is_let_go else "put_off"
             return Executed(status, self._outcome, str(error), error.code, self._warnings())
         except MaintenanceError as error:
@@ -220,7 +220,7 @@ class _Waves:
             self._lease.check()
             self._newcomers.look()
             wave = self._spared(wave)
-            self._lease.check(LEASE_MS)  # renewed whole, after what the look took
+            self._lease.check(LEASE_MS)  # renewed in full, since the recheck took time
             self._fold(wave, self._run(wave))
             self._env.progress(self._settled, self._header.action_count)
 
@@ -244,7 +244,7 @@ class _Waves:
                 number += 1
 
     def _unfinished(self, slices: Iterator[Slice]) -> Iterator[Slice]:
-        """Leave out slices that earlier runs are through with. They need no look and none of the rate."""
+        """Leave out slices that earlier runs have finished. They need no recheck and no share of the rate."""
         with ThreadPoolExecutor(max_workers=PARALLEL, thread_name_prefix="ledger") as pool:
             while some := list(islice(slices, PARALLEL)):
                 self._still_ours()
@@ -276,10 +276,10 @@ class _Waves:
         return sorted(wave, key=lambda each: each.number)
 
     def _rest(self) -> None:
-        """Let others maintain the table, if this has gone on for long."""
+        """Let others maintain the table after a long time under the lease."""
         now_ms = self._env.area.store.now_ms()
         if now_ms - self._epoch_began_ms >= EPOCH_MS:
-            self._lease.check()  # what was lost meanwhile cannot be let go, and must not be taken again
+            self._lease.check()  # a lease that was lost meanwhile cannot be released, and must not be taken again
             self._env.check_time(self._what)
             self._attempt.on_rest()
             self._lease.rest(self._sleep, self._attempt.before_return)
@@ -287,7 +287,7 @@ class _Waves:
 
     @property
     def _early_s(self) -> float:
-        """Return how long the keys of the last wave are still to take. A lane ends with its last answer, before."""
+        """Return how much longer the keys of the last wave must take at this rate. Its lanes may have ended earlier."""
         return (self._due_ms - self._env.area.store.now_ms()) / 1000
 
     def _sleep(self, seconds: float) -> None:
@@ -298,7 +298,7 @@ class _Waves:
         return f"plan {self._header.plan_id} of table {self._header.table}"
 
     def _spared(self, wave: Sequence[Slice]) -> list[Slice]:
-        """Have what new roots need kept."""
+        """Mark the objects of a wave that new roots need, so that they are kept."""
         if not self._newcomers.are_any:
             return list(wave)
         return [
@@ -324,10 +324,10 @@ class _Waves:
         ]
 
     def _run(self, wave: Sequence[Slice]) -> dict[int, SliceResult]:
-        """Have a wave deleted; return what became of its slices, by number.
+        """Have a wave deleted; return the results of its slices, by number.
 
-        A process of which nothing was heard may still live, and delete as long as the lease that it knows of lasts. So
-        this lease must not be another run's before, even if this run ends.
+        A process that gave no answer may still be alive, and may delete as long as the lease that it knows lasts. So no
+        other run may have this lease before, even if this run ends.
         """
         keys = sum(each.count for each in wave)
         self._due_ms = self._env.area.store.now_ms() + int(keys / self._rate * 1000)
@@ -346,10 +346,10 @@ class _Waves:
         return found
 
     def _fold(self, wave: Sequence[Slice], found: Mapping[int, SliceResult]) -> None:
-        """Add up what a wave came to, and note what is to be done again.
+        """Add up the results of a wave, and note the slices to do again.
 
         Raises:
-            MaintenanceError: What a slice failed with, once all others are added up.
+            MaintenanceError: A slice failed. It is raised after all other results are added up.
         """
         failed: SliceResult | None = None
         was_throttled, done = False, 0
@@ -385,7 +385,7 @@ class _Waves:
             self._rate = min(most, self._rate + most * _RECOVERY)
 
     def _is_to_wait(self, result: SliceResult) -> bool:
-        """Tell whether a slice is to be sent again, more slowly."""
+        """Tell whether to send a slice again at a lower rate."""
         if result.code not in THROTTLED and not (result.throttled and not result.code):
             return False
         times = self._throttled[result.number] = self._throttled.get(result.number, 0) + 1

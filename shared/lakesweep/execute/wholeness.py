@@ -1,7 +1,7 @@
-"""Is everything there that the documents of a move need?
+"""Check that every file exists that the documents of a branch rewrite need.
 
-Asked before a run writes them, unless the call has just made the plan and asked then; and when they are in their place.
-Of those that are to return asks `hollow.py`.
+A run checks before it writes the documents, unless its call has just made the plan and checked then. It checks again
+when the documents are in place. `hollow.py` checks the documents that compensation restores.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,21 +22,21 @@ from lakesweep.table.outside_files import OutsideFiles
 
 
 def lost_ahead(env: Environment, ground: Ground, check: Callable[[], None] = lambda: None) -> tuple[str, ...]:
-    """Return what is missing of the roots that a plan has still to write, and of those on which it is to end.
+    """Return what is missing of the roots that a plan has yet to write, and of the roots that it must leave complete.
 
-    All that comes is asked for, old snapshots as well: what is not there yet, no expiry has a reason to take files of.
-    But whoever looks for orphans while no run is under way finds that nothing refers to them.
+    All roots to write are checked, old snapshots as well. No expiry has a reason to delete files of a root that does
+    not exist yet. But an orphan scan between two runs finds that nothing refers to these files.
 
     Args:
         env: Of the execution.
-        ground: As it was just looked at.
+        ground: What the last recheck found.
         check: Called now and then, since all objects of the table are listed; raises when the lease is lost.
 
     Returns:
-        Paths and sentences. Nothing when all is there, and without a request when the plan is through with all roots.
+        Paths and sentences. Empty when nothing is missing. No request is sent when all roots are already written.
 
     Raises:
-        StorageError: A request failed, so nobody knows.
+        StorageError: A request failed, so the answer is not known.
     """
     left = [ground.plan.actions[number] for number in ground.pending]
     if not any(action.kind in ROOT_KINDS for action in left):
@@ -54,15 +54,15 @@ def lost_ahead(env: Environment, ground: Ground, check: Callable[[], None] = lam
 
 
 def lost_of(env: Environment, ground: Ground, check: Callable[[], None] = lambda: None) -> tuple[str, ...]:
-    """Return what is missing of the roots that a plan names as `whole`: paths and sentences, nothing when all is there.
+    """Return the missing files of the roots that a plan names as complete: paths and sentences, empty when all exist.
 
     Args:
         env: Of the execution.
-        ground: As it was just looked at.
+        ground: What the last recheck found.
         check: Called now and then, since all objects of the table are listed; raises when the lease is lost.
 
     Raises:
-        StorageError: A request failed, so nobody knows.
+        StorageError: A request failed, so the answer is not known.
     """
     wanted = _whole(ground)
     refs = {ref.path: ref for ref in ground.listing.roots()}
@@ -77,26 +77,26 @@ def lost_of(env: Environment, ground: Ground, check: Callable[[], None] = lambda
 
 
 def _whole(ground: Ground) -> tuple[str, ...]:
-    """Return the paths of the roots that must be whole in the end."""
+    """Return the paths of the roots that must be complete at the end."""
     whole = ground.plan.header.findings.get("whole")
     return tuple(map(str, whole)) if isinstance(whole, list) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Schemas:
-    """Those of a branch."""
+    """The schemas of a branch."""
 
     ids: frozenset[int]
     latest: TableSchema | None
-    """`None`: there are none."""
+    """`None`: there is no schema."""
 
 
 def _schemas_in_the_end(env: Environment, ground: Ground) -> _Schemas:
-    """Return the schemas that the branch is to have when the plan is carried out.
+    """Return the schemas that the branch has when the plan is carried out.
 
     Raises:
-        FormatError: One that the plan writes is none.
-        RefusedError: One that is there is none.
+        FormatError: A schema that the plan writes does not parse.
+        RefusedError: A schema of the branch does not parse.
     """
     own = ground.own
     last = {action.path: action for action in ground.plan.actions if action.kind == "schema"}
