@@ -134,7 +134,7 @@ class _Writing:
 
     @property
     def _soon(self) -> Store:
-        """Return the table's store. It sends no attempt of the next request after the time that all attempts may take."""
+        """Return the table's store. It sends no attempt of the next request after `DELETE_MARGIN_MS`."""
         what = f"table {self._header.table}: a request of plan {self._header.plan_id} took longer than it may"
         return GuardedStore(self._store, TimeLimit(Stopwatch(), DELETE_MARGIN_MS, what, STOOD_STILL))
 
