@@ -1,7 +1,7 @@
-"""What `explain` goes by: a table's roots with all that they name, and the rules of an orphan scan.
+"""The facts and rules by which `explain` decides: a table's roots with all that they name, and an orphan scan's rules.
 
-The same parts as `remove_orphan_files` uses, so that the two agree about every object. Nothing is waited for: a root
-that is not whole may be going, and is told as it is found.
+`explain` and `remove_orphan_files` share these parts, so they agree about every object. `explain` does not wait for
+roots to settle. An incomplete root may just be expiring; it is reported as it is.
 """
 
 from collections.abc import Iterator
@@ -28,32 +28,32 @@ NO_ROOTS = "no_roots"
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """A table at one moment."""
+    """The facts about a table at one moment."""
 
     table: Table
     now_ms: int
     cutoff_ms: int
     found: Capture
     roots: tuple[Root, ...]
-    """Those that are there."""
+    """The roots that still exist."""
     classes: FileClasses
     stores: TableStores
     rules: Rules
 
     def sorting(self) -> Sorting:
-        """Return what sorts objects as an orphan scan does."""
+        """Return the rules that sort objects as an orphan scan does."""
         return Sorting(self.rules, self.found.live.has, self.found.live.saw)
 
     def holders(self) -> Holders:
-        """Return which roots hold what. Reads no list again."""
+        """Return which roots need and name which files. Reads no list a second time."""
         return Holders(self.found.reader, self.roots)
 
     def lifetimes(self) -> Lifetimes:
-        """Return how long each root stays."""
+        """Return how long each root is kept."""
         return Lifetimes(self.table, self.found.listing, self.found.roots, self.now_ms)
 
     def warnings(self) -> Iterator[str]:
-        """Yield a sentence for each root that is not whole."""
+        """Yield a sentence for each incomplete root."""
         for path, problem in sorted(self.found.live.damaged.items()):
             yield f"{path} is not whole, so only temporary files may go: {problem}"
         for path, problem in sorted(self.found.live.hollow.items()):
@@ -61,16 +61,16 @@ class Judging:
 
 
 def judge(table: Table, older_than_ms: int | None, decode: Decode = MetadataReader.scan_manifests) -> Judging:
-    """Collect a table's roots, and what they name.
+    """Collect a table's roots and everything that they name.
 
     Args:
         table: Any branch of it.
-        older_than_ms: Only what was written before could go; else a day ago.
+        older_than_ms: Only objects written before this time could be deleted; default: a day ago.
         decode: Reads manifests.
 
     Raises:
-        RefusedError: Not a table, or a root that cannot be understood.
-        StalePlanError: The roots do not stand still.
+        RefusedError: This is no table, or a root cannot be understood.
+        StalePlanError: The roots keep changing.
         StorageError: A request failed.
     """
     store = table.store

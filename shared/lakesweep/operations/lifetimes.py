@@ -1,6 +1,6 @@
-"""How long a root stays by its branch's options, as consumers and tags stand now.
+"""How long a root is kept by its branch's options, given the present consumers and tags.
 
-One clause, and a time where there is one.
+The answer is one clause, with a time if one is known.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,16 +35,16 @@ from lakesweep.table.tags import TagDocument, read_tags
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """How long a root stays."""
+    """How long a root is kept."""
 
     says: str
     """Follows "it stays": one clause, without a full stop."""
     at_ms: int | None = None
-    """The time in it: when age alone would let it go."""
+    """The time in the clause: after it, age alone would let the root expire."""
     is_due: bool = False
-    """The next expiry lets it go."""
+    """The next expiry deletes it."""
     is_held: bool = False
-    """It would be due but for a consumer."""
+    """Only a consumer keeps it."""
 
 
 NEVER = Until("for as long as the table")
@@ -60,16 +60,16 @@ class _Branch:
 
 
 class Lifetimes:
-    """How long each root of a table stays."""
+    """How long each root of a table is kept."""
 
     def __init__(self, table: Table, listing: TableListing, roots: Mapping[str, Root], now_ms: int) -> None:
         """Read nothing yet.
 
         Args:
             table: Any branch of it.
-            listing: All roots there are.
-            roots: By path; those of `listing`, but for any that vanished.
-            now_ms: The time by which things are due.
+            listing: All existing roots.
+            roots: By path; the roots of `listing`, except vanished ones.
+            now_ms: The time that decides what is due.
         """
         self._table = table
         self._listing = listing
@@ -77,11 +77,11 @@ class Lifetimes:
         self._now_ms = now_ms
         self._branches: dict[str, _Branch] = {}
         self._of_tags: tuple[tzinfo | None, tuple[KeepRules, ...]] | None = None
-        """The zone of times of creation, and calendar rules; `None`: not asked for yet."""
+        """The zone of creation times, and the calendar rules; `None`: not read yet."""
         self.warnings: list[str] = []
 
     def of_snapshots(self, branch: str) -> Mapping[int, Until]:
-        """Return id -> how long it stays, for all snapshots of a branch.
+        """Return id -> how long the snapshot is kept, for all snapshots of a branch.
 
         Raises:
             RefusedError: A schema or consumer of the branch cannot be read.
@@ -89,7 +89,7 @@ class Lifetimes:
         return self._rules(branch).snapshots
 
     def of(self, refs: Iterable[RootRef]) -> dict[str, Until]:
-        """Return path -> how long it stays. Reads each tag.
+        """Return path -> how long the root is kept. Reads each tag.
 
         Raises:
             RefusedError: A document cannot be read.

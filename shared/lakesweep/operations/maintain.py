@@ -1,14 +1,15 @@
 """`maintain`: the pass that follows a commit.
 
-It applies the table's own options and nothing else: tags that are due, tags that are over, and in the engine's order
-consumers, snapshots, changelogs. A step that refuses does not keep the next from running, with two exceptions: where no
-retention is stated, nothing is removed by it, and where a tag that is due could not be made, no snapshot goes, since it
-may be the one. All branches of a table are maintained one after the other (`operations/all_branches.py`).
+It applies the table's own options and nothing else. It makes the tags that are due and deletes the tags that are over.
+Then it expires consumers, snapshots and changelogs, in Paimon's order. If a step is refused, the next step still runs,
+with two exceptions. If no retention is stated, the steps that need one delete nothing. If a tag that is due could not
+be made, no snapshot expires, since it may be the snapshot to tag. All branches of a table are maintained one after
+another (`operations/all_branches.py`).
 
-The pass lists the table once, for all steps until one of them changes it.
+The pass lists the table once. All steps share this listing until a step changes the table.
 
-In a dry run each step is planned on the table as the steps before it would leave it, so it shows what the pass would do
-as a whole. Such a plan is not stored: its turn comes when the others are done.
+In a dry run, each step is planned on the table as the steps before it would leave it. So the dry run shows what the
+pass would do as a whole. These plans are not stored, since each could only run after the steps before it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,27 +43,27 @@ class MaintainArguments:
 
     options: Mapping[str, str] = field(default_factory=dict)
     min_interval_ms: int = 0
-    """Do nothing when the last pass is not longer ago than this."""
+    """Do nothing if the last pass was less than this time ago."""
     committed_id: int | None = None
-    """The snapshot of this branch that an event told of; saves a look at LATEST."""
+    """The snapshot of this branch that an event reported; saves a read of LATEST."""
     protect_commit_users: tuple[str, ...] = ()
-    """The last snapshot of each of these commit users stays, and every later one."""
+    """The last snapshot of each of these commit users is kept, and every later snapshot."""
 
     max_actions: int | None = None
-    """A plan of more is stored and not carried out."""
+    """A plan with more actions is stored but not executed."""
     is_due: bool = False
-    """The caller has held the state of the last pass against the commit already (`operations/triage.py`). So the pass
-    is made, and its time is kept for the next commit, whatever it finds."""
+    """The caller has already compared the commit with the state of the last pass (`operations/triage.py`). So the pass
+    runs, and its time is kept for the next commit, whatever it finds."""
 
     def may_skip(self, *, execute: bool) -> bool:
-        """Tell whether the state of the last pass may answer this one: it was made by the table's own options."""
+        """Tell whether the state of the last pass may answer: only a call without other options than the table's."""
         return execute and not self.options
 
 
 def maintain(table: Table, arguments: MaintainArguments, *, execute: bool) -> RunReport:
     """Run the maintenance that the stated options of one branch ask for.
 
-    A commit that needs nothing costs four requests at most and writes nothing: the state of the last pass answers it.
+    A commit that needs nothing costs at most four requests and writes nothing: the state of the last pass answers it.
     """
     quick = arguments.may_skip(execute=execute) and not arguments.is_due
     if quick and needs_nothing(table, arguments.min_interval_ms, arguments.committed_id):
@@ -83,14 +84,14 @@ def one_pass(
     execute: bool,
     listing: TableListing | None = None,
 ) -> tuple[RunReport, Table]:
-    """Maintain one branch, and return with the report the table as it is then, or in a dry run would be.
+    """Maintain one branch. Return the report, and the table as it is then, or as it would be after a dry run.
 
     Args:
         table: One branch of a table.
         arguments: What the caller asked for.
         ruling: What the fleet policy says about the table.
-        execute: Otherwise nothing changes.
-        listing: The table as it was just listed, when it was.
+        execute: If false, nothing changes.
+        listing: The table as it was just listed, if it was.
     """
     steps: tuple[RunReport, ...] = ()
     after, walk = table, _Pass(table, arguments, ruling, listing)
@@ -114,7 +115,7 @@ def one_pass(
 
 
 def nothing(table: Table) -> RunReport:
-    """Return the report of a pass that the state of the last one answered."""
+    """Return the report of a pass that the state of the last pass answered."""
     return RunReport(
         operation=OPERATION,
         table=table.ref.location,
@@ -138,13 +139,13 @@ class _Pass:
         self.shared = SharedListing()
         self._tags: TagSteps | None = None
         self.identity = Identity()
-        """Of the branch as it was listed first."""
+        """The identity of the branch in the first listing."""
 
     def steps(self) -> Iterator[Step]:
-        """Yield the steps that the table's options ask for, within what a fleet policy allows.
+        """Yield the steps that the table's options ask for and the fleet policy allows.
 
         Raises:
-            RefusedError: Before the first step: not a table, or an option whose value does not parse.
+            RefusedError: Before the first step: this is no table, or the value of an option does not parse.
         """
         options = self._arguments.options
         users = self._arguments.protect_commit_users
@@ -175,23 +176,23 @@ class _Pass:
             )
 
     def take(self, name: str, report: RunReport) -> RunReport | None:
-        """Take the report of a step, and return it as the pass shows it."""
+        """Take the report of a step, and return the report that the pass shows for it."""
         if self._tags is not None and name in TAG_STEPS:
             return self._tags.take(name, report)
         return report
 
     def note(self) -> TagNote | None:
-        """Return what the steps on tags say to the next pass."""
+        """Return the facts from the steps on tags for the next pass."""
         return None if self._tags is None else self._tags.note()
 
     def keep(self) -> None:
-        """Keep what was read of tags for the first time, also where nothing else was there to be done."""
+        """Keep what this pass read about tags for the first time, even if there was nothing else to do."""
         if self._tags is not None:
             self._tags.keep()
 
 
 def fold(table: Table, steps: tuple[RunReport, ...]) -> RunReport:
-    """Fold the reports of the steps into one; plan and outcome are those of the snapshots' step."""
+    """Fold the reports of the steps into one; the plan and outcome come from the step of snapshots."""
     main = next((step for step in steps if step.operation == expire_snapshots.OPERATION), steps[0])
     return RunReport(
         operation=OPERATION,

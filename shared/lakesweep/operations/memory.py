@@ -1,4 +1,4 @@
-"""Remember a table's metadata from one run to the next, so that a run reads only what is new."""
+"""Keep a table's metadata from one run to the next, so that a run reads only new metadata."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -12,9 +12,9 @@ from lakesweep.storage.remembering import IMMUTABLE_FOLDER, RememberingStore
 
 
 def remembering(table: Table, listing: TableListing) -> Table:
-    """Return the table with a store that knows what earlier runs have read.
+    """Return the table with a store that knows the metadata that earlier runs have read.
 
-    Without a control location nothing was kept, and nothing will be. The same where its memory is switched off.
+    Without a control location, or with the cache switched off, nothing is kept.
     """
     if table.area is None:
         return table
@@ -29,16 +29,15 @@ def remembering(table: Table, listing: TableListing) -> Table:
 
 
 def doubt(table: Table, names: Iterable[str | None]) -> None:
-    """Have lists or manifests read again: those of the newest snapshot, which must be whole before older ones go."""
+    """Invalidate cached lists or manifests, those of the newest snapshot: it must be complete before others expire."""
     table.memory.forget(f"{IMMUTABLE_FOLDER}{name}" for name in names if name is not None)
 
 
 def doubt_changelogs(table: Table, roots: Iterable[Root], options: Mapping[str, str]) -> None:
-    """Have the lists of changelogs read again that have none of their own, where writers produce changelog files.
+    """Invalidate the lists of changelogs without a list of their own, if writers produce changelog files.
 
-    There such lists go with the snapshot, and that they are gone says that the changelog needs nothing
-    (`RootFiles.is_bare`). Somebody else may have removed them since they were remembered: another engine, or another
-    run that finished a plan.
+    In that case such lists are deleted with the snapshot. If they are gone, the changelog needs nothing
+    (`RootFiles.is_bare`). Another program, or a run that finished a plan, may have deleted them since they were cached.
     """
     if options.get("changelog-producer", "none").lower() == "none":
         return
@@ -48,7 +47,7 @@ def doubt_changelogs(table: Table, roots: Iterable[Root], options: Mapping[str, 
 
 
 def keep(table: Table) -> None:
-    """Keep what a run has read, where it is new. That this fails changes nothing about the run."""
+    """Keep what a run has read, if any of it is new. A failure to do so does not affect the run."""
     if table.area is None or not table.area.remembers:
         return
     if not table.memory.has_changed or not table.memory.identity:

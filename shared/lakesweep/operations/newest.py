@@ -1,4 +1,4 @@
-"""The newest snapshot, before anything goes that other roots hold: it must be whole, and it is what "much" means."""
+"""The newest snapshot, before a plan deletes other roots: it must be complete, and it tells which plans are large."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.root_files import RootFiles
 
 CONFIRM_ABOVE_FILES = 1000
-"""A call that takes more data files than this, and more than the newest snapshot has, is confirmed."""
+"""A call that deletes more data files than this, and more than the newest snapshot has, needs confirmation."""
 
 
 def refuse_damaged_head(
@@ -20,17 +20,17 @@ def refuse_damaged_head(
     problems: Iterable[str],
     what: str,
 ) -> None:
-    """Refuse when the newest snapshot cannot be read: what is to go may be all that is left to go back to.
+    """Refuse if the newest snapshot cannot be read: the roots to delete may be the only ones to go back to.
 
     Readers need the index manifest as well, and fail without it. They do not need statistics.
 
     Args:
         draft: The branch.
-        reader: Reads the index manifest, where the plan did not.
+        reader: Reads the index manifest, if the plan has not done so.
         latest: Its newest snapshot.
-        unreadable: Paths of the roots that could not be read whole.
-        problems: A sentence about each of them, which begins with the root.
-        what: Is to go, for the sentence.
+        unreadable: Paths of the roots that could not be read completely.
+        problems: A sentence about each of these roots, which begins with the root.
+        what: What the plan would do next, for the message.
 
     Raises:
         RefusedError: With code `unreadable_root`.
@@ -50,7 +50,7 @@ def refuse_damaged_head(
 
 
 def is_large(actions: Sequence[Action], latest: RootFiles) -> bool:
-    """Tell whether a plan takes many data files, and more than the newest snapshot has."""
+    """Tell whether a plan deletes many data files, and more than the newest snapshot has."""
     data = sum(action.phase == "data" for action in actions)
     live = sum(meta.added_count - meta.deleted_count for meta in latest.manifests())
     return data > CONFIRM_ABOVE_FILES and data > live

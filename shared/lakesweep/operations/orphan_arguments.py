@@ -1,4 +1,4 @@
-"""What a caller says of a scan for orphan files."""
+"""The arguments of a scan for orphan files."""
 
 from dataclasses import dataclass
 
@@ -8,30 +8,30 @@ MAX_PARALLELISM = 64
 
 @dataclass(frozen=True, slots=True)
 class OrphanArguments:
-    """What a caller says."""
+    """The arguments of a call."""
 
     older_than_ms: int | None = None
-    """Only what was written before; else a day ago."""
+    """Only files written before this time may be deleted; default: a day ago."""
     no_writers: str | None = None
-    """Why what is younger than a day may go: a reason in words, which the plan keeps."""
+    """Why files younger than a day may be deleted: a reason in words, which the plan records."""
     quarantine_ms: int | None = None
-    """An orphan goes only if a scan so long ago saw it already."""
+    """An orphan is deleted only if a scan saw it at least this long ago."""
     parallelism: int = PARALLELISM
-    """Listings at once."""
+    """Number of listings at a time."""
     owned_external: tuple[str, ...] = ()
-    """External roots that hold files of this table alone; elsewhere nothing goes."""
+    """External roots that hold files of this table alone. Below other external roots nothing is deleted."""
     inventory: str | None = None
-    """Where an S3 Inventory lies that is read instead of a listing."""
+    """Location of an S3 Inventory to read instead of a listing."""
     no_history: str | None = None
-    """Why a branch may have a schema and no snapshot: a reason in words, which the plan keeps."""
+    """Why a branch may have a schema but no snapshot: a reason in words, which the plan records."""
 
     @property
     def may_lack_history(self) -> bool:
-        """Tell whether the caller says why a branch has no snapshot."""
+        """Tell whether the caller gives a reason why a branch has no snapshot."""
         return bool((self.no_history or "").strip())
 
     def to_json(self) -> dict[str, object]:
-        """Return what the plan keeps of it."""
+        """Return the arguments as the plan records them."""
         return {
             "older_than_ms": self.older_than_ms,
             "no_writers": self.no_writers,

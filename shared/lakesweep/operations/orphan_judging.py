@@ -1,7 +1,7 @@
-"""What a scan by many processes does with each object once it is known whether some root refers to its name.
+"""How a scan by many processes judges each object, once it knows whether some root names it.
 
-The rules are those of `plan.orphans`. They come in an order here that many processes can keep: by the object's own name
-first; then, where it is an extra file, by the name of the file that it belongs to, in a second round.
+The rules are the same as in `plan.orphans`, in an order that many processes can follow. Objects are first matched by
+their own name. Extra files are then matched in a second round, by the name of the file that they belong to.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ from lakesweep.table.revalidation import revalidate
 
 
 class Holding(NamedTuple):
-    """Which roots hold a manifest, as sets of bits; see `lakesweep.table.holders`."""
+    """Which roots hold a manifest, as bit sets; see `lakesweep.table.holders`."""
 
     state: int
     changes: int
@@ -37,8 +37,8 @@ def is_needed(entries: Sequence[tuple[int, int, int]], holdings: Mapping[int, Ho
     """Tell whether some root needs a file, as `Holders.mentions` would.
 
     Args:
-        entries: All that name it: the number of what a deletion must match, the manifest's number, flags.
-        holdings: By number of a manifest.
+        entries: All entries that name it: a number for what a deletion must match, the manifest's number, flags.
+        holdings: By the number of a manifest.
     """
     gone: dict[int, int] = defaultdict(int)
     for ident, manifest, flags in entries:
@@ -57,51 +57,51 @@ def is_needed(entries: Sequence[tuple[int, int, int]], holdings: Mapping[int, Ho
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a match goes by."""
+    """The limits and facts that all matching tasks share."""
 
     cutoff_ms: int
     damaged: bool
     quarantine_before_ms: int | None
-    """What a scan that began so early saw as an orphan may go; `None`: anything may."""
+    """An orphan may be deleted if a scan that began at this time or earlier saw it; `None`: no quarantine."""
     nested: tuple[str, ...]
-    """Folders of other tables below this one."""
+    """Folders of other tables inside this one."""
     places: tuple[Place, ...]
     plan_id: str
     folder: str
-    """Of the scan, where parts lie."""
+    """The folder of the scan, which holds the parts."""
     confirm: bool = False
-    """The table's objects come from an inventory: each that would go is looked up again."""
+    """The table's objects come from an inventory, so each orphan is looked up again before it enters the plan."""
     by_owner: bool = False
-    """The rows are extra files that no root refers to, matched by the names of their owners."""
+    """The rows are extra files that no root names. They are matched by the names of their owners."""
     quarantine_digest: str | None = None
-    """See `believed_quarantine`, where those who match have no plan key."""
+    """For matching tasks without a plan key; see `believed_quarantine`."""
 
 
 @dataclass(slots=True)
 class Judge:
-    """Judges what no root refers to; counts what stays, and gathers what goes."""
+    """Judges objects that no root names: counts those to keep, and collects those to delete."""
 
     question: Question
     plan: PlanParts
     store: Store
-    """The table's."""
+    """The store of the table."""
     quarantine: Quarantine | None
-    """What earlier scans saw, where the question asks for that."""
+    """The orphans that earlier scans saw, if the scan has a quarantine."""
     on_owned: Callable[[int, Orphan], None]
-    """Takes place and file of what goes unless some root refers to its owner."""
+    """Receives the place and the file of an extra file that is an orphan unless some root names its owner."""
     on_orphan: Callable[[Orphan, int | None], None]
-    """Takes each orphan for the next scan's quarantine, and when the first scan saw it that did."""
+    """Receives each orphan for the next scan's quarantine, and the time of the first scan that saw it."""
     totals: list[Totals] = field(init=False)
-    """Of each place."""
+    """One for each place."""
     others: list[list[int]] = field(init=False)
-    """Files and bytes of each place that is not the table's alone, to which no root refers."""
+    """For each place that other tables may use: the number and bytes of files that no root names."""
     going: list[int] = field(init=False)
-    """Data and changelog files that go, and their bytes."""
+    """The number and bytes of data and changelog files to delete."""
     _rules: Rules = field(init=False)
     _nested: tuple[str, ...] = field(init=False)
     _doubtful: dict[Orphan, None] = field(init=False)
     _doubtful_group: str | None = field(init=False)
-    """By which name the last of them was matched."""
+    """The name by which the last doubtful object was matched."""
 
     def __post_init__(self) -> None:
         self.totals = [Totals() for _ in self.question.places]
@@ -114,15 +114,15 @@ class Judge:
 
     @property
     def why_live(self) -> str:
-        """Return why an object stays whose name a root refers to."""
+        """Return the reason for keeping an object that a root names."""
         return "live_owner" if self.question.by_owner else "live"
 
     def judge(self, number: int, orphan: Orphan, found: FileClass) -> None:
         """Judge one object.
 
         Args:
-            number: Of its place.
-            orphan: The object, if it is one.
+            number: The number of its place.
+            orphan: The object, in case it is an orphan.
             found: Its class.
         """
         if not self.question.by_owner:
@@ -136,7 +136,7 @@ class Judge:
         self._go(self.question.places[number], number, orphan)
 
     def confirm(self) -> None:
-        """Keep what is not any more, or not exactly, what an inventory lists. To be called at the end."""
+        """Keep objects that no longer exist exactly as the inventory lists them. To be called at the end."""
         doubtful, self._doubtful = list(self._doubtful), {}
         objects = [StoredObject(each.key, each.size_bytes, each.etag, each.modified_ms) for each in doubtful]
         still = revalidate(self.store, objects)
@@ -155,7 +155,7 @@ class Judge:
         if self._nested and orphan.key.startswith(self._nested):
             totals.keep(orphan.key, orphan.size_bytes, "nested_table")
         elif self.question.confirm and place.is_table:
-            # An object may be listed twice, and both times its row is in the same group: a lookup never divides one.
+            # An inventory may list an object twice. Both rows are in the same group, and a check never divides a group.
             group = orphan.owner if self.question.by_owner else base_name(orphan.key)
             if len(self._doubtful) >= PART_ROWS and group != self._doubtful_group:
                 self.confirm()
@@ -179,7 +179,7 @@ class Judge:
 
 
 def joined(places: Iterable[Place], totals: Iterable[Totals]) -> Totals:
-    """Return the totals of the table and of the roots that are its own."""
+    """Return the totals of the table and of its owned external roots."""
     found = Totals()
     for place, each in zip(places, totals, strict=True):
         if place.is_owned:
@@ -190,12 +190,12 @@ def joined(places: Iterable[Place], totals: Iterable[Totals]) -> Totals:
 def outside_of(
     places: Iterable[Place], totals: Sequence[Totals], others: Sequence[Sequence[int]], problems: Mapping[int, str]
 ) -> list[Outside]:
-    """Return what is told of the external roots among the places of a scan.
+    """Return the report on the external roots among the places of a scan.
 
     Args:
-        places: All of them.
-        totals: Of each.
-        others: Files and bytes of each to which no root refers, where it is not the table's alone.
+        places: All places.
+        totals: One for each place.
+        others: For each place that other tables may use: number and bytes of files that no root names.
         problems: Number of a place -> why it could not be listed.
     """
     found: list[Outside] = []

@@ -1,8 +1,8 @@
-"""The objects below a table and its external roots, listed by many processes: places, and ranges of their keys.
+"""The objects of a table and its external roots, listed by many processes: places, and ranges of their keys.
 
-A *shard* is a range of keys of one place. A process lists one shard, page after page, until it ends or its budget is
-spent. What is left of it makes shards again, split at keys that are guessed from those seen. A wrong guess costs one
-request and loses nothing, since pieces meet.
+A *shard* is a range of keys of one place. A process lists one shard, page after page, until the shard ends or the
+budget is spent. The rest of the range becomes new shards, split at keys that are guessed from the listed ones. A wrong
+guess costs one request and loses nothing, since the pieces have no gaps.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,22 +17,22 @@ from lakesweep.storage.store import Page, StoredObject
 from lakesweep.table.outside import OutsideRoot, classify_outside
 
 WAYS = 8
-"""A shard is split into so many pieces at most."""
+"""A shard is split into at most this many pieces."""
 _CLIMBS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where objects lie: the table itself, or an external root."""
+    """A place with objects: the table itself, or an external root."""
 
     location: str
     is_table: bool
     is_owned: bool
-    """What lies there is this table's alone."""
+    """It holds files of this table alone."""
 
 
 def places_of_scan(table: str, roots: Iterable[OutsideRoot]) -> tuple[Place, ...]:
-    """Return the places that a scan of a table lists: itself, and its external roots."""
+    """Return the places that a scan of a table lists: the table itself, and its external roots."""
     outside = (Place(root.location, is_table=False, is_owned=root.is_owned) for root in roots)
     return (Place(table, is_table=True, is_owned=True), *outside)
 
@@ -45,22 +45,22 @@ class Shard:
     after: str = ""
     until: str | None = None
     climb: int = 1
-    """How far the next guess goes up; see `split_point`."""
+    """How far the next guess climbs; see `split_point`."""
 
 
 @dataclass(slots=True)
 class PlaceListing:
-    """Objects of one place as they are listed: each gets its class, and what no rule can make an orphan is counted."""
+    """Sorts the listed objects of one place: classifies each, and counts those that no rule can make an orphan."""
 
     table: str
     place: Place
     classes: FileClasses
     totals: Totals = field(default_factory=Totals)
     nested: set[str] = field(default_factory=set)
-    """Folders of other tables below this one."""
+    """Folders of other tables inside this one."""
 
     def sorted(self, page: Page) -> Iterator[tuple[StoredObject, str, FileClass]]:
-        """Yield each object of a page that the roots have to be asked about, with its path and its class.
+        """Yield each object that may be an orphan if no root names it, with its path and its class.
 
         Raises:
             RefusedError: An owned root holds another table.
@@ -89,15 +89,15 @@ class PlaceListing:
 
 
 class Walk:
-    """The pages of a shard within a budget, and the shards that are left behind it."""
+    """The pages of a shard within a budget, and the shards for the rest."""
 
     def __init__(self, shard: Shard, budget: int, pages: Iterator[Page]) -> None:
-        """Begin it.
+        """Begin the walk.
 
         Args:
-            shard: Which range.
-            budget: Pages.
-            pages: Of the range, from its beginning.
+            shard: The range.
+            budget: The number of pages.
+            pages: The pages of the range, from its beginning.
         """
         self._shard = shard
         self._budget = budget
@@ -109,7 +109,7 @@ class Walk:
     def pages(self) -> Iterator[Page]:
         """Yield as many pages as the budget allows.
 
-        Those before the first object do not count, such as pages of folders' markers: what is left would be the same.
+        Pages before the first object, such as pages of folder markers, do not count: the rest would be the same range.
         """
         spent = 0
         while spent < self._budget:
@@ -124,29 +124,29 @@ class Walk:
             yield page
 
     def left(self, ways: int = WAYS) -> Iterator[Shard]:
-        """Yield what is left, in so many pieces at most, which meet."""
+        """Yield the rest of the range, in at most `ways` pieces without gaps."""
         if self._is_over:
             return
         shard = self._shard
-        if self._first is None or self._last is None:  # pages without any object
+        if self._first is None or self._last is None:  # there were only pages without objects
             yield shard
             return
         cuts = cuts_of(self._first, self._last, shard.until, shard.climb, ways)
         ends = [*cuts, shard.until]
         for number, (after, until) in enumerate(zip([self._last, *cuts], ends, strict=True)):
-            # The further from what was seen, the more a piece may hold.
+            # The further a piece is from the listed keys, the more objects it may hold.
             yield Shard(shard.place, after, until, shard.climb + 1 if number else shard.climb)
 
 
 def cuts_of(first: str, last: str, until: str | None, climb: int, ways: int = WAYS) -> list[str]:
-    """Return texts between `last` and `until`, ascending, where what is left may be split.
+    """Return keys between `last` and `until`, ascending, at which the rest may be split.
 
     Args:
-        first: The first key listed of the range.
-        last: The last one.
-        until: Where the range ends, if it does.
+        first: The first listed key of the range.
+        last: The last listed key.
+        until: The end of the range, if it has one.
         climb: See `split_point`.
-        ways: One more than the texts there may be.
+        ways: At most one fewer keys are returned.
     """
     found: set[str] = set()
     for up in range(climb, climb + _CLIMBS):

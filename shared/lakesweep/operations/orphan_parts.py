@@ -1,7 +1,7 @@
-"""Parts of a plan, written by the tasks that find what goes.
+"""Parts of a plan, written by the tasks that find orphans.
 
-Each holds actions of one phase. A task writes under names of its own and answers with what the header has to say of a
-part; the driver writes the header last, so parts of which it was not told belong to no plan.
+Each part holds actions of one phase. A task gives its parts unique names, and returns the facts that the header needs
+about them. The driver writes the header last. A part that no task reported to the driver belongs to no plan.
 """
 
 import uuid
@@ -24,7 +24,7 @@ OPERATION = "remove_orphan_files"
 
 
 class PlanParts:
-    """Orphans that gather, phase by phase, until they make a part."""
+    """Collects orphans phase by phase, until they fill a part."""
 
     def __init__(self, area: ControlArea, plan_id: str) -> None:
         self._area = area
@@ -32,14 +32,14 @@ class PlanParts:
         self._waiting: dict[str, list[Orphan]] = {}
 
     def add(self, orphan: Orphan) -> None:
-        """Add an orphan that goes."""
+        """Add an orphan to delete."""
         self._waiting.setdefault(phase_of(orphan.kind), []).append(orphan)
 
     def full(self) -> Iterator[Row]:
-        """Write the phases of which there is enough for a part.
+        """Write parts for the phases with enough orphans.
 
         Raises:
-            RefusedError: An action that no plan may hold.
+            RefusedError: No plan may hold one of the actions.
         """
         for phase, orphans in self._waiting.items():
             while len(orphans) >= PART_ROWS:
@@ -47,7 +47,7 @@ class PlanParts:
                 del orphans[:PART_ROWS]
 
     def rest(self) -> Iterator[Row]:
-        """Write all that waits; see `full`."""
+        """Write all remaining orphans; see `full`."""
         yield from self.full()
         for phase, orphans in self._waiting.items():
             if orphans:
@@ -65,7 +65,7 @@ class PlanParts:
 
 
 def apart_of(plan_id: str, rows: Iterable[Mapping[str, Any]]) -> Apart:
-    """Return what the header says of the parts that tasks answered with."""
+    """Return the header's facts about the parts that tasks returned."""
     found = sorted(rows, key=lambda row: (PHASES.index(row["phase"]), row["plan"]["name"]))
     by_kind: dict[str, int] = {}
     for row in found:

@@ -1,4 +1,4 @@
-"""Run a scan for orphan files where it was asked for, or where it costs least, and remember what it took."""
+"""Run a scan for orphan files on the requested or cheapest backend, and record what it cost."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -27,7 +27,7 @@ _CODES = {LAMBDA: "no_functions", SPARK: "no_spark"}
 
 @dataclass(slots=True)
 class _Scan:
-    """One call, from the choice to what is remembered of it."""
+    """One call, from the choice of the backend to the record of its cost."""
 
     table: Table
     arguments: OrphanArguments
@@ -36,14 +36,14 @@ class _Scan:
     began_ms: int = 0
     ended_ms: int = 0
     requests: Mapping[str, int] | None = None
-    """Of planning alone; `None`: no plan was made."""
+    """Only of the planning; `None`: no plan was made."""
 
     @property
     def estimate(self) -> Mapping[str, object] | None:
         return self.choice.estimate.to_json() if self.choice is not None else None
 
     def plan(self, plan: Callable[[Table, OrphanArguments], Plan], table: Table) -> Plan:
-        """Plan, and count."""
+        """Plan, and count the requests."""
         before = table.counter.snapshot()
         self.began_ms = table.clock_ms()
         made = plan(table, self.arguments)
@@ -53,7 +53,7 @@ class _Scan:
         return made
 
     def happened(self) -> dict[str, object] | None:
-        """Return what planning took."""
+        """Return what the planning cost."""
         if self.requests is None:
             return None
         seconds = (self.ended_ms - self.began_ms) / 1000
@@ -61,16 +61,16 @@ class _Scan:
 
 
 def remove_orphan_files(table: Table, arguments: OrphanArguments, engine: str | None, *, execute: bool) -> RunReport:
-    """Find orphan files, and remove them.
+    """Find orphan files, and delete them.
 
     Args:
         table: All branches of it.
-        arguments: Of the call.
-        engine: One of `ENGINES`; `None` is this process.
-        execute: Otherwise nothing in the table changes.
+        arguments: The arguments of the call.
+        engine: One of `ENGINES`; `None` means this process.
+        execute: If false, nothing in the table changes.
 
     Raises:
-        UsageError: No such engine here, or an argument that means nothing.
+        UsageError: The backend is not available here, or an argument is invalid.
         MaintenanceError: As `plan_remove_orphan_files`.
     """
     scan = _Scan(table, arguments, engine or LOCAL)
@@ -99,7 +99,7 @@ def remove_orphan_files(table: Table, arguments: OrphanArguments, engine: str | 
 
 
 def _choose(scan: _Scan) -> None:
-    """Choose an engine, and say which and why."""
+    """Choose a backend, and say which and why."""
     table = scan.table
     scan.engine = LOCAL
     if table.available is None:
@@ -112,7 +112,7 @@ def _choose(scan: _Scan) -> None:
 
 
 def _elsewhere(table: Table, engine: str) -> OrphanEngine | None:
-    """Return what finds the orphan files; `None` is this process."""
+    """Return the backend that finds the orphan files; `None` means this process."""
     if engine == LOCAL:
         return None
     found = table.orphan_engines.get(engine)
@@ -128,7 +128,7 @@ def _run(table: Table, planner: Callable[[Table], Plan], *, execute: bool) -> Ru
 
 
 def _run_stored(table: Table, planner: Callable[[Table], Plan], *, execute: bool) -> RunReport:
-    """Go on with a plan that is stored already when it comes back."""
+    """Continue with the plan of a remote backend, which has already stored it."""
     area = require_area(table)
     try:
         plan = planner(table)
@@ -149,10 +149,10 @@ def _run_stored(table: Table, planner: Callable[[Table], Plan], *, execute: bool
 
 
 def _remember(scan: _Scan, report: RunReport, what: Mapping[str, object] | None) -> None:
-    """Note what a scan found, where something was written anyway. That it fails changes nothing about the run."""
+    """Record what a scan found, if the run wrote anything else. A failure to do so does not affect the run."""
     area = scan.table.area
     wrote = report.status not in ("nothing_to_do", "refused") or scan.arguments.quarantine_ms is not None
-    # A fan-out notes it itself, when it ends.
+    # A fan-out scan records its own facts when it ends.
     if area is None or report.plan is None or what is None or scan.engine == LAMBDA or not wrote:
         return
     past = past_scan(
@@ -170,12 +170,14 @@ def _remember(scan: _Scan, report: RunReport, what: Mapping[str, object] | None)
 
 
 def note_fan_out(table: Table, result: Mapping[str, object], plan: Plan | None) -> None:
-    """Note a scan by functions, by whoever ends it. Twice is once, and that it fails changes nothing.
+    """Record a scan by functions. Every process that sees its end calls this.
+
+    A second call has no effect, and a failure does not affect the scan.
 
     Args:
-        table: Which one.
-        result: The scan's, as `result.json` has it.
-        plan: Its header; without one there is nothing to note.
+        table: The table.
+        result: The result of the scan, as in `result.json`.
+        plan: The header of its plan; without a plan there is nothing to record.
     """
     if table.area is None or plan is None:
         return
@@ -210,18 +212,18 @@ def past_scan(
     deleted: int | None = None,
     counted: Mapping[str, object] | None = None,
 ) -> PastScan:
-    """Return what is remembered of a scan.
+    """Return the record of a scan.
 
     Args:
-        plan: What it found.
-        engine: Where it ran.
+        plan: The plan that it made.
+        engine: The backend.
         status: How it ended.
         times_ms: When it began and ended.
-        what: What it took; see `engine_choice.happened`.
-        estimate: What was thought that it would take.
-        reason: Why it ran there.
-        deleted: Objects that went right away.
-        counted: What else was counted: `entries`, `entries_decoded`, `manifests_decoded`, `lists`.
+        what: What it cost; see `engine_choice.happened`.
+        estimate: The estimate of its cost.
+        reason: Why this backend was chosen.
+        deleted: Number of objects that the same call deleted.
+        counted: Further counts: `entries`, `entries_decoded`, `manifests_decoded`, `lists`.
     """
     header, counted = plan.header, counted or {}
     listed = header.findings.get("listed")

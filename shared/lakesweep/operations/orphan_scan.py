@@ -1,10 +1,10 @@
-"""What every scan for orphan files does alike, whichever engine reads the manifests and lists the table.
+"""What all scans for orphan files have in common, whichever backend reads the manifests and lists the table.
 
-The time is read first, and only what was written long before it may go. Then all roots are collected, until they stand
-still, with everything that they refer to. All that lies below the table is listed, before or after, and held against
-that. Which of the two comes first does not matter: what is written meanwhile is too young, and what loses its last root
-meanwhile was live when it was looked at, or is an orphan. A plan says what goes; it is carried out like any other, with
-a look at new roots before each batch.
+The scan reads the clock first, and deletes only files that were written long before. Then it collects all roots and
+everything that they name, until the roots stop changing. It lists everything below the table, before or after that, and
+compares the two. Their order does not matter. A file written meanwhile is too young. A file that loses its last root
+meanwhile was live when the scan saw its root, or else is an orphan. The plan lists the deletions. It is executed like
+any other plan, with a recheck of new roots before each batch.
 
 Source: Paimon `RemoveOrphanFilesProcedure`, `OrphanFilesClean`.
 """
@@ -39,32 +39,32 @@ from lakesweep.table.stores import TableStores, declared_roots
 OPERATION = "remove_orphan_files"
 HISTORY_MISSING = "history_missing"
 DEFAULT_AGE_MS = 24 * 3_600_000
-"""The engine's default age, and the least without a reason."""
+"""Paimon's default age. Without a reason, files must be at least this old."""
 Outside = tuple[dict[str, object], str]
-"""What is told of an external root, and a warning or nothing."""
+"""The facts about an external root, and a warning, which may be empty."""
 _SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TABLE = re.compile(r"(?:.+/)?(?:schema|snapshot)/.+", re.DOTALL)
-"""Shows outside that a table lies there."""
+"""A key below an external root that shows that a table lies there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """What a scan found."""
+    """The result of a scan."""
 
     found: Capture
     own: BranchListing
     schema: TableSchema
     now_ms: int
-    """Read before the first root was looked at."""
+    """Read before the first root."""
     cutoff_ms: int
     totals: Totals
     outside: Sequence[Outside]
     missing: Missing
     data_files: int
-    """Data and changelog files that go."""
+    """Number of data and changelog files to delete."""
     data_bytes: int
     inventory: Inventory | None = None
-    """What was read instead of a listing."""
+    """The inventory that was read instead of a listing."""
 
 
 def orphan_plan(
@@ -74,10 +74,10 @@ def orphan_plan(
     actions: Sequence[Action] = (),
     apart: Apart | None = None,
 ) -> Plan:
-    """Return the plan of what a scan found.
+    """Return the plan of a scan.
 
     Raises:
-        RefusedError: A branch may have lost its snapshots, and the plan would delete what they need.
+        RefusedError: A branch may have lost its snapshots, and the plan would delete files that they need.
     """
     found, totals = scanned.found, scanned.totals
     lost: dict[str, str] = {}
@@ -108,7 +108,7 @@ def orphan_plan(
         apart=apart,
     )
     _check_history(table, arguments, found.listing, plan, lost)
-    # All that these manifests name is live, so a look need not read them again.
+    # All files that these manifests name are live, so a recheck need not read the manifests again.
     table.memory.clear = plan.header.plan_id, frozenset(found.live.manifests)
     return plan
 
@@ -116,10 +116,10 @@ def orphan_plan(
 def _check_history(
     table: Table, arguments: OrphanArguments, listing: TableListing, plan: Plan, lost: Mapping[str, str]
 ) -> None:
-    """Refuse to delete more than temporary files while a branch lost snapshots, or has a schema and no snapshot.
+    """Refuse to delete more than temporary files if a branch lost snapshots, or has a schema but no snapshot.
 
-    A lost `snapshot/` folder looks like that of a branch that never had one. Every file of the lost snapshots looks
-    like an orphan then.
+    A branch that lost its `snapshot/` folder looks like a branch that never had one. Every file of the lost snapshots
+    then looks like an orphan.
 
     Raises:
         RefusedError: With code `history_missing`.
@@ -127,7 +127,7 @@ def _check_history(
     if arguments.may_lack_history:
         return
     others = {kind for kind, count in plan.delete_kinds.items() if count and kind != TEMP}
-    # What a quarantine keeps goes with the next scan. Of a branch that is surely lost, that is worth telling today.
+    # The next scan deletes what the quarantine keeps today. If a branch is surely lost, today is the time to say so.
     is_about_to = bool(lost) and plan.header.kept.get("quarantine", 0) > 0
     if not (others or is_about_to):
         return
@@ -147,10 +147,10 @@ def _check_history(
 
 
 def own_branch(table: Table, listing: TableListing) -> tuple[BranchListing, TableSchema]:
-    """Return the branch that the call is about, and its schema.
+    """Return the branch of the call, and its schema.
 
     Raises:
-        RefusedError: Not a table, or one of another type.
+        RefusedError: This is no table, or a table of an unsupported type.
         StalePlanError: A schema vanished.
     """
     own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
@@ -161,16 +161,16 @@ def own_branch(table: Table, listing: TableListing) -> tuple[BranchListing, Tabl
 
 
 def check_table(table: Table, listing: TableListing) -> None:
-    """Refuse what is no table, by the first listing of it; see `own_branch`."""
+    """Refuse a folder that is no table, by its first listing; see `own_branch`."""
     own_branch(table, listing)
 
 
 def cutoff_of(table: Table, arguments: OrphanArguments, now_ms: int) -> int:
-    """Return the time before which something must have been written to go.
+    """Return the cutoff: only files written before it may be deleted.
 
     Raises:
-        UsageError: A parallelism that means nothing.
-        RefusedError: A time that is too young, or in the future.
+        UsageError: The parallelism is out of range.
+        RefusedError: The time is too recent, or in the future.
     """
     if not 1 <= arguments.parallelism <= MAX_PARALLELISM:
         raise UsageError(
@@ -196,12 +196,12 @@ def cutoff_of(table: Table, arguments: OrphanArguments, now_ms: int) -> int:
 def places_of(
     table: Table, listing: TableListing, arguments: OrphanArguments
 ) -> tuple[FileClasses, tuple[OutsideRoot, ...]]:
-    """Return what objects of the table are, and the external roots to look at.
+    """Return the classes of the table's objects, and the external roots to list.
 
     Raises:
-        RefusedError: An option that says so does not parse.
+        RefusedError: An option that determines them does not parse.
         StalePlanError: A schema vanished.
-        UsageError: What is said to be owned means nothing.
+        UsageError: A root given as owned is invalid.
     """
     schemas = schemas_of(table, listing)
     try:
@@ -217,12 +217,12 @@ def places_of(
 
 
 def _refuse_owned(table: Table, schemas: Sequence[tuple[str, TableSchema]], owned: Sequence[str]) -> None:
-    """Refuse an owned root below which nothing may be deleted. What it holds itself, the listing shows.
+    """Refuse an owned root below which nothing may be deleted. The listing later shows whether it holds other tables.
 
     Raises:
-        RefusedError: There is one.
+        RefusedError: There is such a root.
     """
-    # Whoever says that the root is this table's alone allows it, within what a deployment allows.
+    # The caller who declares a root as owned also allows deletions there, within the limits of a deployment.
     fence = Fence(table.store.location, fence_rules(allowing(table, owned), schemas), table.open_store)
     for root in owned:
         stay = fence.refusal(root)
@@ -234,19 +234,19 @@ def schemas_of(table: Table, listing: TableListing) -> tuple[tuple[str, TableSch
     """Return every schema of every branch.
 
     Raises:
-        StalePlanError: One vanished.
+        StalePlanError: A schema vanished.
     """
     try:
         return tuple(read_all_schemas(table.store, listing))
-    except ObjectNotFoundError as error:  # its branch was dropped
+    except ObjectNotFoundError as error:  # its branch was deleted
         raise StalePlanError(f"table {table.ref}: a schema vanished while the plan was made: {error}") from error
 
 
 def check_scan_id(scan_id: str) -> None:
-    """Refuse what is no id.
+    """Refuse an invalid id.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The id is invalid.
     """
     if not _SCAN_ID.fullmatch(scan_id):
         raise UsageError(
@@ -256,12 +256,12 @@ def check_scan_id(scan_id: str) -> None:
 
 
 def inventory_of(table: Table, arguments: OrphanArguments) -> Inventory | None:
-    """Return the inventory that is read instead of a listing of the table, checked, where the caller names one.
+    """Return the checked inventory to read instead of a listing of the table, `None` if the call names none.
 
     Raises:
-        UsageError: It names no place for one, or the table is not on S3.
-        RefusedError: It is of another bucket, or nothing that is read here.
-        FormatError: It is damaged.
+        UsageError: The argument is no location of an inventory, or the table is not on S3.
+        RefusedError: The inventory is of another bucket, or in a format that Lakesweep does not read.
+        FormatError: The inventory is damaged.
     """
     if arguments.inventory is None:
         return None
@@ -275,7 +275,7 @@ def inventory_of(table: Table, arguments: OrphanArguments) -> Inventory | None:
 
 
 def prefix_in(inventory: Inventory, table: Table) -> str:
-    """Return what the keys of the table's objects begin with in its bucket."""
+    """Return the prefix of the table's keys in its bucket."""
     prefix = inventory.prefix(table.ref.location)
     if prefix is None:
         raise RefusedError(
@@ -286,15 +286,15 @@ def prefix_in(inventory: Inventory, table: Table) -> str:
 
 
 def retained(found: Capture) -> list[Root]:
-    """Return the captured roots that are still there."""
+    """Return the captured roots that still exist."""
     return [found.roots[ref.path] for ref in found.listing.roots() if ref.path in found.roots]
 
 
 def refuse_table(table: str, location: str, key: str) -> None:
-    """Refuse an owned root outside in which a key shows that there is another table.
+    """Refuse an owned external root if a key shows that it holds another table.
 
     Raises:
-        RefusedError: It does.
+        RefusedError: The key shows that.
     """
     if _TABLE.fullmatch(key):
         raise RefusedError(
@@ -305,12 +305,12 @@ def refuse_table(table: str, location: str, key: str) -> None:
 
 
 def told_of_outside(location: str, totals: Totals, others: int, others_bytes: int) -> Outside:
-    """Return what is told of an external root that is not this table's alone.
+    """Return the report on an external root that other tables may use.
 
     Args:
-        location: Of the root.
-        totals: What lies there.
-        others: Files there to which no root refers.
+        location: The location of the root.
+        totals: The objects below it.
+        others: Number of files below it that no root of this table names.
         others_bytes: Their bytes.
     """
     facts: dict[str, object] = {
@@ -326,13 +326,13 @@ def told_of_outside(location: str, totals: Totals, others: int, others_bytes: in
 
 
 def unlisted(location: str, problem: str) -> Outside:
-    """Return what is told of an external root that could not be listed, and is not this table's alone."""
+    """Return the report on an external root that could not be listed, and that other tables may use."""
     facts: dict[str, object] = {"location": location, "owned": False, "problem": problem}
     return facts, f"external root {location} could not be listed: {problem}"
 
 
 def stores_of(table: Table, found: Capture) -> TableStores:
-    """Return what resolves paths outside the table."""
+    """Return the stores that resolve paths outside the table."""
     store = table.store
     rules = FenceRules(declared_roots(store.location, read_all_schemas(store, found.listing)))
     return TableStores(store, rules, table.open_store)

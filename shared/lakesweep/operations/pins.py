@@ -1,8 +1,8 @@
 """What keeps old files in a table besides its retention: a consumer, a branch, tags that never expire.
 
-A *pin* is one of them. It pins the data files that would go with it: those that only the roots it stands for need, and
-neither the newest snapshot nor any other root that stays. Snapshots that retention lets go anyway do not count as
-staying, so what waits for the next run is not blamed on anybody, nor excused by it.
+A *pin* is one of these. It pins the data files that would be deleted without it. These files are needed by the pin's
+roots alone, not by the newest snapshot, nor by any other remaining root. Snapshots that the retention expires anyway do
+not count as remaining. So their files are blamed on no pin, and they do not make a pin look smaller.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ def _oldest_branch(store: Store, listing: TableListing, own: BranchListing) -> I
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the manifests say about a branch."""
+    """The facts from the manifests of a branch."""
 
     pins: tuple[ShownPin, ...]
     live: Amount
@@ -70,9 +70,9 @@ def measure_pins(
         store: The table's store.
         listing: All roots.
         own: The branch in question.
-        pins: Of that branch.
-        retention: Its rules, `None` when they make no sense; then no snapshot would go.
-        consumer_next: The smallest id that a consumer holds back.
+        pins: The pins of that branch.
+        retention: Its rules. `None`: they are invalid, so no snapshot would expire.
+        consumer_next: The smallest id that a consumer keeps.
         now_ms: The time of the run.
 
     Raises:
@@ -108,7 +108,7 @@ def measure_pins(
 def _going(
     snapshots: Sequence[Root], retention: SnapshotRetention | None, consumer_next: int | None, now_ms: int
 ) -> frozenset[str]:
-    """Return the paths of snapshots that the next run lets go."""
+    """Return the paths of snapshots that the next run expires."""
     if retention is None:
         return frozenset()
     times = {root.ref.id: root.snapshot.time_ms for root in snapshots}

@@ -1,7 +1,7 @@
-"""Operations by name, with arguments as JSON or a command line gives them.
+"""Operations by name, with arguments from JSON or a command line.
 
-Every edge calls operations here, so that a command line, a message and a job mean the same by the same words. Names
-and arguments are those of Paimon's Spark procedures.
+Every edge calls operations here. So the same words mean the same in a command line, a message and a job. Names and
+arguments are those of Paimon's Spark procedures.
 """
 
 from collections.abc import Callable, Mapping
@@ -54,7 +54,7 @@ RETENTION_OPTIONS = frozenset(
         "consumer.expiration-time",
     }
 )
-"""Table options that decide what goes. No other one may be given for a call: it would silently do nothing."""
+"""Table options that decide what expires. A call may set no other option, since it would silently have no effect."""
 
 TAG_OPTIONS = frozenset(
     {
@@ -72,12 +72,12 @@ TAG_OPTIONS = frozenset(
         "sink.watermark-time-zone",
     }
 )
-"""Those that decide which tags are made and which go."""
+"""Table options that decide which tags are made and which are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The arguments of one call, checked. `None` leaves it to the table's options."""
+    """The checked arguments of one call. `None` means: as the table's options say."""
 
     retain_max: int | None = None
     retain_min: int | None = None
@@ -103,12 +103,12 @@ class Call:
     dry_run: bool = False
     owned_external: tuple[str, ...] = ()
     external_roots: tuple[str, ...] = ()
-    """Outside the table, files may be deleted below these."""
+    """Files outside the table may be deleted below these roots."""
     options: Mapping[str, str] | None = None
     tags: TagCall = field(default_factory=TagCall)
-    """Of the operations on tags."""
+    """For the operations on tags."""
     branches: BranchCall = field(default_factory=BranchCall)
-    """Of the operations on branches, and of a rollback."""
+    """For the operations on branches, and for a rollback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Operation:
     name: str
     arguments: frozenset[str]
     run: Callable[[Table, Call, bool], RunReport]
-    """Plans; with a true last argument executes, too."""
+    """Makes a plan; executes it, too, if the last argument is true."""
     options: frozenset[str] = frozenset()
     """Table options that a call may set."""
 
@@ -127,15 +127,15 @@ def run_operation(table: Table, name: str, arguments: Mapping[str, object], *, e
     """Run an operation.
 
     Args:
-        table: On what.
+        table: The table.
         name: Such as `expire_snapshots`.
-        arguments: By name; `None` counts as not given. Numbers may be numbers or text, times and durations are text
-            (times also epoch milliseconds), `delete_all` and `all_branches` are true or false, `options` is an object
-            of texts.
-        execute: Otherwise nothing in the table changes.
+        arguments: By name; `None` counts as not given. Numbers may be numbers or text. Times and durations are text;
+            times may be epoch milliseconds, too. `delete_all` and `all_branches` are true or false. `options` is an
+            object of texts.
+        execute: If false, nothing in the table changes.
 
     Raises:
-        UsageError: No such operation, no such argument, or a value that means nothing.
+        UsageError: The operation or an argument is not known, or a value is invalid.
         MaintenanceError: As the operation says.
     """
     operation = OPERATIONS.get(name)
@@ -146,7 +146,7 @@ def run_operation(table: Table, name: str, arguments: Mapping[str, object], *, e
         )
     call = parse_call(operation, arguments)
     table = allowing(table, (*call.external_roots, *call.owned_external))
-    if execute and name not in (maintain.OPERATION, undo.OPERATION):  # these two ask themselves
+    if execute and name not in (maintain.OPERATION, undo.OPERATION):  # these two check the policy themselves
         try:
             watched_ruling(table)
         except RefusedError as error:
@@ -158,7 +158,7 @@ def parse_call(operation: Operation, arguments: Mapping[str, object]) -> Call:
     """Check the arguments of a call.
 
     Raises:
-        UsageError: An argument that the operation does not have, or a value that means nothing.
+        UsageError: The operation does not have an argument, or a value is invalid.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     known = operation.arguments | _ALWAYS
@@ -290,7 +290,7 @@ def _remove_orphan_files(table: Table, call: Call, execute: bool) -> RunReport:
 
 
 def _orphan_engine(call: Call) -> str | None:
-    """Return what finds the orphan files, as `mode` or `engine` says."""
+    """Return the backend that `mode` or `engine` names."""
     if call.mode not in (None, *_MODES):
         raise UsageError(f"mode: expected local or distributed, found {call.mode!r}", code="bad_argument")
     if call.engine not in (None, *orphan_run.ENGINES):
@@ -306,14 +306,14 @@ def _orphan_engine(call: Call) -> str | None:
 
 
 _MODES = {"local": "local", "distributed": "spark"}
-"""What the engine's procedure calls them."""
+"""The modes of Paimon's procedure, and their backends."""
 
 
 def _create_tag(table: Table, call: Call, execute: bool) -> RunReport:
     arguments = call.tags.to_create()
     if not execute:
         return plan_only(table, create_tag.CREATE, lambda target: create_tag.plan_create_tag(target, arguments))
-    # The write itself finds out whether the name is taken.
+    # The write itself finds out whether the name exists.
     return plan_and_write(
         table, create_tag.CREATE, lambda target: create_tag.plan_create_tag(target, arguments, looks_for_name=False)
     )
@@ -391,7 +391,7 @@ def _undo(table: Table, call: Call, execute: bool) -> RunReport:
 
 
 _ALWAYS = frozenset({"external_roots"})
-"""Arguments of every operation: each finishes first what another one began."""
+"""Arguments of every operation, since each operation first finishes the plan that another run began."""
 _LIMITS = frozenset({"retain_max", "retain_min", "older_than", "max_deletes", "grace"})
 _SCAN = frozenset(
     {

@@ -1,6 +1,6 @@
-"""Remove what no root of any branch refers to: orphan files, found by this process alone.
+"""Delete orphan files, found by this process alone: files that no root of any branch names.
 
-The table is listed while its roots are read (`orphan_scan` says why that is right).
+The table is listed while its roots are read; `orphan_scan` says why that is safe.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -50,22 +50,22 @@ from lakesweep.table.revalidation import revalidate
 __all__ = ["DEFAULT_AGE_MS", "OPERATION", "PARALLELISM", "OrphanArguments", "plan_remove_orphan_files"]
 
 AHEAD_PAGES = 64
-"""So many pages of the listing may wait, some 25 MB, until it is known what the roots refer to."""
+"""So many pages of the listing, about 25 MB, may wait until all roots are read."""
 
 
 def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
-    """Plan the removal of a table's orphan files.
+    """Plan the deletion of a table's orphan files.
 
     Args:
         table: All branches of it.
-        arguments: Of the call.
+        arguments: The arguments of the call.
 
     Raises:
-        UsageError: An argument that means nothing.
-        RefusedError: A cutoff that is too young, no roots, not a table, or a root that cannot be understood.
+        UsageError: An argument is invalid.
+        RefusedError: The cutoff is too recent, this is no table, it has no roots, or a root cannot be understood.
         StorageError: A request failed; nothing can be concluded.
     """
-    now_ms = table.store.now_ms()  # before the first root is looked at: everything rests on it
+    now_ms = table.store.now_ms()  # read before the first root is read; the safety of the scan rests on this order
     cutoff_ms = cutoff_of(table, arguments, now_ms)
     earlier = None
     if arguments.quarantine_ms is not None:
@@ -81,10 +81,10 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
     first: list[Page] = []
 
     def admit(listing: TableListing) -> None:
-        # A table of another type has no roots either; that it is of another type says more.
+        # A table of an unsupported type has no roots either. The error about its type says more, so it comes first.
         own_branch(table, listing)
         if inventory is None and getattr(table.store, "reads_wait", True) and any(listing.roots()):
-            first.extend(islice(pages, 1))  # further ones come while the roots are read, which takes CPU time
+            first.extend(islice(pages, 1))  # further pages arrive while the roots are read, which takes CPU time
 
     with closing(pages):
         found = capture(table.store, table.sleep, admit)
@@ -99,7 +99,7 @@ def plan_remove_orphan_files(table: Table, arguments: OrphanArguments) -> Plan:
     orphans = sorting.quarantine()
     if earlier is not None:
         write_quarantine(require_area(table), earlier, [_identity(orphan) for orphan in orphans], now_ms)
-    # An inventory knows nothing of what is younger, so it tells of no file that it is missing.
+    # An inventory does not list younger files, so it cannot show that a file is missing.
     missing = find_missing(table.store, found, lambda: stores_of(table, found)) if inventory is None else Missing()
     going = [orphan.size_bytes for orphan in sorting.orphans if orphan.kind in DATA_KINDS]
     scanned = Scanned(
@@ -118,10 +118,10 @@ def _known(
 
 
 def _whole(table: Table, inventory: Inventory | None, pages: Iterable[Page]) -> Iterator[Page]:
-    """Yield pages; those of an inventory must turn out to have been all of the table.
+    """Yield the pages. At the end, make sure that the pages of an inventory cover the whole table.
 
     Raises:
-        RefusedError: It leaves out a part of the table.
+        RefusedError: The inventory leaves out a part of the table.
     """
     reach = Reach()
     for page in pages:
@@ -133,8 +133,8 @@ def _whole(table: Table, inventory: Inventory | None, pages: Iterable[Page]) -> 
 
 
 def _confirm(table: Table, sorting: Sorting, parallelism: int) -> None:
-    """Keep what is not any more, or not exactly, what an inventory lists."""
-    sorting.orphans = list(dict.fromkeys(sorting.orphans))  # an object may be listed twice
+    """Keep objects that no longer exist exactly as the inventory lists them."""
+    sorting.orphans = list(dict.fromkeys(sorting.orphans))  # an inventory may list an object twice
     inside = [orphan for orphan in sorting.orphans if not is_external(orphan.key)]
     sorting.confirm(revalidate(table.store, map(_candidate, inside), parallel=parallelism), is_external)
 
@@ -150,7 +150,7 @@ def _identity(orphan: Orphan) -> tuple[str, str, int]:
 def _list(
     table: Table, found: Capture, sorting: Sorting, arguments: OrphanArguments, pages: Iterable[Page]
 ) -> list[Outside]:
-    """Sort everything that lies below the table, which is in `pages`, and below its external roots."""
+    """Sort all objects of the table, which are in `pages`, and all objects below its external roots."""
     classes, roots = places_of(table, found.listing, arguments)
     nested: set[str] = set()
     totals = sorting.totals
@@ -165,10 +165,10 @@ def _list(
 
 
 def _list_outside(table: Table, root: OutsideRoot, sorting: Sorting, classes: FileClasses, parallelism: int) -> Outside:
-    """Sort what lies below an external root. What is not this table's alone is only counted.
+    """Sort the objects below an external root. If other tables may use the root, the objects are only counted.
 
     Raises:
-        RefusedError: It is said to be this table's alone, and holds another.
+        RefusedError: The caller declared the root as owned, but it holds another table.
     """
     apart = sorting if root.is_owned else Sorting(sorting.rules, sorting.is_live, sorting.saw)
     others = others_bytes = 0
@@ -178,7 +178,7 @@ def _list_outside(table: Table, root: OutsideRoot, sorting: Sorting, classes: Fi
                 if root.is_owned:
                     refuse_table(str(table.ref), root.location, each.key)
                 _sort(apart, each, f"{root.location}/{each.key}", classify_outside(classes, each.key))
-            if not root.is_owned:  # all files of other tables are among them, which are not ours to remember
+            if not root.is_owned:  # these include all files of other tables, so they are counted and dropped
                 others += len(apart.orphans)
                 others_bytes += sum(orphan.size_bytes for orphan in apart.orphans)
                 apart.orphans.clear()

@@ -1,6 +1,6 @@
-"""`rename_tag`: the same snapshot under another name.
+"""`rename_tag`: give a tag another name.
 
-The new document is written before the old one goes, so that one of the two holds the snapshot at any moment.
+The plan writes the new document before it deletes the old one. So a tag holds the snapshot at every moment.
 """
 
 from lakesweep.errors import RefusedError
@@ -17,15 +17,15 @@ OPERATION = "rename_tag"
 
 
 def plan_rename_tag(table: Table, name: str, target: str) -> Plan:
-    """Plan another name for a tag. Its success file keeps the old name, as the engine leaves it.
+    """Plan another name for a tag. Its success file keeps the old name, as in Paimon.
 
     Args:
         table: One branch of a table.
-        name: As it is called.
-        target: As it will be called.
+        name: The present name.
+        target: The new name.
 
     Raises:
-        RefusedError: No such tag, a tag that has the new name, or one that cannot be read.
+        RefusedError: The tag does not exist, another tag has the new name, or a tag cannot be read.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
 

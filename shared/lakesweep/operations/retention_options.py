@@ -1,4 +1,4 @@
-"""From table options and arguments to retention rules."""
+"""Make retention rules from table options and arguments."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 from lakesweep.operations.times import say_time
 
 STATED_RETENTION = ("snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained")
-"""Options of which a table must state one before anything is deleted unattended."""
+"""Before an unattended deletion, a table must state one of these options."""
 
 CHANGELOG_PRODUCERS = ("none", "input", "lookup", "full-compaction")
 
@@ -19,7 +19,7 @@ _DEFAULTS = SnapshotRetention()
 
 @dataclass(frozen=True, slots=True)
 class ExpireArguments:
-    """What a caller of `expire_snapshots` may ask for; `None` leaves it to the table's options.
+    """The arguments of `expire_snapshots`; `None` means: as the table's options say.
 
     Source: Paimon `ExpireSnapshotsProcedure`.
     """
@@ -27,22 +27,23 @@ class ExpireArguments:
     retain_max: int | None = None
     retain_min: int | None = None
     older_than_ms: int | None = None
-    """Snapshots whose successor is older may go; epoch milliseconds."""
+    """Snapshots whose successor is older may expire; epoch milliseconds."""
     max_deletes: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     """Table options for this call."""
     unattended: bool = False
-    """Nobody watches: only retention that the schema, `options` or a fleet policy (`otherwise`) states may delete."""
+    """No person watches the call. Only retention that the schema, `options` or a fleet policy (`otherwise`) states may
+    delete."""
     protect_commit_users: tuple[str, ...] = ()
-    """The last snapshot of each of these commit users stays, and every later one."""
+    """The last snapshot of each of these commit users is kept, and every later snapshot."""
     floor: SnapshotRetention | None = None
-    """A fleet policy's rules, by which a snapshot must be allowed to go as well."""
+    """Rules of a fleet policy. A snapshot expires only if these rules allow it, too."""
     otherwise: SnapshotRetention | None = None
-    """A fleet policy's rules for a table whose schema states none."""
+    """Rules of a fleet policy for a table whose schema states none."""
 
     @property
     def overrides_table(self) -> bool:
-        """The caller asked for something else than the table's own options."""
+        """The caller asked for something other than the table's own options."""
         return bool(self.options) or any(
             value is not None for value in (self.retain_max, self.retain_min, self.older_than_ms, self.max_deletes)
         )
@@ -71,13 +72,13 @@ def snapshot_retention(
     """Return the checked retention of one run.
 
     Args:
-        options: The table's options with the call's own on top.
+        options: The table's options, overridden by the call's.
         arguments: The caller's numbers.
         now_ms: The time of the run by the storage clock.
-        clock_ms: The caller's clock; an `older_than` is in the future when it lies beyond both clocks.
+        clock_ms: The caller's clock. An `older_than` later than both clocks is in the future.
 
     Raises:
-        RefusedError: A value that does not parse, or rules that could empty the table.
+        RefusedError: A value does not parse, or the rules could empty the table.
     """
     with _options():
         stated = _snapshot_options(options)
@@ -100,7 +101,7 @@ def time_retained(older_than_ms: int, now_ms: int, clock_ms: int) -> int:
     """Return `older_than` as a duration before now.
 
     Raises:
-        RefusedError: It lies beyond both clocks.
+        RefusedError: It is later than both clocks.
     """
     ahead_ms = older_than_ms - max(now_ms, clock_ms)
     if ahead_ms > 0:
@@ -112,7 +113,7 @@ def time_retained(older_than_ms: int, now_ms: int, clock_ms: int) -> int:
 
 
 def falls_back(options: Mapping[str, str], arguments: ExpireArguments) -> bool:
-    """Tell whether a fleet policy's retention holds, since the schema states none."""
+    """Tell whether a fleet policy's retention applies, since the schema states none."""
     return arguments.otherwise is not None and not is_stated(options)
 
 
@@ -124,11 +125,10 @@ def is_stated(options: Mapping[str, str]) -> bool:
 def check_stated(options: Mapping[str, str], arguments: ExpireArguments) -> None:
     """Refuse a table for which neither its schema nor a fleet policy states a retention.
 
-    Options that a job sets at run time are not in the schema, and the engine's defaults may be shorter than what such
-    a job relies on.
+    A job may set options at run time that are not in the schema. Paimon's defaults may keep less than such a job needs.
 
     Raises:
-        RefusedError: None of `STATED_RETENTION` is there.
+        RefusedError: None of `STATED_RETENTION` is stated.
     """
     if arguments.otherwise is None and not is_stated(options):
         raise RefusedError(
@@ -139,10 +139,10 @@ def check_stated(options: Mapping[str, str], arguments: ExpireArguments) -> None
 
 
 def has_decoupled_changelog(options: Mapping[str, str]) -> bool:
-    """Tell whether changelogs outlive snapshots by the table's options, which is what readers go by.
+    """Tell whether changelogs outlive snapshots by the table's options, which readers follow.
 
     Raises:
-        RefusedError: A value that does not parse.
+        RefusedError: A value does not parse.
 
     Source: Paimon `CoreOptions#changelogLifecycleDecoupled`, `ExpireConfig`.
     """
@@ -157,10 +157,10 @@ def has_decoupled_changelog(options: Mapping[str, str]) -> bool:
 
 
 def changelog_retention(options: Mapping[str, str]) -> ChangelogRetention:
-    """Return the retention of changelogs that a table states, checked.
+    """Return the checked retention of changelogs that a table states.
 
     Raises:
-        RefusedError: A value that does not parse, or rules that mean nothing.
+        RefusedError: A value does not parse, or the rules contradict each other.
     """
     with _options():
         retention = _changelog_options(options)
@@ -169,10 +169,10 @@ def changelog_retention(options: Mapping[str, str]) -> ChangelogRetention:
 
 
 def consumers_bind_changelogs_only(options: Mapping[str, str]) -> bool:
-    """Tell whether consumers hold back the expiry of changelogs and not that of snapshots.
+    """Tell whether consumers delay only the expiry of changelogs, not that of snapshots.
 
     Raises:
-        RefusedError: A value that does not parse.
+        RefusedError: A value does not parse.
     """
     with _options():
         key = "consumer.changelog-only"
@@ -183,7 +183,7 @@ def changelog_producer(options: Mapping[str, str]) -> str:
     """Return the changelog producer: `none`, `input`, `lookup` or `full-compaction`.
 
     Raises:
-        RefusedError: Another word.
+        RefusedError: The option has another value.
     """
     producer = options.get("changelog-producer", "none").lower()
     if producer not in CHANGELOG_PRODUCERS:
@@ -215,7 +215,7 @@ def _changelog_options(options: Mapping[str, str]) -> ChangelogRetention:
 
 @contextmanager
 def _options() -> Iterator[None]:
-    """Turn a value that does not parse into a refusal."""
+    """Turn a format error into a refusal."""
     try:
         yield
     except FormatError as error:

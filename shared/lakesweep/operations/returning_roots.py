@@ -1,6 +1,6 @@
-"""The roots that come back where a run is undone, and whether each would have all that it needs.
+"""The roots that come back when a branch rewrite is undone, and whether each of them is complete.
 
-The orphan scan takes files that nobody refers to when they are old enough, so some may be gone for good.
+Orphan scans delete files that no root names once they are old enough, so some files may be lost for good.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,16 +24,16 @@ _ABSENT = "would_stay_absent"
 
 
 def returning_roots(run: UndoneRun, table: Table, own: BranchListing, way_back: Sequence[Action]) -> tuple[Root, ...]:
-    """Return the roots that come back, all of which have what they need.
+    """Return the roots that come back. All of them have the files that they need.
 
     Args:
-        run: That is to be undone.
-        table: With a store that remembers nothing: what it would remember may be gone.
-        own: The branch that the run moved, as it is now.
-        way_back: What takes the run back.
+        run: The run to undo.
+        table: With a store without a cache, since cached files may be gone.
+        own: The branch that the run rewrote, as it is now.
+        way_back: The actions that undo the run.
 
     Raises:
-        RefusedError: One does not: `would_stay_absent`.
+        RefusedError: A root lacks a file: `would_stay_absent`.
         StorageError: A request failed.
     """
     try:
@@ -59,7 +59,7 @@ def returning_roots(run: UndoneRun, table: Table, own: BranchListing, way_back: 
 def _schemas(
     run: UndoneRun, table: Table, own: BranchListing, way_back: Iterable[Action]
 ) -> tuple[frozenset[int], TableSchema | None]:
-    """Return the schemas that the branch will have, and the latest of them; `None`: there will be none."""
+    """Return the schemas that the branch will have, and the latest of them; `None` if it will have no schema."""
     there = {schema_id(document.path) for document in own.schemas}
     bodies: dict[int, Put] = {}
     for action in way_back:
