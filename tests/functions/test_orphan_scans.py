@@ -367,7 +367,7 @@ def test_a_deployment_that_observes() -> None:
     assert ask(deployed, arguments={"engine": "lambda"}, execute=True)["refusal"]["code"] == "observed"
     deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"}, execute=True))
     answers = deployed.run()
-    assert "this deployment observes" in json.dumps([answer.lines for answer in answers])
+    assert "this deployment only observes" in json.dumps([answer.lines for answer in answers])
     assert metric(answers, "RunsFailed") == 0, "nobody was asked to carry it out"
     assert ORPHAN in keys_of(deployed.store())
 

@@ -44,5 +44,5 @@ def test_an_error_of_this_package_is_that_error(line: str, kind: type[Maintenanc
     assert type(error.value) is kind
     assert error.value.code == code
     assert said in str(error.value)
-    assert ("the same scan id goes on" in str(error.value)) == (code == "spark_failed")
+    assert ("another attempt with the same scan id" in str(error.value)) == (code == "spark_failed")
     assert "raise FormatError" not in str(error.value)

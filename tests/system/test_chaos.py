@@ -190,7 +190,7 @@ def test_time_that_runs_out(small: Build) -> None:
         for table in scene.tables:
             table.commit(2)
         scene.system.settle()
-        assert said(scene, "out of time") or said(scene, "the work goes on in another message")
+        assert said(scene, "out of time") or said(scene, "another message continues the work")
         assert_right(scene, needs_sweep=True)
 
 

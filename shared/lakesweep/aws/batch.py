@@ -72,7 +72,7 @@ def answer(runtime: Runtime, event: object, context: Context, take: Take) -> dic
     lost = (len(given) if isinstance(given, list) else 1) - len(records)
     if lost:
         runtime.telemetry.count("EventsRejected", lost)
-        runtime.telemetry.warn("an event that is no batch of messages", found=type(event).__name__, lost=lost)
+        runtime.telemetry.warn("an event that is not a batch of messages", found=type(event).__name__, lost=lost)
     if not records:
         return {"batchItemFailures": []}
 
@@ -84,7 +84,7 @@ def answer(runtime: Runtime, event: object, context: Context, take: Take) -> dic
             runtime.telemetry.warn(f"{name}: {error}", code=error.code)
             raise
         except Exception:
-            runtime.telemetry.logger.exception("an error that nobody foresaw", message_id=record.message_id)
+            runtime.telemetry.logger.exception("an unexpected error", message_id=record.message_id)
             raise
 
     processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)

@@ -99,12 +99,12 @@ class BucketNotifications:
             answer = self._client.get_bucket_notification_configuration(Bucket=self.bucket)
         found = answer.get(_FOUND)
         if found is None:
-            raise StorageError(f"bucket {self.bucket}: its notification configuration is not the XML it should be")
+            raise StorageError(f"bucket {self.bucket}: its notification configuration cannot be parsed as XML")
         unknown = sorted(found - _ELEMENTS)
         if unknown and EVENT_BRIDGE not in answer:  # if EventBridge is on already, Lakesweep puts nothing
             raise RefusedError(
-                f"bucket {self.bucket}: its notification configuration holds {', '.join(unknown)}, which putting it "
-                "back would lose; enable EventBridge in the S3 console",
+                f"bucket {self.bucket}: its notification configuration holds {', '.join(unknown)}, which Lakesweep "
+                "does not know and would lose; enable EventBridge in the S3 console",
                 code="unknown_notification",
             )
         found_lists = {kind: answer[kind] for kind in DESTINATIONS if answer.get(kind)}
@@ -164,7 +164,7 @@ def enable_events(
     where = f"bucket {plan.bucket}: its notification configuration"
     if not _same(notifications.read(), plan.before):
         raise RefusedError(
-            f"{where} was changed by somebody else since it was read; nothing was put, try again",
+            f"{where} has changed since it was read; nothing was written, try again",
             code="notifications_changed",
         )
     notifications.replace(plan.after)
@@ -176,11 +176,11 @@ def enable_events(
             return
         if not _same(found, plan.before):
             raise StorageError(
-                f"{where} is neither what was there nor what was put; somebody else changes it, look at it now",
+                f"{where} is neither the former nor the planned one; another program changes it, check it now",
                 code="not_as_put",
             )
     raise StorageError(
-        f"{where} was put, and S3 still shows the former one; look again in a minute", code="not_shown_yet"
+        f"{where} was written, but S3 still shows the former one; check again in a minute", code="not_shown_yet"
     )
 
 

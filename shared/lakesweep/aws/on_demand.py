@@ -87,8 +87,8 @@ def answer_demand(runtime: Runtime, event: object, context: Context) -> dict[str
         demand = parse_demand(event)
         if not runtime.settings.allows(demand.table):
             raise RefusedError(
-                f"table {demand.table[:200]}: expected one below "
-                f"{', '.join(map(str, runtime.settings.tables))}, where this deployment works",
+                f"table {demand.table[:200]}: this deployment does not maintain it; expected a table below "
+                f"{', '.join(map(str, runtime.settings.tables))}",
                 code="foreign_table",
             )
         table = runtime.open_table(demand.table, demand.branch, context)
@@ -110,7 +110,7 @@ def answer_demand(runtime: Runtime, event: object, context: Context) -> dict[str
 def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
     if demand.operation == undo.OPERATION:
         raise RefusedError(
-            "undo restores versions, which no function may; expected `lakesweep undo` with the operator's role",
+            "no function has the permission to undo a run; expected `lakesweep undo` with the operator's role",
             code="needs_operator",
         )
     if demand.plan_id or demand.confirm:
@@ -118,8 +118,7 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
     is_pass = demand.operation in PASSES
     if is_pass and demand.execute and demand.arguments:
         raise UsageError(
-            f"{demand.operation} is carried out by the tables' own options; expected it without arguments, or without "
-            "execute"
+            f"{demand.operation} executes by the tables' own options; expected no arguments, or execute to be false"
         )
     if demand.execute:
         _check_mode(runtime, table)
@@ -146,7 +145,7 @@ def _on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, objec
         raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
     if demand.branch != MAIN:
         raise UsageError(
-            f"branch: a scan on {SPARK} looks at all branches; expected none, found {demand.branch!r}",
+            f"branch: a scan covers all branches; expected no branch, found {demand.branch!r}",
             code="bad_argument",
         )
     given = {name: value for name, value in demand.arguments.items() if value is not None}
@@ -154,11 +153,11 @@ def _on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, objec
     not_there = sorted({"dry_run", "mode", "parallelism"} & set(given))
     if not_there:
         raise UsageError(
-            f"{not_there[0]} means nothing to the engine {SPARK}; expected no such argument", code="bad_argument"
+            f"{not_there[0]}: engine {SPARK} does not use this argument; expected none", code="bad_argument"
         )
     objects, inventory = given.get("objects"), given.get("inventory", "s3://")
     if objects is not None and (not isinstance(objects, int) or isinstance(objects, bool) or objects < 0):
-        raise UsageError(f"objects: expected about how many lie in the table, found {objects!r}", code="bad_argument")
+        raise UsageError(f"objects: expected the approximate number, found {objects!r}", code="bad_argument")
     if not isinstance(inventory, str) or not inventory.startswith("s3://"):
         raise UsageError(f"inventory: expected s3://bucket/key of a manifest, found {inventory!r}", code="bad_argument")
     if demand.execute:
@@ -174,7 +173,7 @@ def _on_functions(runtime: Runtime, table: Table, demand: Demand) -> dict[str, o
         raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
     if demand.branch != MAIN:
         raise UsageError(
-            f"branch: a scan looks at all branches; expected none, found {demand.branch!r}", code="bad_argument"
+            f"branch: a scan covers all branches; expected no branch, found {demand.branch!r}", code="bad_argument"
         )
     call_of(demand.arguments)
     if demand.execute:
@@ -212,7 +211,7 @@ def _asked(runtime: Runtime, table: Table, demand: Demand, scan: SparkScan) -> d
 
 def _queued(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
     if demand.plan_id is None or not demand.execute:
-        raise UsageError(f"{EXECUTE} carries out a stored plan; expected plan_id, and execute to be true")
+        raise UsageError(f"{EXECUTE} executes a stored plan; expected plan_id, and execute to be true")
     _check_mode(runtime, table)
     header = load_header(require_area(table), demand.plan_id)
     if header.branch != demand.branch:
@@ -267,7 +266,7 @@ def _where(table: Table, plan_id: str | None) -> dict[str, object]:
 
 def _unconfirmed(plan_id: str | None) -> RefusedError:
     return RefusedError(
-        f"plan {plan_id} overrides the table's own retention and takes more data files than it leaves; expected "
+        f"plan {plan_id} overrides the table's own retention and deletes more data files than it keeps; expected "
         f'{{"operation": "{EXECUTE}", "plan_id": "{plan_id}", "confirm": "{plan_id}", "execute": true}} and the table',
         code="confirmation_needed",
     )
@@ -284,8 +283,8 @@ def _grace_ms(demand: Demand) -> int:
 def _check_spark(runtime: Runtime, table: Table) -> None:
     if not runtime.queues.has_spark:
         raise RefusedError(
-            f"table {table.ref}: this deployment has no Spark; expected its parameter SparkArtifacts to name where the "
-            "artifacts lie, or no engine",
+            f"table {table.ref}: this deployment has no Spark; expected its parameter SparkArtifacts to name the "
+            "location of the artifacts, or no engine",
             code="no_spark",
         )
 
@@ -293,7 +292,7 @@ def _check_spark(runtime: Runtime, table: Table) -> None:
 def _check_mode(runtime: Runtime, table: Table) -> None:
     if not runtime.settings.may_delete:
         raise RefusedError(
-            f"table {table.ref}: this deployment observes; expected its parameter Mode to be delete, or execute to be "
-            "false",
+            f"table {table.ref}: this deployment only observes; expected its parameter Mode to be delete, or execute "
+            "to be false",
             code="observed",
         )

@@ -59,7 +59,7 @@ def _tables_at(table: Table) -> list[str]:
         )
     if len(tables) > MAX_TABLES:
         raise UsageError(
-            f"table {table.ref}: {len(tables)} tables lie there; expected {MAX_TABLES} at most, such as one database",
+            f"table {table.ref}: found {len(tables)} tables there; expected at most {MAX_TABLES}, such as one database",
             code="bad_argument",
         )
     return tables

@@ -47,7 +47,7 @@ def choose_here(
     if engine == SPARK and not runtime.queues.has_spark:
         return Chosen(FUNCTIONS, f"{FUNCTIONS}, since this deployment has no Spark", {"engine": FUNCTIONS})
     if engine != "auto":
-        return Chosen(str(engine), f"{engine}, as somebody said", {"engine": engine})
+        return Chosen(str(engine), f"{engine}, as requested", {"engine": engine})
     objects, memory_mib = words.get("objects"), int(context.memory_limit_in_mb)
     facts = facts_of(
         table,

@@ -29,7 +29,7 @@ class TaskOutbox:
 
     def fold(self, turn: int, delay_s: int, *, progress: bool) -> None:
         """Refuse: a worker may not schedule the steps of its scan."""
-        raise MaintenanceError(f"scan {self._scan_id}: a worker asked for turn {turn}")
+        raise MaintenanceError(f"scan {self._scan_id}: a worker may not schedule step {turn}")
 
 
 class ScanOutbox(TaskOutbox):

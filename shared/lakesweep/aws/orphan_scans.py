@@ -112,9 +112,7 @@ class _Turn:
             self._again(message, str(error))
         if self._outbox.is_stuck:
             self._runtime.telemetry.count("HopLimitReached")
-            self._give_up(
-                "nothing was heard of its tasks for too long; their dead letters and the workers' log say why"
-            )
+            self._give_up("its tasks reported nothing for too long; see their dead-letter queue and the workers' log")
 
     def _begin(self) -> None:
         message = self._message
@@ -243,16 +241,16 @@ class _Turn:
                 self._runtime.queues.hand_over(work)
             else:
                 self._runtime.telemetry.tell(
-                    f"scan {message.scan_id}: plan {result.plan_id} is not carried out: {why}", table=message.table
+                    f"scan {message.scan_id}: plan {result.plan_id} is not executed: {why}", table=message.table
                 )
         self._note_end(result.status)
 
     def _why_not(self, result: PlanResult) -> str | None:
         """Return why a plan is not executed. The rules may have changed since the request."""
         if result.needs_confirmation:
-            return "it takes more than it leaves; whoever asks for it has to confirm it"
+            return "it deletes more than it keeps, so a person has to confirm it"
         if not self._runtime.settings.may_delete:
-            return "this deployment observes"
+            return "this deployment only observes"
         try:
             ruling = watched_ruling(self._table)
         except RefusedError as error:
@@ -263,7 +261,7 @@ class _Turn:
         telemetry = self._runtime.telemetry
         if self._runtime.queues.again(message, delay_s):
             telemetry.count("Continuations")
-            telemetry.tell(f"scan {message.scan_id}: this turn comes again", table=message.table, why=why)
+            telemetry.tell(f"scan {message.scan_id}: this step is repeated", table=message.table, why=why)
         else:
             telemetry.count("HopLimitReached")
             self._give_up(why)

@@ -64,12 +64,15 @@ def orphan_tour(runtime: Runtime, message: OrphanTour, context: Context) -> Aske
         telemetry.count("RunsFailed")
         raise
     telemetry.count_requests(tour.counter.snapshot())
-    telemetry.tell("a part of the tour for orphan files" if not is_finished else "the tour ended", tour=str(asked))
+    what = "the table sweep for orphan files ended" if is_finished else "a part of the table sweep for orphan files"
+    telemetry.tell(what, tour=str(asked))
     if asked.failed:
         telemetry.count("RunsFailed", asked.failed)
     if not is_finished and not runtime.queues.again(OrphanTour(asked.last, message.hop), 0):
         telemetry.count("HopLimitReached")
-        telemetry.warn("the tour was handed on too often; tables after the last one wait for the next", last=asked.last)
+        telemetry.warn(
+            "the table sweep was handed on too often; the next one visits the tables after the last", last=asked.last
+        )
     return asked
 
 
@@ -106,9 +109,9 @@ class _Tour:
         except OutOfTimeError:
             raise
         except MaintenanceError as error:
-            telemetry.warn(f"orphan tour: {error}", table=location, code=error.code)
+            telemetry.warn(f"table sweep for orphan files: {error}", table=location, code=error.code)
         except Exception:  # the table sweep continues with the next table
-            telemetry.logger.exception("an error that nobody foresaw", table=location)
+            telemetry.logger.exception("an unexpected error", table=location)
         return Asked(tables=1, failed=1, last=location)
 
     def _look(self, table: Table, *, execute: bool) -> Asked:

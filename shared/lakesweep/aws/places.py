@@ -55,7 +55,7 @@ class Walk:
                 try:
                     for found in pool.map(each, group):
                         take(found)
-                    self.deadline.check("the tour", 2 * BATCH_RESERVE_MS)
+                    self.deadline.check("the table sweep", 2 * BATCH_RESERVE_MS)
                 except OutOfTimeError:
                     return False
         return True

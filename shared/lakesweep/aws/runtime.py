@@ -68,7 +68,7 @@ class Runtime:
         if self.settings.allows(table):
             return True
         self.telemetry.count("EventsRejected")
-        self.telemetry.warn(f"{name}: a table that is none of this deployment's", table=table[:200])
+        self.telemetry.warn(f"{name}: a table that does not belong to this deployment", table=table[:200])
         return False
 
     def open_table(self, location: str, branch: str, context: Context, counter: RequestCounter | None = None) -> Table:

@@ -95,10 +95,10 @@ class LambdaScan:
             StorageError: A request failed; the scan continues.
         """
         if not table.ref.location.startswith("s3://"):
-            raise UsageError(f"table {table.ref}: functions reach tables on S3 alone", code="bad_argument")
+            raise UsageError(f"table {table.ref}: functions can only reach tables on S3", code="bad_argument")
         if table.area is None:
             raise UsageError(
-                f"table {table.ref}: functions leave what they find in the control location of their deployment; "
+                f"table {table.ref}: functions store their results in the control location of their deployment; "
                 "expected --control or $LAKESWEEP_CONTROL to name it",
                 code="control_missing",
             )
@@ -111,12 +111,12 @@ class LambdaScan:
         if scan_id is None:
             scan_id = new_id(area.store.now_ms())
             self._ask(table, scan_id, arguments)
-            table.say(f"scan {scan_id} is asked for; --scan-id {scan_id} waits for it again")
+            table.say(f"scan {scan_id} is requested; --scan-id {scan_id} waits for it again")
         check_scan_id(scan_id)
         try:
             result = self._wait(table, area, scan_id)
         except KeyboardInterrupt:
-            table.say(f"scan {scan_id} goes on; --scan-id {scan_id} waits for it again")
+            table.say(f"scan {scan_id} continues; --scan-id {scan_id} waits for it again")
             raise
         return self._plan_of(table, area, scan_id, result)
 
@@ -147,9 +147,9 @@ class LambdaScan:
                 raise MaintenanceError(
                     f"table {table.ref}: scan {scan_id} "
                     + (
-                        f"left nothing new for {SILENT_FOR_S / 60:.0f} min; the dead letters of the deployment say why"
+                        f"wrote nothing new for {SILENT_FOR_S / 60:.0f} min; see the deployment's dead-letter queues"
                         if begun
-                        else f"was not begun within {BEGIN_WITHIN_S / 60:.0f} min; expected a deployment behind "
+                        else f"did not begin within {BEGIN_WITHIN_S / 60:.0f} min; expected a deployment behind "
                         f"the queue that works in {area.store.location}"
                     ),
                     code="scan_silent",
@@ -183,7 +183,7 @@ class LambdaScan:
             if isinstance(plan_id, str):
                 return Plan(load_header(replace(area, root=_SCANS), plan_id))
             return _empty(table, scan_id, result)
-        code, message = "scan_failed", f"it ended {status}"
+        code, message = "scan_failed", f"it ended as {status}"
         if isinstance(refusal, dict):
             code, message = str(refusal.get("code")), str(refusal.get("message"))
         if table.ref.location not in message:

@@ -35,7 +35,8 @@ class Settings:
     min_interval_ms: int
     """Minimum time between two passes over a branch."""
     queues: Mapping[str, str]
-    """`commits`, `expire`, `execute`, `sweep`, `tags`, `spark`, `scan`, `orphan` -> URL; only those it may send to."""
+    """Name -> URL of the queues that the function may use: `commits`, `expire`, `execute`, `sweep`, `tags`, `spark`,
+    `scan`, `orphan`."""
     orphan_interval_ms: int = 7 * 86_400_000
     """Time between the beginnings of two scheduled scans of a table for orphan files."""
     external_roots: tuple[str, ...] = ()

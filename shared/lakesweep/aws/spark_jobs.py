@@ -171,7 +171,7 @@ class SparkJobs:
         try:
             write_job(area, document, None)
         except PreconditionFailedError:
-            telemetry.tell(f"scan {message.scan_id}: asked for again", table=message.table)
+            telemetry.tell(f"scan {message.scan_id}: requested again", table=message.table)
         self._look(area, message.scan_id)
 
     def _hear(self, event: dict[str, object], name: str) -> None:
@@ -198,12 +198,12 @@ class SparkJobs:
         except ObjectNotFoundError:
             # The function that listed the scan died before it wrote the document. The message of the request comes
             # again.
-            self._runtime.telemetry.warn(f"scan {scan_id}: noted, and not there", table=area.table)
+            self._runtime.telemetry.warn(f"scan {scan_id}: listed as open, but without a document", table=area.table)
             return
         try:
             self._advance(area, document, etag)
         except PreconditionFailedError:
-            self._runtime.telemetry.tell(f"scan {scan_id}: somebody else goes on with it", table=area.table)
+            self._runtime.telemetry.tell(f"scan {scan_id}: another function continues it", table=area.table)
 
     def _advance(self, area: ControlArea, document: JobDocument, etag: str) -> None:
         """Take the steps that are possible now."""
@@ -267,7 +267,7 @@ class SparkJobs:
     def _held_too_long(self, area: ControlArea, document: JobDocument) -> JobDocument | None:
         if self._control.now_ms() - document.updated_ms < HELD_MS or not self._is_held(area, document):
             return None
-        why = f"others held the lease at every look for {HELD_MS // 3_600_000} hours"
+        why = f"other maintainers held the lease at every check for {HELD_MS // 3_600_000} hours"
         return replace(document, state=FAILED, code=LeaseHeldError.code, why=why)
 
     def _result(self, area: ControlArea, document: JobDocument) -> PlanResult | None:
@@ -340,7 +340,7 @@ def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may
         why = result.why if result is not None and result.why else run.details[:MAX_DETAILS]
         return replace(document, state=REFUSED, code=(result.code if result else None) or "refused", why=why)
     if run.state == "CANCELLED" and not run.is_out_of_time:
-        return replace(document, state=CANCELLED, why="somebody cancelled the job run")
+        return replace(document, state=CANCELLED, why="the job run was cancelled")
     held = sum(each.kind == document.kind and _exit_code(each) == LEASE_HELD for each in document.ended)
     if held <= MAX_HELD and document.attempt - held < MAX_ATTEMPTS:
         attempt = document.attempt + 1
@@ -349,7 +349,7 @@ def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may
         return replace(document, attempt=attempt, state_id=state_id)
     why = run.details[:MAX_DETAILS] or f"the job run ended as {run.state}"
     if run.state == "SUCCESS":
-        why = f"the job run succeeded and left no {result_name(document.scan_id)}"
+        why = f"the job run succeeded, but stored no {result_name(document.scan_id)}"
     return replace(document, state=FAILED, why=why)
 
 
@@ -360,10 +360,10 @@ def _exit_code(ended: Ended) -> int | None:
 def held_back(document: JobDocument, settings: Settings) -> JobDocument | None:
     """Return the scan's end if no job may be started for it. The deployment may have changed since the request."""
     if not settings.allows(document.table):
-        why = f"table {document.table[:200]} is none of this deployment's"
+        why = f"table {document.table[:200]} does not belong to this deployment"
         return replace(document, state=REFUSED, code="foreign_table", why=why)
     if document.kind == "execute" and not settings.may_delete:
-        return replace(document, state=PLANNED, code="observed", why="this deployment observes")
+        return replace(document, state=PLANNED, code="observed", why="this deployment only observes")
     return None
 
 
@@ -374,9 +374,9 @@ def _planned(document: JobDocument, result: PlanResult, may_delete: bool) -> Job
     if not document.execute:
         return replace(document, state=PLANNED)
     if not may_delete:
-        return replace(document, state=PLANNED, code="observed", why="this deployment observes")
+        return replace(document, state=PLANNED, code="observed", why="this deployment only observes")
     if result.needs_confirmation:
-        why = f"plan {result.plan_id} takes more than it leaves; whoever asked has to confirm it"
+        why = f"plan {result.plan_id} deletes more than it keeps, so a person has to confirm it"
         return replace(document, state=PLANNED, code="confirmation_needed", why=why)
     if result.action_count <= SMALL_PLAN_ACTIONS or not document.by_hand:
         # A large plan that no person requested is handed over, too: a job on Spark does not ask the fleet policy.

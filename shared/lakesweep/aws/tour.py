@@ -90,12 +90,16 @@ def make_tour(runtime: Runtime, message: Sweep | TagTour, context: Context, coun
     telemetry.count(counts.due, tour.due)
     telemetry.count(counts.max_lag, tour.max_lag_ms / 1000)
     telemetry.count_requests(counter.snapshot())
-    telemetry.tell(f"{message.kind}: {'the tour ended' if is_finished else 'a part of the tour'}", tour=str(tour))
+    telemetry.tell(
+        f"{message.kind}: {'the table sweep ended' if is_finished else 'a part of the table sweep'}", tour=str(tour)
+    )
     if tour.failed:
         telemetry.count("RunsFailed", tour.failed)
     if not is_finished and not runtime.queues.again(replace(message, cursor=tour.last), 0):
         telemetry.count("HopLimitReached")
-        telemetry.warn("the tour was handed on too often; tables after the last one wait for the next", last=tour.last)
+        telemetry.warn(
+            "the table sweep was handed on too often; the next one visits the tables after the last", last=tour.last
+        )
     return tour
 
 
@@ -141,9 +145,9 @@ class _Asking:
         except OutOfTimeError:
             raise
         except MaintenanceError as error:
-            self.runtime.telemetry.warn(f"tour: {error}", table=location, code=error.code)
+            self.runtime.telemetry.warn(f"table sweep: {error}", table=location, code=error.code)
             tour += Tour(failed=1)
         except Exception:  # the table sweep continues with the next table
-            self.runtime.telemetry.logger.exception("an error that nobody foresaw", table=location)
+            self.runtime.telemetry.logger.exception("an unexpected error", table=location)
             tour += Tour(failed=1)
         return tour

@@ -77,7 +77,7 @@ def _run(runtime: Runtime, table: Table, message: Hint | Work) -> RunReport:
     if isinstance(message, Work) and message.plan_id is not None:
         if not may_delete:
             raise MaintenanceError(
-                f"table {table.ref}: plan {message.plan_id} was not carried out, since this deployment observes; "
+                f"table {table.ref}: plan {message.plan_id} was not executed, since this deployment only observes; "
                 "expected its parameter Mode to be delete",
                 code="observed",
             )
@@ -100,7 +100,7 @@ def _is_due(runtime: Runtime, table: Table, hint: Hint) -> bool:
         return True
     found = triage(table, hint.snapshot_id, runtime.settings.min_interval_ms)
     if found.wait_ms:
-        _send(runtime, hint, "the last pass is not long enough ago", -(-found.wait_ms // 1000))
+        _send(runtime, hint, "the last pass was too recent", -(-found.wait_ms // 1000))
     return found.is_due
 
 
@@ -125,7 +125,7 @@ def _follow_up(runtime: Runtime, message: Hint | Work, report: RunReport) -> Non
         _again(runtime, message, "interrupted")
     elif codes & PASSING and not (isinstance(message, Work) and message.by_hand):
         # A plan that a person requested is refused and reported. A pass creates the tag when the other run has ended.
-        _again(runtime, _pass_like(message), "a snapshot that a tag is due for is just going", HELD_AGAIN_S)
+        _again(runtime, _pass_like(message), "another run is deleting a snapshot that a due tag needs", HELD_AGAIN_S)
     elif left := [step.plan.header.plan_id for step in leaves if step.status == "partial" and step.plan is not None]:
         # The documents are already deleted, so no later plan would name these objects again.
         runtime.telemetry.count("RunsFailed")
@@ -186,13 +186,13 @@ def _pass_like(message: Hint | Work) -> Hint | Work:
 def _send(runtime: Runtime, message: Hint | Work, why: str, delay_s: int | None) -> None:
     facts = {"table": message.table, "branch": message.branch, "hop": message.hop, "why": why}
     if runtime.queues.again(message, delay_s):
-        runtime.telemetry.tell("the work goes on in another message", **facts)
+        runtime.telemetry.tell("another message continues the work", **facts)
         return
     runtime.telemetry.count("HopLimitReached")
     if isinstance(message, Work) and message.plan_id is not None:
         # A sweep finds due work, but no plans. The documents that named the plan's objects may already be deleted.
         runtime.telemetry.warn(
-            "the plan was handed on too often; lakesweep execute goes on with it", plan_id=message.plan_id, **facts
+            "the plan was handed on too often; lakesweep execute continues it", plan_id=message.plan_id, **facts
         )
     else:
-        runtime.telemetry.warn("the work was handed on too often; the next sweep asks for it again", **facts)
+        runtime.telemetry.warn("the work was handed on too often; the next sweep requests it again", **facts)

@@ -76,7 +76,8 @@ def begin_scan(
     """
     if arguments.inventory is not None:
         raise UsageError(
-            f"table {table.ref}: an inventory is read by the engines local and spark; expected one of them, or none",
+            f"table {table.ref}: functions list the table themselves and read no inventory; expected engine local or "
+            "spark, or no inventory",
             code="bad_argument",
         )
     now_ms = table.store.now_ms()  # before the first root is read: the safety of the cutoff rests on this order
@@ -149,7 +150,7 @@ def check_same(table: Table, scan: Json, arguments: OrphanArguments) -> None:
     for name, value in expected.items():
         if scan[name] != value:
             raise RefusedError(
-                f"table {table.ref}: scan {scan['scan_id']} was begun with another {name}: expected {value!r}, found "
+                f"table {table.ref}: scan {scan['scan_id']} began with another {name}: expected {value!r}, found "
                 f"{scan[name]!r}; begin another scan",
                 code="other_scan",
             )

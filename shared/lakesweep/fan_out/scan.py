@@ -136,7 +136,7 @@ def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
     if turn <= state.turn and now_ms - state.looked_ms < DEAD_MS:
         return None  # this step has run, and the next one is scheduled
     if now_ms - scan["now_ms"] > PLAN_LIFETIME_MS:
-        return give_up(table, scan_id, "it was begun more than a day ago, and its plan would be past its expiry")
+        return give_up(table, scan_id, "it began more than a day ago, so its plan would have expired")
     state.turn, state.looked_ms = max(turn, state.turn), now_ms
     try:
         with understood(documents.path("")):  # of any document that the scan has written

@@ -183,7 +183,7 @@ class Matcher:
         in_order = (later | (equal & (side[1:] >= side[:-1]))).all()
         if not in_order or (self._last is not None and (int(h1[0]), int(h2[0]), int(side[0])) < self._last):
             raise MaintenanceError(
-                "Spark handed out the rows of a match out of order; expected them sorted by name, live ones first; "
+                "Spark returned the rows of a match in wrong order; expected them sorted by name, live names first; "
                 "nothing was changed",
                 code="spark_failed",
             )

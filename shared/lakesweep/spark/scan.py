@@ -167,20 +167,20 @@ def read_state(table: Table, scan_id: str, arguments: OrphanArguments, now_ms: i
         if head != expected:
             different = sorted(key for key in head.keys() | expected.keys() if head.get(key) != expected.get(key))
             raise RefusedError(
-                f"table {table.ref}: scan {scan_id} was begun with another {different[0]}: expected "
+                f"table {table.ref}: scan {scan_id} began with another {different[0]}: expected "
                 f"{expected.get(different[0])!r}, found {head.get(different[0])!r}; begin another scan",
                 code="other_scan",
             )
         state = State(scan_id, int(str(head["now_ms"])))
         if now_ms - state.now_ms > PLAN_LIFETIME_MS:
             raise RefusedError(
-                f"table {table.ref}: scan {scan_id} was begun {say_time(state.now_ms)}, and its plan would be past its "
-                "expiry; begin another scan",
+                f"table {table.ref}: scan {scan_id} began {say_time(state.now_ms)}, so its plan would have expired; "
+                "begin another scan",
                 code="other_scan",
             )
         if state.now_ms > now_ms:  # a clock was ahead, so the cutoff is too late: young files would be orphans
             raise RefusedError(
-                f"table {table.ref}: scan {scan_id} was begun {say_time(state.now_ms)}, which is in the future by the "
+                f"table {table.ref}: scan {scan_id} began {say_time(state.now_ms)}, which is in the future by the "
                 "store's clock; begin another scan",
                 code="other_scan",
             )
@@ -409,8 +409,8 @@ class _Matched:
                 seen += row["rows"]
         if seen != expected:
             raise MaintenanceError(
-                f"Spark: expected {expected} rows in a match, found {seen}; nothing was changed, and the same scan id "
-                "goes on where it stopped",
+                f"Spark: expected {expected} rows in a match, found {seen}; nothing was changed, and another attempt "
+                "with the same scan id continues the scan",
                 code="spark_failed",
             )
 

@@ -60,6 +60,6 @@ def open_session(master: str | None = None) -> "SparkSession":
     except Exception as error:
         java = (str(error) or type(error).__name__).splitlines()[0]
         raise UsageError(
-            f"engine spark: no session could be started: {java}; expected a Java 17 (JAVA_HOME) and a Spark 3.5 or 4.0",
+            f"engine spark: no session could be started: {java}; expected Java 17 (JAVA_HOME) and Spark 3.5 or 4.0",
             code="no_spark",
         ) from error

@@ -98,8 +98,8 @@ def run_tasks(session: "SparkSession", access: Access, work: Work, pieces: Seque
         shared.unpersist()
     if ended != len(pieces):
         raise MaintenanceError(
-            f"Spark: expected answers of {len(pieces)} tasks, found {ended}; nothing was changed, and the same scan id "
-            "goes on where it stopped",
+            f"Spark: expected answers of {len(pieces)} tasks, found {ended}; nothing was changed, and another attempt "
+            "with the same scan id continues the scan",
             code="spark_failed",
         )
 
@@ -179,8 +179,8 @@ def _answered(access: Access, work: Callable[[Task], Iterable[Row]]) -> Iterator
     try:
         if access.version != __version__:
             raise UsageError(
-                f"an executor has lakesweep {__version__}; expected {access.version}, as the driver has: both take it "
-                "from one archive",
+                f"an executor has lakesweep {__version__}; expected {access.version}, the driver's version: both "
+                "need the same archive",
                 code="version_mismatch",
             )
         for row in work(task):
@@ -225,7 +225,7 @@ def _raise_of_spark(error: Exception) -> NoReturn:
             raise kind(f"{message} (in an executor)") from error
     found = [line for line in lines if _RAISED.match(line)]
     raise MaintenanceError(
-        f"Spark: {(found or lines or [type(error).__name__])[0][:500]}; nothing was changed, and the same scan id goes "
-        "on where it stopped",
+        f"Spark: {(found or lines or [type(error).__name__])[0][:500]}; nothing was changed, and another attempt with "
+        "the same scan id continues the scan",
         code="spark_failed",
     ) from error

@@ -85,7 +85,7 @@ def _of_invocations(system: System) -> Iterator[str]:
         if done.error not in ("", "Crash", "Timeout"):
             yield f"{done.caller}: {done.error} {done.value}"
         for line in done.lines:
-            if "nobody foresaw" in str(line.get("message")):
+            if "an unexpected error" in str(line.get("message")):
                 yield f"{done.caller}: {json.dumps(line)}"
 
 

@@ -46,7 +46,7 @@ def test_the_documented_form_is_read() -> None:
 )
 def test_what_putting_back_would_lose_is_refused(inner: str) -> None:
     """botocore drops elements that it does not know, so the rest must not be put."""
-    with pytest.raises(RefusedError, match="which putting it back would lose") as refused:
+    with pytest.raises(RefusedError, match="which Lakesweep does not know and would lose") as refused:
         read(f"{HEAD}{inner}</NotificationConfiguration>")
     assert refused.value.code == "unknown_notification"
 

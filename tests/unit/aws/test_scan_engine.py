@@ -121,7 +121,7 @@ def test_asks_waits_and_returns_the_plan(deployment: Deployment) -> None:
     (message,) = deployment.asked
     assert (message.table, message.arguments, message.execute) == (LOCATION, {"engine": "lambda"}, False)
     assert deployment.said[0] == (
-        f"scan {message.scan_id} is asked for; --scan-id {message.scan_id} waits for it again"
+        f"scan {message.scan_id} is requested; --scan-id {message.scan_id} waits for it again"
     )
     assert deployment.said[1].startswith("engine lambda: estimated ")
     engine = report.to_json()["engine"]
@@ -164,7 +164,7 @@ def test_waiting_can_be_taken_up_again(deployment: Deployment) -> None:
     with pytest.raises(KeyboardInterrupt):
         deployment.run()
     (message,) = deployment.asked
-    assert deployment.said[-1] == f"scan {message.scan_id} goes on; --scan-id {message.scan_id} waits for it again"
+    assert deployment.said[-1] == f"scan {message.scan_id} continues; --scan-id {message.scan_id} waits for it again"
     deployment.on_sleep = lambda: None
     report = deployment.run(deployment.engine(scan_id=message.scan_id))
     assert report.status == "planned"
@@ -191,7 +191,7 @@ def test_silence_ends_the_wait(deployment: Deployment, begun: bool) -> None:
     with pytest.raises(MaintenanceError) as caught:
         deployment.run()
     assert caught.value.code == "scan_silent"
-    assert ("left nothing new for 60 min" if begun else "was not begun within 15 min") in str(caught.value)
+    assert ("wrote nothing new for 60 min" if begun else "did not begin within 15 min") in str(caught.value)
     least = SILENT_FOR_S if begun else BEGIN_WITHIN_S
     assert least < deployment.slept_s < least + 100
 
@@ -212,7 +212,7 @@ def test_a_scan_that_failed(deployment: Deployment) -> None:
     assert plan.is_empty
     assert plan.header.findings == {"listed": {"objects": 7}}
     scans.put("s-1/result.json", b'{"status": "odd"}')
-    with pytest.raises(RefusedError, match="it ended odd"):
+    with pytest.raises(RefusedError, match="it ended as odd"):
         engine.plan(deployment.table, OrphanArguments())
 
 
@@ -220,7 +220,7 @@ def test_a_scan_that_failed(deployment: Deployment) -> None:
     ("change", "arguments", "says"),
     [
         ({"area": None}, OrphanArguments(), "control"),
-        ({"ref": TableRef("/data/t")}, OrphanArguments(), "functions reach tables on S3 alone"),
+        ({"ref": TableRef("/data/t")}, OrphanArguments(), "functions can only reach tables on S3"),
         ({}, OrphanArguments(inventory="s3://i/manifest.json"), "functions list the table themselves"),
     ],
 )

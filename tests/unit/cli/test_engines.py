@@ -78,7 +78,7 @@ def test_functions_reach_no_folder(folder: Path) -> None:
     """They run elsewhere."""
     answer = run(folder, "--engine", "lambda", "--scan-queue", QUEUE, "--json")
     assert (answer.exit_code, answer.document["refusal"]["code"]) == (2, "bad_argument")
-    assert "functions reach tables on S3 alone" in answer.messages
+    assert "functions can only reach tables on S3" in answer.messages
 
 
 @pytest.mark.parametrize("engine", ["Lambda", "", "fan-out"])
