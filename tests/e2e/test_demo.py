@@ -103,7 +103,7 @@ def test_a_lost_data_file_fails_the_demo(tmp_path: Path) -> None:
     assert "This is wrong:" in process.stdout
     assert f"snapshot {MIN_COMMITS} cannot be read" in process.stdout
     assert "vanished without a report" in process.stdout
-    assert "All that is needed is there" not in process.stdout
+    assert "Every needed object is there" not in process.stdout
     assert f"commit 10 of {MIN_COMMITS}\n" in process.stdout
     assert "\x1b" not in process.stdout
 
@@ -148,7 +148,7 @@ class TestProof:
         problems = told.problems(left={**told.left, key: told.story.written[key]})
         assert any("are left; expected the newest 3 to 5" in problem for problem in problems)
         assert any("which is tagged, is left" in problem for problem in problems)
-        assert f"{key} was reported as removed, and is there" in problems
+        assert f"{key} was reported as deleted, but exists" in problems
 
     def test_a_deletion_without_a_report(self, told: Told) -> None:
         """Every object that is gone is accounted for."""
@@ -172,7 +172,7 @@ class TestProof:
         """The first pass makes the tag of yesterday."""
         reports = tuple(replace(report, steps=()) for report in told.story.reports)
         problems = told.problems(story=replace(told.story, reports=reports))
-        assert any("no tag was made of snapshot 1" in problem for problem in problems)
+        assert any("snapshot 1 has no tag" in problem for problem in problems)
 
     def test_a_tag_that_lost_a_file(self, told: Told) -> None:
         """A tag is read by itself, since the newest snapshot says nothing about it."""

@@ -206,7 +206,7 @@ def test_an_executor_that_is_lost_after_its_deletion(tmp_path: Path, capsys: pyt
     ("words", "what"),
     [
         (("--engine", "flink"), "--engine: expected local or spark"),
-        (("--rate", "5"), "--rate: expected it with --engine spark"),
+        (("--rate", "5"), "--rate: expected only with --engine spark"),
         (("--engine", "spark", "--rate", "99"), "--rate: expected a number from 100"),
         (("--engine", "spark", "--rate", "fast"), "--rate: expected a number from 100"),
     ],

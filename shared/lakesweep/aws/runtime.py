@@ -54,7 +54,7 @@ class Runtime:
         """Return the sealer of plans. It sends requests to KMS only when there is a plan."""
         if self.settings.plan_key is None:
             return None
-        from lakesweep.aws.plan_key import kms_keys  # whoever has no key starts without botocore
+        from lakesweep.aws.plan_key import kms_keys  # a process without a key starts without botocore
 
         return kms_keys(self.settings.plan_key, "LAKESWEEP_PLAN_KEY")
 

@@ -45,7 +45,7 @@ def _tags_due(table: Table, changes: bool) -> Iterator[Due]:
 def _is_due(state: BranchState, now_ms: int, changes: bool) -> bool:
     """Tell whether a pass has to be requested.
 
-    It is not requested in the time in which the pass would still leave the tag to a commit. If passes only plan, a due
-    tag stays due, so one pass that reports it is enough.
+    For a margin after the due time a pass leaves the tag to a commit, so none is requested. If passes only plan, a
+    due tag remains due, so one pass that reports it is enough.
     """
     return state.tags_due_ms + CLOCK_MARGIN_MS <= now_ms and (changes or state.checked_ms < state.tags_due_ms)

@@ -121,8 +121,8 @@ def status_metric(report: RunReport) -> str:
 def _totals_of(report: RunReport) -> dict[str, int]:
     """Return the results of a run, summed over all its steps.
 
-    A run that creates tags reports only the tags that it created, which may be some of them. A run that deletes tags
-    may be continued, and reports them only when all are deleted.
+    A run that creates tags reports only the tags that it created, even if some failed. A run that deletes tags may
+    be continued, so it reports them only when all are deleted.
     """
     outcome = sum((step.outcome for step in report.leaves() if step.outcome is not None), Outcome())
     ran = [(step, step.plan) for step in report.leaves() if step.executed and step.plan is not None]

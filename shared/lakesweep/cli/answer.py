@@ -109,8 +109,7 @@ def _stop(stop: KeyboardInterrupt, database: Table) -> RunReport:
 
 def _refuse_database(argument: str, database: Table) -> RunReport:
     raise UsageError(
-        f"--{argument.replace('_', '-')}: expected one table, of which it says something, found the database "
-        f"{database.ref.location}",
+        f"--{argument.replace('_', '-')}: expected a single table, found the database {database.ref.location}",
         code="bad_argument",
     )
 
@@ -140,11 +139,11 @@ def _carried_out(
     for warning in dict.fromkeys(report.all_warnings()):
         say(f"warning: {warning}")
     if table.area is None and report.status == "planned":
-        say("warning: the plan is not stored, since no control location is known (--control or $LAKESWEEP_CONTROL)")
+        say("warning: the plan is not stored, since no control location is given (--control or $LAKESWEEP_CONTROL)")
     for message in _refusals(report):
         say(message)
     if report.told_status == "damaged":
-        say(f"table {report.table} is damaged: readers of some version fail; lakesweep check --all-roots says more")
+        say(f"table {report.table} is damaged: readers of some version fail; lakesweep check --all-roots shows details")
     document = report.to_json()
     text = list(report_lines(document))
     if table.area is not None and report.status == "planned":
@@ -276,7 +275,7 @@ def _failed(
     code, message, exit_code = explain(error)
     begun = requests.get("delete", 0) > 0 or isinstance(error, LeaseLostError)
     if begun and not (isinstance(error, KeyboardInterrupt) and str(error)):  # a stopped run already says what is left
-        message += "; the execution had begun, and the next one with --execute finishes it"
+        message += "; the execution had begun, and the next run with --execute finishes it"
     if begun and exit_code < _SIGNALS:
         exit_code = PARTIAL
     say(message)

@@ -18,7 +18,7 @@ def branches(
     place: Place,
     sizes: Annotated[
         bool,
-        typer.Option("--sizes", help="Say what each branch alone keeps alive, which reads the metadata of all roots."),
+        typer.Option("--sizes", help="Show how many bytes each branch alone keeps; reads the metadata of all roots."),
     ] = False,
 ) -> int:
     """List the branches of a table: where each began and what it contains."""

@@ -20,8 +20,8 @@ def check(
         bool,
         typer.Option(
             "--all-roots",
-            help="Look for the data files of every snapshot, tag and changelog, not only of the newest snapshot of "
-            "each branch.",
+            help="Check the data files of every snapshot, tag and changelog, not only of the newest snapshot of each "
+            "branch.",
         ),
     ] = False,
 ) -> int:

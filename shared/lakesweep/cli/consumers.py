@@ -21,10 +21,10 @@ def clear_consumers(
     place: Place,
     including: Annotated[
         str | None,
-        typer.Option("--including", metavar="REGEX", help="Only consumers whose whole name matches; all without it."),
+        typer.Option("--including", metavar="REGEX", help="Only consumers whose whole name matches; by default all."),
     ] = None,
     excluding: Annotated[
-        str | None, typer.Option("--excluding", metavar="REGEX", help="Spare consumers whose whole name matches.")
+        str | None, typer.Option("--excluding", metavar="REGEX", help="Keep consumers whose whole name matches.")
     ] = None,
     execute: Execute = False,
 ) -> int:
@@ -50,7 +50,9 @@ def reset_consumer(
     consumer: Annotated[str, typer.Argument(metavar="ID", help="The consumer, as `show` lists it.")],
     next_snapshot: Annotated[
         str | None,
-        typer.Option("--next-snapshot", metavar="N", help="Where it goes on; without this the consumer is removed."),
+        typer.Option(
+            "--next-snapshot", metavar="N", help="Snapshot to continue at; without it the consumer is deleted."
+        ),
     ] = None,
     execute: Execute = False,
 ) -> int:

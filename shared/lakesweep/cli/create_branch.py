@@ -16,11 +16,11 @@ EXAMPLES = (
 @at_place("policy", "control", "external_root")
 def create_branch(
     place: Place,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the branch.")],
-    tag: Annotated[str | None, typer.Option("--tag", metavar="TAG", help="From this tag of main.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new branch.")],
+    tag: Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Begin with this tag of main.")] = None,
     snapshot: Annotated[
         str | None,
-        typer.Option("--snapshot", metavar="N", help="From this snapshot of main, or from one that a tag still holds."),
+        typer.Option("--snapshot", metavar="N", help="Begin with this snapshot of main; a tag may still hold it."),
     ] = None,
     execute: Execute = False,
 ) -> int:

@@ -16,30 +16,30 @@ REPLACE_EXAMPLES = (
     "lakesweep replace-tag s3://lake/sales.db/orders current --snapshot 28 --execute",
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the tag.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tag.")]
 Snapshot = Annotated[
     str | None,
     typer.Option(
-        "--snapshot", metavar="N", help="Of this snapshot, or of one that a tag still holds; else the newest."
+        "--snapshot", metavar="N", help="Tag this snapshot, which a tag may still hold; by default the newest."
     ),
 ]
-FromTag = Annotated[str | None, typer.Option("--from-tag", metavar="TAG", help="Of the snapshot of this tag.")]
+FromTag = Annotated[str | None, typer.Option("--from-tag", metavar="TAG", help="Tag the snapshot of this tag.")]
 Timestamp = Annotated[
     str | None,
     typer.Option(
         "--timestamp",
         metavar="TIME",
-        help="Of the first snapshot committed then or later: ISO-8601 with a zone, or epoch milliseconds.",
+        help="Tag the first snapshot committed at or after this time: ISO-8601 with a zone, or epoch milliseconds.",
     ),
 ]
 Watermark = Annotated[
     str | None,
-    typer.Option("--watermark", metavar="W", help="Of the first snapshot with this watermark or a higher one."),
+    typer.Option("--watermark", metavar="W", help="Tag the first snapshot with this or a higher watermark."),
 ]
 VersionText = Annotated[
     str | None,
     typer.Option(
-        "--version", metavar="TEXT", help="As in VERSION AS OF: of a tag, else of watermark-<n>, else of a snapshot id."
+        "--version", metavar="TEXT", help="As in VERSION AS OF: a tag, else watermark-<n>, else a snapshot id."
     ),
 ]
 TimeZone = Annotated[
@@ -47,7 +47,7 @@ TimeZone = Annotated[
     typer.Option(
         "--time-zone",
         metavar="ZONE",
-        help="Of the times at which tags are made, such as Europe/Berlin. Else that of the fleet policy, else UTC.",
+        help="Time zone of the tags' times, such as Europe/Berlin; by default that of the fleet policy, else UTC.",
     ),
 ]
 
@@ -66,13 +66,13 @@ def create_tag(
         typer.Option(
             "--time-retained",
             metavar="DURATION",
-            help="How long the tag is to live, such as '30 d'; a bare number is in milliseconds. Else the table's "
-            "tag.default-time-retained, else for good.",
+            help="How long to keep the tag, such as '30 d'; a bare number is in milliseconds. By default the table's "
+            "tag.default-time-retained, else forever.",
         ),
     ] = None,
     time_zone: TimeZone = None,
     ignore_if_exists: Annotated[
-        bool, typer.Option("--ignore-if-exists", help="A tag of that name is left as it is, and that is no error.")
+        bool, typer.Option("--ignore-if-exists", help="If a tag of this name exists, keep it; this is no error.")
     ] = False,
     execute: Execute = False,
 ) -> int:
@@ -116,8 +116,7 @@ def replace_tag(
         typer.Option(
             "--time-retained",
             metavar="DURATION",
-            help="How long the tag is to live, such as '30 d'; a bare number is in milliseconds. Without this, for "
-            "good.",
+            help="How long to keep the tag, such as '30 d'; a bare number is in milliseconds. By default forever.",
         ),
     ] = None,
     time_zone: TimeZone = None,

@@ -15,7 +15,7 @@ EXAMPLES = (
 @at_place("policy", "control", "external_root")
 def delete_branch(
     place: Place,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the branch.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the branch.")],
     execute: Execute = False,
 ) -> int:
     """Delete a branch. Its documents are deleted; files that only the branch holds become orphans.

@@ -15,7 +15,7 @@ EXAMPLES = (
 @at_place("branch", "policy", "control", "external_root")
 def delete_tag(
     place: Place,
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Of one or more tags.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of one or more tags.")],
     execute: Execute = False,
 ) -> int:
     """Delete tags, and the files that only they hold.

@@ -19,7 +19,7 @@ def enable_events(
     bucket: Annotated[str, typer.Argument(metavar="BUCKET", help="Name of a bucket, or s3://bucket.")],
     *,
     execute: Annotated[
-        bool, typer.Option("--execute", help="Change the bucket's notifications; else nothing changes.")
+        bool, typer.Option("--execute", help="Change the bucket's notifications; otherwise nothing changes.")
     ] = False,
     endpoint_url: EndpointUrl = None,
     region: Region = None,
@@ -79,7 +79,7 @@ def _pairs(document: Mapping[str, Any], again: str) -> Iterator[tuple[str, str]]
     yield "EventBridge", "on, as before" if before == after else f"{before} -> {after}"
     for kind, key in DESTINATIONS.items():
         for entry in document["after"].get(kind, ()):
-            yield _NAMES[kind], f"{entry[key]}, {_what(entry)} (stays as it is)"
+            yield _NAMES[kind], f"{entry[key]}, {_what(entry)} (unchanged)"
     if document["status"] == "planned":
         yield "next", again
     elif document["status"] == "done":

@@ -77,7 +77,7 @@ def chosen_engine(place: Place, table: Table, engine: str | None, rate: str | No
         raise UsageError(f"--engine: expected {' or '.join(_ENGINES)}, found {engine!r}", code="bad_argument")
     if engine != "spark":
         if rate is not None:
-            raise UsageError("--rate: expected it with --engine spark alone", code="bad_argument")
+            raise UsageError("--rate: expected only with --engine spark", code="bad_argument")
         return LOCAL
     keys_per_s = _rate(rate)
     from lakesweep.spark.session import open_session

@@ -17,10 +17,10 @@ EXAMPLES = (
 @at_place("policy", "control", "external_root")
 def execute(
     place: Place,
-    plan_id: Annotated[str, typer.Argument(metavar="PLAN_ID", help="As a dry run or `plans` names it.")],
+    plan_id: Annotated[str, typer.Argument(metavar="PLAN_ID", help="Plan id, as a dry run or `plans` shows it.")],
     confirm: Annotated[
         str | None,
-        typer.Option("--confirm", metavar="PLAN_ID", help="The plan id again, for a plan that asks for confirmation."),
+        typer.Option("--confirm", metavar="PLAN_ID", help="The plan id again, for a plan that needs confirmation."),
     ] = None,
     grace: Grace = None,
     branch: Annotated[
@@ -36,7 +36,9 @@ def execute(
     ] = None,
     rate: Annotated[
         str | None,
-        typer.Option("--rate", metavar="N", help="With --engine spark: delete at most N objects a second; else 2000."),
+        typer.Option(
+            "--rate", metavar="N", help="With --engine spark: delete at most N objects a second; default 2000."
+        ),
     ] = None,
 ) -> int:
     """Execute a stored plan.

@@ -22,7 +22,7 @@ def expire_changelogs(
     older_than: options.OlderThan = None,
     max_deletes: options.MaxDeletes = None,
     delete_all: Annotated[
-        bool, typer.Option("--delete-all", help="Every changelog goes, once all are older than the oldest snapshot.")
+        bool, typer.Option("--delete-all", help="Delete every changelog if all are older than the oldest snapshot.")
     ] = False,
     grace: options.Grace = None,
     execute: options.Execute = False,

@@ -26,32 +26,35 @@ def expire_tags(
         typer.Option(
             "--older-than",
             metavar="TIME",
-            help="Tags that were made before go, whatever they are called, with a time to live or without: ISO-8601 "
-            "with a zone, or epoch milliseconds. Not together with --match.",
+            help="Delete all tags created before this time, with or without a time to live: ISO-8601 with a zone, or "
+            "epoch milliseconds. Not together with --match.",
         ),
     ] = None,
     match: Annotated[
         str | None,
-        typer.Option("--match", metavar="PATTERN", help="The tags that the --keep options are about, such as '20*'."),
+        typer.Option(
+            "--match", metavar="PATTERN", help="Names of the tags that the --keep options apply to, such as '20*'."
+        ),
     ] = None,
     keep_last: Annotated[str | None, _number("--keep-last", "Keep the newest N.")] = None,
     keep_within: Annotated[
-        str | None, typer.Option("--keep-within", metavar="DURATION", help="Keep what is younger, such as '30 d'.")
+        str | None, typer.Option("--keep-within", metavar="DURATION", help="Keep younger tags, such as '30 d'.")
     ] = None,
     keep_daily: Annotated[str | None, _number("--keep-daily", "Keep the newest of each of the last N days.")] = None,
-    keep_weekly: Annotated[str | None, _number("--keep-weekly", "The same of weeks (ISO).")] = None,
-    keep_monthly: Annotated[str | None, _number("--keep-monthly", "The same of months.")] = None,
-    keep_yearly: Annotated[str | None, _number("--keep-yearly", "The same of years.")] = None,
+    keep_weekly: Annotated[str | None, _number("--keep-weekly", "The same for weeks (ISO).")] = None,
+    keep_monthly: Annotated[str | None, _number("--keep-monthly", "The same for months.")] = None,
+    keep_yearly: Annotated[str | None, _number("--keep-yearly", "The same for years.")] = None,
     keep_tag: Annotated[
         list[str] | None,
-        typer.Option("--keep-tag", metavar="PATTERN", help="Keep tags with such names; repeatable."),
+        typer.Option("--keep-tag", metavar="PATTERN", help="Keep tags with matching names; repeatable."),
     ] = None,
     time_zone: Annotated[
         str | None,
         typer.Option(
             "--time-zone",
             metavar="ZONE",
-            help="Of the times in tags and of the calendar, such as Europe/Berlin. Else that of the fleet policy.",
+            help="Time zone of the tags' times and of the calendar, such as Europe/Berlin; by default that of the "
+            "fleet policy.",
         ),
     ] = None,
     option: options.TableOptions = None,

@@ -16,23 +16,23 @@ EXAMPLES = (
 )
 
 _SAYS = {
-    "missing": "readers need them, and they are not there",
+    "missing": "readers need them, but they do not exist",
     "current": "the newest snapshot needs them",
-    "expired": "the next expiry takes them",
+    "expired": "the next expiry deletes them",
     "snapshots": "only older snapshots need them, which are not due yet",
-    "consumer": "only snapshots need them that a consumer holds back",
+    "consumer": "only snapshots that a consumer holds back need them",
     "tags": "only tags need them",
     "branches": "only other branches need them",
     "changelogs": "only long-lived changelogs need them",
     "shared": "several kinds of older roots need them",
-    "deleted_entries": "deleted, and manifests that are not merged yet name them still",
-    "too_young": "nobody names them, and a writer may still commit them",
-    "orphan": "nobody names them: remove-orphan-files takes them",
-    "damaged_root": "nobody names them, but a root is not whole",
+    "deleted_entries": "deleted, but manifests that are not merged yet still name them",
+    "too_young": "no root names them, but a writer may still commit them",
+    "orphan": "no root names them: remove-orphan-files deletes them",
+    "damaged_root": "no root names them, but a root is incomplete",
     "live_owner": "extra files of files in use",
-    "foreign": "names that Paimon does not give",
-    "reported": "left by others",
-    "nested_table": "of another table, in a folder of this one",
+    "foreign": "names that Paimon does not use",
+    "reported": "left by other programs",
+    "nested_table": "of another table, in a folder of this table",
     "link": "symbolic links",
     "pack": "managed packs of large values, never deleted",
     "document": "snapshots, schemas, tags and other documents",
@@ -46,13 +46,15 @@ def explain(
     file: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FILE]", help="An object, relative to the table or as a whole URI; else the whole table."
+            metavar="[FILE]", help="An object, relative to the table or as a full URI; by default the whole table."
         ),
     ] = None,
     older_than: options.OlderThan = None,
     quarantine: Annotated[
         str | None,
-        typer.Option("--quarantine", metavar="DURATION", help="As orphan scans of this table have it: '1 d'."),
+        typer.Option(
+            "--quarantine", metavar="DURATION", help="Quarantine of this table's orphan scans, such as '1 d'."
+        ),
     ] = None,
 ) -> int:
     """Explain why an object exists, or what happened to it. Without FILE, explain why the table's bytes are kept.
@@ -126,9 +128,9 @@ def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if document["size_bytes"] is not None:
         yield "size", f"{human_bytes(document['size_bytes'])}, written {human_time(document['modified_ms'])}"
     if document["until"] is not None:
-        yield "stays", document["until"]
+        yield "kept", document["until"]
     for holder in document["held_by"]:
-        yield "needed by" if holder["needs"] else "named by", f"{_holder(holder)}, which stays {holder['until']}"
+        yield "needed by" if holder["needs"] else "named by", f"{_holder(holder)}, which is kept {holder['until']}"
     for run in document["runs"]:
         yield "run", _run(run)
     if document["origin"] is not None:
@@ -146,7 +148,7 @@ def _run(run: Mapping[str, Any]) -> str:
     from lakesweep.cli.text import human_time
 
     result = run["result"].replace("_", " ") + (f" ({run['why']})" if run["why"] else "")
-    back = {True: "; it can come back: lakesweep undo", False: "; it cannot come back", None: ""}[run["restorable"]]
+    back = {True: "; restore it: lakesweep undo", False: "; it cannot be restored", None: ""}[run["restorable"]]
     return f"{run['run_id']}, {human_time(run['time_ms'])}, {run['operation'] or '?'}: {result}; {run['reason']}{back}"
 
 
@@ -156,7 +158,7 @@ def _origin(origin: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if origin["first_seen_ms"] is not None:
         yield "first seen", f"as an orphan at {human_time(origin['first_seen_ms'])}"
     if origin["commit_user"] is not None:
-        whose = f", as {origin['commit_user_of']} tells" if origin["commit_user_of"] else ""
+        whose = f", according to {origin['commit_user_of']}" if origin["commit_user_of"] else ""
         yield "writer", f"commit user {origin['commit_user']}{whose}"
     elif origin["writer"] is not None:
-        yield "writer", f"{origin['writer']}, of whom no root names anything"
+        yield "writer", f"{origin['writer']}, and no root names a file of this writer"

@@ -16,14 +16,14 @@ EXAMPLES = (
 @at_place("policy", "control", "external_root")
 def fast_forward(
     place: Place,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the branch that main becomes.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the branch that main becomes equal to.")],
     lose_tag: Annotated[
         list[str] | None,
         typer.Option(
             "--lose-tag",
             metavar="NAME",
-            help="This tag of main may go, although another branch was made from it or a calendar rule keeps it; "
-            "repeatable.",
+            help="Allow the deletion of this tag of main, even if another branch was made from it or a calendar rule "
+            "keeps it; repeatable.",
         ),
     ] = None,
     execute: Execute = False,

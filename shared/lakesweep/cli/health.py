@@ -74,7 +74,7 @@ def _code(document: Mapping[str, object]) -> int:
     return FINDINGS if document["status"] == "findings" else 0
 
 
-_LOOKED = "data files of the newest snapshot of each branch were looked for, --all-roots looks for all"
+_LOOKED = "checked the data files of the newest snapshot of each branch; --all-roots checks all data files"
 
 
 def table_lines(document: Mapping[str, Any]) -> Iterator[str]:

@@ -42,9 +42,9 @@ def lost_lines(findings: Mapping[str, Any], counted_bytes: Mapping[str, str]) ->
     if stranded and stranded["files"]:
         kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in stranded["by_kind"].items())
         yield (
-            "strand",
+            "orphan",
             f"{stranded['files']} file{'s'[: stranded['files'] != 1]}, {counted_bytes['stranded']}, that no version "
-            f"has any more ({kinds}); remove-orphan-files finds them",
+            f"needs any more ({kinds}); remove-orphan-files finds them",
         )
 
 
@@ -58,7 +58,7 @@ def _target(target: Mapping[str, Any], branch: Mapping[str, Any], time: str) -> 
 
 def _branch(branch: Mapping[str, Any]) -> str:
     if "objects" in branch:
-        return f"{branch['name']} goes"
+        return f"{branch['name']} is deleted"
     if branch.get("snapshot") is None:
         return f"{branch['name']} begins empty"
     held = f", which tag {branch['tag']} names" if branch.get("tag") is not None else ""

@@ -128,14 +128,16 @@ def _app() -> typer.Typer:
         pretty_exceptions_enable=False,
         no_args_is_help=True,
         epilog="Exit codes: 0 done, planned or nothing to do; 1 error; 2 usage; 3 refused; 4 partial, or a "
-        "damaged table; 5 another maintainer holds the lease; 6 check has findings; 129, 130, 143 stopped by SIGHUP, "
+        "damaged table; 5 another maintainer holds the lease; 6 findings of check; 129, 130, 143 stopped by SIGHUP, "
         "Ctrl-C, SIGTERM.",
     )
     app.callback()(_root)
     for name, function, examples in _COMMANDS:
         # A paragraph after \b is not wrapped again.
         app.command(name, epilog=_examples(examples))(function)
-    audits = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Check what Lakesweep has written down.")
+    audits = typer.Typer(
+        no_args_is_help=True, rich_markup_mode=None, help="Check the documents that Lakesweep has stored."
+    )
     audits.callback()(lambda: None)
     audits.command("verify", epilog=_examples(audit.EXAMPLES))(audit.verify)
     app.add_typer(audits, name="audit")

@@ -22,7 +22,7 @@ EXAMPLES = (
 def maintain(
     place: Place,
     branch: Annotated[
-        str | None, typer.Option("--branch", metavar="NAME", help="Branch of the table; else main.")
+        str | None, typer.Option("--branch", metavar="NAME", help="Branch of the table; by default main.")
     ] = None,
     all_branches: Annotated[
         bool,
@@ -33,7 +33,7 @@ def maintain(
         typer.Option(
             "--min-interval",
             metavar="DURATION",
-            help="With --execute: nothing to do when the last pass is not longer ago, such as '1 min'.",
+            help="With --execute: do nothing if the last pass is more recent than this, such as '1 min'.",
         ),
     ] = None,
     option: options.TableOptions = None,

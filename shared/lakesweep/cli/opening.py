@@ -119,7 +119,7 @@ def require_control(table: Table) -> ControlArea:
     """
     if table.area is None:
         raise UsageError(
-            f"table {table.ref}: its plans and reports live in a control location; expected --control or "
+            f"table {table.ref}: its plans and reports are stored in a control location; expected --control or "
             "$LAKESWEEP_CONTROL",
             code="control_missing",
         )

@@ -20,8 +20,8 @@ Control = Annotated[
     typer.Option(
         "--control",
         metavar="LOCATION",
-        help="Where plans, lease and ledger live: a local path or s3://bucket/prefix outside the table. "
-        "Else $LAKESWEEP_CONTROL, else (for a local table) ~/.local/state/lakesweep.",
+        help="Location of plans, lease and ledger: a local path or s3://bucket/prefix outside the table. By default "
+        "$LAKESWEEP_CONTROL, else (for a local table) ~/.local/state/lakesweep.",
     ),
 ]
 EndpointUrl = Annotated[
@@ -33,12 +33,12 @@ ExternalRoot = Annotated[
     typer.Option(
         "--external-root",
         metavar="LOCATION",
-        help="Files outside the table may be deleted below this location, where the table's schema declares an "
-        "external path; repeatable. Else they stay.",
+        help="Allow deleting files outside the table below this location, if the table's schema declares an external "
+        "path there; repeatable. All others are kept.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document (docs/cli_json.md).")]
-Execute = Annotated[bool, typer.Option("--execute", help="Carry the plan out; else nothing in the table changes.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Execute the plan; otherwise nothing in the table changes.")]
 TableOptions = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="KEY=VALUE", help="A table option for this call; repeatable."),
@@ -48,7 +48,7 @@ Policy = Annotated[
     typer.Option(
         "--policy",
         metavar="LOCATION",
-        help="Fleet policy (JSON): a local path or s3://bucket/key. Else $LAKESWEEP_POLICY.",
+        help="Fleet policy (JSON): a local path or s3://bucket/key. By default $LAKESWEEP_POLICY.",
     ),
 ]
 ProtectCommitUser = Annotated[
@@ -62,22 +62,25 @@ Limit = Annotated[int, typer.Option("--limit", metavar="N", help="List the newes
 
 RetainMax = Annotated[
     str | None,
-    typer.Option("--retain-max", metavar="N", help="What is beyond the newest N goes, however young."),
+    typer.Option("--retain-max", metavar="N", help="Keep at most the newest N, however young the others are."),
 ]
-RetainMin = Annotated[str | None, typer.Option("--retain-min", metavar="N", help="The newest N stay, however old.")]
+RetainMin = Annotated[str | None, typer.Option("--retain-min", metavar="N", help="Keep the newest N, however old.")]
 OlderThan = Annotated[
     str | None,
     typer.Option(
-        "--older-than", metavar="TIME", help="What is older goes: ISO-8601 with a zone, or epoch milliseconds."
+        "--older-than",
+        metavar="TIME",
+        help="Delete items older than this: ISO-8601 with a zone, or epoch milliseconds.",
     ),
 ]
-MaxDeletes = Annotated[str | None, typer.Option("--max-deletes", metavar="N", help="At most N of them go in this run.")]
+MaxDeletes = Annotated[str | None, typer.Option("--max-deletes", metavar="N", help="Expire at most N in this run.")]
 Grace = Annotated[
     str | None,
     typer.Option(
         "--grace",
         metavar="DURATION",
-        help="Wait for readers between documents and files, such as '10 min'; a bare number is in milliseconds.",
+        help="Wait this long for readers after deleting documents, before deleting files, such as '10 min'; a bare "
+        "number is in milliseconds.",
     ),
 ]
 

@@ -35,7 +35,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
                 plan["branch"] or "-",
                 human_time(plan["created_ms"]),
                 human_time(plan["expires_ms"]),
-                plan["status"] + (" (asks for --confirm)" if plan["needs_confirmation"] else ""),
+                plan["status"] + (" (needs --confirm)" if plan["needs_confirmation"] else ""),
                 _snapshots(plan),
                 "-" if plan["action_count"] is None else str(plan["action_count"]),
             )

@@ -29,7 +29,7 @@ def remove_orphan_files(
         typer.Option(
             "--quarantine",
             metavar="DURATION",
-            help="A file goes only if a call so long ago saw it as an orphan already, such as '1 d'.",
+            help="Delete a file only if a call at least this long ago already saw it as an orphan, such as '1 d'.",
         ),
     ] = None,
     no_writers: Annotated[
@@ -37,7 +37,7 @@ def remove_orphan_files(
         typer.Option(
             "--no-writers",
             metavar="REASON",
-            help="Why what is younger than a day may go: there is no writer that could still commit it.",
+            help="Reason why files younger than a day may be deleted: no writer exists that could still commit them.",
         ),
     ] = None,
     no_history: Annotated[
@@ -45,7 +45,7 @@ def remove_orphan_files(
         typer.Option(
             "--no-history",
             metavar="REASON",
-            help="Why a branch may have a schema and no snapshot: it never had one.",
+            help="Reason why a branch may have a schema and no snapshot: it never had a snapshot.",
         ),
     ] = None,
     owned_external: Annotated[
@@ -53,35 +53,33 @@ def remove_orphan_files(
         typer.Option(
             "--owned-external",
             metavar="URI",
-            help="An external root that holds files of this table alone; repeatable. Elsewhere outside nothing goes. "
-            "Not of a database.",
+            help="An external root that holds only files of this table; repeatable. Nothing is deleted at other places "
+            "outside. Not for a database.",
         ),
     ] = None,
     parallelism: Annotated[
-        str | None, typer.Option("--parallelism", metavar="N", help="Listings at once; else 8.")
+        str | None, typer.Option("--parallelism", metavar="N", help="Listings at the same time; default 8.")
     ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
             "--engine",
             metavar="ENGINE",
-            help="local: this process finds the files; so it is without this option. lambda: functions of a deployment "
-            "do (--scan-queue). spark: a Spark session does, that of spark-submit or one on this machine. auto: the "
-            "cheapest of these that is here and fits; says which and why, and what it takes and costs.",
+            help="What finds the files. local (the default): this process. lambda: functions of a deployment "
+            "(--scan-queue). spark: a Spark session, of spark-submit or on this machine. auto: the cheapest of these "
+            "that is available and suitable; prints the choice, the reason, and the expected time and cost.",
         ),
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option(
-            "--mode", metavar="MODE", help="As the engine's procedure says it: local, or distributed (spark)."
-        ),
+        typer.Option("--mode", metavar="MODE", help="As in Paimon's procedure: local, or distributed (spark)."),
     ] = None,
     inventory: Annotated[
         str | None,
         typer.Option(
             "--inventory",
             metavar="URI",
-            help="manifest.json of an S3 Inventory, which is read instead of a listing (docs/inventory.md).",
+            help="manifest.json of an S3 Inventory that replaces the listing (docs/inventory.md).",
         ),
     ] = None,
     scan_id: Annotated[
@@ -89,8 +87,7 @@ def remove_orphan_files(
         typer.Option(
             "--scan-id",
             metavar="ID",
-            help="Of a scan on Spark: one that was interrupted goes on. Of a scan of one table by functions: "
-            "wait for it again.",
+            help="Continue this interrupted scan on Spark, or wait again for this scan of one table by functions.",
         ),
     ] = None,
     scan_queue: Annotated[
@@ -98,7 +95,8 @@ def remove_orphan_files(
         typer.Option(
             "--scan-queue",
             metavar="URL",
-            help="Where a deployment takes scans: the output ScanQueueUrl of its stack. Else $LAKESWEEP_SCAN_QUEUE.",
+            help="Queue at which a deployment takes scans: the output ScanQueueUrl of its stack. By default "
+            "$LAKESWEEP_SCAN_QUEUE.",
         ),
     ] = None,
     execute: options.Execute = False,

@@ -12,8 +12,8 @@ EXAMPLES = ("lakesweep rename-tag s3://lake/sales.db/orders before-load 2026-01-
 @at_place("branch", "policy", "control", "external_root")
 def rename_tag(
     place: Place,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the tag.")],
-    target: Annotated[str, typer.Argument(metavar="NEW", help="Its new name, which no tag has.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tag.")],
+    target: Annotated[str, typer.Argument(metavar="NEW", help="Its new name, which no tag has yet.")],
     execute: Execute = False,
 ) -> int:
     """Give a tag another name.

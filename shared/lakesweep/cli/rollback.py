@@ -31,20 +31,20 @@ def rollback(
         typer.Option(
             "--timestamp",
             metavar="TIME",
-            help="To the last snapshot committed then or earlier: ISO-8601 with a zone, or epoch milliseconds.",
+            help="To the last snapshot committed at or before this time: ISO-8601 with a zone, or epoch milliseconds.",
         ),
     ] = None,
     watermark: Annotated[
         str | None,
-        typer.Option("--watermark", metavar="W", help="To the last snapshot with this watermark or a lower one."),
+        typer.Option("--watermark", metavar="W", help="To the last snapshot with this or a lower watermark."),
     ] = None,
     lose_tag: Annotated[
         list[str] | None,
         typer.Option(
             "--lose-tag",
             metavar="NAME",
-            help="This tag of a later snapshot may go, although a branch was made from it or a calendar rule keeps it; "
-            "repeatable.",
+            help="Allow the deletion of this tag of a later snapshot, even if a branch was made from it or a calendar "
+            "rule keeps it; repeatable.",
         ),
     ] = None,
     execute: Execute = False,

@@ -20,7 +20,8 @@ def runs(
     place: Place,
     limit: Limit = 20,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="DURATION", help="Only runs that began so long ago at most: 1d.")
+        str | None,
+        typer.Option("--since", metavar="DURATION", help="Only runs that began at most this long ago, such as 1d."),
     ] = None,
 ) -> int:
     """List the runs that changed a table, newest first.

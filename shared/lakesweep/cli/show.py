@@ -29,7 +29,7 @@ def show(
     pinned: Annotated[
         bool,
         typer.Option(
-            "--pinned", help="Measure live files, and what old consumers, branches and tags keep; reads more."
+            "--pinned", help="Measure live files, and files that old consumers, branches and tags hold; reads more."
         ),
     ] = False,
     snapshot: Snapshot = None,
@@ -145,5 +145,5 @@ def _pin(pin: Mapping[str, Any], size: Any) -> str:
 
     amount = ""
     if pin["bytes"] is not None:
-        amount = f", {counted(pin['files'], 'file')}, {size(pin['bytes'])} that would go with it"
+        amount = f", {counted(pin['files'], 'file')}, {size(pin['bytes'])} that would be freed without it"
     return f"{pin['kind']} {pin['name']} {where}{amount}"

@@ -245,7 +245,7 @@ def stored_report(table: Table, run_id: str) -> Document:
         RefusedError: The table has no such run.
     """
     if not _RUN_ID.fullmatch(run_id):
-        raise RefusedError(f"table {table.ref}: {run_id!r} is no run id", code="no_such_run")
+        raise RefusedError(f"table {table.ref}: {run_id!r} is not a run id", code="no_such_run")
     area = require_control(table)
     try:
         return load_report(area, run_id)
@@ -255,9 +255,9 @@ def stored_report(table: Table, run_id: str) -> Document:
             raise
         run = unreported(area, run_id, lease, area.store.now_ms())
         state = "is under way" if run.status == "running" else "ended before it could write one"
-        came = "how many objects it deleted is not known, since a part of its ledger cannot be read"
+        came = "the number of objects it deleted is unknown, since a part of its ledger cannot be read"
         if run.deleted is not None:
-            came = f"it deleted {run.deleted} objects so far, which lakesweep runs TABLE lists"
+            came = f"it deleted {run.deleted} objects so far, as lakesweep runs TABLE shows"
         raise RefusedError(
             f"table {table.ref}: expected a report of run {run_id}, found none: the run {state}; {came}",
             code="run_unfinished",

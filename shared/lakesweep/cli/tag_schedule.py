@@ -23,7 +23,7 @@ def tag_schedule(
         bool,
         typer.Option(
             "--backfill",
-            help="Periods that were missed get their tags as well, where a snapshot of before their end is left.",
+            help="Also create tags of missed periods, if a snapshot from before the period's end is left.",
         ),
     ] = False,
     time_zone: Annotated[
@@ -31,8 +31,8 @@ def tag_schedule(
         typer.Option(
             "--time-zone",
             metavar="ZONE",
-            help="Of the names of tags where the table states none, and of the times at which tags are made. Else that "
-            "of the fleet policy.",
+            help="Time zone of the tags' times, and of their names if the table states no zone. By default that of the "
+            "fleet policy.",
         ),
     ] = None,
     option: options.TableOptions = None,

@@ -49,7 +49,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield from columns(
         ("NAME", "SNAPSHOT", "SCHEMA", "COMMITTED", "ROWS", "CREATED", "RETAINED", "ENDS"),
         (
-            (row["name"], "does not parse", "-", "-", "-", "-", "-", "-")
+            (row["name"], "unreadable", "-", "-", "-", "-", "-", "-")
             if row["problem"] is not None
             else (
                 row["name"],

@@ -117,7 +117,7 @@ def _kept(document: Document, why: str, count: int) -> str:
 
 def _going(expired: Sequence[int]) -> str:
     if not expired:
-        return "all stay"
+        return "all kept"
     which = str(expired[0]) if len(expired) == 1 else f"{expired[0]} to {expired[-1]}"
     return f"{len(expired)} to expire ({which})"
 
@@ -142,9 +142,9 @@ def _tags(document: Document, *, is_step: bool) -> Iterator[str]:
     """Show for each tag why it is deleted or kept, if rules were applied."""
     tags = document.get("findings", {}).get("tags", {})
     for name, why in tags.get("going", {}).items():
-        yield _field("tag", f"{name} goes ({why.replace('_', ' ')})")
+        yield _field("tag", f"{name}: delete ({why.replace('_', ' ')})")
     for name, reasons in () if is_step else tags.get("kept", {}).items():
-        yield _field("tag", f"{name} stays ({', '.join(reasons).replace('_', ' ')})")
+        yield _field("tag", f"{name}: keep ({', '.join(reasons).replace('_', ' ')})")
 
 
 def _unsized(actions: Sequence[Document]) -> str:
@@ -161,7 +161,7 @@ def _outcome(document: Document) -> Iterator[str]:
     outcome = document["outcome"]
     if outcome is None:
         return
-    counts = {"already gone": outcome["already_gone"], "kept by a look": outcome["kept_by_look"]}
+    counts = {"already gone": outcome["already_gone"], "kept by a recheck": outcome["kept_by_look"]}
     rest = "".join(f", {count} {what}" for what, count in counts.items() if count)
     if document["operation"] not in _WRITES_ONLY and (document["operation"] != "undo" or document["delete"]["count"]):
         yield _field("deleted", f"{counted(outcome['deleted'], 'object')}, {human_bytes(outcome['bytes'])}{rest}")

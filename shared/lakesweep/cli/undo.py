@@ -15,7 +15,7 @@ EXAMPLES = (
 @at_place("policy", "control", "external_root")
 def undo(
     place: Place,
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="As a report or `runs` names it.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Run id, as a report or `runs` shows it.")],
     execute: Execute = False,
 ) -> int:
     """Restore everything that a run deleted, if the bucket keeps versions.

@@ -14,12 +14,12 @@ Timestamp = Annotated[
     typer.Option(
         "--timestamp",
         metavar="TIME",
-        help="The last snapshot committed then or before: ISO-8601 with a zone, or epoch milliseconds.",
+        help="The last snapshot committed at or before this time: ISO-8601 with a zone, or epoch milliseconds.",
     ),
 ]
 Watermark = Annotated[
     int | None,
-    typer.Option("--watermark", metavar="W", help="The first snapshot with this watermark or a higher one."),
+    typer.Option("--watermark", metavar="W", help="The first snapshot with this or a higher watermark."),
 ]
 VersionText = Annotated[
     str | None,
@@ -31,8 +31,8 @@ FallBackToTags = Annotated[
     bool,
     typer.Option(
         "--fall-back-to-tags",
-        help="Where the snapshot has expired, take a tag that still holds it, or for a time the last tag before it. "
-        "The engine does not.",
+        help="If the snapshot has expired, use a tag that still holds it, or for a time the last tag before it. Paimon "
+        "does not do this.",
     ),
 ]
 

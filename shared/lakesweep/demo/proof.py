@@ -97,9 +97,9 @@ def _retention_problems(ids: tuple[int, ...], story: Story) -> Iterator[str]:
     if not RETAIN_MIN <= len(ids) <= RETAIN_MAX or ids != tuple(range(story.commits - len(ids) + 1, story.commits + 1)):
         yield f"snapshots {list(ids)} are left; expected the newest {RETAIN_MIN} to {RETAIN_MAX} of {story.commits}"
     if story.tagged_id in ids:
-        yield f"snapshot {story.tagged_id}, which is tagged, is left; expected it to be gone and its tag to stay"
+        yield f"snapshot {story.tagged_id}, which is tagged, is left; expected only its tag to be left"
     if 1 not in story.scheduled().values():
-        yield "no tag was made of snapshot 1; expected that of yesterday, as the table's options ask"
+        yield "snapshot 1 has no tag; expected the tag of yesterday, as the table's options ask"
     if len(story.hints) != story.commits or {hint.snapshot_id for hint in story.hints} != set(
         range(1, story.commits + 1)
     ):
@@ -113,6 +113,6 @@ def _deletion_problems(story: Story, left: Mapping[str, int]) -> Iterator[str]:
     reported = {delete.path for delete in story.deletes()}
     vanished = story.written.keys() - left.keys()
     for key in sorted(reported ^ vanished):
-        yield f"{key} was reported as removed, and is there" if key in reported else f"{key} vanished without a report"
+        yield f"{key} was reported as deleted, but exists" if key in reported else f"{key} vanished without a report"
     if not any(delete.kind == "data" for delete in story.deletes()):
-        yield "no data file was removed; expected those of replaced partitions to go"
+        yield "no data file was deleted; expected the deletion of data files of replaced partitions"

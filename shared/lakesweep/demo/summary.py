@@ -13,7 +13,7 @@ _PARTICULARS = (
     (re.compile(r"\bbefore [0-9-]+T[0-9:.+]+"), "before the cutoff"),
 )
 _KEPT_TEXT = {
-    "live": "a snapshot that stays needs it",
+    "live": "a retained snapshot needs it",
     "tagged": "only a tag needs it",
     "retained": "a snapshot within the table's retention",
     "document": "a tag, the schema, a hint",
@@ -94,7 +94,7 @@ def lines(location: str, story: Story, proof: Proof, left: Mapping[str, int], se
     before, after = sum(story.written.values()), sum(left.values())
     yield f"Without retention {before:,} bytes would lie here; {after:,} do ({after / before:.0%})"
     per_commit = sum(story.requests.values()) / story.commits
-    yield f"Requests of Lakesweep: {_listed(story.requests)}; {per_commit:.0f} a commit"
+    yield f"Requests of Lakesweep: {_listed(story.requests)}; {per_commit:.0f} per commit"
     yield ""
     yield "Read again by pypaimon"
     for reading in proof.readings:
@@ -103,12 +103,12 @@ def lines(location: str, story: Story, proof: Proof, left: Mapping[str, int], se
     readable = {reading.version for reading in proof.readings if reading.equal}
     for name, snapshot_id in story.scheduled().items():
         if snapshot_id not in proof.snapshots and f"tag {name}" in readable:
-            yield f"Tag {name} was made on time, of snapshot {snapshot_id}, which has expired; the tag still reads"
+            yield f"Tag {name} was made on time, of snapshot {snapshot_id}, which has expired; it is still readable"
     if proof.problems:
         yield "This is wrong:"
         yield from (f"  {problem}" for problem in proof.problems)
     else:
-        yield f"All that is needed is there, and nothing else, after {seconds:.0f} s on {location}"
+        yield f"Every needed object is there, and no other, after {seconds:.0f} s on {location}"
 
 
 def _counted(words: Iterable[str]) -> dict[str, int]:

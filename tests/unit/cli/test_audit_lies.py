@@ -146,7 +146,7 @@ def test_the_count_of_a_run_with_a_damaged_part_is_not_known(done: Path, control
     assert run["status"] == "unfinished"
     assert (run["deleted"], run["failed_count"], run["bytes"]) == (None, None, None)
     told = call("report", done, run["run_id"])
-    assert "how many objects it deleted is not known" in told.messages
+    assert "the number of objects it deleted is unknown" in told.messages
 
 
 @pytest.mark.parametrize("of_control", [False, True])

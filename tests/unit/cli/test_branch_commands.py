@@ -130,7 +130,7 @@ def test_what_a_branch_loses_is_said_of_it(place: Place) -> None:
     trial.tag("load")
     place.table.tag("load")
     lines = place.call("delete-branch", "trial").printed.splitlines()
-    assert lines[1] == "branch     trial goes"
+    assert lines[1] == "branch     trial is deleted"
     assert "lose       tag load of branch trial" in lines
     assert any(line.startswith("lose       snapshot 5 of branch trial, committed by ") for line in lines)
     assert not any("fewer than" in line for line in lines)

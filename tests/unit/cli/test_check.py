@@ -15,7 +15,7 @@ from tests.support.fixture_tables import TABLE_NAMES
 from tests.support.table_builder import TableBuilder
 from tests.unit.cli.command_line import Answer, call, contents, write_table
 
-LOOKED = "data files of the newest snapshot of each branch were looked for, --all-roots looks for all"
+LOOKED = "checked the data files of the newest snapshot of each branch; --all-roots checks all data files"
 RETAINED = {"snapshot.num-retained.max": "100", "snapshot.num-retained.min": "1", "snapshot.time-retained": "100000 d"}
 
 

@@ -77,7 +77,7 @@ def test_a_plan_changes_nothing() -> None:
     lines = answer.printed.splitlines()
     assert lines[0] == f"events of bucket {bucket}: planned"
     assert lines[1].split(maxsplit=1) == ["EventBridge", "off -> on"]
-    assert len([line for line in lines if line.endswith("(stays as it is)")]) == 4
+    assert len([line for line in lines if line.endswith("(unchanged)")]) == 4
     assert "prefix 'raw & new/'" in answer.printed
     assert f"lakesweep enable-events {bucket} --execute --endpoint-url" in lines[-1]
     assert stored(bucket) == CROWDED

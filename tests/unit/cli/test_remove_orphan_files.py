@@ -239,7 +239,7 @@ def test_a_root_is_owned_by_one_table_and_not_by_a_database(tmp_path: Path, cont
     assert "--owned-external" in sentence
     words = ("--engine", "lambda", "--scan-id", "s1", "--scan-queue", "https://sqs.eu-central-1.amazonaws.com/1/q")
     sentence = refuse(tmp_path / "db", control, "bad_argument", *words, exit_code=2)
-    assert "--scan-id: expected one table" in sentence, "it would wait for a scan of each"
+    assert "--scan-id: expected a single table" in sentence, "it would wait for a scan of each"
     for table in tables:
         assert_all_readable(table)
     gone, answer = execute(tmp_path / "db", control)

@@ -44,7 +44,7 @@ def test_what_is_lost_comes_first(place: tuple[Path, list[str]]) -> None:
         lines[5],
         "snapshots  1 to 6",
     ]
-    assert lines[5].startswith("strand     ") and "1 data" in lines[5] and "remove-orphan-files" in lines[5]
+    assert lines[5].startswith("orphan     ") and "1 data" in lines[5] and "remove-orphan-files" in lines[5]
     assert "to expire" not in answer.printed
     assert lines[-1].startswith("next       lakesweep execute ")
     assert "stop the writers" in answer.messages

@@ -61,9 +61,9 @@ def test_expire_shows_each_tag_with_its_reason(
     root, control = place
     assert main(["expire-tags", root, "--match", "20*", "--keep-last", "1", *control]) == 0
     printed = capsys.readouterr()
-    assert "tag        2026-01-30 goes (keep rules)" in printed.out
-    assert "tag        2026-01-31 stays (keep last)" in printed.out
-    assert "tag        mine stays (no rule)" in printed.out
+    assert "tag        2026-01-30: delete (keep rules)" in printed.out
+    assert "tag        2026-01-31: keep (keep last)" in printed.out
+    assert "tag        mine: keep (no rule)" in printed.out
     assert main(["expire-tags", root, "--match", "20*", "--keep-last", "1", "--execute", "--json", *control]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["findings"]["tags"]["kept"] == {"2026-01-31": ["keep_last"], "mine": ["no_rule"]}

@@ -745,7 +745,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert f"{document['factor']:g} times the" in first
     assert sum(share["count"] for share in document["reasons"]) == document["objects"]
     file = call(*words, table.path("A"))
-    assert "snapshot 1, which stays until" in file.printed
+    assert "snapshot 1, which is kept until" in file.printed
     said = call(*words, table.path("A"), "--json").document
     assert (said["status"], said["held_by"][0]["kind"]) == ("live", "snapshot")
     assert json.dumps(said)
@@ -766,10 +766,10 @@ def test_the_text_of_runs_and_orphans(tmp_path: Path) -> None:
     now = int(time.time() * 1000)
     printed = call("explain", *words, key, "--older-than", now).printed
     assert "orphan: no root of any branch names it" in printed
-    assert f"writer  {UUID}, of whom no root names anything" in printed
+    assert f"writer  {UUID}, and no root names a file of this writer" in printed
     assert call("expire-snapshots", *words, "--retain-max", "1", "--retain-min", "1", "--execute").exit_code == 0
     printed = call("explain", *words, table.path("A")).printed
-    assert "expire_snapshots: deleted; left the table at snapshot 2; it cannot come back" in printed
+    assert "expire_snapshots: deleted; left the table at snapshot 2; it cannot be restored" in printed
 
 
 def test_every_word_is_documented() -> None:
