@@ -17,7 +17,7 @@ from lakesweep.operations.health import OTHERWISE
 from lakesweep.storage.requests import RequestCounter
 
 _READING = ("explain", "plans", "runs")
-"""Commands that ask no fleet policy."""
+"""Commands that do not use a fleet policy."""
 FINDINGS = 6
 """Exit code for a table that is not healthy."""
 

@@ -1,7 +1,7 @@
-"""The command line as a job on Spark runs it: whoever started the job learns no more of its end than the exit code.
+"""The command line for a job on Spark. The caller of a job learns only its exit code.
 
-A refusal is final there, and an error is tried again (`aws/spark_jobs.py`). An endpoint that did not answer may answer
-the next attempt, so a job ends with another exit code for it than a command does, where a person reads the hint.
+For a job, a refusal is final and an error is retried (`aws/spark_jobs.py`). An endpoint that did not answer may answer
+the next attempt. So in this case a job ends with another exit code than a command, whose user reads the hint.
 """
 
 from lakesweep.cli.main import main

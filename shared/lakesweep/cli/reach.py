@@ -36,7 +36,7 @@ _of_silence: ContextVar[int] = ContextVar("exit code of silence", default=REFUSE
 
 @contextmanager
 def silence_ends_with(exit_code: int) -> Iterator[None]:
-    """Let commands end with this exit code where an endpoint does not answer."""
+    """Let commands end with this exit code if an endpoint does not answer."""
     token = _of_silence.set(exit_code)
     try:
         yield
@@ -45,7 +45,7 @@ def silence_ends_with(exit_code: int) -> Iterator[None]:
 
 
 def reach_exit_code(error: MaintenanceError) -> int:
-    """Return the exit code of an error that is out of reach."""
+    """Return the exit code for a store that cannot be reached."""
     return _of_silence.get() if error.code in _SILENT else REFUSED
 
 

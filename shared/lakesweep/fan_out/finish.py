@@ -69,7 +69,7 @@ def finish(table: Table, documents: ScanDocuments, scan: Json, state: State, goe
     )
     rows = [row for info in heads for row in info["plan"]]
     plan = orphan_plan(table, arguments, scanned, apart=apart_of(goes_by["plan_id"], rows))
-    # An empty plan cannot be executed, so it is stored with the scan not with the table's plans.
+    # An empty plan cannot be executed, so it is stored with the scan, not with the table's plans.
     area = documents.area if plan.is_empty else require_area(table)
     try:
         store_plan(area, plan)
