@@ -1,6 +1,7 @@
-"""Where Lakesweep keeps its own documents about one table: never inside the table.
+"""The place where Lakesweep keeps its own documents about one table: never inside the table.
 
-Orphan cleaners of other engines remove what they do not know, so nothing of ours may lie below a table's root.
+Orphan cleaners of other engines delete files that they do not know. So no document of Lakesweep may lie below a table's
+root.
 """
 
 import hashlib
@@ -20,21 +21,21 @@ from lakesweep.storage.wrapping import endpoint_of
 
 MAX_CONTROL_BYTES = 256 << 20
 MAX_JSON_BYTES = 64 << 20
-"""Of a document that is not compressed. Those of large tables have a few MB: rows of plans lie in parts."""
+"""The largest uncompressed document. Documents of large tables have a few MB: the rows of plans lie in parts."""
 MAX_JSON_SEPARATORS = 2_000_000
-"""Four times what a row for each of 20 000 actions takes; each value costs some 60 bytes of memory."""
+"""Four times what 20 000 actions take, one row each. A JSON value takes some 60 bytes of memory."""
 _encoded = json.JSONEncoder(sort_keys=True).encode
 
 
 def table_key(location: str, endpoint: str = "") -> str:
     """Return a readable name for a table that no other table shares.
 
-    The last two parts of its path, and a hash of the whole normalised location. A local table has one name however
-    links spell its path, so that two maintainers meet at one lease.
+    The name is the last two parts of the table's path, and a hash of the whole normalised location. A local table has
+    one name, whatever links its path contains, so that two maintainers meet at one lease.
 
     Args:
         location: The table's normalised location.
-        endpoint: Of its S3; empty for AWS. See `ControlArea`.
+        endpoint: The endpoint of its S3; empty for AWS. See `ControlArea`.
     """
     location = os.path.realpath(location) if location.startswith("/") else location
     parts = [re.sub(r"[^A-Za-z0-9_.-]", "_", part)[:60] for part in location.split("/")[-2:] if part]
@@ -64,22 +65,22 @@ class ControlArea:
     table: str
     """The table's normalised location."""
     root: str = "tables"
-    """`tables` has what is kept; `scans` what a scan on Spark needs until it ends, and no longer."""
+    """`tables` has documents to keep; `scans` has those that a scan on Spark needs until it ends."""
     endpoint: str = ""
-    """The S3 that the table lies in, where it is not AWS and the control location lies elsewhere: two of them may have
-    buckets of one name. A control location in S3 lies in the same one, so that it tells them apart by itself."""
+    """The endpoint of the table's S3, if it is not AWS and the control location is outside S3: two such services may
+    have buckets of one name. A control location in S3 lies in the same S3 as the table, so it needs no endpoint."""
     sealer: Sealer | None = field(default=None, repr=False, compare=False)
-    """Seals plans, and refuses those that are not sealed; `None`: no key is configured."""
+    """Seals plans, and refuses plans without a right seal; `None`: no key is configured."""
     remembers: bool = True
-    """Runs believe what earlier ones remembered of the table's metadata, and remember it for later ones."""
+    """Runs use the metadata cache of earlier runs, and write it for later ones."""
     who: Callable[[], Who] = field(default=nobody, compare=False)
-    """Says who runs, once a run has begun: asking may take a request."""
+    """Says who runs. It is called once a run has begun, since the answer may take a request."""
     prefix: str = field(init=False, repr=False, compare=False)
-    """The folder of this table, with a closing slash. Links to a local table are followed once, so that a run keeps its
-    lease, plan and ledger in one folder while somebody turns such a link."""
+    """The folder of this table, with a closing slash. Links to a local table are followed only once. So a run keeps its
+    lease, plan and ledger in one folder even if somebody changes such a link meanwhile."""
 
     def __post_init__(self) -> None:
-        """Settle the folder of the table."""
+        """Determine the folder of the table."""
         object.__setattr__(self, "prefix", f"{self.root}/{table_key(self.table, self.endpoint)}/")
 
     def read(self, name: str) -> Body:
@@ -99,7 +100,7 @@ class ControlArea:
         return list(self.store.folders(self.prefix + folder))
 
     def path(self, name: str) -> str:
-        """Return where a document lies, for messages."""
+        """Return the full location of a document, for messages."""
         return f"{self.store.location}/{self.prefix}{name}"
 
 
@@ -116,9 +117,10 @@ def area_of(control: Store, table: Store, root: str = "tables") -> ControlArea:
 
 
 def to_json_bytes(document: object) -> bytes:
-    """Return the form in which control documents are stored: a line for every value, and for every row of a list.
+    """Return the stored form of control documents: one line for every value, and for every row of a list.
 
-    Plans and reports have thousands of rows, and indenting within them takes more time than all else about them.
+    Plans and reports have thousands of rows. Indenting inside the rows would take more time than all other work on
+    them.
     """
     return (_indented(document, "\n") + "\n").encode()
 
@@ -139,10 +141,11 @@ def from_json_bytes(data: bytes, path: str, *, is_bounded: bool = True) -> dict[
     Args:
         data: The document.
         path: For messages.
-        is_bounded: Refuse one of more bytes or values than any that is written; `False`: the caller has done so.
+        is_bounded: Refuse a document with more bytes or values than Lakesweep ever writes; `False`: the caller has
+            checked.
 
     Raises:
-        FormatError: It is not a JSON object, or too large for one.
+        FormatError: It is not a JSON object, or it is too large.
     """
     if is_bounded:
         if len(data) > MAX_JSON_BYTES:

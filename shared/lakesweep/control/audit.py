@@ -1,7 +1,7 @@
-"""Check the ledger and the plans of a table: that nobody has changed, removed or added a part.
+"""Check the ledger and the plans of a table: nobody has changed, removed or added a part.
 
-Whoever can write everything in the control location can write a chain anew. A bucket that auditors rely on keeps
-versions, or forbids overwriting.
+Somebody who can write everything in the control location can also write a whole new chain. If auditors rely on a
+bucket, it must keep versions or forbid overwriting.
 """
 
 from collections import defaultdict
@@ -23,13 +23,13 @@ Verdict = Literal["whole", "open", "no_chain", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class RunAudit:
-    """What the parts of one run tell."""
+    """The result of checking one run."""
 
     run_id: str
     verdict: Verdict
-    """`whole`: the chain begins with the run and ends as its report says. `open`: as far as it goes it is whole, and
-    nothing says where it, or that of an attempt at a slice, ends. `no_chain`: it was written before there were chains.
-    `broken`: see `problems`."""
+    """`whole`: the chain begins with the run and ends as its report says. `open`: the chain is complete as far as it
+    reaches, but no document says where it ends, or where the chain of an attempt at a slice ends. `no_chain`: the run
+    is older than the chains. `broken`: see `problems`."""
     parts: int
     problems: tuple[str, ...] = ()
 
@@ -49,7 +49,7 @@ class Audit:
     runs: tuple[RunAudit, ...]
     plan_count: int
     plans: tuple[PlanAudit, ...]
-    """Those with a problem."""
+    """The plans with a problem."""
 
     @property
     def is_whole(self) -> bool:
@@ -75,13 +75,13 @@ def audit(area: ControlArea) -> Audit:
 def audit_run(
     area: ControlArea, run_id: str, hashes: Mapping[str, str], folders: Iterable[str] = ()
 ) -> RunAudit | None:
-    """Check the parts of one run, `None` of a run that wrote none and says so.
+    """Check the parts of one run. `None`: the run wrote no part, and its report names none.
 
     Args:
         area: Of the table.
         run_id: Which run.
-        hashes: Of the plans that are there, by their ids.
-        folders: All of the ledger that have its name.
+        hashes: Plan id -> hash of each stored plan.
+        folders: All folders of the ledger that have the run's name.
     """
     own_folder = folder_of_run(run_id)
     problems = [
@@ -98,7 +98,7 @@ def audit_run(
     frame, report_problem = _report(area, run_id)
     problems += [report_problem] if report_problem else []
     stated = _stated(frame)
-    is_old = frame is None or "by" not in frame  # those who ran and chains came into the ledger at once
+    is_old = frame is None or "by" not in frame  # the ledger got its chains at the same time as reports got `by`
     if parts and is_old and not any(part.head for part in parts) and stated is None and not problems:
         return RunAudit(run_id, "no_chain", len(parts))
     problems += [f"{area.path(part.name)}: expected a head, found none" for part in parts if part.head is None]
@@ -132,7 +132,7 @@ def audit_run(
 
 
 def _folders(area: ControlArea) -> dict[str, list[str]]:
-    """Return the folders of the ledger by the run that they are named for."""
+    """Return the folders of the ledger, by the run in their name."""
     found: dict[str, list[str]] = defaultdict(list)
     for day in area.folders("ledger/"):
         for run_id in area.folders(f"ledger/{day}/"):
@@ -141,7 +141,7 @@ def _folders(area: ControlArea) -> dict[str, list[str]]:
 
 
 def _other_plan(area: ControlArea, part: Part, hashes: Mapping[str, str]) -> Iterator[str]:
-    """Yield that a run carried out another plan than the one of this id that is there now."""
+    """Yield a problem if a run carried out a plan that differs from the stored plan of the same id."""
     head = part.head or {}
     plan_id, plan_hash = str(head.get("plan_id")), head.get("plan_hash")
     if plan_hash is not None and hashes.get(plan_id, plan_hash) != plan_hash:
@@ -149,7 +149,7 @@ def _other_plan(area: ControlArea, part: Part, hashes: Mapping[str, str]) -> Ite
 
 
 def _report(area: ControlArea, run_id: str) -> tuple[Mapping[str, object] | None, str]:
-    """Return the report of a run, if there is one, and what is wrong with it."""
+    """Return the report of a run, `None` if it has none, and what is wrong with it."""
     try:
         return load_report(area, run_id), ""
     except RefusedError:

@@ -1,4 +1,4 @@
-"""What the parts of one run say of themselves: whether each has its place in a chain, and its name says which."""
+"""The parts of one run's ledger: whether each has its place in a chain, and a name that fits."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from lakesweep.control.chain import HEAD, MAIN_WRITER, hash_of_beginning, hash_o
 from lakesweep.control.ndjson import unpack
 
 SLICE_WRITER = re.compile(r"[0-9]{7,}-[0-9]{2}")
-"""Name of an attempt at a slice."""
+"""The name of an attempt at a slice, as a writer."""
 _SLICE_KINDS = {1: "intent", 2: "result"}
 
 
@@ -21,20 +21,20 @@ class Part:
     head: Mapping[str, object] | None
     digest: str
     ends: Mapping[str, str]
-    """Writer -> hash of its last part, as far as this part says."""
+    """Writer -> hash of its last part, as stated in this part."""
     has_objects: bool
-    """It has rows of objects."""
+    """The part has rows of objects."""
     deleted: int
-    """Rows that say that an object was deleted."""
+    """Number of rows that record a deleted object."""
 
     @property
     def writer(self) -> str:
-        """Return who wrote it, as its head says."""
+        """Return the writer that the head names."""
         return str((self.head or {}).get("writer"))
 
     @property
     def number(self) -> int:
-        """Return its number in its chain, 0 where the head says none."""
+        """Return the part's number in its chain, 0 if the head has none."""
         number = (self.head or {}).get("number")
         return number if isinstance(number, int) else 0
 
@@ -88,17 +88,18 @@ def breaks(area: ControlArea, run_id: str, folder: str, parts: list[Part]) -> It
 def _names(folder: str, part: Part) -> list[str]:
     """Return the names that a part may have."""
     if part.writer == MAIN_WRITER:
-        # A part of which nobody knew whether it was written is written again, with what came since: so a part of any
-        # rows may have either name.
+        # After a failed write, a run does not know whether the part was written. It writes the part again under the
+        # same name, with the rows that came since. So either name is possible for any rows.
         return [f"{folder}{part.number:05d}-{kind}.ndjson.gz" for kind in _SLICE_KINDS.values()]
     return [f"{folder}{part.writer}-{_SLICE_KINDS.get(part.number, 'result')}.ndjson.gz"]
 
 
 def unnamed_writers(run_id: str, by_writer: Mapping[str, list[Part]], ends: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong with writers of which neither the report nor a chain says where they end.
+    """Yield what is wrong with writers whose last part neither the report nor a chain names.
 
-    A run that many processes carry out may have such attempts at slices: it was stopped before it wrote down where they
-    end, or a process was lost. Its own chain has no row of an object. A run that carries its plan out alone has none.
+    A run with many processes may have such attempts at slices: it was stopped before it recorded their ends, or a
+    process was lost. The chain of such a run itself has no row of an object. A run that works alone has no other
+    writer.
     """
     main_has_objects = any(part.has_objects for part in by_writer.get(MAIN_WRITER, ()))
     for writer, parts in by_writer.items():

@@ -6,17 +6,17 @@ from lakesweep.control.audited_parts import Part
 from lakesweep.control.chain import MAIN_WRITER
 
 _THROUGH = ("done", "partial")
-"""A run that ended its plan so has written down all that it deleted. Any other may have failed to."""
+"""How a run's plan ended when the run has recorded all its deletions. A run with any other end may have failed to."""
 _UNDO = "undo"
-"""Its report says nothing of its ledger."""
+"""The report of an undo says nothing about its ledger."""
 
 
 def other_report(run_id: str, frame: Mapping[str, object], by_writer: Mapping[str, list[Part]]) -> Iterator[str]:
-    """Yield where the report of a run and its ledger say different things.
+    """Yield the points in which the report of a run and its ledger differ.
 
     Args:
         run_id: Which run.
-        frame: Of the report, checked when it was loaded.
+        frame: The stored report, checked when it was loaded.
         by_writer: The parts that have a head.
     """
     stated, report = frame.get("ledger"), frame.get("report")

@@ -1,8 +1,8 @@
-"""What is remembered of a table's metadata between runs: `cache.bin`.
+"""The metadata cache of a table, kept between runs: `cache.bin`.
 
-A header line of JSON names the objects, and their bodies follow in its order; all of it is compressed. Losing it, or
-finding it damaged, costs requests and nothing else. What it says of manifests decides what a plan deletes, so it is
-sealed where a plan key is configured (`control/sealed.py`).
+A header line of JSON names the objects, and their bodies follow in the same order. Everything is compressed. A lost or
+damaged cache costs requests and nothing else. The cached manifests decide what a plan deletes, so the cache is sealed
+where a plan key is configured (`control/sealed.py`).
 """
 
 import json
@@ -23,14 +23,14 @@ _NAME = "cache.bin"
 def read_cache(
     area: ControlArea, name: str = _NAME, *, identity: str | None = None, max_total_bytes: int = MAX_TOTAL_BYTES
 ) -> dict[str, Remembered]:
-    """Return key -> object that earlier runs remembered; nothing where that cannot be told.
+    """Return key -> cached object; empty if there is no usable cache.
 
     Args:
         area: Of the table.
         name: Of the document.
-        identity: Of the table as it is now. What was remembered of another one that was here before does not
-            count. `None`: whichever it is of.
-        max_total_bytes: Of the objects that the writer remembers. What unpacks to twice that does not count.
+        identity: Of the present table. The cache of an earlier table at the same place is not used. `None`: accept any.
+        max_total_bytes: Limit of the writer for all objects. A cache that unpacks to more than twice as much is not
+            used.
 
     Raises:
         StorageError: A request failed for another reason than absence.
@@ -49,7 +49,7 @@ def read_cache(
 
 
 def write_cache(area: ControlArea, objects: Mapping[str, Remembered], name: str = _NAME, *, identity: str = "") -> None:
-    """Replace what is remembered. Of two writers the last one wins; both were right."""
+    """Replace the cache. Of two writers the last one wins; both caches were correct."""
     rows = [[key, known.body.etag, known.idle_runs, len(known.body.data)] for key, known in objects.items()]
     header = {"format_version": CACHE_FORMAT_VERSION, "table": area.table, "identity": identity, "objects": rows}
     packer = zlib.compressobj(level=1)

@@ -1,9 +1,12 @@
 """The chain of the ledger: each part holds the hash of the part before.
 
-Each writer of a run has a chain of its own: the run itself (`main`), and each attempt at a slice of a plan that many
-processes carry out. The first row of a part is its *head*: who writes, the number of the part, and the hash of the part
-before. The hash before the first part is that of the run's beginning: its id, its plan with the plan's hash, the fleet
-policy, and who runs. The report of the run has the hash of the last part of `main`, and `main` has those of all others.
+Each writer of a run has its own chain. Writers are the run itself (`main`), and each attempt at a slice of a plan that
+many processes carry out. The first row of a part is its *head*: the writer, the number of the part, and the hash of the
+part before.
+
+The hash before the first part covers the beginning of the run: its id, the id and hash of its plan, the fleet policy,
+and who runs. The report of the run has the hash of the last part of `main`. `main` records the last hashes of the other
+writers.
 """
 
 import hashlib
@@ -20,7 +23,7 @@ HEAD = "head"
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """With what a run begins."""
+    """What is known of a run when it begins."""
 
     table: str
     run_id: str
@@ -43,7 +46,7 @@ class Chain:
         self._begins = {**beginning.to_json(), "writer": writer}
         self.writer = writer
         self.number = 0
-        """Of parts that are written."""
+        """Number of parts written so far."""
         self.last = hash_of_beginning(self._begins)
         """Hash of the last part."""
 
@@ -53,16 +56,16 @@ class Chain:
         return pack([{HEAD: head}, *rows])
 
     def written(self, data: bytes) -> None:
-        """Take note that the next part is written."""
+        """Note that the next part is written."""
         self.number, self.last = self.number + 1, hash_of_part(data)
 
     def to_json(self) -> dict[str, object]:
-        """Return where it ends, for the report."""
+        """Return where the chain ends, for the report."""
         return {"parts": self.number, "head": self.last}
 
 
 def is_object_row(row: Mapping[str, object]) -> bool:
-    """Tell whether a row of a part speaks of an object: the others say how the chains go on."""
+    """Tell whether a row of a part is about an object; the other rows continue the chains."""
     return row.keys() not in ({HEAD}, {"writer", "ends"})
 
 
@@ -70,7 +73,7 @@ def hash_of_beginning(begins: Mapping[str, object]) -> str:
     """Return the hash before the first part.
 
     Args:
-        begins: A head; its number and the hash before it do not count.
+        begins: A head; its number and previous hash are ignored.
     """
     stated = {key: value for key, value in begins.items() if key not in ("number", "previous")}
     return hashlib.sha256(compact(stated).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What the values of control documents have to look like, whoever wrote them."""
+"""Rules for the values of control documents, whoever wrote them."""
 
 import re
 from typing import TypeGuard
@@ -9,12 +9,12 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def is_number(value: object) -> TypeGuard[int]:
-    """Tell whether a value is a whole number of a sane size."""
+    """Tell whether a value is an integer of plausible size."""
     return type(value) is int and -MAX_NUMBER < value < MAX_NUMBER
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Tell whether a value is a whole number of a sane size, and not below 0."""
+    """Tell whether a value is an integer of plausible size, and not negative."""
     return is_number(value) and value >= 0
 
 

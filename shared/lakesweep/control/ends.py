@@ -1,8 +1,8 @@
 """How plans ended.
 
-A plan that is carried out by the call that made it has a run of its own id, and the report of that run says how it
-ended: one document less for every commit. All other executions write `plans/<plan_id>/end.json`. Which run took a plan
-back says `plans/<plan_id>/undone.json`.
+If the call that made a plan also carries it out, the run has the plan's id, and its report says how the plan ended.
+This saves one document for every commit. All other executions write `plans/<plan_id>/end.json`. The run that undid a
+plan is named in `plans/<plan_id>/undone.json`.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from lakesweep.control.reports import ENDED, ended_status
 from lakesweep.errors import FormatError, ObjectNotFoundError
 
 PUT_OFF = "put_off"
-"""How a plan of files alone ended for the time being: whoever executes it again goes on with it."""
+"""How a plan of files alone ended for the time being: the next call that executes it continues the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +22,22 @@ class PlanEnd:
     """How the execution of a plan ended."""
 
     status: str
-    """`done`, `partial` or `stale`; or `put_off`, and it may go on."""
+    """`done`, `partial` or `stale`; or `put_off`, and then the plan may go on."""
     run_id: str
     runs: tuple[str, ...]
     """Every run that worked on it."""
 
 
 def end_plan(area: ControlArea, plan_id: str, end: PlanEnd, *, apart: bool = False) -> None:
-    """Record how a plan's execution ended. Where that was the run of the plan's own id, its report is the record.
+    """Record how a plan's execution ended.
+
+    If only the run with the plan's own id worked on it, its report is the record.
 
     Args:
         area: Of the table.
         plan_id: Which plan.
         end: How it ended.
-        apart: Write it even so: there is no report yet, or there is a record of before.
+        apart: Write `end.json` in any case: there is no report yet, or there is an earlier record.
     """
     if apart or end.runs != (plan_id,):
         area.put(f"plans/{plan_id}/end.json", to_json_bytes(dataclasses.asdict(end)))
@@ -56,12 +58,12 @@ def plan_end(area: ControlArea, plan_id: str) -> PlanEnd | None:
 
 
 def record_undone(area: ControlArea, plan_id: str, run_id: str) -> None:
-    """Record which run took back all that a plan removed."""
+    """Record which run undid a plan completely."""
     area.put(f"plans/{plan_id}/undone.json", to_json_bytes({"run_id": run_id}))
 
 
 def undone_by(area: ControlArea, plan_id: str) -> str | None:
-    """Return the run that took back all that a plan removed, `None` when none did."""
+    """Return the run that undid a plan completely, `None` when none did."""
     name = f"plans/{plan_id}/undone.json"
     try:
         document = from_json_bytes(area.read(name).data, area.path(name))

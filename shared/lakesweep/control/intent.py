@@ -1,7 +1,7 @@
-"""What a run is about to remove. It stands in the table's lease, so it is published and withdrawn with it.
+"""What a run is about to remove. The intent is part of the table's lease, so it is published and withdrawn with it.
 
-Two readers need it. Whoever creates a tag or branch reads it after writing, and withdraws when its snapshot is about
-to go. And the next run finds here what a dead run left unfinished.
+It has two main readers. A run that writes a tag without the lease reads the intent afterwards, and withdraws the tag if
+its snapshot is expiring. And the next run finds here what a dead run left unfinished.
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ class Intent:
     plan_id: str
     branch: str
     end_id: int | None
-    """Snapshots of the branch below this id are going."""
+    """Snapshots of the branch below this id are expiring."""
     runs: tuple[str, ...]
-    """Every run that worked on the plan, first to last: where the ledger has its rows."""
+    """Every run that worked on the plan, first to last. Their ledgers have its rows."""
     created_ms: int
     grace_ms: int = 0
-    """How long readers of what goes may go on before files go."""
+    """How long readers of expiring snapshots may go on before files are deleted."""
     snapshot_ids: tuple[int, ...] = ()
-    """Snapshots of the branch that are gone, whose last tags go with the files that only they held."""
+    """Expiring snapshots of the branch that `end_id` does not cover; see `execute/doomed.py`."""
 
     plan_hash: str | None = None
     """Of the plan's actions."""
@@ -38,21 +38,21 @@ class Intent:
 
 
 def intent_of(value: object, path: str) -> Intent | None:
-    """Return the intent that a lease holds, `None` when nothing is about to go.
+    """Return the intent in a lease, `None` when there is none.
 
     Args:
         value: As the lease document has it.
         path: Of that document, for messages.
 
     Raises:
-        FormatError: It is no intent.
+        FormatError: It is not an intent.
     """
     if value is None:
         return None
     document: Mapping[str, object] = value if isinstance(value, dict) else {}
     plan_id, branch, runs = (document.get(key) for key in ("plan_id", "branch", "runs"))
     end_id, created_ms, grace_ms = (document.get(key) for key in ("end_id", "created_ms", "grace_ms"))
-    snapshot_ids = document.get("snapshot_ids", [])  # leases from before tags were deleted have none
+    snapshot_ids = document.get("snapshot_ids", [])  # older leases have none
     if not (
         is_id(plan_id)
         and isinstance(branch, str)

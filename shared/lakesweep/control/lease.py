@@ -1,14 +1,15 @@
 """One maintainer of a table at a time.
 
-The lease is one document that only conditional writes change, so it works on any store that has them. A token grows
-with every change. A delete may start only while the lease outlasts it, and a successor waits for the same margin
-beyond the expiry: two runs never delete at once, even if one was suspended for hours. For a request may be sent long
-after it was decided on: the process stood still in it, or botocore sends it again. So each attempt is refused once the
-lease has ended (`Lease.refuse_late`), by clocks of this machine that go on meanwhile. They count from the moment before
-the lease was written.
+The lease is one document that only conditional writes change, so it works on any store that has them. Its token grows
+with every change. A delete may start only while the lease outlasts it, and a successor waits for the same margin beyond
+the expiry. So two runs never delete at the same time, even if one was suspended for hours.
 
-The lease also says what its holder is about to remove (`control/intent.py`). A lease that ended with an intent in it
-was left by a run that died: what it began is finished before anything else, and no run can take the lease for another
+A request may be sent long after the run decided on it: the process stood still, or botocore sends the request again. So
+each attempt is refused once the lease has ended (`Lease.refuse_late`). This uses clocks of the machine that also run
+while the process stands still. They count from the moment before the lease was written.
+
+The lease also says what its holder is about to remove (`control/intent.py`). A lease that ended with an intent was left
+by a run that died. The plan in that intent is finished before any other work, and no run can take the lease for another
 plan by accident.
 """
 
@@ -32,37 +33,37 @@ from lakesweep.storage.elapsed import CLOCKS, Clocks, Stopwatch
 from lakesweep.storage.guard import TimeLimit
 
 LEASE_MS = 480_000
-"""How long a lease holds unless it is renewed. A killed worker's message has to find the lease free when it comes back,
-720 s after it was received (the visibility timeout of `expire`). The worker took the lease within the 120 s that it may
-run, and a successor waits for `DELETE_MARGIN_MS` after the end: 120 + 480 + 120 s. One more second, and the message is
-sent away again to wait for a minute or more."""
+"""How long a lease lasts unless it is renewed. When a worker is killed, its message comes back 720 s after it was
+received (the visibility timeout of `expire`), and must find the lease free. The worker took the lease within the 120 s
+that it may run, and a successor waits for `DELETE_MARGIN_MS` after the end: 120 + 480 + 120 s. If the lease lasted one
+second more, the message would be sent away again to wait for a minute or more."""
 DELETE_MARGIN_MS = 120_000
-"""The longest that one batch of deletes may take with all retries of its requests."""
+"""The longest that one batch of deletes may take, including all retries of its requests."""
 REST_MS = 90_000
-"""How long a run that goes on for long lets others have the lease. Who finds it held comes again every minute
+"""How long a long run lets others have the lease. A run that finds the lease held tries again every minute
 (`HELD_AGAIN_S`), so each gets its turn."""
 HELD_AGAIN_S = 60
 LOOK_MS = 5_000
 LOOKS = 240
-"""How often it looks then whether the lease is free again, and how long it waits in between."""
+"""After the rest, the run looks this many times whether the lease is free again; `LOOK_MS` is the wait in between."""
 _NAME = "lease.json"
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseDocument:
-    """The lease as somebody read it."""
+    """The lease as it was read."""
 
     etag: str | None
-    """`None`: there is none yet."""
+    """`None`: there is no lease document yet."""
     run_id: str = ""
     token: int = 0
     expires_ms: int = 0
-    """0: given back."""
+    """0: the lease was released."""
     intent: Intent | None = None
     since_ms: int = 0
-    """Since when its run has it; 0: it does not say."""
+    """Since when its run has held it; 0: not stated."""
     by: Who | None = None
-    """Who runs; `None`: it does not say."""
+    """Who runs; `None`: not stated."""
 
 
 class Lease:
@@ -81,38 +82,38 @@ class Lease:
         self.is_as_known = False
         """Nobody has held the lease since the caller read it."""
         self.is_let_go = False
-        """Others have their turn."""
+        """The lease is released so that others have their turn."""
         self.lent_until_ms = 0
-        """Until then another process may delete under it, of which nothing was heard. Who gives the lease back leaves
-        it so long."""
+        """Until this time another process, which gave no answer, may still delete under the lease. A release keeps the
+        lease until then."""
 
     @property
     def token(self) -> int:
-        """Return the number that grew when this run took the lease."""
+        """Return the number that grows with every change of the lease."""
         return self._token
 
     def take(self, known: LeaseDocument) -> None:
         """Replace a lease that is free.
 
         Raises:
-            PreconditionFailedError: It is another document by now.
+            PreconditionFailedError: The lease has changed since it was read.
         """
         self._etag, self._token = known.etag, known.token
         self._put(self._area.store.now_ms() + LEASE_MS)
 
     @property
     def expires_ms(self) -> int:
-        """Return when it ends unless it is renewed, by the control location's clock."""
+        """Return when the lease ends unless it is renewed, by the control location's clock."""
         return self._expires_ms
 
     def refuse_late(self) -> None:
-        """Make sure that the lease lasts, without asking the store: the question before each attempt to change a table.
+        """Make sure that the lease lasts, without a request; called before each attempt to change a table.
 
-        It is answered by clocks of this machine that go on while the process stands still. Once it says no, it does so
-        until the lease is renewed.
+        The answer comes from clocks of this machine that also run while the process stands still. Once the lease has
+        ended, every call raises until the lease is renewed.
 
         Raises:
-            LeaseLostError: It ended, or was given back.
+            LeaseLostError: It ended, or was released.
         """
         self._limit()
 
@@ -120,7 +121,7 @@ class Lease:
         """Make sure that a batch of deletes that starts now ends under this lease; renew it when it runs low.
 
         Args:
-            left_ms: It runs low when no more than this is left.
+            left_ms: The lease runs low when no more than this is left.
 
         Raises:
             LeaseLostError: Another run took the lease.
@@ -135,18 +136,18 @@ class Lease:
             )
 
     def rest(self, sleep: Callable[[float], None], before_return: Callable[[], None] = lambda: None) -> None:
-        """Let others have the lease for a moment, and take it again.
+        """Release the lease for a moment, and take it again.
 
-        What this run is about to do is withdrawn meanwhile, so others need not finish it first.
+        The intent is withdrawn meanwhile, so that others need not finish the plan first.
 
         Args:
             sleep: Waits for so many seconds.
-            before_return: Raises when the plan is not this run's to go on with any more. Called between reading the
-                lease and taking it, so whoever changes the answer meanwhile has had the lease, and it is not taken.
+            before_return: Raises when this run must not continue the plan. It is called between reading the lease and
+                taking it. A run that changes the answer in between has held the lease, so it is not taken.
 
         Raises:
-            LeaseHeldError: Others have had it for too long.
-            LeaseLostError: Another run has taken the plan on.
+            LeaseHeldError: Others held it for too long.
+            LeaseLostError: Another run has taken over the plan.
         """
         intent = self._intent
         self.is_let_go = True
@@ -178,13 +179,13 @@ class Lease:
             )
 
     def release(self, *, ended: bool) -> None:
-        """Give the lease back.
+        """Release the lease.
 
-        A lease that another run took meanwhile is left alone, and one that cannot be written ends by itself: neither
+        A lease that another run took meanwhile is left alone. A lease that cannot be written ends by itself. Neither
         changes what the run did.
 
         Args:
-            ended: Withdraw the intent. Otherwise the next run finishes what this one began.
+            ended: Withdraw the intent. Otherwise the next run finishes the plan.
         """
         if ended:
             self._intent = None
@@ -218,8 +219,8 @@ class Lease:
         self._etag = self._area.put(_NAME, body, if_absent=self._etag is None, if_match=self._etag)
         self._token += 1
         self._expires_ms = expires_ms
-        # The store's clock, as its answer says it, is later than the moment at which the request was made. So this ends
-        # no later than the lease does, however long anything stood still since.
+        # The time in the store's answer is later than the moment of the request. So this limit ends no later than the
+        # lease does, however long anything stood still since.
         self._limit = self._limit_of(written, expires_ms - self._area.store.now_ms())
 
     def _limit_of(self, begun: Stopwatch, length_ms: int) -> TimeLimit:
@@ -269,13 +270,14 @@ def acquire(
 
     Args:
         area: The table's documents.
-        run_id: Who takes it.
-        intent: What it is about to do, `None` for a run that removes nothing of the table's.
-        known: The lease as it was read before; one that is not true any more is read again.
-        exactly: Instead, one that is not true any more is refused: what the caller goes by may have changed with it.
+        run_id: The run that takes it.
+        intent: What the run is about to remove; `None` for a run that removes nothing from the table.
+        known: The lease as it was read before. If it has changed since, it is read again.
+        exactly: Refuse a lease that has changed since, instead of reading it again: other facts that the caller relies
+            on may have changed with it.
 
     Raises:
-        LeaseHeldError: Another run holds it, or died and left a plan to finish that is not this run's.
+        LeaseHeldError: Another run holds it, or died and left a different plan to finish.
         FormatError: The lease document does not parse.
     """
     lease = Lease(area, run_id, intent)

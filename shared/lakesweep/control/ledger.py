@@ -1,14 +1,16 @@
-"""The ledger: one row an object that a run wanted gone, before and after. Append-only.
+"""The ledger: rows for each object that a run deletes, before and after the deletion. Append-only.
 
-A run writes numbered parts below `ledger/dt=<day>/<run_id>/`. One that ends in `-intent.ndjson.gz` is written before a
-batch of deletes: a row for each object, without a result. The results of a batch stand in the next part, whatever that
-is, so that a run of n batches writes n + 1 parts; the last ends in `-result.ndjson.gz`. Documents (snapshots,
-changelogs, tags), which go first, have no intent of their own: the stored plan and the lease that names it say what may
-go. An intent without a result means that the batch was sent and its answer is not known.
+A run writes numbered parts below `ledger/dt=<day>/<run_id>/`. A part that ends in `-intent.ndjson.gz` is written before
+a batch of deletes. It has a row without a result for each object of the batch. The next part, of either kind, has the
+results of the batch. So a run of n batches writes n + 1 parts; the last one ends in `-result.ndjson.gz`.
 
-Of a plan that many processes carry out at once, each slice has its own parts, `<slice>-<attempt>-intent.ndjson.gz` and
-`<slice>-<attempt>-result.ndjson.gz`. Slices are counted through the plan, from 0. A part is written only where none is,
-so two processes that work on one slice never share an attempt.
+Documents (snapshots, changelogs, tags) are deleted first and have no intent of their own: the stored plan and the lease
+that names it say which ones may be deleted. An intent without a result means that the batch was sent and its answer is
+not known.
+
+When many processes carry out a plan, each slice has its own parts: `<slice>-<attempt>-intent.ndjson.gz` and
+`<slice>-<attempt>-result.ndjson.gz`. Slices are counted through the plan, from 0. A process begins an attempt only
+where no intent of that name exists, so two processes that work on one slice never share an attempt.
 """
 
 import re
@@ -27,7 +29,7 @@ from lakesweep.storage.store import DeleteResult
 
 _DOCUMENTS = ("snapshot", "changelog_document", "hint", "tag", "tag_success")
 SLICE_ATTEMPTS = 100
-"""So many processes may begin one slice in one run."""
+"""At most this many attempts may begin one slice in one run."""
 _INTENT, _RESULT = "-intent.ndjson.gz", "-result.ndjson.gz"
 _SLICE_PART = re.compile(r"(?P<number>[0-9]{7,})-[0-9]{2}-(?P<kind>intent|result)\.ndjson\.gz")
 
@@ -43,7 +45,7 @@ def timestamp(now_ms: int) -> str:
 
 
 def time_of(run_id: str) -> int | None:
-    """Return when a run was planned or begun, which its id says; `None` of an id that says no time."""
+    """Return when a run was planned or begun, as its id says; `None` if the id has no time."""
     try:
         return int(datetime.strptime(run_id[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp() * 1000)
     except ValueError:
@@ -60,11 +62,11 @@ class Ledger:
         self._plan_id = plan_id
         self._batch = 0
         self._unwritten = ""
-        """Name of a part that was sent, and of which nobody knows whether it was written."""
+        """Name of a part that was sent; the run does not know whether it was written."""
         self._waiting: list[dict[str, object]] = []
 
     def intend(self, deletes: Sequence[Delete]) -> None:
-        """Record what the next batch will delete, and with it what became of the one before."""
+        """Record what the next batch will delete, and with it the results of the batch before."""
         self._batch += 1
         self._waiting += [self._row(delete) for delete in deletes]
         self._put("intent")
@@ -76,25 +78,25 @@ class Ledger:
         kept: Iterable[tuple[Delete, str]],
         why: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Note what became of the batch; the next part holds it.
+        """Note the results of the batch; the next part holds them.
 
         Args:
-            deletes: What was sent.
+            deletes: The deletions that were sent.
             results: By path.
-            kept: What a look kept back, with why.
-            why: By path, what else there is to say of a result.
+            kept: Deletions that a recheck held back, with the reason.
+            why: By path, a further remark on a result.
         """
         self._waiting += _results(self._plan_id, self._batch, deletes, results, kept, why)
 
     def record_earlier(
         self, deletes: Sequence[Delete], results: Mapping[str, DeleteResult], why: Mapping[str, str]
     ) -> None:
-        """Note what earlier runs of the plan deleted without writing it down.
+        """Note what earlier runs of the plan deleted without recording it.
 
         Args:
-            deletes: Deleted by them.
+            deletes: The deletions of these runs.
             results: By path.
-            why: By path, how this run knows.
+            why: By path, how this run knows it.
         """
         self._batch += 1
         self._waiting += _results(self._plan_id, self._batch, deletes, results, (), why)
@@ -108,10 +110,10 @@ class Ledger:
         self._waiting += [{"writer": writer, "ends": head} for writer, head in sorted(heads.items())]
 
     def record_undeleted(self, restores: Sequence[Restore], codes: Mapping[str, str]) -> None:
-        """Record what came back, or why not.
+        """Record which objects were restored, and why others were not.
 
         Args:
-            restores: What was to come back.
+            restores: The objects to restore.
             codes: By path.
         """
         self._batch += 1
@@ -131,7 +133,7 @@ class Ledger:
         self.flush()
 
     def flush(self) -> None:
-        """Write what was noted and is not written yet. Call it when no batch follows."""
+        """Write the rows that are noted and not yet written. Call it when no batch follows."""
         if self._waiting:
             self._put("result")
 
@@ -139,7 +141,8 @@ class Ledger:
         return _row(self._plan_id, self._batch, delete)
 
     def _put(self, suffix: str) -> None:
-        # A part that may not have been written is written again, with what came since: no row is lost or doubled.
+        # If a part may not have been written, it is written again with the rows that came since: no row is lost or
+        # doubled.
         rows = tuple(self._waiting)
         data = self._chain.pack(rows)
         self._unwritten = self._unwritten or f"{self._folder}{self._chain.number + 1:05d}-{suffix}.ndjson.gz"
@@ -198,18 +201,18 @@ class SliceLedger:
 
     @property
     def end(self) -> str:
-        """Return the writer of this attempt and the hash of its last part, nothing where it has written none."""
+        """Return the writer of this attempt and the hash of its last part; empty if it has written none."""
         return f"{self._chain.writer} {self._chain.last}" if self._chain.number else ""
 
     def intend(self, deletes: Sequence[Delete]) -> bool:
         """Record what is about to be deleted.
 
         Returns:
-            False where another process of this run has begun the slice: `answers` says what it came to, and asking
-            again begins the next attempt.
+            False if another process of this run has begun the slice. Then `answers` returns its results, and another
+                call begins the next attempt.
 
         Raises:
-            MaintenanceError: Too many have begun it.
+            MaintenanceError: The slice was begun too often.
         """
         if self._attempt >= SLICE_ATTEMPTS:
             raise MaintenanceError(
@@ -228,7 +231,7 @@ class SliceLedger:
         return True
 
     def answers(self) -> dict[str, str]:
-        """Return path -> result of the attempt that `intend` has just met; nothing where it has none yet."""
+        """Return path -> result of the attempt that the last call of `intend` found; empty if it has no result yet."""
         return slice_answers(self._area, self._plan_id, [f"{self._name}-{self._attempt - 1:02d}-result.ndjson.gz"])
 
     def record(
@@ -238,7 +241,7 @@ class SliceLedger:
         kept: Iterable[tuple[Delete, str]],
         why: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Record what became of it; as `Ledger.record`, and written at once."""
+        """Record the results, as `Ledger.record` does, and write them at once."""
         data = self._chain.pack(_results(self._plan_id, self._batch, deletes, results, kept, why))
         self._area.put(self._part("result"), data)
         self._chain.written(data)
@@ -252,13 +255,13 @@ class SliceLedger:
 
 
 def slice_answers(area: ControlArea, plan_id: str, names: Iterable[str]) -> dict[str, str]:
-    """Return path -> result from the result parts among `names`. One that is damaged or not there says nothing."""
+    """Return path -> result from the result parts among `names`. Damaged and missing parts are skipped."""
     rows = _slice_rows(area, plan_id, (name for name in names if not name.endswith(_INTENT)))
     return {str(row.get("key")): str(row.get("result")) for row in rows}
 
 
 def slice_intents(area: ControlArea, plan_id: str, names: Iterable[str]) -> frozenset[str]:
-    """Return the paths in the intents among `names`. A damaged or missing part says nothing."""
+    """Return the paths in the intents among `names`. Damaged and missing parts are skipped."""
     rows = _slice_rows(area, plan_id, (name for name in names if name.endswith(_INTENT)))
     return frozenset(str(row.get("key")) for row in rows)
 
@@ -273,7 +276,7 @@ def _slice_rows(area: ControlArea, plan_id: str, names: Iterable[str]) -> Iterat
 
 
 def slice_parts(area: ControlArea, runs: Iterable[str]) -> dict[int, tuple[str, ...]]:
-    """Return the result parts that runs wrote, and the intents without a result, by number of their slice."""
+    """Return the result parts of runs, and their intents without a result, by number of the slice."""
     found: dict[int, tuple[str, ...]] = {}
     for run_id in runs:
         folder = folder_of_run(run_id)
@@ -292,20 +295,20 @@ class EarlierWork:
     """What earlier runs of a plan did, as far as the ledger knows."""
 
     settled: Mapping[str, str]
-    """Path -> result of every object that is gone, or was kept by a look."""
+    """Path -> result of every object that is gone, or was kept by a recheck."""
     may_have_begun_files: bool
-    """Something else than documents and hints may be gone."""
+    """Objects other than documents and hints may be gone."""
     unanswered: frozenset[str] = frozenset()
-    """Paths of objects whose deletion may have been sent, and of which no answer is known."""
+    """Paths of objects whose deletion may have been sent, and whose answer is not known."""
     is_damaged: bool = False
-    """A part cannot be read, which may have spoken of any object."""
+    """A part cannot be read; it may have had rows of any object."""
 
 
 def earlier_work(area: ControlArea, plan_id: str, runs: Iterable[str]) -> EarlierWork:
     """Return what earlier runs of a plan did.
 
-    A damaged part settles nothing, and may have spoken of any kind: what it spoke of is looked at and deleted once
-    more, which is harmless.
+    A damaged part settles nothing, and may have had rows of any kind. Its objects are rechecked and deleted once more,
+    which is harmless.
     """
     found: dict[str, str] = {}
     intended: set[str] = set()
@@ -326,7 +329,7 @@ def earlier_work(area: ControlArea, plan_id: str, runs: Iterable[str]) -> Earlie
 
 
 def _rows_of(area: ControlArea, plan_id: str, runs: Iterable[str]) -> Iterator[dict[str, object] | None]:
-    """Yield what the ledger says of a plan, and `None` for each damaged part."""
+    """Yield the rows of a plan in the ledger, and `None` for each damaged part."""
     for run_id in runs:
         for name in area.names(folder_of_run(run_id)):
             try:
@@ -342,7 +345,7 @@ class Fate:
     """What the runs of a plan did to one object, as far as the ledger knows."""
 
     result: str
-    """As in the ledger, or `unknown`: a deletion was sent whose answer nobody knows."""
+    """As in the ledger, or `unknown`: a deletion was sent, and its answer is not known."""
     version_id: str | None = None
 
 
@@ -351,7 +354,7 @@ def fates(area: ControlArea, plan_id: str, runs: Iterable[str]) -> dict[str, Fat
 
     Args:
         area: Where the ledger is.
-        plan_id: Rows of other plans do not count.
+        plan_id: Rows of other plans are ignored.
         runs: First to last.
     """
     found: dict[str, Fate] = {}
@@ -413,7 +416,7 @@ def _rows_in(area: ControlArea, name: str) -> Iterator[dict[str, object]]:
     """Yield the rows of one part.
 
     Raises:
-        FormatError: It is damaged, or a row says not of what it is.
+        FormatError: It is damaged, or a row does not name its object.
     """
     path = area.path(name)
     for row in unpack(area.read(name).data, path):

@@ -1,4 +1,4 @@
-"""Which run made a delete marker, as far as the ledger says."""
+"""Which run made a delete marker, according to the ledger."""
 
 from collections.abc import Mapping
 
@@ -8,14 +8,14 @@ from lakesweep.errors import FormatError, ObjectNotFoundError
 
 
 def makers_of(area: ControlArea, markers: Mapping[str, str], not_of: str) -> dict[str, str]:
-    """Return path -> run that made the marker there, of those that runs of other plans made.
+    """Return path -> run that made the marker there, for markers that runs of other plans made.
 
-    Costs a listing and a read for each part of the ledger. A part that is damaged says nothing.
+    Costs a listing, and a read for each part of the ledger. Damaged parts are skipped.
 
     Args:
         area: Where the ledger is.
         markers: Path -> version id of its marker.
-        not_of: Rows of this plan do not count.
+        not_of: Rows of this plan are ignored.
 
     Raises:
         StorageError: A request failed.

@@ -9,15 +9,15 @@ from lakesweep.errors import FormatError
 from lakesweep.format.json_document import MAX_SEPARATORS, SEPARATORS
 
 MAX_RATIO = 500
-"""What is packed may unpack to this many times its size, and `FREE_BYTES` more. Rows that differ in nothing but a
-counter, in folders with long names, reach 160."""
+"""A part may unpack to this many times its size, plus `FREE_BYTES`. Rows that differ only in a counter, in folders with
+long names, reach 160."""
 FREE_BYTES = 1 << 20
 MAX_LINE_BYTES = 32 << 20
 """A row of a plan may hold a whole document."""
 MAX_ROWS = 100_000
-"""Of one part of a plan or ledger. Writers put 20 000 rows into one at most."""
+"""Of one part of a plan or ledger. Writers put at most 20 000 rows into one part."""
 _SHORT = 4096
-"""A line of so many bytes holds few values."""
+"""A line of at most this many bytes holds few values."""
 _PIECE = 1 << 16
 _LEVEL = 6
 """Half the time of the highest level, for a twentieth more bytes."""
@@ -33,15 +33,16 @@ def pack(rows: Iterable[object]) -> bytes:
 
 
 def unpack(data: bytes, path: str, *, max_rows: int | None = MAX_ROWS) -> Iterator[dict[str, object]]:
-    """Yield the rows of `pack`, each as it is decoded. What was yielded before an error was right.
+    """Yield the rows of `pack` one by one. Rows that were yielded before an error are correct.
 
     Args:
-        data: What was stored.
-        path: Where, for messages.
-        max_rows: More are refused, since a caller holds what rows say of thousands in memory; `None` for any number.
+        data: The stored bytes.
+        path: Of the document, for messages.
+        max_rows: More rows are refused, since callers hold rows in memory; `None` for any number.
 
     Raises:
-        FormatError: Not what `pack` writes, cut off, or more than any writer packs into so few bytes.
+        FormatError: The bytes are not from `pack`, are cut off, or unpack to more than any writer packs into so few
+            bytes.
     """
     for number, line in enumerate(_lines(data, path), 1):
         if max_rows is not None and number > max_rows:
@@ -76,7 +77,7 @@ def unzipped(data: bytes, path: str) -> Iterator[bytes]:
     """Yield the text of a control document, piece by piece: a few bytes can hold gigabytes.
 
     Raises:
-        FormatError: No whole gzip stream, or more than any writer packs into so few bytes.
+        FormatError: Not one complete gzip stream, or more text than any writer packs into so few bytes.
     """
     left = FREE_BYTES + MAX_RATIO * len(data)
     unzip = zlib.decompressobj(wbits=31)

@@ -1,4 +1,4 @@
-"""What the ledger says about one object: which runs were about to delete it, and what became of that."""
+"""The history of one object in the ledger: which runs were about to delete it, and with what result."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
 from lakesweep.storage.reads import read_many
 
 UNKNOWN = "unknown"
-"""A deletion was sent whose answer nobody knows."""
+"""A deletion was sent, and its answer is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """What one run did about one object."""
+    """What one run did with one object."""
 
     run_id: str
     plan_id: str
@@ -29,9 +29,9 @@ class LedgerEntry:
     result: str
     """As in the ledger, or `unknown`."""
     why: str | None
-    """Why a look kept it."""
+    """Why a recheck kept it."""
     version_id: str | None
-    """What brings it back."""
+    """The version to remove to restore the object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +41,17 @@ class ObjectHistory:
     entries: tuple[LedgerEntry, ...] = ()
     """Newest first."""
     damaged: tuple[str, ...] = ()
-    """Parts of the ledger that cannot be read, which may have spoken of it."""
+    """Parts of the ledger that cannot be read; they may have had rows of the object."""
 
 
 def history_of(area: ControlArea, path: str) -> ObjectHistory:
-    """Search the ledger of a table, run after run from the newest on, up to the one that deleted the object.
+    """Search the ledger of a table from the newest run back to the run that deleted the object.
 
-    Costs a listing, and a read for each part of the ledger, of which one is in memory at a time.
+    Costs a listing, and a read for each part of the ledger. One part is in memory at a time.
 
     Args:
         area: Where the ledger is.
-        path: As plans name it.
+        path: Of the object, as plans name it.
 
     Raises:
         StorageError: A request failed.
@@ -60,7 +60,7 @@ def history_of(area: ControlArea, path: str) -> ObjectHistory:
     damaged: list[str] = []
     of_run: list[dict[str, object]] = []
     current = ""
-    names = sorted(sorted(area.names("ledger/")), key=_run_of, reverse=True)  # parts of a run stay in their order
+    names = sorted(sorted(area.names("ledger/")), key=_run_of, reverse=True)  # parts of a run keep their order
     for name, rows in _parts(area, names):
         run_id = _run_of(name)
         if run_id != current:
@@ -78,7 +78,7 @@ def history_of(area: ControlArea, path: str) -> ObjectHistory:
 
 
 def begun_entry(area: ControlArea, path: str) -> LedgerEntry | None:
-    """Return what a run that has begun and not ended is about to do to an object: the lease names its plan.
+    """Return what a run that has begun and not ended is about to do to an object. The lease names its plan.
 
     Raises:
         MaintenanceError: The lease or the plan cannot be read.
@@ -110,7 +110,7 @@ def _parts(area: ControlArea, names: list[str]) -> Iterator[tuple[str, Iterator[
 
 
 def _merged(run_id: str, rows: list[dict[str, object]]) -> Iterator[LedgerEntry]:
-    """Yield one entry for each batch that spoke of the object, the newest first; what a batch said last counts."""
+    """Yield one entry for each batch with rows of the object, newest first. The last row of a batch counts."""
     by_batch: dict[object, dict[str, object]] = {}
     for row in rows:
         if "result" in row or row.get("batch") not in by_batch:
