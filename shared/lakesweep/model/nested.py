@@ -1,4 +1,4 @@
-"""Which keys of a listing show that another table lies below this one."""
+"""The keys in a listing that show another table below this one."""
 
 import re
 
@@ -11,7 +11,7 @@ _DOCUMENT = re.compile(
 
 
 def nested_folder(key: str) -> str | None:
-    """Return the folder of another table below this one, where a key is a schema or a root of it.
+    """Return the folder of another table below this one, if a key is a schema or a root of that table.
 
     A root alone is enough: a table whose schemas are lost still has live files, and schemas can be restored.
     """

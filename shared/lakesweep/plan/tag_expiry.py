@@ -62,7 +62,7 @@ def judge_tags(
 
     Args:
         tags: All tags whose documents are readable.
-        now_ms: By the clock of the store.
+        now_ms: The time of the store's clock.
         zone: The zone in which creation times were written; `None`: unknown, so tags live 26 h longer.
         calendar_zone: The zone that determines the day of a commit.
         keep: Calendar rules. A tag that matches a rule, and that no rule keeps, is deleted.

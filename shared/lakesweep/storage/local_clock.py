@@ -30,9 +30,9 @@ _OWN_KINDS = frozenset(("btrfs", "ext2", "ext3", "ext4", "overlay", "ramfs", "tm
 class _Measured:
     storage_ns: int
     at_ns: int
-    """By a clock that is never set and that continues while the machine sleeps."""
+    """The time of a clock that is never set and that continues while the machine sleeps."""
     wall_ns: int
-    """By this machine's clock."""
+    """The time of this machine's clock."""
 
     def is_good(self) -> bool:
         """Tell whether it is recent and both clocks agree: no sandbox was suspended, and no clock was set."""

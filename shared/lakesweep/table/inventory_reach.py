@@ -4,8 +4,8 @@ An inventory of one prefix of a bucket does not name the prefix. If it leaves ou
 safe, since its roots are not read from the inventory. But the inventory may show files of another table below this one
 without the schema that reveals the other table.
 
-An object is left out for one reason only: its key does not begin with the prefix, as all listed keys do. So Lakesweep
-checks only keys that differ from the common beginning of all listed keys. Usually there are none.
+An object is left out for one reason only: its key does not begin with the prefix. All listed keys begin with it. So
+Lakesweep checks only keys without the common beginning of all listed keys. Usually there are none.
 """
 
 from collections.abc import Iterable
