@@ -31,7 +31,7 @@ class LedgerEntry:
     why: str | None
     """Why a recheck kept it."""
     version_id: str | None
-    """The version to remove to restore the object."""
+    """Version id of its delete marker; removing the marker restores the object."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,17 @@
 """Stored plans.
 
-`plans/<plan_id>/actions-<name>.ndjson.gz` are written first, `header.json` last: a plan without a header does not
+`plans/<plan_id>/actions-<name>.ndjson.gz` are written first, and `header.json` last. A plan without a header does not
 exist, and a part that the header does not name belongs to no plan. A small plan has its actions in the header.
 
-A loaded plan is held against its hashes, so a damaged one deletes nothing. Hashes prove nothing to whoever may write
-here. So every action is held against what may be touched at all and what the plan's operation can have planned
-(`model/permitted.py`), the order against that of the phases (`order_problem`), and whoever carries it out asks all
-present roots for its files (`execute/present.py`). A forged plan that passes deletes no file that a root needs; it can
-do what its operation can do, such as to delete a tag. Where a plan key is configured it cannot do that either
-(`control/seal.py`).
+Lakesweep checks a loaded plan against its hashes, so a damaged plan deletes nothing. But hashes prove nothing against
+somebody who may write here. So there are further checks:
+
+- Every action must be one that may exist at all, and that the plan's operation can have planned (`model/permitted.py`).
+- The order of the actions must be the order of the phases (`order_problem`).
+- The run that carries out the plan asks all present roots for its files (`execute/present.py`).
+
+A forged plan that passes these checks deletes no file that a root needs. It can still do what its operation can do,
+such as deleting a tag. Where a plan key is configured, it cannot do that either (`control/seal.py`).
 """
 
 import dataclasses
@@ -39,22 +42,23 @@ from lakesweep.model.plan import (
 PLAN_LIFETIME_MS = 24 * 3_600_000
 """How long a stored plan may wait for its execution."""
 UNSUPPORTED_PLAN = "unsupported_plan"
-"""Code of a stored plan of another version, which another edition of this code can carry out."""
+"""Code of a stored plan in a format of another Lakesweep version, which that version can carry out."""
 PLAN_TOO_LARGE = "plan_too_large"
-"""Code of a plan that is not loaded whole."""
+"""Code of a plan that is too large to load whole."""
 PART_ROWS = 20_000
 """Actions in one document."""
 MAX_LOADED = 1_000_000
-"""A plan of orphan files with more is not held in one process: some 600 MB. Other plans are made in one."""
+"""The largest plan of orphan files that one process loads; it takes some 600 MB. Other plans are always loaded
+whole."""
 _HEADER_ROWS = 500
-"""So many actions fit into the header."""
+"""At most this many actions lie in the header."""
 _PART_NAME = re.compile(r"actions-[A-Za-z0-9-]{1,100}\.ndjson\.gz")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _PLAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def store_plan(area: ControlArea, plan: Plan) -> None:
-    """Write a plan, header last. Of one that has its actions in parts, the parts are there already."""
+    """Write a plan, header last. If the plan's actions lie in parts, the parts are already written."""
     folder = f"plans/{plan.header.plan_id}/"
     header = plan.header
     rows: list[dict[str, object]] | None = None
@@ -76,20 +80,20 @@ def store_plan(area: ControlArea, plan: Plan) -> None:
         area.put(f"{folder}header.json", to_json_bytes(document), if_absent=True)
     except PreconditionFailedError as error:
         if area.read(f"{folder}header.json").data == to_json_bytes(document):
-            return  # written by this call's own lost request, or by another process that found the same
+            return  # written by an earlier attempt of this request, or by another process with the same plan
         raise RefusedError(
             f"{area.path(folder)}: a plan of this id exists; expected a new one", code="plan_exists"
         ) from error
 
 
 def store_part(area: ControlArea, plan_id: str, name: str, actions: Sequence[Action]) -> PlanPart:
-    """Write some actions of a plan whose header comes later, and return what the header has to say of them.
+    """Write some actions of a plan whose header comes later, and return the header's entry for them.
 
     Args:
         area: Of the table.
         plan_id: Which plan.
-        name: Tells this part from all others that anybody ever writes for the plan.
-        actions: In the order of their phases, `PART_ROWS` at most.
+        name: Distinguishes this part from every other part that anybody writes for the plan.
+        actions: In the order of their phases, at most `PART_ROWS`.
     """
     file = f"actions-{name}.ndjson.gz"
     body = pack(map(_action_row, actions))
@@ -103,7 +107,7 @@ def load_part(area: ControlArea, header: PlanHeader, part: PlanPart) -> tuple[Ac
 
     Raises:
         FormatError: It is damaged or missing, or does not match what the header says.
-        RefusedError: An action that no plan may hold.
+        RefusedError: It holds an action that no plan may hold.
     """
     path = area.path(f"plans/{header.plan_id}/{part.name}")
     try:
@@ -123,14 +127,14 @@ def load_header(area: ControlArea, plan_id: str) -> PlanHeader:
     """Return the header of a stored plan.
 
     Raises:
-        RefusedError: No such plan of this table, or one of a later format.
+        RefusedError: The table has no such plan, or the plan has another format.
         FormatError: The header is damaged.
     """
     return _load(area, plan_id)[0]
 
 
 def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
-    """Return a header, and the rows of the actions that stand in it, `None` where they have files of their own."""
+    """Return a header and the rows of its actions; `None` instead of rows where the actions lie in parts."""
     if not _PLAN_ID.fullmatch(plan_id):
         raise RefusedError(f"table {area.table}: {plan_id!r} is no plan id", code="no_such_plan")
     name = f"plans/{plan_id}/header.json"
@@ -167,21 +171,21 @@ def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
 
 
 def load_plan(area: ControlArea, plan_id: str) -> Plan:
-    """Return a stored plan, checked whole.
+    """Return a stored plan with all its actions, checked.
 
     Raises:
-        RefusedError: No such plan, another table's, or an action that no plan may hold.
-        FormatError: Any part is damaged or missing.
+        RefusedError: There is no such plan, it is another table's, or it holds an action that no plan may hold.
+        FormatError: The header or a part is damaged or missing.
     """
     return _loaded(area, *_load(area, plan_id))
 
 
 def load_listed(area: ControlArea, plan_id: str) -> Plan:
-    """Return a stored plan as lists of plans show it: with actions only where it moves a branch, and has no file.
+    """Return a stored plan for lists of plans. Only a branch rewrite is returned with its actions.
 
     Raises:
         RefusedError: As `load_plan`.
-        FormatError: As `load_plan`; of other plans, the header is damaged.
+        FormatError: As `load_plan`; for other plans, the header is damaged.
     """
     header, rows = _load(area, plan_id)
     return _loaded(area, header, rows) if header.format_version == MOVE_FORMAT_VERSION else Plan(header)
@@ -230,7 +234,7 @@ _HEADER_TYPES: tuple[tuple[tuple[str, ...], type | UnionType], ...] = (
 
 
 def _parts_of(rows: object) -> tuple[PlanPart, ...]:
-    """Raise TypeError where `rows` are no parts."""
+    """Raise TypeError if `rows` are not parts."""
     if rows is None:
         return ()
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -269,7 +273,7 @@ def _check_header(header: PlanHeader, path: str) -> None:
 
 
 def _action_row(action: Action) -> dict[str, object]:
-    # By name, since a plan has many and `dataclasses.asdict` takes ten times as long.
+    # Field by field: a plan has many actions, and `dataclasses.asdict` takes ten times as long.
     if isinstance(action, Put):
         return {
             "action": "put",

@@ -1,8 +1,9 @@
-"""Orphans that earlier runs saw: what is one now, and was already the same object long ago, may go.
+"""Orphans that earlier scans saw. A file may be deleted if it is an orphan now and was the same orphan long ago.
 
-One document a table, written by each scan with quarantine. That two scans overwrite each other is harmless: each
-entry says when that very object was first seen as an orphan, and an entry that is lost is made again. It is sealed
-where a plan key is configured (`control/sealed.py`); one without a right seal has seen nothing.
+One document per table, written by each scan with quarantine. Two scans may overwrite each other's document, which is
+harmless: each entry says when that very object was first seen as an orphan. If an entry is lost, the quarantine of that
+object starts again. The document is sealed where a plan key is configured (`control/sealed.py`). Without a right seal
+it counts as empty.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ class Quarantine:
     """What earlier scans saw."""
 
     first_seen_ms: dict[tuple[str, str, int], int]
-    """Key, ETag and time of an object -> start of the scan that first saw it as an orphan."""
+    """Key, ETag and time of an object -> start of the first scan that saw it as an orphan."""
 
     def is_known(self, key: str, etag: str, modified_ms: int, before_ms: int) -> bool:
         """Tell whether a scan that began at `before_ms` or earlier saw this object as an orphan."""
@@ -31,11 +32,13 @@ class Quarantine:
 
 
 def read_quarantine(area: ControlArea, digest: str | None = None) -> Quarantine:
-    """Return what earlier scans saw; a document that is damaged or not believed says nothing: nothing goes by it.
+    """Return what earlier scans saw.
+
+    A damaged or unsealed document counts as empty, so no file is deleted because of it.
 
     Args:
         area: Of the table.
-        digest: From `believed_quarantine`, for who has no key.
+        digest: From `believed_quarantine`, for a process that has no key.
     """
     try:
         data = area.read(_NAME).data
@@ -56,10 +59,10 @@ def read_quarantine(area: ControlArea, digest: str | None = None) -> Quarantine:
 
 
 def believed_quarantine(area: ControlArea) -> str | None:
-    """Return the SHA-256 of the document whose seal fits, for processes without a key to go by.
+    """Return the SHA-256 of the document if its seal is right. Processes without a key compare the document with it.
 
     Returns:
-        An empty text where there is none, and `None` where no key is configured.
+        An empty text if there is no such document, and `None` if no key is configured.
     """
     if area.sealer is None:
         return None
@@ -77,8 +80,8 @@ def write_quarantine(
 
     Args:
         area: Of the table.
-        earlier: As it was read before.
-        orphans: Key, ETag and time of each.
+        earlier: The quarantine before this scan.
+        orphans: Key, ETag and time of each orphan.
         now_ms: When the scan began.
     """
     rows = [

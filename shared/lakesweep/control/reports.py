@@ -7,7 +7,7 @@ from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 
 REPORT_FORMAT_VERSION = 1
 ENDED = ("done", "partial", "stale", "put_off", "interrupted")
-"""How a plan ends, as reports and `control/ends.py` say it."""
+"""How a plan can end, in reports and in `control/ends.py`."""
 
 
 def store_report(
@@ -25,14 +25,14 @@ def store_report(
     """Write the report of one run.
 
     Args:
-        area: Where.
-        run_id: Whose.
+        area: Of the table.
+        run_id: Which run.
         document: The report.
-        warnings: All there are.
+        warnings: All warnings of the run.
         times_ms: When the run started and finished.
         ended: How the plan of this run ended, `None` when it has not.
         chain: Of its ledger.
-        policy_etag: Of the fleet policy, as the run read it.
+        policy_etag: ETag of the fleet policy that the run read.
         plan_hash: Of the plan's actions.
     """
     started_ms, finished_ms = times_ms
@@ -56,11 +56,11 @@ def store_report(
 
 
 def load_report(area: ControlArea, run_id: str) -> dict[str, object]:
-    """Return a stored report with its frame (`started_ms`, `finished_ms`, `ended`, `warnings`, `report`).
+    """Return the stored document of a report (`started_ms`, `finished_ms`, `ended`, `warnings`, `report`).
 
     Raises:
-        RefusedError: No such run of this table.
-        FormatError: It is damaged, of a later version, or another run's.
+        RefusedError: The table has no report of such a run.
+        FormatError: It is damaged, of another version, or of another run.
     """
     name = f"reports/{run_id}.json"
     try:
@@ -73,7 +73,7 @@ def load_report(area: ControlArea, run_id: str) -> dict[str, object]:
 
 
 def ended_status(area: ControlArea, run_id: str) -> str | None:
-    """Return how the plan of a run ended, `None` when there is no report of the run, or it did not end the plan.
+    """Return how the plan of a run ended; `None` if the run has no report, or did not end the plan.
 
     Raises:
         FormatError: The report does not parse.
@@ -88,7 +88,7 @@ def ended_status(area: ControlArea, run_id: str) -> str | None:
 
 
 def _checked(document: dict[str, object], area: ControlArea, run_id: str, path: str) -> dict[str, object]:
-    """Return the frame of a report, with a report in it that has what lists of runs and undo go by."""
+    """Return the stored document of a report after checking the fields that lists of runs and undo use."""
     version = document.get("format_version")
     if version != REPORT_FORMAT_VERSION or isinstance(version, bool):
         raise FormatError(f"{path}: expected a report of format {REPORT_FORMAT_VERSION}, found {_short(version)}")
@@ -131,7 +131,7 @@ def _short(value: object) -> str:
 
 
 def run_ids(area: ControlArea) -> list[str]:
-    """Return the ids of all runs that ended with a report, oldest first."""
+    """Return the ids of all runs that have a report, oldest first."""
     return sorted(
         name.removeprefix("reports/").removesuffix(".json") for name in area.names("reports/") if name.endswith(".json")
     )

@@ -1,7 +1,8 @@
-"""What the last scans of a table for orphan files found and cost: one document a table.
+"""The results and costs of the last orphan scans of a table, in one document per table.
 
-It makes the next estimate better, and decides nothing else: a scan finds the same whatever stands here. So two scans
-that end at once may overwrite each other, and a document that is damaged or of another version counts as none.
+The history improves the next estimate and decides nothing else: a scan finds the same files whatever the history says.
+So two scans that end at the same time may overwrite each other. A damaged document, or one of another version, counts
+as empty.
 """
 
 from collections.abc import Mapping
@@ -13,13 +14,13 @@ from lakesweep.errors import FormatError, ObjectNotFoundError
 
 HISTORY_VERSION = 1
 KEPT = 10
-"""So many scans are remembered."""
+"""Number of scans in the history."""
 _NAME = "orphan_scans.json"
 
 
 @dataclass(frozen=True, slots=True)
 class PastScan:
-    """One scan that came to its end. What an engine did not count is `None`."""
+    """One completed scan. `None`: the scan's backend did not count this."""
 
     engine: str
     began_ms: int
@@ -36,22 +37,22 @@ class PastScan:
     entries_decoded: int | None = None
     manifests_decoded: int | None = None
     latest_id: int | None = None
-    """The newest snapshot of main then."""
+    """The newest snapshot of main at that time."""
     live: int | None = None
-    """Objects that some root referred to."""
+    """Objects that a root referred to."""
     deleted: int | None = None
-    """Objects that went right away."""
+    """Objects that the same run deleted."""
     inventory: bool = False
     requests: Mapping[str, int] = field(default_factory=dict)
     usd: float | None = None
     estimate: Mapping[str, object] | None = None
-    """What was thought that it would take."""
+    """The cost estimate before the scan."""
     reason: str | None = None
-    """Why it ran there; `None`: somebody said so."""
+    """Why this backend was chosen; `None`: the user chose it."""
 
     @property
     def seconds(self) -> float:
-        """Return how long it took."""
+        """Return the duration of the scan."""
         return (self.ended_ms - self.began_ms) / 1000
 
 
@@ -75,7 +76,7 @@ def read_history(area: ControlArea) -> tuple[PastScan, ...]:
 
 
 def note_scan(area: ControlArea, scan: PastScan) -> None:
-    """Add a scan to a table's history. Noting the same scan twice leaves it there once.
+    """Add a scan to a table's history. Adding the same scan twice has the same result.
 
     Raises:
         StorageError: The control location could not be read or written.
@@ -102,14 +103,14 @@ _TYPES: Mapping[str, type | UnionType] = {
 
 
 def _scan(row: object) -> PastScan:
-    """Raise TypeError or ValueError where it is none. Fields of a later version are left out."""
+    """Raise TypeError or ValueError if the row is not a scan. Fields of a later version are left out."""
     if not isinstance(row, dict):
         raise TypeError(type(row).__name__)
     known = {each.name: row[each.name] for each in fields(PastScan) if each.name in row}
     for name, value in known.items():
         if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and name != "inventory"):
             raise TypeError(name)
-        if isinstance(value, int | float) and not 0 <= value < 1 << 62:  # what is no number is not, either
+        if isinstance(value, int | float) and not 0 <= value < 1 << 62:  # NaN fails this comparison, too
             raise ValueError(name)
     if not all(type(count) is int and count >= 0 for count in known.get("requests", {}).values()):
         raise ValueError("requests")

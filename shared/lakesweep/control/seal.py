@@ -1,8 +1,9 @@
-"""Seals of plans: proof that a plan was made by somebody who has the key.
+"""Seals of plans: a seal proves that somebody with the key made the plan.
 
-A hash in a plan says that it is whole. Whoever may write the control location can hash a plan of their own. Where a key
-is configured, each header carries a seal over all that it says: the table, the operation, the actions or the digests of
-its parts, the roots. A plan without it, or with another one, is refused, and deletes nothing.
+A hash in a plan proves that the plan is complete. But somebody who may write the control location can hash a forged
+plan. Where a key is configured, each header carries a seal over its whole content: the table, the operation, the roots,
+and the actions or the digests of their parts. A plan without a seal, or with a wrong one, is refused and deletes
+nothing.
 """
 
 import hashlib
@@ -15,16 +16,16 @@ from lakesweep.control.ndjson import compact
 from lakesweep.errors import RefusedError, UsageError
 
 UNSEALED_PLAN = "unsealed_plan"
-"""Code of a plan without a seal, or with one that no configured key made."""
+"""Code of a plan without a seal, or with a seal that no configured key made."""
 MIN_KEY_BYTES = 32
 _CONTEXT = b"lakesweep plan\n"
 
 
 class Sealer(Protocol):
-    """Makes seals and knows its own."""
+    """Makes seals, and recognises its own."""
 
     def seal(self, digest: bytes) -> str:
-        """Return the seal of a document, by the first key."""
+        """Return the seal of a digest, made with the first key."""
 
     def accepts(self, digest: bytes, seal: str) -> bool:
         """Tell whether one of the keys made this seal."""
@@ -32,12 +33,12 @@ class Sealer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SecretKeys:
-    """HMAC-SHA256 with keys that the caller has. The first one seals, all are accepted."""
+    """HMAC-SHA256 with keys that the caller has. The first key seals; every key is accepted."""
 
     keys: tuple[bytes, ...] = field(repr=False)
 
     def seal(self, digest: bytes) -> str:
-        """Return the seal of a document, by the first key."""
+        """Return the seal of a digest, made with the first key."""
         return _mac(self.keys[0], digest)
 
     def accepts(self, digest: bytes, seal: str) -> bool:
@@ -47,10 +48,10 @@ class SecretKeys:
 
 
 def keys_of(text: bytes, name: str) -> SecretKeys:
-    """Return the keys of a key file: one a line, the one that seals first.
+    """Return the keys of a key file: one per line; the first one seals.
 
     Raises:
-        UsageError: There is none, or one is too short to be a secret.
+        UsageError: The file has no key, or a key is too short to be a secret.
     """
     keys = tuple(line.strip() for line in text.splitlines() if line.strip())
     if not keys or any(len(key) < MIN_KEY_BYTES for key in keys):
@@ -64,13 +65,13 @@ def keys_of(text: bytes, name: str) -> SecretKeys:
 
 
 def digest_of(document: Mapping[str, object]) -> bytes:
-    """Return what is sealed of a plan's header document: all of it but the seal."""
+    """Return the digest to seal: of a plan's whole header document except the seal."""
     text = compact({name: value for name, value in document.items() if name != "seal"})
     return hashlib.sha256(_CONTEXT + text.encode("utf-8", "surrogatepass")).digest()
 
 
 def check_seal(sealer: Sealer | None, document: Mapping[str, object], path: str) -> None:
-    """Refuse a plan that was not sealed with one of the keys. Without a key nothing is asked.
+    """Refuse a plan that was not sealed with one of the keys. Without a configured key, nothing is checked.
 
     Raises:
         RefusedError: With code `unsealed_plan`.

@@ -1,8 +1,10 @@
-"""Seals of what earlier runs wrote down and later ones believe: remembered metadata, and orphans in quarantine.
+"""Seals of documents that later runs rely on: the metadata cache, and the orphans in quarantine.
 
-Whoever may write the control location could write them, too. Where a plan key is configured, such a document begins
-with a line that has its seal: over its bytes, its table and its place. What has no seal, or another one, is not
-believed, and costs requests or time but stops nothing. Without a key nothing is sealed, and all is believed.
+Somebody who may write the control location could write these documents, too. Where a plan key is configured, such a
+document begins with a line that holds its seal. The seal covers its bytes, its table and its place.
+
+A document without a right seal is not used. That costs requests or time but stops nothing. Without a configured key,
+documents are not sealed, and all are used.
 """
 
 import hashlib
@@ -17,7 +19,7 @@ _MAX_LINE = 1024
 
 
 def put_sealed(area: ControlArea, name: str, data: bytes) -> None:
-    """Write a document, sealed where there is a key.
+    """Write a document, sealed if a key is configured.
 
     Raises:
         StorageError: It could not be written, or KMS did not seal it.
@@ -28,12 +30,12 @@ def put_sealed(area: ControlArea, name: str, data: bytes) -> None:
 
 
 def believed(area: ControlArea, name: str, data: bytes) -> bytes | None:
-    """Return what a document says, `None` where a key is configured and none of its keys sealed it.
+    """Return the content of a document; `None` if keys are configured and none of them sealed it.
 
     Args:
-        area: Where it lies.
+        area: Of the table.
         name: Of the document.
-        data: As it was read.
+        data: The bytes that were read.
     """
     seal, rest = _split(data)
     if area.sealer is None:
@@ -42,7 +44,7 @@ def believed(area: ControlArea, name: str, data: bytes) -> bytes | None:
         return None
     try:
         return rest if area.sealer.accepts(_digest(area, name, rest), seal) else None
-    except MaintenanceError:  # KMS does not say; reading anew needs no answer
+    except MaintenanceError:  # KMS does not answer; without the document, the run reads everything again
         return None
 
 

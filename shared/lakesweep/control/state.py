@@ -1,9 +1,11 @@
-"""What the last pass over a table found, so that the next commit can be answered in a few requests.
+"""The result of the last pass over a table, so that Lakesweep can answer the next commit with a few requests.
 
-The state never decides that something may go; it can only say that nothing has to. When it is wrong, because another
-engine expired, rolled back or altered the table, a pass is skipped or made in vain, and a later one catches up. It
-counts for a day, and only of the table that it was written for: one that was made anew at the same place has another
-first schema.
+The state never decides that anything may be deleted. It only says that nothing has to be. The state may be wrong
+because another engine expired, rolled back or altered the table. Then Lakesweep skips a pass or makes it in vain, and a
+later pass catches up.
+
+The state counts for a day, and only for the table that it was written for. A new table at the same place has a
+different first schema.
 """
 
 import dataclasses
@@ -16,70 +18,72 @@ from lakesweep.format.snapshot import Snapshot
 
 STATE_FORMAT_VERSION = 3
 NEVER_MS = 1 << 62
-"""A time that does not come."""
+"""A time that never comes."""
 BATCH_IDENTIFIER = (1 << 63) - 1
-"""The commit identifier of batch jobs."""
+"""Paimon's commit identifier of batch jobs."""
 BATCH_COMMITS, ALL_COMMITS = 1, 2
 AHEAD_MS = 3_600_000
-"""A pass that was made later than now by more than this went by a clock that was wrong; so do the times it left."""
+"""If a pass lies further in the future than this, its clock was wrong. The times in its state are then wrong, too."""
 LIFETIME_MS = 86_400_000
-"""So long what a pass found answers later ones. Nothing that it could not see is overlooked for longer."""
+"""How long the result of a pass answers later commits. So a change that the state cannot show is missed for no
+longer."""
 _NAME = "state.json"
 
 
 @dataclass(frozen=True, slots=True)
 class BranchState:
-    """One branch after a pass that left nothing to do."""
+    """One branch after a pass with nothing left to do."""
 
     latest_id: int
     schema_id: int
     first_id: int
-    """The oldest snapshot that stayed."""
+    """The oldest snapshot that was kept."""
     first_old_from_ms: int
-    """When age alone lets it go: its own time or its successor's, the later of the two, and the time retained."""
+    """When age alone allows its deletion: the later of its own time and its successor's, plus the time retained."""
     retain_min: int
     retain_max: int
     limit: int
     checked_ms: int
-    """When the pass was made; 0: none is known, and only what it says of tags counts."""
+    """When the pass was made; 0: not known, and only the tag fields count."""
     tags_due_ms: int = NEVER_MS
-    """When the clock next makes a tag due, or lets one go."""
+    """When a tag next becomes due or expires by the clock."""
     tag_watermark: int = NEVER_MS
-    """A commit with this watermark, or a later one, makes a tag due."""
+    """A commit with at least this watermark makes a tag due."""
     tag_commits: int = 0
-    """`BATCH_COMMITS`: one of a batch job makes a tag due; `ALL_COMMITS`: each one does."""
+    """`BATCH_COMMITS`: a commit of a batch job makes a tag due; `ALL_COMMITS`: every commit does."""
     tag_rules: int = 0
-    """A number of the rules by which tags are made, 0 without any. The three after it hold while it is the same."""
+    """A number derived from the rules of automatic tags, 0 without rules. The next three fields are valid while it is
+    the same."""
     tag_next_snapshot: int = 0
-    """The first snapshot that has not been asked whether it makes a tag."""
+    """The first snapshot that was not yet checked for an automatic tag."""
     tag_next_ms: int = NEVER_MS
-    """The begin of the period whose tag comes next, in milliseconds since 1970 began on the clocks of its zone."""
+    """The begin of the period of the next tag: milliseconds since 1970 on the clocks of its time zone."""
     tag_walked: int = 0
-    """A number of the ETag of the snapshot before `tag_next_snapshot`."""
+    """A number derived from the ETag of the snapshot before `tag_next_snapshot`."""
     first_schema: int = 0
-    """The id of the branch's first schema, by whose ETag the branch is known again."""
+    """The id of the branch's first schema. Its ETag identifies the branch."""
     identity: int = 0
-    """A number of that ETag; 0: it is not known, and the state answers nothing."""
+    """A number derived from that ETag; 0: not known, and the state answers nothing."""
 
     def wants_nothing(self, latest_id: int, now_ms: int) -> bool:
-        """Tell whether neither tags nor retention ask for a pass now that `latest_id` is the newest snapshot.
+        """Tell whether neither tags nor retention need a pass, given that `latest_id` is the newest snapshot.
 
-        What a commit with a watermark, or of a batch job, asks for only its document tells (`is_tag_due`).
+        If watermarks or batch jobs make tags due, the commit's document is needed as well (`is_tag_due`).
         """
         return not self.is_ahead(now_ms) and now_ms < self.tags_due_ms and self.retains_all(latest_id, now_ms)
 
     def is_ahead(self, now_ms: int) -> bool:
-        """Tell whether the pass went by a clock that was wrong."""
+        """Tell whether the clock of the pass was wrong."""
         return self.checked_ms - now_ms > AHEAD_MS
 
     def is_over(self, now_ms: int) -> bool:
-        """Tell whether the pass is too long ago for its state to answer anything."""
+        """Tell whether the pass is too old for its state to answer anything."""
         return now_ms - self.checked_ms >= LIFETIME_MS
 
     def retains_all(self, latest_id: int, now_ms: int) -> bool:
-        """Tell whether retention has nothing to do now that `latest_id` is the newest snapshot.
+        """Tell whether retention has nothing to do, given that `latest_id` is the newest snapshot.
 
-        The same arithmetic as the planner's; consumers could only hold back more.
+        The arithmetic is the planner's. Consumers could only keep more.
         """
         hard_end_id = min(latest_id - self.retain_min + 1, self.first_id + self.limit)
         if hard_end_id <= self.first_id:
@@ -88,11 +92,11 @@ class BranchState:
 
     @property
     def asks_commits(self) -> bool:
-        """Tell whether it takes the document of a commit to know what it makes due."""
+        """Tell whether the document of a commit is needed to know which tags it makes due."""
         return self.tag_watermark < NEVER_MS or self.tag_commits > 0
 
     def is_tag_due(self, commit: Snapshot) -> bool:
-        """Tell whether a commit that came after this pass makes a tag due, whatever the time."""
+        """Tell whether a commit after this pass makes a tag due, whatever the time."""
         by_watermark = commit.watermark is not None and commit.watermark >= self.tag_watermark
         by_batch = self.tag_commits == BATCH_COMMITS and commit.commit_identifier == BATCH_IDENTIFIER
         return by_watermark or by_batch or self.tag_commits == ALL_COMMITS
@@ -106,7 +110,7 @@ _NO_TAGS = {
 
 
 def always_due(latest_id: int, checked_ms: int) -> BranchState:
-    """Return the state of a branch of which only the time of the last pass is known: every pass looks anew."""
+    """Return a state that makes every pass look at the branch again: only the time of the last pass is known."""
     return BranchState(
         latest_id=latest_id,
         schema_id=0,
@@ -120,18 +124,18 @@ def always_due(latest_id: int, checked_ms: int) -> BranchState:
 
 
 def without_tags(state: BranchState) -> BranchState:
-    """Return a state that says nothing of tags."""
+    """Return a copy of the state without its tag fields."""
     return replace(state, **_NO_TAGS)
 
 
 def tags_alone(state: BranchState) -> BranchState:
-    """Return a state that says nothing but what this one says of tags."""
+    """Return a state with only the tag fields of this one, and the identity of the branch."""
     known = ("first_schema", "identity", *_NO_TAGS)
     return replace(always_due(0, 0), **{name: getattr(state, name) for name in known})
 
 
 def read_states(area: ControlArea) -> dict[str, BranchState]:
-    """Return the state of each branch; none where there is no state or one of another format."""
+    """Return the state of each branch; empty if there is no state, or one of another format."""
     try:
         body = area.read(_NAME)
     except ObjectNotFoundError:
@@ -144,7 +148,7 @@ def read_states(area: ControlArea) -> dict[str, BranchState]:
 
 
 def write_state(area: ControlArea, states: dict[str, BranchState]) -> None:
-    """Write the state of every branch. Two writers may overwrite each other: what is lost is only a shortcut."""
+    """Write the state of every branch. Two writers may overwrite each other, which costs only a shortcut."""
     area.put(
         _NAME,
         to_json_bytes(

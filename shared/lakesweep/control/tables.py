@@ -1,4 +1,4 @@
-"""Which tables a control location has documents of."""
+"""The tables that a control location has documents of."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from lakesweep.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class KnownTable:
-    """A table of which a control location has documents."""
+    """A table that a control location has documents of."""
 
     key: str
     area: ControlArea | None
-    """`None`: no document says which table it is, or one says another table than its folder."""
+    """`None`: no document names the table, or one names a table that does not fit its folder."""
 
 
 def is_control_location(store: Store) -> bool:
@@ -26,7 +26,7 @@ def is_control_location(store: Store) -> bool:
 def known_tables(store: Store) -> Iterator[KnownTable]:
     """Yield the tables of a control location, by the names of their folders.
 
-    A folder is named after a hash of the table's location; a report or a plan in it says the location.
+    A folder's name has a hash of the table's location; a report or a plan in the folder states the location.
 
     Raises:
         StorageError: A request failed.

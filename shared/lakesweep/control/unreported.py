@@ -1,4 +1,4 @@
-"""Runs without a report: they are under way, or they ended before they could write one.
+"""Runs without a report: they are still running, or they ended before they could write one.
 
 The lease names the run that holds it, and every run that worked on the plan in its intent. The ledger has a folder for
 each run that wrote a part.
@@ -24,10 +24,10 @@ class Unreported:
     """`running`: it holds the lease. `unfinished`: it ended before it could write a report."""
     plan_id: str | None
     finished_by: str | None
-    """The run that ended its plan since."""
+    """The run that has ended its plan since."""
     started_ms: int | None
     deleted: int | None
-    """As far as it wrote that down; `None`, as with the other two: not known, since a part cannot be read."""
+    """As far as the run recorded it; `None`, also in the next two fields: not known, since a part cannot be read."""
     failed: int | None
     bytes: int | None
 
@@ -59,7 +59,7 @@ def unreported(area: ControlArea, run_id: str, lease: LeaseDocument, now_ms: int
     try:
         rows = run_rows(area, run_id)
     except FormatError:
-        rows = None  # what it deleted is not known, that it was there is
+        rows = None  # the rows are unknown, but the run is known to exist
     plan_id = str(rows[0]["plan_id"]) if rows else None
     if intent is not None and run_id in intent.runs:
         plan_id = intent.plan_id
@@ -80,7 +80,7 @@ def unreported(area: ControlArea, run_id: str, lease: LeaseDocument, now_ms: int
 
 
 def _counts(rows: list[dict[str, object]]) -> tuple[int, int, int]:
-    """Return how many objects rows say were deleted, how many failed, and the bytes of the deleted ones."""
+    """Return how many rows record a deleted object and a failure, and the bytes of the deleted objects."""
     results = [row for row in rows if "result" in row]
     gone = [row for row in results if row["result"] == "deleted"]
     fine = ("deleted", "already_gone", "kept_by_look", "restored")
@@ -93,5 +93,5 @@ def _counts(rows: list[dict[str, object]]) -> tuple[int, int, int]:
 
 
 def is_known(area: ControlArea, run_id: str, lease: LeaseDocument) -> bool:
-    """Tell whether anything says that there was such a run."""
+    """Tell whether any document shows that the run existed."""
     return run_id in _runs_of(lease) or bool(parts_of_run(area, run_id))
