@@ -1,15 +1,16 @@
-"""`rollback`: make an older version the newest one again.
+"""`rollback`: make an older version the newest again.
 
-Documents go and no file does: snapshots above the target, from the newest down, with the changelogs and tags of later
-ones. So after each request the branch is a table that reads, and a run that dies is finished by the next one. What only
-these documents named belongs to no version then, and the orphan scan finds it.
+A rollback deletes documents and no other files. It deletes the snapshots above the target, from the newest down, and
+the changelogs and tags of later versions. So readers can open the branch after each request. If the run dies, the next
+run finishes the rollback. Files that only these documents named then belong to no version, and the orphan scan finds
+them.
 
-Where the target's own document is gone and a tag holds it, that comes back first. (The engine deletes first, and leaves
-a table without a snapshot when it dies in between.)
+If the target's own document is gone but a tag holds it, the rollback first writes the document again. (Paimon deletes
+first. If it dies in between, it leaves a table without a snapshot.)
 
-An expiry that has begun may be about to take files that the target needs: what later snapshots deleted is live again
-there. One of ours that has not ended stops the rollback. Of other engines nobody knows, so all that the target needs is
-looked for before the first request and after the last one (`execute/root_moves.py`).
+An unfinished expiry may delete files that the target needs, since files that later snapshots deleted are live again at
+the target. So an unfinished expiry of Lakesweep stops the rollback. Lakesweep cannot know what other programs do. So it
+looks for all files that the target needs, before the first request and after the last (`execute/root_moves.py`).
 
 Source: Paimon `RollbackHelper`, `AbstractFileStoreTable#rollbackTo`.
 """
@@ -47,11 +48,11 @@ OPERATION = "rollback"
 
 @dataclass(frozen=True, slots=True)
 class RollbackArguments:
-    """What a caller may ask for."""
+    """The arguments of a call."""
 
     version: Version
     lost_tags: tuple[str, ...] = ()
-    """Tags that may go although something protects them."""
+    """Tags that the plan may delete although something protects them."""
 
     def to_json(self) -> dict[str, object]:
         """Return the arguments that were given."""
@@ -68,7 +69,7 @@ class RollbackArguments:
 
 
 def rollback(table: Table, arguments: RollbackArguments, *, execute: bool) -> RunReport:
-    """Roll a branch back, unless a run that is begun has taken, or is about to take, what the target needs."""
+    """Roll a branch back, unless an unfinished run has deleted, or may delete, files that the target needs."""
 
     def planner(target: Table) -> Plan:
         return plan_rollback(target, arguments)
@@ -95,12 +96,13 @@ def _say_begun(begun: Intent) -> str:
 
 
 def _refuse_while_expiring(table: Table, area: ControlArea, lease: LeaseDocument, version: Version) -> None:
-    """Refuse where an expiry that has begun takes the target, instead of finishing it first.
+    """Refuse if an unfinished expiry deletes the target, instead of finishing that expiry first.
 
-    A tag is safe from the expiry of snapshots, which keeps what a tag needs; that is finished first.
+    A tag is safe from the expiry of snapshots, since an expiry keeps what a tag needs. In that case the expiry is
+    finished first.
 
     Raises:
-        RefusedError: With code `expiry_under_way`; or there is no such version, and then nothing is finished, either.
+        RefusedError: With code `expiry_under_way`; or the version does not exist, and then the expiry is not finished.
     """
     begun = lease.intent
     if begun is None or not may_conflict(area, begun, table.ref.branch):
@@ -112,7 +114,7 @@ def _refuse_while_expiring(table: Table, area: ControlArea, lease: LeaseDocument
     except RefusedError:
         if asked is None or begun.end_id is None or asked >= begun.end_id:
             raise
-        root = None  # it has gone already, and its files may still be there
+        root = None  # the snapshot is gone already, but its files may still exist
     target = asked if root is None else root.snapshot.id
     if target is not None:
         refuse_conflict(str(table.ref), begun, target, is_tag=root is not None and root.ref.kind == "tag")
@@ -123,16 +125,16 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
 
     Args:
         table: One branch of a table.
-        arguments: Where to.
+        arguments: The target, and the tags that the caller gives up.
 
     Raises:
-        RefusedError: No such version, one that has lost files, a tag that something protects, or a table on which
-            engines do more when snapshots go.
+        RefusedError: The version does not exist or has lost files, a tag is protected, or the table has Iceberg
+            metadata that Paimon would have to change.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
     draft = begin(table, OPERATION)
-    refuse_iceberg(table, draft.schema.options)  # for tags that a rollback takes the engine tells nobody
+    refuse_iceberg(table, draft.schema.options)  # no check of tag callbacks: Paimon's rollback calls none for its tags
     target = resolve(draft.table, draft.own, arguments.version, purpose="rollback")
     if target is None:
         raise RefusedError(f"table {table.ref}: there is no version to go back to; expected one", code=NO_VERSION)
@@ -173,10 +175,10 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
 
 
 def _coming(draft: Draft, target: Root) -> tuple[Action, ...]:
-    """Return what brings the target back where only a tag holds it. Then it is the earliest.
+    """Return the actions that bring the target back, if only a tag holds it. It then becomes the earliest snapshot.
 
     Raises:
-        RefusedError: Another snapshot has its id by now.
+        RefusedError: Another snapshot now has its id.
     """
     if target.ref.kind != "tag":
         return ()
@@ -203,9 +205,9 @@ def _coming(draft: Draft, target: Root) -> tuple[Action, ...]:
 
 
 def _unhidden(draft: Draft, snapshot_id: int) -> tuple[Put, ...]:
-    """Return what mends an EARLIEST above the target: when the branch comes to that id again, it would hide the target.
+    """Return the action that corrects an EARLIEST above the target, if there is one.
 
-    The engine leaves it.
+    Otherwise it would hide the target once the branch reaches that id again. Paimon leaves the hint as it is.
     """
     hint = draft.own.hints.get("snapshot/EARLIEST")
     said = None if hint is None else read_hint(draft.table.store, hint.path)

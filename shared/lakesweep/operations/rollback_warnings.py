@@ -1,4 +1,4 @@
-"""What people should know before a branch goes back: who else reads and writes it, and what stays as it is."""
+"""What people should know before a rollback: who else reads and writes the branch, and what does not change."""
 
 from collections.abc import Iterator
 
@@ -23,10 +23,10 @@ def rollback_warnings(
 
     Args:
         draft: The branch.
-        target: Where it goes to.
-        tags: Of the branch.
-        going: What goes.
-        comes_back: Only a tag holds the target, and its snapshot is written anew.
+        target: The target of the rollback.
+        tags: The tags of the branch.
+        going: The documents to delete.
+        comes_back: Only a tag holds the target, so the plan writes its snapshot again.
 
     Raises:
         StorageError: A request failed.
@@ -68,7 +68,7 @@ def rollback_warnings(
 
 
 def _has_lost_changelog(draft: Draft, target: Root) -> bool:
-    """Tell whether expiry has taken the changelog list of the target, as it does with that of a tagged snapshot."""
+    """Tell whether an expiry deleted the target's changelog list, as it does for a tagged snapshot."""
     name = target.snapshot.changelog_manifest_list
     if name is None:
         return False
@@ -78,7 +78,7 @@ def _has_lost_changelog(draft: Draft, target: Root) -> bool:
 
 
 def _consumers(draft: Draft, snapshot_id: int) -> Iterator[str]:
-    """Say which readers have come further than the target: they fail, and wait for an id that will be another's."""
+    """Warn of readers that are beyond the target: they fail, since they wait for an id that a new commit will get."""
     try:
         consumers = read_consumers(draft.table.store, draft.own.consumers)
     except RefusedError as error:

@@ -1,6 +1,6 @@
 """Run an operation: finish what a dead run left, plan, store the plan, execute it, report.
 
-A dry run is the same plan that nobody executes. A run that finds nothing to do writes nothing.
+A dry run makes the same plan and does not execute it. A run that finds nothing to do writes nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,37 +43,37 @@ from lakesweep.operations.table_environment import environment
 from lakesweep.operations.tag_ends import note_ends
 
 SHOWN_ACTIONS = 100_000
-"""A plan that other processes wrote is shown whole up to so many actions; of more, only their numbers."""
+"""A plan that other processes wrote is shown with its actions up to this number; a larger plan only with counts."""
 PLAN_ATTEMPTS = 3
-"""How often a table that changes while it is read is read again."""
+"""How many times a run plans at most, if the table changes while it is read."""
 
 PLAN_UNDONE = "plan_undone"
-"""Code of a plan of which somebody took back what it had done; the rest of it is not carried out."""
+"""Code of a plan that was undone; the rest of it is not executed."""
 TOO_MANY_ACTIONS = "too_many_actions"
-"""Code of a plan that was stored and not carried out, since the call takes fewer actions."""
+"""Code of a plan that was stored but not executed, since it has more actions than the call allows."""
 
 Planner = Callable[[Table], Plan]
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """How plans are carried out."""
+    """A way to execute plans."""
 
     load: Callable[[ControlArea, str], Plan]
-    """Reads a stored plan; what the engine cannot carry out it refuses as `not_files_alone`."""
+    """Reads a stored plan. An executor of files alone refuses any other plan as `not_files_alone`."""
     execute: Callable[[Environment, Plan, Attempt], Executed]
 
 
 LOCAL = Engine(local_engine.load, local_engine.carry_out)
-"""One process does it."""
+"""Executes plans in this process."""
 
 
 def require_area(table: Table, what: str = "--execute") -> ControlArea:
-    """Return where our own documents about the table live.
+    """Return the control area of the table.
 
     Args:
         table: The table.
-        what: Needs it.
+        what: The option or command that needs it, for the message.
 
     Raises:
         UsageError: No control location was given.
@@ -88,7 +88,7 @@ def require_area(table: Table, what: str = "--execute") -> ControlArea:
 
 
 def plan_only(table: Table, operation: str, planner: Planner) -> RunReport:
-    """Plan, and store the plan where there is a place for it."""
+    """Plan, and store the plan if there is a control location."""
     try:
         plan = _plan(table, planner)
     except RefusedError as error:
@@ -106,8 +106,8 @@ def plan_only(table: Table, operation: str, planner: Planner) -> RunReport:
 def plan_and_write(table: Table, operation: str, planner: Planner) -> RunReport:
     """Plan tags and write them.
 
-    That needs no lease and no stored plan: see `execute/tag_writing.py`. So it does not wait for maintenance that is
-    under way, nor finish what a dead run left.
+    This needs no lease and no stored plan: see `execute/tag_writing.py`. So it neither waits for running maintenance
+    nor finishes what a dead run left.
     """
     require_area(table)
     try:
@@ -120,7 +120,7 @@ def plan_and_write(table: Table, operation: str, planner: Planner) -> RunReport:
 
 
 def _write(table: Table, plan: Plan, run_id: str, *, just_planned: bool) -> RunReport:
-    """Write the tags of a plan, and the report of the run: what it says to be written stands now."""
+    """Write the tags of a plan, and the report of the run, which describes documents that are now in the table."""
     area = require_area(table)
     operation, plan_id = plan.header.operation, plan.header.plan_id
     started_ms = table.store.now_ms()
@@ -131,7 +131,7 @@ def _write(table: Table, plan: Plan, run_id: str, *, just_planned: bool) -> RunR
     plan = _of_actions(plan, made)
     if executed.status == "nothing_to_do":
         return replace(_report(table, operation, "nothing_to_do", plan), warnings=executed.warnings)
-    if not plan.header.next_pass:  # a pass that makes tags says itself when the next one is due
+    if not plan.header.next_pass:  # a pass that makes tags records itself when the next one is due
         note_ends(table, made)
     report = _executed_report(table, plan, run_id, executed, executed.warnings)
     times_ms = (started_ms, table.store.now_ms())
@@ -148,7 +148,7 @@ def _write(table: Table, plan: Plan, run_id: str, *, just_planned: bool) -> RunR
 
 
 def _of_actions(plan: Plan, actions: tuple[Action, ...]) -> Plan:
-    """Return a plan as if it had been made of some of its actions."""
+    """Return the plan as if it had only these actions."""
     if actions == plan.actions:
         return plan
     header = replace(plan.header, action_count=len(actions))
@@ -164,23 +164,23 @@ def plan_and_execute(
     lease: LeaseDocument | None = None,
     max_actions: int | None = None,
 ) -> RunReport:
-    """Plan and carry the plan out; a plan that an earlier run began is finished first.
+    """Plan and execute. If an earlier run began a plan, finish that plan first.
 
     Args:
         table: The table.
         operation: Its name, for the report.
         planner: Makes the plan.
-        grace_ms: How long readers of what goes may go on.
-        lease: As it was read before the listing that the planner goes by, where it lists nothing itself: whoever held
-            the lease between the two has made that listing old.
-        max_actions: A plan of more is stored and not carried out: its status is `planned`.
+        grace_ms: How long readers of expiring snapshots may continue.
+        lease: The lease as read before the listing that the planner uses, if the planner makes no listing of its own.
+            If another run held the lease in between, that listing is out of date.
+        max_actions: A plan with more actions is stored but not executed; its status is `planned`.
     """
     area = require_area(table)
     try:
         lease = lease or read_lease(area)
         finished = finish_begun(table, lease)
         if finished is not None and read_lease(area).intent is not None:
-            return finished  # it was interrupted again, and no other plan can be begun
+            return finished  # it was interrupted again, so no other plan may begin
         plan = _plan(table, planner)
     except RefusedError as error:
         return refused(table, operation, error)
@@ -201,7 +201,7 @@ def plan_and_execute(
             f"{max_actions} at most in this call; lakesweep execute TABLE {plan.header.plan_id} carries it out",
         )
         return replace(_report(table, operation, "planned", plan), warnings=_finished_first(finished), refusal=left)
-    # What tasks elsewhere handed on came by the control location, as a stored plan does.
+    # A plan in parts was made from documents that tasks wrote into the control location, as others could do.
     begin = _Begin(grace_ms, lease=lease, run_id=plan.header.plan_id, has_just_planned=True, asks_roots=plan.is_apart)
     if plan.is_apart:
         try:
@@ -224,20 +224,20 @@ def execute_stored(
     by_hand: bool = True,
     engine: Engine = LOCAL,
 ) -> RunReport:
-    """Execute a plan that was stored earlier. Doing so twice is harmless.
+    """Execute a plan that was stored earlier. A second call is harmless.
 
     Args:
-        table: The branch that it was made for.
-        plan_id: Which plan.
-        confirm: The plan's id again, where it asks for that.
-        grace_ms: How long readers of what goes may go on.
-        run_id: The id of this run, when it is the first that works on the plan. Else a new one.
-        by_hand: Somebody asked for it. Otherwise a fleet policy that says to observe by now keeps what the table has.
-        engine: What carries it out.
+        table: The branch of the plan.
+        plan_id: The plan.
+        confirm: The plan's id again, if the plan needs confirmation.
+        grace_ms: How long readers of expiring snapshots may continue.
+        run_id: The id of this run, if it is the first run of the plan; else a new id is made.
+        by_hand: A person asked for it. Otherwise nothing is deleted if the fleet policy now says to observe.
+        engine: The executor.
     """
     area = require_area(table)
     try:
-        check_policy(table, by_hand=by_hand)  # a table that is paused keeps what it has
+        check_policy(table, by_hand=by_hand)  # nothing is deleted from a paused table
         plan = engine.load(area, plan_id)
         if plan.header.branch != table.ref.branch:
             raise RefusedError(
@@ -278,16 +278,16 @@ def execute_stored(
 
 
 def _write_stored(table: Table, area: ControlArea, plan: Plan, run_id: str | None) -> RunReport:
-    """Write the tags of a plan that was stored, once.
+    """Write the tags of a stored plan, once.
 
     Raises:
-        RefusedError: It is past its expiry.
+        RefusedError: The plan has expired.
     """
     plan_id = plan.header.plan_id
     end = plan_end(area, plan_id)
     if end is not None and end.status == "done":
         return _report(table, plan.header.operation, "nothing_to_do", plan)
-    if table.store.now_ms() >= plan.header.expires_ms:  # nothing is half done, so this goes for the rest of one as well
+    if table.store.now_ms() >= plan.header.expires_ms:  # also after a partial run: it left nothing half done
         raise RefusedError(f"plan {plan_id} is past its expiry; expected a new plan", code="plan_expired")
     return _write(table, plan, run_id or plan_id, just_planned=False)
 
@@ -295,14 +295,14 @@ def _write_stored(table: Table, area: ControlArea, plan: Plan, run_id: str | Non
 def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> RunReport | None:
     """Finish the plan that an earlier run began and did not end, if there is one.
 
-    A plan that is lost cannot be finished. What it would still have removed stays, and is an orphan now. A large plan
-    of orphan files is put off: it leaves nothing half done, others need not wait for it, and whoever executes it again
-    goes on with it.
+    A lost plan cannot be finished. The files that it would still have deleted remain, and are now orphans. A large plan
+    of orphan files is put off. It leaves nothing half done, so other operations need not wait for it. The next
+    execution of it continues.
 
     Args:
         table: The table.
-        lease: As it was just read.
-        engine: What carries it out, if it can.
+        lease: The lease as it was just read.
+        engine: The executor, used if it supports the plan.
     """
     area = require_area(table)
     begun = lease.intent
@@ -315,7 +315,7 @@ def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> 
         engine, plan = _loaded(area, begun.plan_id, engine)
     except (FormatError, RefusedError) as error:
         if isinstance(error, RefusedError) and error.code != "no_such_plan":
-            raise  # whole, and beyond this version or this table: not ours to forget
+            raise  # the plan is intact, but of a newer version or another table, so this run must not drop its intent
         forget(area, lease, new_id(table.store.now_ms()))
         last_run = begun.runs[-1] if begun.runs else "(unknown)"
         raise RefusedError(
@@ -323,7 +323,7 @@ def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> 
             "remove are orphans now, nothing else is wrong; run the operation again",
             code="begun_plan_lost",
         ) from error
-    if area.store.now_ms() > lease.expires_ms + DELETE_MARGIN_MS:  # else whoever has begun it may still be at it
+    if area.store.now_ms() > lease.expires_ms + DELETE_MARGIN_MS:  # before that, the run that began it may still work
         check_hand(table, plan)
     return _execute(table, plan, _Begin(begun.grace_ms, begun.runs, lease), engine=engine)
 
@@ -335,7 +335,7 @@ def _put_off(area: ControlArea, lease: LeaseDocument, begun: Intent, run_id: str
 
 
 def _loaded(area: ControlArea, plan_id: str, engine: Engine) -> tuple[Engine, Plan]:
-    """Return a stored plan, and what carries it out."""
+    """Return a stored plan, and an executor for it."""
     try:
         return engine, engine.load(area, plan_id)
     except RefusedError as error:
@@ -345,7 +345,7 @@ def _loaded(area: ControlArea, plan_id: str, engine: Engine) -> tuple[Engine, Pl
 
 
 def _check_not_undone(area: ControlArea, plan_id: str) -> None:
-    """Raise RefusedError where somebody took back what a plan had done: that the rest goes is not meant any more."""
+    """Raise RefusedError if a plan was undone, since the user no longer wants the rest of it executed."""
     if (undoing := undone_by(area, plan_id)) is not None:
         raise RefusedError(f"plan {plan_id} was undone by run {undoing}; expected a new plan", code=PLAN_UNDONE)
 
@@ -371,18 +371,18 @@ def _finished_first(finished: RunReport | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Begin:
-    """How the execution of a plan begins."""
+    """The facts with which the execution of a plan begins."""
 
     grace_ms: int = 0
     earlier_runs: tuple[str, ...] = ()
     lease: LeaseDocument | None = None
     run_id: str | None = None
-    """`None`: a new one."""
+    """`None`: make a new id."""
     has_just_planned: bool = False
     asks_roots: bool = False
     """See `Attempt`."""
     by_hand: bool = True
-    """Somebody asked for it."""
+    """A person asked for the execution."""
 
 
 def _execute(
@@ -415,7 +415,7 @@ def _execute(
         reports.append(report)
 
     def stop(executed: Executed) -> None:
-        with suppress(MaintenanceError):  # then only the ledger and the lease tell of it
+        with suppress(MaintenanceError):  # without a report, only the ledger and the lease show this run
             store(executed)
 
     has_rested = False
@@ -424,7 +424,7 @@ def _execute(
     def end(executed: Executed) -> None:
         undone = plan.header.findings.get("undone")
         if executed.status == "done" and isinstance(undone, Mapping):
-            # Whoever carries the way back out, and before it counts as ended.
+            # Whichever run finishes the undo records it, before the plan counts as ended.
             record_undone(area, str(undone.get("plan_id")), run_id)
         store(executed)
         end_plan(area, plan_id, replace(resting, status=executed.status), apart=has_rested)
@@ -444,11 +444,11 @@ def _execute(
 
     try:
         if plan.header.arguments:
-            # By other rules than those of the last pass. By its own it may find nothing to do, and a plan that is begun
-            # and not ended would wait for a pass that is due.
+            # This plan follows other rules than the last pass. If this run dies, a pass by the table's own rules could
+            # find nothing to do, and the unfinished plan would wait until the next due pass.
             doubt(table, plan.header.branch)
         if moves_roots(plan.actions):
-            # Of a branch that another one takes the place of, its tags are no more those that the last pass has seen.
+            # A rollback leaves the other tags as the last pass saw them. Other branch rewrites may replace them.
             doubt(table, moved_branch(plan.actions), keeps_tags=plan.header.operation == "rollback")
         believes_memory = begin.has_just_planned and not begin.asks_roots
         env = environment(table, area, plan, believes_memory=believes_memory)
@@ -481,7 +481,7 @@ def _execute(
 
 
 def _stopped(table: Table, plan_id: str, run_id: str, stop: KeyboardInterrupt, reports: list[RunReport]) -> str:
-    """Say how far a run came that somebody stopped."""
+    """Say how far a run came before it was stopped."""
     report = reports[-1] if reports else None
     if report is not None and report.status == "done":
         came = "when it was done"
@@ -527,7 +527,7 @@ def _executed_report(table: Table, plan: Plan, run_id: str, executed: Executed, 
 
 
 def refused(table: Table, operation: str, error: RefusedError, plan: Plan | None = None) -> RunReport:
-    """Return the report of an operation that was not carried out. Its sentence names the table."""
+    """Return the report of an operation that was refused. Its message names the table."""
     sentence = str(error)
     if table.ref.location not in sentence:
         sentence = f"table {table.ref}: {sentence}"
@@ -558,7 +558,7 @@ def _unconfirmed(plan: Plan) -> RefusedError:
     if any(delete.kind == "tag" for delete in plan.deletes):
         data = sum(delete.phase == "data" for delete in plan.deletes)
         what = f"takes {data} data files that only tags hold, more than the newest snapshot has"
-    elif header.end_id is None:  # no snapshot goes: these are orphans
+    elif header.end_id is None:  # the plan expires no snapshot, so these are orphans
         data = sum(count for kind, count in plan.delete_kinds.items() if kind in DATA_KINDS)
         what = f"takes {data} data files, more than half of the table"
     else:

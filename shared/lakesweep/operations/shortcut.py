@@ -1,7 +1,7 @@
-"""The shortcut of the pass after a commit: when the last pass already tells that this commit needs nothing.
+"""The shortcut of the pass after a commit: the state of the last pass may already show that this commit needs nothing.
 
-It is a shortcut to doing nothing, never to doing something. Events come for every commit, and most commits need
-nothing; so the question is answered from the state of the last pass, the newest snapshot and the newest schema.
+It can only skip work, never cause any. An event comes for every commit, and most commits need nothing. So the state of
+the last pass, the newest snapshot and the newest schema answer the question.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,20 +28,20 @@ from lakesweep.table.discover import discover
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint
 
 MAX_PROBES = 4
-"""So many commits beyond the newest known one are followed one by one; after more, a whole pass is due anyway."""
+"""This many commits after the newest known one are followed one by one. After more, a complete pass is due anyway."""
 TAGS_SEEN_EVERY_MS = 86_400_000
-"""How long a branch with tags may go without a look at them."""
+"""Lakesweep looks at the tags of a branch at least this often."""
 MAX_WALK = 50
-"""After so many snapshots that make no tag it is worth a write to remember that they do not."""
+"""After this many snapshots that make no tag, a write of the state is worth its cost."""
 
 
 def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) -> bool:
-    """Tell whether the last pass answers this one.
+    """Tell whether the state of the last pass shows that nothing is due.
 
     Args:
         table: One branch of a table, with its control location.
-        min_interval_ms: A pass not longer ago than this is enough.
-        committed_id: The snapshot that an event told of, if any.
+        min_interval_ms: A pass more recent than this is enough.
+        committed_id: The snapshot that an event reported, if any.
     """
     state = last_pass(table)
     if state is None:
@@ -53,13 +53,13 @@ def needs_nothing(table: Table, min_interval_ms: int, committed_id: int | None) 
 
 
 def last_pass(table: Table) -> BranchState | None:
-    """Return what the last pass over a branch left for the next one, if anything."""
+    """Return the state that the last pass over a branch left, if any."""
     state = known_state(table)
     return None if state is None or state.checked_ms == 0 else state
 
 
 def known_state(table: Table) -> BranchState | None:
-    """Return all that is kept of a branch, be it of its tags alone."""
+    """Return the stored state of a branch, even if it is about tags alone."""
     if table.area is None:
         return None
     try:
@@ -69,33 +69,33 @@ def known_state(table: Table) -> BranchState | None:
 
 
 def clock_ms(table: Table) -> int:
-    """Return the time by the store that has just answered: another one would have to be asked for it."""
+    """Return the time of the store that has just answered; another store would cost a request."""
     return table.store.now_ms() if table.area is None else table.area.store.now_ms()
 
 
 def latest_hint(table: Table) -> int | None:
-    """Return the id that LATEST of a branch names, `None` without it."""
+    """Return the id in the branch's LATEST, `None` without that hint."""
     return read_hint(table.store, f"{branch_dir(table.ref.branch)}snapshot/LATEST")
 
 
 def answers(table: Table, state: BranchState, newest: int, *, told: bool = False) -> bool:
-    """Tell whether the last pass says that nothing is to be done now.
+    """Tell whether the state of the last pass shows that nothing is due now.
 
     Args:
         table: One branch of a table.
-        state: What the last pass left.
-        newest: The newest snapshot as far as the caller knows; those right after it are looked for.
-        told: An event told of it, so that LATEST was not read: there is a request to spare, and two small reads are
-            cheaper than a listing.
+        state: The state of the last pass.
+        newest: The newest snapshot that the caller knows; the snapshots right after it are looked for.
+        told: An event reported it, so LATEST was not read. That saves a request, and two small reads cost less than a
+            listing.
     """
     folder = branch_dir(table.ref.branch)
     now_ms = clock_ms(table)
     if state.is_over(now_ms) or not state.identity:
         return False
     if newest < state.latest_id:
-        return False  # a rollback: look anew
+        return False  # a rollback happened, so a pass must look
     if not state.wants_nothing(newest, now_ms):
-        return False  # nor would a newer one
+        return False  # a newer snapshot would need a pass as well
     for _ in range(MAX_PROBES):
         if not _exists(table, f"{folder}snapshot/snapshot-{newest + 1}"):
             if not (_is_unaltered if told else _lists_unaltered)(table, state, f"{folder}schema/schema-"):
@@ -106,12 +106,12 @@ def answers(table: Table, state: BranchState, newest: int, *, told: bool = False
 
 
 def _is_unaltered(table: Table, state: BranchState, schema: str) -> bool:
-    """Tell whether a branch has the first and the last schema that it had; asks for one that is there and one not.
+    """Tell whether a branch has the same first and last schema. Asks for one schema that exists and one that does not.
 
     Args:
         table: One branch of a table.
-        state: What the last pass left.
-        schema: What the path of a schema begins with, up to its id.
+        state: The state of the last pass.
+        schema: The path of a schema up to its id.
     """
     if _exists(table, f"{schema}{state.schema_id + 1}"):
         return False
@@ -123,7 +123,7 @@ def _is_unaltered(table: Table, state: BranchState, schema: str) -> bool:
 
 
 def _lists_unaltered(table: Table, state: BranchState, schema: str) -> bool:
-    """Tell the same by one listing."""
+    """Tell the same with one listing."""
     folder = schema.removesuffix("schema-")
     listed = ((schema_id_of(entry.key.removeprefix(folder)), entry.etag) for entry in table.store.list(folder))
     found = [(schema_id, etag) for schema_id, etag in listed if schema_id is not None]
@@ -131,12 +131,12 @@ def _lists_unaltered(table: Table, state: BranchState, schema: str) -> bool:
 
 
 def _is_known(state: BranchState, found: Identity) -> bool:
-    """Tell whether a state is of the branch that is there now."""
+    """Tell whether a state is about the branch that exists now."""
     return bool(found) and (state.first_schema, state.identity) == (found.schema_id, found.number)
 
 
 def _makes_tag(table: Table, state: BranchState, newest: int) -> bool:
-    """Tell whether the newest commit makes a tag due by what its document says.
+    """Tell whether the newest commit's document makes a tag due.
 
     A pass lists a table anew when a step has changed it, so it may have seen a commit after it made tags.
     """
@@ -146,17 +146,17 @@ def _makes_tag(table: Table, state: BranchState, newest: int) -> bool:
     try:
         return state.is_tag_due(parse_snapshot(table.store.read(path, MAX_DOCUMENT_BYTES).data, path))
     except (ObjectNotFoundError, FormatError):
-        return True  # a pass says what is wrong
+        return True  # a pass reports the problem
 
 
 def answered_branches(table: Table, min_interval_ms: int) -> Mapping[str, bool]:
-    """Tell of every branch whether the last pass answers this one; nothing is known without the state of main.
+    """Tell for every branch whether the last pass answers this one. Without a state of main, return nothing.
 
-    Costs the state and the listings of `discover`, four at most, however many branches there are: what lies in a
-    branch's folders says the same as the requests of `needs_nothing`.
+    This costs the state and at most four listings of `discover`, however many branches there are. The listings show the
+    same as the requests of `needs_nothing`.
 
     Raises:
-        RefusedError: There may be roots that cannot be seen.
+        RefusedError: There may be roots that a listing does not show.
         StorageError: A request failed.
     """
     if table.area is None:
@@ -194,15 +194,15 @@ def _answers(table: Table, state: BranchState, own: BranchListing, min_interval_
 
 @dataclass(frozen=True, slots=True)
 class TagNote:
-    """What a pass says of the tags of a branch that has some, or makes some."""
+    """The facts of a pass about the tags of a branch that has tags, or makes them."""
 
     seen_ms: int
-    """When it looked. Somebody else may make a tag that is due before these, so they are looked at once a day."""
+    """When the pass looked. Another program may make a tag with an earlier end, so tags are looked at once a day."""
     facts: Mapping[str, int] = field(default_factory=dict)
     """Numbers of `BranchState`, by name."""
 
     def on(self, state: BranchState) -> BranchState:
-        """Return a state that says so."""
+        """Return the state with these facts."""
         due_ms = min(self.facts.get("tags_due_ms", NEVER_MS), self.seen_ms + TAGS_SEEN_EVERY_MS)
         return replace(without_tags(state), **{**self.facts, "tags_due_ms": due_ms})
 
@@ -215,20 +215,20 @@ def remember(
     *,
     keeps_time: bool = False,
 ) -> None:
-    """Keep what a pass found for the next one, where that could answer it.
+    """Keep the findings of a pass, if they could let the next pass be skipped.
 
     Args:
         table: One branch of a table, with its control location.
-        steps: Of the pass; those on tags are not among them.
-        identity: Of the branch, as the pass saw it.
-        note: What those on tags found, `None` where there were none.
-        keeps_time: The time of each pass counts, also of one that only planned.
+        steps: The reports of the pass, without the steps on tags.
+        identity: The identity of the branch, as the pass saw it.
+        note: The findings of the steps on tags, `None` if there were none.
+        keeps_time: Keep the time of each pass, even of a pass that only planned.
     """
     settled = {"done", "nothing_to_do", "planned"} if keeps_time else {"done", "nothing_to_do"}
     if table.area is None or not identity:
         return
     state = None if any(step.told_status not in settled for step in steps) else _state_after(steps)
-    # Where the next commit asks for a whole pass in any case, only tags are worth a word: they wait for no commit.
+    # If the next commit needs a pass in any case, only facts about tags are worth a write: tags wait for no commit.
     is_worth_it = state is not None and (keeps_time or state.retains_all(state.latest_id + 1, state.checked_ms))
     if not is_worth_it and note is None:
         return
@@ -238,26 +238,26 @@ def remember(
         states = {}
     known = states.get(table.ref.branch)
     if known is not None and known.identity not in (0, identity.number):
-        # Of a table, or a branch, that was here before. With main all its branches are others.
+        # The state is of a former table, or of a former branch. If main changed, so did all branches.
         known, states = None, {} if table.ref.branch == MAIN else states
     state = replace(state or known or always_due(0, 0), first_schema=identity.schema_id, identity=identity.number)
     if note is not None:
         state = note.on(state)
     elif known is not None and known.tags_due_ms > state.checked_ms:
-        # Somebody may have made a tag since this pass listed none.
+        # Another program may have made a tag since this pass listed none.
         state = replace(state, tags_due_ms=min(state.tags_due_ms, known.tags_due_ms))
     if known is None or keeps_time or (_differs(known, state) if is_worth_it else _hides_tags(known, state, note)):
         write_state(table.area, {**states, table.ref.branch: state})
 
 
 def _differs(known: BranchState, state: BranchState) -> bool:
-    """Tell whether two states say something else; the time alone is nothing, as long as it hides no tag."""
+    """Tell whether two states differ. A different time alone does not count, unless it would hide a due tag."""
     same = {"checked_ms": 0, "tags_due_ms": 0}
     return replace(known, **same) != replace(state, **same) or _is_late(known, state)
 
 
 def _hides_tags(known: BranchState, state: BranchState, note: TagNote | None) -> bool:
-    """Tell whether what is kept of tags is out of date, or would make the next pass read much."""
+    """Tell whether the known facts about tags are out of date, or would make the next pass read much."""
     return (
         _is_late(known, state)
         or (note is not None and known.tags_due_ms <= note.seen_ms)
@@ -274,19 +274,19 @@ def _is_late(known: BranchState, state: BranchState) -> bool:
 
 
 def doubt(table: Table, branch: str, *, keeps_tags: bool = True) -> None:
-    """Forget what the last pass said of a branch: the next one looks anew.
+    """Invalidate the state of the last pass over a branch, so that the next pass looks.
 
     Args:
         table: Any branch of the table, with its control location.
-        branch: Which branch.
-        keeps_tags: What it said of tags still holds.
+        branch: The branch.
+        keeps_tags: The facts about tags are still valid.
     """
     if table.area is None:
         return
     try:
         states = read_states(table.area)
     except FormatError:
-        return  # says nothing of any branch
+        return  # a damaged document answers for no branch
     if branch not in states:
         return
     left = tags_alone(states[branch])
@@ -298,7 +298,7 @@ def doubt(table: Table, branch: str, *, keeps_tags: bool = True) -> None:
 
 
 def wants_more(step: RunReport) -> bool:
-    """Tell whether a step that was carried out left something that is due already, because a pass has its limit."""
+    """Tell whether an executed step left work that is already due, because a pass has a limit."""
     if step.status != "done" or step.plan is None or "limit" not in step.plan.header.next_pass:
         return False
     state = _state_of(step.plan.header.next_pass)
@@ -306,10 +306,9 @@ def wants_more(step: RunReport) -> bool:
 
 
 def _state_after(steps: Sequence[RunReport]) -> BranchState | None:
-    """Return what a pass that did all it had to leaves for the next.
+    """Return the state that a completed pass leaves for the next.
 
-    What its retention was says a single step of a table that states it, when it was made. In other cases only its time
-    counts.
+    Only a single executed step records its retention. In other cases only the time of the pass counts.
     """
     headers = [step.plan.header for step in steps if step.plan is not None]
     if len(headers) == len(steps) == 1 and headers[0].next_pass and steps[0].status != "planned":
@@ -320,7 +319,7 @@ def _state_after(steps: Sequence[RunReport]) -> BranchState | None:
 
 
 def _state_of(next_pass: Mapping[str, int]) -> BranchState | None:
-    """Return what a plan says of the next pass, `None` where a stored one says something that nobody knows."""
+    """Return the state in a plan, `None` if a stored plan has fields that this version does not know."""
     try:
         return BranchState(**next_pass)
     except TypeError:

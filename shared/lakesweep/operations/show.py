@@ -1,4 +1,4 @@
-"""`show`: what a table is, what it retains, and what is odd about it. Reads, changes nothing."""
+"""`show`: what a table is, what it retains, and what is odd about it. This changes nothing."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -50,13 +50,13 @@ def summarise(
 
     Args:
         table: One branch of a table.
-        version: Also show this one.
-        pinned: Measure what the latest snapshot has and what each pin keeps, which takes the metadata of every root.
+        version: Also show this version.
+        pinned: Measure the latest snapshot and what each pin keeps. This reads the metadata of every root.
         falls_back_to_tags: See `time_travel.resolve`.
 
     Raises:
         UsageError: More than one version was asked for.
-        RefusedError: Not a table, no such version, or something that cannot be read.
+        RefusedError: This is no table, the version does not exist, or something cannot be read.
         StorageError: A request failed.
     """
     store = table.store
@@ -106,7 +106,7 @@ def summarise(
 def _retention(
     table: Table, schema: TableSchema
 ) -> tuple[SnapshotRetention | None, ChangelogRetention | None, list[str]]:
-    """Return the rules for snapshots and for long-lived changelogs, as far as the options make sense."""
+    """Return the rules for snapshots and long-lived changelogs, `None` for rules that are invalid, and the problems."""
     rules = changelog_rules = None
     problems = []
     try:
@@ -191,7 +191,7 @@ def _version(store: Store, schema: TableSchema, root: Root, *, measured: bool) -
 
 
 def _changelogs_only(schema: TableSchema) -> bool:
-    """Tell whether consumers hold back no snapshots, by options that may not parse."""
+    """Tell whether consumers keep no snapshots; the options may be invalid."""
     try:
         return consumers_bind_changelogs_only(schema.options)
     except RefusedError:
@@ -199,9 +199,10 @@ def _changelogs_only(schema: TableSchema) -> bool:
 
 
 def _forgotten_users(draft: Draft, retention: SnapshotRetention | None, consumer_next: int | None) -> Iterator[str]:
-    """Warn of streaming writers whose last snapshot the next run takes.
+    """Warn of streaming writers whose last snapshot the next run expires.
 
-    Reads what the next run would choose, and then from the newest snapshot down until every writer has turned up.
+    Reads the snapshots that the next run would choose. Then reads from the newest snapshot down until every writer is
+    found.
     """
     snapshots = draft.own.snapshots
     if retention is None or not snapshots:

@@ -1,4 +1,4 @@
-"""Steps that follow one another on one branch, and the listing that they share until one of them changes the table."""
+"""Consecutive steps on one branch, and the listing that they share until one of them changes the table."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -13,26 +13,26 @@ from lakesweep.operations.run import plan_and_execute, plan_only, require_area
 from lakesweep.storage.planned import PlannedStore
 
 DraftPlanner = Callable[[Table, Draft | None], Plan]
-"""Plans by a table that was just listed; without one it lists it."""
+"""Plans from the given listing; lists the table if none is given."""
 Step = tuple[str, DraftPlanner]
 Take = Callable[[str, RunReport], RunReport | None]
 
 
 class SharedListing:
-    """What was listed when the steps began."""
+    """The listing that was made when the steps began."""
 
     def __init__(self) -> None:
         self.draft: Draft | None = None
-        """Empty before the first step, and once the table may be another one."""
+        """`None` before the first step, and after a step that may have changed the table."""
 
     def take(self, report: RunReport) -> None:
-        """See what a step did."""
+        """Drop the listing if a step may have changed the table."""
         is_unchanged = report.status == "refused" and report.plan is None
         if report.status != "nothing_to_do" and not is_unchanged:
             self.draft = None
 
     def planner(self, plan_by: DraftPlanner) -> Callable[[Table], Plan]:
-        """Return a planner that goes by the listing once; one that finds the table changed lists it again."""
+        """Return a planner that uses the listing once. If the table has changed, it lists the table again."""
 
         def plan(table: Table) -> Plan:
             draft, self.draft = self.draft, None
@@ -59,23 +59,23 @@ def carry_out(
     execute: bool,
     max_actions: int | None = None,
 ) -> tuple[tuple[RunReport, ...], Table]:
-    """Carry out steps one after the other, and return with their reports the table as a dry run would leave it.
+    """Run steps one after another. Return their reports, and the table as a dry run would leave it.
 
     Args:
         table: One branch of a table.
-        steps: The first one lists the table when it is asked for.
-        shared: Where it puts the listing.
-        take: Takes the name and the report of each step before the next is asked for, and returns the report as it is
-            to be shown, `None` where it says nothing. A step that had nothing to do after it had finished what a dead
-            run left has the report of that.
-        execute: Otherwise nothing changes, and each step is planned on the table as those before it would leave it.
-        max_actions: A plan of more is stored and not carried out.
+        steps: The first step lists the table.
+        shared: Receives that listing.
+        take: Called with the name and report of each step before the next step. It returns the report to show, or
+            `None` to show nothing. If a step finished what a dead run left and then had nothing to do, it passes the
+            report of that.
+        execute: If false, nothing changes, and each step is planned on the table as the steps before it would leave it.
+        max_actions: A plan with more actions is stored but not executed.
 
     Raises:
         RefusedError: Before the first step.
     """
     reports: list[RunReport] = []
-    # Before the listing. Whoever has the lease between the two makes the listing old, and the run has to notice.
+    # Read the lease before the listing. A run that holds it in between makes the listing old, and this run must notice.
     lease = read_lease(require_area(table)) if execute else None
     for name, plan_by in steps:
         planner = shared.planner(plan_by)
@@ -86,7 +86,7 @@ def carry_out(
             known = lease if shared.draft is not None else None
             report = plan_and_execute(table, name, planner, lease=known, max_actions=max_actions)
             if lease.intent is not None:
-                shared.draft = None  # what was begun has been finished, and the lease is another one
+                shared.draft = None  # the begun plan has been finished, and the lease document has changed
         shared.take(report)
         if (shown := take(name, report)) is not None:
             reports.append(shown)
@@ -104,7 +104,7 @@ def _after(table: Table, report: RunReport) -> Table:
 
 
 def worst(reports: Iterable[RunReport]) -> Status:
-    """Return the status that wants attention most."""
+    """Return the status that needs attention most."""
     found = {report.status for report in reports}
     order: tuple[Status, ...] = ("stale", "partial", "refused", "done", "planned")
     return next((status for status in order if status in found), "nothing_to_do")

@@ -1,11 +1,11 @@
-"""What no root names any more once some roots are gone: files that the orphan scan will find.
+"""Newly orphaned files: files that no root names once some roots are deleted, so that the orphan scan will find them.
 
-A file counts that a reader of some root that goes opens, and that no root that stays names, whatever for: that is what
-an orphan scan goes by. It is a forecast for people. Nothing is deleted by it, so what cannot be read is said, and stops
-nothing.
+A file counts if readers of a deleted root open it and no remaining root names it for any purpose. An orphan scan
+follows the same rule. This is a forecast for people. Lakesweep deletes nothing by it, so unreadable documents are
+reported and stop nothing.
 
-Manifests that only roots that go name are read for what they add, and all others until nothing is left to look for.
-Memory grows with the files that only those manifests add.
+Manifests that only deleted roots name are read for their additions. The other manifests are read until no candidate is
+left. Memory grows with the files that only the former add.
 """
 
 from collections import Counter
@@ -25,14 +25,14 @@ from lakesweep.table.metadata import MetadataReader, Unreadable
 
 @dataclass(frozen=True, slots=True)
 class Stranded:
-    """Files, counted."""
+    """The counted files."""
 
     files: int
     bytes: int
-    """Of those whose size is known."""
+    """Of the files with a known size."""
     by_kind: Mapping[str, int]
     unknown: tuple[str, ...] = ()
-    """What could not be read, in sentences: the numbers are then not exact."""
+    """Sentences about documents that could not be read; the numbers are then not exact."""
 
     def to_json(self) -> dict[str, object]:
         """Return the finding `stranded`."""
@@ -45,15 +45,15 @@ class _File(NamedTuple):
 
 
 def find_stranded(draft: Draft, going: Sequence[Root], coming: Sequence[Root] = ()) -> Stranded:
-    """Return what only `going` need, of all roots of all branches and of those that are `coming`.
+    """Return the files that only `going` need, compared with all roots of all branches and with `coming`.
 
     Args:
-        draft: The branch that is changed.
-        going: Roots whose documents go.
-        coming: Roots whose documents come.
+        draft: The branch to change.
+        going: Roots whose documents are deleted.
+        coming: Roots whose documents are written.
 
     Returns:
-        Nothing but the reason where a root that stays cannot be parsed: it may name any file.
+        No files but the reason, if a remaining root cannot be parsed, since it may name any file.
 
     Raises:
         StorageError: A request failed.
@@ -85,7 +85,7 @@ class _Search:
         self._changes: set[str] = set()
         """Manifests of changelog lists."""
         self._absent: set[str] = set()
-        """Lists that are gone already."""
+        """Lists that no longer exist."""
         self.unknown: list[str] = []
         self._note_lists([*going, *staying])
 
@@ -100,9 +100,9 @@ class _Search:
         return found
 
     def _note_lists(self, roots: Sequence[Root]) -> None:
-        """Note the manifests of every list, and which lists cannot be read. The reader has read them already.
+        """Note the manifests of every list, and the unreadable lists. The reader has already read the lists.
 
-        A list that is missing says nothing here: those of changelogs, and the changelog lists of tags, often are.
+        A missing list is no problem here: lists of changelogs, and the changelog lists of tags, are often missing.
         """
         changelogs = {root.snapshot.changelog_manifest_list for root in roots}
         names = {name: size for root in roots for name, size in _list_sizes(root)}
@@ -134,13 +134,13 @@ class _Search:
             if not needed_by & self._going:
                 continue
             kind = "changelog" if entry.file_name in changes else "data"
-            # Of the names of one file the last is what it is called where it lies.
+            # If a file has several names, the last is its name in the store.
             found[tuple(data_names(entry))[-1]] = _File(kind, entry.file_size)
             found |= {name: _File("extra", None) for name in entry.extra_files}
         return found
 
     def _changelog_files(self, alone: set[str]) -> frozenset[str]:
-        """Return the names of changelog files, and note which manifests cannot be read."""
+        """Return the names of changelog files, and note the manifests that cannot be read."""
         found: set[str] = set()
         for name, content in self._reader.scan_manifests([self._metas[each] for each in alone], _file_names):
             if isinstance(content, Unreadable):
@@ -160,7 +160,7 @@ class _Search:
         return {name: file for name, file in found.items() if name not in kept}
 
     def _drop(self, found: dict[str, _File], others: Sequence[ManifestMeta]) -> None:
-        """Take away what a manifest of a root that stays names."""
+        """Drop files that the manifest of a remaining root names."""
 
         def named(entries: Iterator[ManifestEntry]) -> frozenset[str]:
             return frozenset(name for entry in entries for name in names_of(entry) if name in found)

@@ -1,4 +1,4 @@
-"""What a plan is executed with: the table's store, and the external roots that the operator allows."""
+"""The environment of an execution: the table's store, and the external roots that the operator allows."""
 
 from lakesweep.control.area import ControlArea
 from lakesweep.execute.spine import Environment
@@ -14,17 +14,17 @@ from lakesweep.table.stores import TableStores
 
 
 def environment(table: Table, area: ControlArea, plan: Plan, *, believes_memory: bool = True) -> Environment:
-    """Return what `plan` is executed with.
+    """Return the environment in which `plan` is executed.
 
-    A plan is data and no permission, so what it says is outside the table is held against the schemas and against what
-    the operator allows again.
+    A plan is only data and grants no permission. So paths outside the table are checked again, against the schemas and
+    against what the operator allows.
 
     Args:
         table: The table.
-        area: Of the table.
-        plan: What is executed.
-        believes_memory: Looks may go by what earlier runs remembered. Not so for a plan that this call has not made:
-            whoever could write the plan could have written the memory.
+        area: The control area of the table.
+        plan: The plan to execute.
+        believes_memory: Rechecks may use the metadata cache of earlier runs. This is false for a plan that this call
+            has not made, since anyone who can forge a plan can also forge the cache.
     """
     rules = FenceRules()
     if plan.is_apart or any(is_external(action.path) for action in plan.actions):

@@ -34,7 +34,7 @@ class ShownTag:
     time_ms: int
     """When its snapshot was committed."""
     created: str | None
-    """ISO-8601 by the clock of who made it, without a zone; only tags with a time to live say it."""
+    """ISO-8601 by the clock of its maker, without a zone; only tags with a time to live have it."""
     time_retained_ms: int | None
 
 
@@ -44,31 +44,31 @@ class ShownHint:
 
     path: str
     value: int | None
-    """`None`: not a snapshot id."""
+    """`None`: it names no snapshot id."""
     expected: int | None
-    """`None`: there is nothing that it could name."""
+    """`None`: there is no document that it could name."""
     off: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ShownLive:
-    """What one version consists of."""
+    """The contents of one version."""
 
     files: int
-    """As its manifest lists count them; when pins were measured, as its manifests name them."""
+    """From the manifest lists; if pins were measured, from the manifests."""
     bytes: int | None
-    """`None`: not asked for. Only manifests say it."""
+    """`None`: not asked for. Only manifests have this number."""
     rows: int | None
-    """As the snapshot counts them, `None` where it does not; when pins were measured, as its manifests count them."""
+    """From the snapshot, `None` if it has no count; if pins were measured, from the manifests."""
     manifests: int
 
 
 @dataclass(frozen=True, slots=True)
 class ShownVersion:
-    """One version that was asked for."""
+    """The version that the caller asked for."""
 
     kind: Literal["snapshot", "tag"]
-    """Which document holds it."""
+    """The kind of document that holds it."""
     name: str
     """The snapshot's id or the tag's name."""
     snapshot_id: int
@@ -79,26 +79,26 @@ class ShownVersion:
     commit_kind: str
     commit_user: str
     delta_rows: int | None
-    """By how many rows the commit changed the table, `None` where the snapshot does not say it."""
+    """By how many rows the commit changed the table, `None` if the snapshot does not say."""
     live: ShownLive
 
 
 @dataclass(frozen=True, slots=True)
 class ShownPin:
-    """What keeps old files besides the retention."""
+    """A consumer, branch or tag that keeps old files beyond the retention."""
 
     kind: Literal["consumer", "branch", "tag"]
     name: str
     snapshot_id: int
     """The oldest snapshot that it keeps."""
     files: int | None = None
-    """Data files that would go with it; `None`: not asked for."""
+    """Data files that would be deleted without it; `None`: not asked for."""
     bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """Everything that `show` says."""
+    """Everything that `show` finds."""
 
     table: str
     branch: str
@@ -107,11 +107,11 @@ class TableSummary:
     partition_keys: tuple[str, ...]
     primary_keys: tuple[str, ...]
     options: Mapping[str, str]
-    """Those that matter for retention, as the schema states them."""
+    """The options about retention, as the schema states them."""
     retention: SnapshotRetention | None
-    """The rules in force; `None` when an option does not parse or refuses."""
+    """The rules in force; `None` if an option does not parse or the rules are invalid."""
     changelog_retention: ChangelogRetention | None
-    """The rules for long-lived changelogs; `None` when changelogs go with their snapshots."""
+    """The rules for long-lived changelogs; `None` if changelogs expire with their snapshots."""
     retention_stated: bool
     """The schema states a retention, so unattended maintenance may delete."""
     branches: tuple[str, ...]
@@ -119,17 +119,17 @@ class TableSummary:
     changelogs: ShownRange
     tags: tuple[ShownTag, ...]
     consumers: Mapping[str, int]
-    """Consumer -> smallest snapshot id that it still needs."""
+    """Consumer -> smallest snapshot id that it needs."""
     hints: tuple[ShownHint, ...]
     live: ShownLive | None
-    """`None`: there is no snapshot."""
+    """`None`: the branch has no snapshot."""
     pins: tuple[ShownPin, ...]
     """The oldest consumer, the oldest other branch, and tags without a time to live, oldest first."""
     warnings: tuple[str, ...]
     version: ShownVersion | None = None
-    """`None`: none was asked for."""
+    """`None`: the caller asked for none."""
     damage: tuple[str, ...] = ()
-    """What is broken: a sentence each."""
+    """One sentence for each damage."""
 
     def to_json(self) -> dict[str, object]:
         """Return the document described in `docs/cli_json.md`."""

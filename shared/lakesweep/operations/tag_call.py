@@ -23,12 +23,12 @@ TAG_ARGUMENTS: Mapping[str, frozenset[str]] = {
     expire_tags.OPERATION: _KEEP | {"time_zone"},
     tag_schedule.OPERATION: frozenset({"backfill", "time_zone"}),
 }
-"""What callers may say, by operation."""
+"""The arguments that callers may give, by operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class TagCall:
-    """The arguments of one call, checked as far as each can be by itself."""
+    """The arguments of one call. Each is checked as far as possible without the others."""
 
     names: tuple[str, ...] = ()
     target: str | None = None
@@ -50,7 +50,7 @@ class TagCall:
         """Return the arguments of `create_tag` and `replace_tag`.
 
         Raises:
-            UsageError: No tag, more than one, or more than one source.
+            UsageError: The call names no tag, more than one tag, or more than one source.
         """
         given = [name for name, value in named_sources(self.source).items() if value is not None]
         if len(given) > 1:
@@ -67,7 +67,7 @@ class TagCall:
         """Return the old and the new name.
 
         Raises:
-            UsageError: One of them is not given.
+            UsageError: The call gives only one of the two.
         """
         if self.target is None:
             raise UsageError("target_tag: expected the new name of the tag, found none", code="bad_argument")
@@ -77,17 +77,17 @@ class TagCall:
         """Return the tags to delete.
 
         Raises:
-            UsageError: None is given.
+            UsageError: The call names none.
         """
         if not self.names:
             raise UsageError("tag: expected the name of a tag, found none", code="bad_argument")
         return self.names
 
     def keep_rules(self) -> tuple[KeepRules, ...]:
-        """Return the calendar rules of the call, none where it has none.
+        """Return the calendar rules of the call; nothing if it has none.
 
         Raises:
-            UsageError: Rules without the pattern of the tags that they are about, or a pattern without rules.
+            UsageError: The call has rules without a pattern of tags, or a pattern without rules.
         """
         rules = KeepRules(
             pattern=self.pattern or "",
@@ -124,7 +124,7 @@ def tag_call(given: Mapping[str, object]) -> TagCall:
     """Read the arguments of an operation on tags.
 
     Raises:
-        UsageError: A value that means nothing.
+        UsageError: A value is invalid.
     """
     return TagCall(
         names=_names(given.get("tag")),
@@ -146,7 +146,7 @@ def tag_call(given: Mapping[str, object]) -> TagCall:
 
 
 def _names(value: object) -> tuple[str, ...]:
-    """Read one name or several. A blank one is left to the operation, which says what a name has to be."""
+    """Read one name or several. A blank name is left to the operation, which says what it expects."""
     values = (value,) if isinstance(value, str | int) else () if value is None else value
     if not isinstance(values, list | tuple):
         raise UsageError(f"tag: expected a name, found {value!r}", code="bad_argument")
@@ -158,7 +158,7 @@ def _span_ms(given: Mapping[str, object], name: str) -> int | None:
 
 
 def _keep_span_ms(given: Mapping[str, object], name: str) -> int | None:
-    """Read how long something stays. As in the fleet policy: 30 without a unit would be 30 ms, and all would go."""
+    """Read how long tags are kept. A unit is required: 30 without a unit would mean 30 ms, and delete every tag."""
     span_ms = _span_ms(given, name)
     if span_ms is None:
         return None

@@ -1,4 +1,4 @@
-"""The documents of a tag: the tag itself, and the file that says that it is there (`tag.create-success-file`)."""
+"""The documents of a tag: the tag itself, and its success file (`tag.create-success-file`)."""
 
 from datetime import datetime
 
@@ -17,12 +17,12 @@ _MS_NS = 1_000_000
 
 
 def tag_path(branch: str, name: str) -> str:
-    """Return where a branch's tag lies."""
+    """Return the path of a branch's tag."""
     return f"{branch_dir(branch)}tag/tag-{name}"
 
 
 def success_path(branch: str, name: str) -> str:
-    """Return where the success file of a branch's tag lies. Source: Paimon `SuccessFileTagCallback`."""
+    """Return the path of the success file of a branch's tag. Source: Paimon `SuccessFileTagCallback`."""
     return f"{branch_dir(branch)}tag/tag-success-file/{name}_SUCCESS"
 
 
@@ -37,20 +37,20 @@ def put_tag(
     reason: str,
     etag: str | None = None,
 ) -> Put:
-    """Return what writes a tag.
+    """Return the action that writes a tag.
 
     Args:
-        branch: Of the tag.
-        name: Of the tag, checked.
+        branch: The branch of the tag.
+        name: The name of the tag, checked.
         source_body: The snapshot or tag document that it copies.
-        source_path: Where that lies.
-        created: The time of creation, without a zone. It is written with a time to live only.
+        source_path: The path of that document.
+        created: The time of creation, without a zone. It is only written together with a time to live.
         time_retained_ms: The time to live.
-        reason: Why, in a sentence without a full stop.
-        etag: Of the tag that it replaces. Otherwise nothing may be there.
+        reason: Why the tag is made, as a clause without a full stop.
+        etag: The ETag of the tag that it replaces. Without one, no tag of this name may exist.
 
     Raises:
-        RefusedError: The source is no whole document.
+        RefusedError: The source is incomplete or does not parse.
     """
     try:
         if time_retained_ms is None:
@@ -64,12 +64,12 @@ def put_tag(
 
 
 def put_success(store: Store, branch: str, name: str, now_ms: int) -> Put:
-    """Return what writes the success file of a tag that is being created.
+    """Return the action that writes the success file of a new tag.
 
-    One that is there, since a tag of that name was renamed, keeps its time of creation.
+    If a success file exists, because a tag of that name was renamed, it keeps its time of creation.
 
     Raises:
-        StorageError: It cannot be read.
+        StorageError: The existing file cannot be read.
     """
     path = success_path(branch, name)
     created_ms, etag = now_ms, None
@@ -82,6 +82,6 @@ def put_success(store: Store, branch: str, name: str, now_ms: int) -> Put:
         try:
             created_ms = created_ms_of(found.data, path)
         except FormatError:
-            created_ms = now_ms  # nobody needs what it said
+            created_ms = now_ms  # nothing depends on the damaged content
     body = success_body(created_ms, now_ms).decode()
     return Put(PHASE, SUCCESS, path, body, f"tag {name} is made", if_absent=etag is None, etag=etag)

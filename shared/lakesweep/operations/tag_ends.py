@@ -1,7 +1,7 @@
-"""Have a pass come when a tag that was made by hand is over.
+"""Make sure that a pass runs when the time to live of a manual tag is over.
 
-The state of the last pass says when the clock next makes or ends a tag, and whoever asks for passes where none commits
-goes by that alone. It cannot know of a tag that was made since.
+The state of the last pass says when the clock next makes or ends a tag. If nobody commits, the table sweep asks for
+passes by that time alone. The state does not know a tag that was made later.
 """
 
 from collections.abc import Iterable
@@ -19,13 +19,13 @@ _MS_NS = 1_000_000
 
 
 def note_ends(table: Table, made: Iterable[Put]) -> None:
-    """Note when the first of some tags is over, unless a pass comes before. Without a time to live none is.
+    """Record when the first of these tags is over, unless a pass is due before. Tags without a time to live never are.
 
-    Where that cannot be noted the tag goes with the first pass that lists tags, as one that another engine makes.
+    If this fails, the first pass that lists tags deletes the tag, as it does with tags from other programs.
 
     Args:
         table: The branch of the tags, with its control location.
-        made: What wrote them just now.
+        made: The actions that have just written them.
     """
     spans = [
         tag.time_retained_ns // _MS_NS

@@ -1,4 +1,4 @@
-"""Names of tags: which none may have, and which are unwise."""
+"""Names of tags: which are refused, and which are unwise."""
 
 import unicodedata
 
@@ -6,15 +6,15 @@ from lakesweep.errors import UsageError
 from lakesweep.format.json_document import shorten
 
 MAX_NAME_BYTES = 200
-"""A tag's name is part of file names, of which local file systems take 255 bytes."""
+"""The name of a tag is part of file names. Local file systems allow 255 bytes for these."""
 
 
 def check_tag_name(name: str, argument: str = "tag") -> tuple[str, ...]:
-    """Refuse a name that could be read as something else, and return sentences about one that is unwise.
+    """Refuse a name that could be read as something else, and return a warning about an unwise name.
 
     Args:
-        name: As the tag is to be called.
-        argument: What the caller calls it.
+        name: The name of the new tag.
+        argument: The argument that gives it, for the message.
 
     Raises:
         UsageError: With code `bad_tag_name`.
@@ -35,7 +35,7 @@ def check_tag_name(name: str, argument: str = "tag") -> tuple[str, ...]:
 
 
 def name_problem(name: str) -> str | None:
-    """Return what a name should be without, `None` for one that is fine."""
+    """Return what a name must not have, `None` for a valid name."""
     if not name.strip():
         return "nothing in it"
     if "/" in name:

@@ -1,4 +1,4 @@
-"""From table options and arguments to rules about tags. Source: Paimon `CoreOptions` (`tag.*`), `IcebergOptions`."""
+"""Make rules about tags from table options and arguments. Source: Paimon `CoreOptions` (`tag.*`), `IcebergOptions`."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from lakesweep.operations.fleet import Ruling
 from lakesweep.operations.tag_names import name_problem
 
 MAX_TIME_RETAINED_MS = 1000 * 366 * 86_400_000
-"""A thousand years. Longer than this is a slip of the unit, and the engine's calendar ends some time."""
+"""A thousand years. A longer time is a mistake in the unit, and Paimon's calendar has an end."""
 
 _MODE = "tag.automatic-creation"
 _PERIOD = "tag.creation-period"
@@ -32,15 +32,15 @@ _MAX_PERIOD_NS = 1000 * 366 * 86_400_000_000_000
 
 
 def auto_tag_rules(options: Mapping[str, str], declared: tzinfo | None) -> AutoTagRules | None:
-    """Return the rules of a table's automatic tags, `None` when it asks for none.
+    """Return the rules of a table's automatic tags, `None` if it asks for none.
 
     Args:
-        options: The table's options with the call's own on top.
-        declared: The zone that the call or the fleet policy declares, for a table that says none.
+        options: The table's options, overridden by the call's.
+        declared: The zone that the call or the fleet policy declares, for a table without a zone of its own.
 
     Raises:
-        RefusedError: `bad_option`, a value that means nothing; `zone_not_declared`, names would depend on a zone that
-            nobody says.
+        RefusedError: `bad_option`: a value is invalid. `zone_not_declared`: the names depend on a zone, and none is
+            declared.
     """
     with _options():
         mode = _mode(options)
@@ -65,27 +65,27 @@ def has_auto_tags(options: Mapping[str, str]) -> bool:
     """Tell whether a table asks for automatic tags.
 
     Raises:
-        RefusedError: It asks for something that means nothing.
+        RefusedError: The option is invalid.
     """
     with _options():
         return _mode(options) is not None
 
 
 def is_write_only(options: Mapping[str, str]) -> bool:
-    """Tell whether a table's writers leave its maintenance, automatic tags among it, to others.
+    """Tell whether a table's writers leave its maintenance, including automatic tags, to others.
 
     Raises:
-        RefusedError: The option means nothing.
+        RefusedError: The option is invalid.
     """
     with _options():
         return _flag(options, "write-only", "write.compaction-skip")
 
 
 def default_time_retained_ms(options: Mapping[str, str]) -> int | None:
-    """Return the time to live of tags that are made without one, `None` where they live on.
+    """Return the time to live of tags that are made without one, `None` if they have no end.
 
     Raises:
-        RefusedError: The option means nothing, or no tag could live by it.
+        RefusedError: The option is invalid, or out of range.
     """
     if _TIME_RETAINED not in options:
         return None
@@ -98,10 +98,10 @@ def default_time_retained_ms(options: Mapping[str, str]) -> int | None:
 
 
 def expires_by_time(options: Mapping[str, str]) -> bool:
-    """Tell whether tags whose time to live is over go after a commit.
+    """Tell whether the pass after a commit deletes tags whose time to live is over.
 
     Raises:
-        RefusedError: The option means nothing.
+        RefusedError: The option is invalid.
     """
     with _options():
         return _flag(options, "tag.time-expire-enabled", default=True)
@@ -111,14 +111,14 @@ def writes_success_file(options: Mapping[str, str]) -> bool:
     """Tell whether each tag gets a success file.
 
     Raises:
-        RefusedError: The option means nothing.
+        RefusedError: The option is invalid.
     """
     with _options():
         return _flag(options, "tag.create-success-file")
 
 
 def check_callbacks(table: Table, options: Mapping[str, str]) -> None:
-    """Refuse a table whose tags are also known elsewhere: only the engine can tell those others.
+    """Refuse a table whose tags are also recorded elsewhere: only Paimon can change those records.
 
     Raises:
         RefusedError: With code `needs_engine_callbacks`.
@@ -143,7 +143,7 @@ def check_callbacks(table: Table, options: Mapping[str, str]) -> None:
 
 
 def check_time_retained(ms: int | None) -> None:
-    """Refuse a time to live that no tag could have.
+    """Refuse a time to live that is out of range.
 
     Raises:
         RefusedError: With code `bad_time_retained`.
@@ -156,10 +156,10 @@ def check_time_retained(ms: int | None) -> None:
 
 
 def declared_zone(table: Table, time_zone: str | None, ruling: Ruling | None) -> tzinfo | None:
-    """Return the zone that the call declares, else that of the fleet policy's rule, `None` where nobody does.
+    """Return the zone that the call declares, else the zone of the fleet policy's rule, else `None`.
 
     Raises:
-        RefusedError: With code `bad_option`: there is no such zone.
+        RefusedError: With code `bad_option`: the zone does not exist.
     """
     stated = ruling.rule.time_zone if ruling is not None and ruling.rule is not None else None
     text = stated if time_zone is None else time_zone
@@ -221,7 +221,7 @@ def _zone(options: Mapping[str, str], mode: AutoTagMode, declared: tzinfo | None
     if declared is not None:
         return declared
     if mode == "batch" and _batch_name(options) is not None:
-        return UTC  # The one name that it makes says no time.
+        return UTC  # the only name that it makes contains no time
     raise RefusedError(
         f"{_MODE} is {mode}, and nobody says in which zone its tags are named; expected {_PROCESS_ZONE} in the table's "
         "options, or time_zone in the call or in the fleet policy",
@@ -251,7 +251,7 @@ def _flag(options: Mapping[str, str], *keys: str, default: bool = False) -> bool
 
 @contextmanager
 def _options() -> Iterator[None]:
-    """Refuse instead of calling the table damaged: what is wrong is an option."""
+    """Turn a format error into a refusal, since an option is wrong and the table is not damaged."""
     try:
         yield
     except FormatError as error:
