@@ -1,7 +1,8 @@
-"""Which tags something else counts on: a branch that was made from one, or a calendar rule of the fleet policy.
+"""Which tags something else depends on: a branch that was made from the tag, or a calendar rule of the fleet policy.
 
-An engine's expiry of a branch asks the tags of that branch alone. So what was made from a tag of main is safe from the
-expiry of main only as long as that tag is there. What moves a branch past such a tag asks its caller to give it up.
+When Paimon expires a branch, it considers the tags of that branch alone. So a branch made from a tag of main is safe
+from the expiry of main only while that tag exists. An operation that rewrites a branch past such a tag requires its
+caller to give the tag up.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -27,16 +28,16 @@ _ZONE = "sink.process-time-zone"
 
 
 def protectors(draft: Draft, own: OwnTags, going: Iterable[str], ruling: Ruling | None) -> dict[str, str]:
-    """Return what protects tags that are to go, in words, by name of the tag.
+    """Return the reasons that protect tags to be deleted, in words, by the name of the tag.
 
     Args:
         draft: The branch.
         own: Its tags.
-        going: Names.
-        ruling: What the fleet policy says of the table.
+        going: The names of the tags to delete.
+        ruling: What the fleet policy says about the table.
 
     Raises:
-        RefusedError: The table's options about tags mean nothing.
+        RefusedError: The table's options about tags are invalid.
         StorageError: A request failed.
     """
     going = tuple(going)
@@ -52,13 +53,13 @@ def protectors(draft: Draft, own: OwnTags, going: Iterable[str], ruling: Ruling 
 
 
 def refuse_protected(table: str, move: str, protected: Mapping[str, str], lost: Sequence[str], *, instead: str) -> None:
-    """Refuse a move that takes protected tags which the caller did not give up.
+    """Refuse a branch rewrite that deletes protected tags, unless the caller gave them up.
 
     Args:
-        table: As sentences name it.
-        move: What would take them, such as `a rollback to snapshot 4`.
-        protected: Tags that would go -> what protects them.
-        lost: Tags that may go all the same.
+        table: The table, as messages name it.
+        move: The branch rewrite, such as `a rollback to snapshot 4`.
+        protected: Tags to delete -> what protects them.
+        lost: Tags that the caller gave up.
         instead: What else the caller can do.
 
     Raises:
@@ -74,12 +75,12 @@ def refuse_protected(table: str, move: str, protected: Mapping[str, str], lost: 
 
 
 def given_up_in_vain(lost: Iterable[str], tags: Container[str], protected: Container[str]) -> Iterator[str]:
-    """Say which tags somebody was ready to lose for nothing: a slip, maybe.
+    """Warn of tags that the caller gave up needlessly, perhaps by mistake.
 
     Args:
-        lost: Tags that may go.
-        tags: Those of the branch.
-        protected: Those that go although something protects them.
+        lost: Tags that the caller gave up.
+        tags: The tags of the branch.
+        protected: Protected tags that the plan deletes.
     """
     for name in lost:
         if name not in tags:
@@ -89,9 +90,9 @@ def given_up_in_vain(lost: Iterable[str], tags: Container[str], protected: Conta
 
 
 def _sources(draft: Draft, own: OwnTags, branch: BranchListing, going: Sequence[str]) -> Iterator[str]:
-    """Yield the tags, of those that go, that a branch may have been made from.
+    """Yield those of the tags to delete from which a branch may have been made.
 
-    It has a copy of that tag. Where it has none any more, it has the tag's snapshot, which other tags have as well.
+    Such a branch has a copy of the tag. If it has no copy any more, it has the tag's snapshot, like other tags.
     """
     copied: set[int] = set()
     for name in going:
@@ -108,7 +109,7 @@ def _sources(draft: Draft, own: OwnTags, branch: BranchListing, going: Sequence[
 
 
 def _is_copy(draft: Draft, ref: RootRef, snapshot: Snapshot) -> bool:
-    """Tell whether a root of another branch is this snapshot. One that cannot be read may be."""
+    """Tell whether a root of another branch is this snapshot. A root that cannot be read may be a copy."""
     try:
         roots = read_roots(draft.table.store, [ref]).roots
     except RefusedError:

@@ -1,11 +1,11 @@
-"""Remove tags: the documents, and the files that only these tags hold.
+"""Delete tags: their documents, and the files that only these tags need.
 
-The rules are the engine's, with a stricter last word. A tag whose snapshot is still there gives up its document alone:
-the expiry of that snapshot does the rest. So does one of several tags on one snapshot. The last tag of a snapshot that
-is gone takes with it every file of its state that no root of any branch needs; the engine asks two neighbours only.
+The rules are Paimon's, with a stricter last check. If the snapshot of a tag still exists, only the tag's document is
+deleted; the expiry of that snapshot deletes the files later. The same applies if another tag remains on the snapshot.
+The last tag of a deleted snapshot takes with it every file of its state that no root of any branch needs. Paimon asks
+only two neighbours.
 
-Documents go first, so nobody can open a tag, or make another one of it, while its files are going.
-
+Documents are deleted first. So nobody can open a tag, or make another tag from it, while its files are being deleted.
 Source: Paimon `TagManager#deleteTag`, `TagDeletion`.
 """
 
@@ -42,7 +42,7 @@ class OwnTags:
     tags: Mapping[str, Tag]
     """By name."""
     unreadable: Mapping[str, str]
-    """Name -> what is wrong with the document."""
+    """Name -> problem of the document."""
 
     def snapshot_id(self, name: str) -> int:
         """Return the snapshot of a tag that can be read."""
@@ -51,22 +51,22 @@ class OwnTags:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What the removal of tags comes to."""
+    """The result of planning a deletion of tags."""
 
     actions: tuple[Action, ...] = ()
     kept: KeptFiles = field(default_factory=lambda: KeptFiles({}, {}))
     warnings: tuple[str, ...] = ()
     is_large: bool = False
-    """It takes many data files, and more than the newest snapshot has."""
+    """It deletes many data files, and more than the newest snapshot has."""
     damage: Mapping[str, object] = field(default_factory=dict)
-    """Findings about roots that stay and that are damaged."""
+    """Findings about remaining roots that are damaged."""
 
 
 def read_own_tags(draft: Draft) -> OwnTags:
-    """Read all tags of the branch; one that does not parse is a value.
+    """Read all tags of the branch. A tag that does not parse is no error.
 
     Raises:
-        StalePlanError: One vanished since it was listed.
+        StalePlanError: A tag vanished since it was listed.
         StorageError: A request failed.
     """
     store = draft.table.store
@@ -89,7 +89,7 @@ def unreadable_tags(draft: Draft, own: OwnTags) -> dict[str, str]:
 
 
 def files_at_stake(draft: Draft, own: OwnTags, going: Iterable[str]) -> dict[int, list[str]]:
-    """Return snapshot id -> tags that go, of the snapshots that nothing of the branch holds any more then."""
+    """Return snapshot id -> tags to delete, for each snapshot that no other root of the branch holds."""
     going = frozenset(going)
     there = {ref.id for ref in draft.own.snapshots}
     there |= {own.snapshot_id(name) for name in own.tags if name not in going}
@@ -101,16 +101,16 @@ def files_at_stake(draft: Draft, own: OwnTags, going: Iterable[str]) -> dict[int
 
 
 def plan_removal(draft: Draft, own: OwnTags, going: Mapping[str, str], options: Mapping[str, str]) -> Removal:
-    """Plan the removal of tags of one branch. Each manifest is read once for all of them.
+    """Plan the deletion of tags of one branch. Each manifest is read once for all of them.
 
     Args:
         draft: The branch.
         own: Its tags.
-        going: Name -> why, of tags that can be read.
-        options: Of the table, with those of the call.
+        going: Name -> reason, for readable tags.
+        options: The table's options, overridden by the call's.
 
     Raises:
-        RefusedError: A root that stays cannot be read, or the newest snapshot cannot.
+        RefusedError: A remaining root or the newest snapshot cannot be read.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
@@ -140,7 +140,7 @@ def _documents(draft: Draft, own: OwnTags, going: Mapping[str, str], options: Ma
 
 
 def _refuse_unreadable(draft: Draft, own: OwnTags) -> None:
-    """Refuse to take files while nobody knows what a tag that stays needs."""
+    """Refuse to delete files while a remaining tag cannot be read, since it may need them."""
     for problem in own.unreadable.values():
         raise RefusedError(
             f"table {draft.table.ref}: {problem}; expected a tag that can be read before files go, since they may be "
@@ -150,7 +150,7 @@ def _refuse_unreadable(draft: Draft, own: OwnTags) -> None:
 
 
 def _one_each(own: OwnTags, at_stake: Mapping[int, Sequence[str]]) -> tuple[tuple[Root, ...], tuple[str, ...]]:
-    """Return one tag for each snapshot. Two that call two states by one id, after a rollback, free nothing."""
+    """Return one tag for each snapshot id. If tags of one id differ, after a rollback, they free no files."""
     chosen, warnings = [], []
     for snapshot_id, names in at_stake.items():
         roots = [own.roots[name] for name in names]
@@ -170,7 +170,7 @@ def _with_files(
     warnings: tuple[str, ...],
     own_tags: OwnTags,
 ) -> Removal:
-    """Load what the chosen tags hold and what all other roots need, and plan."""
+    """Load the files of the chosen tags and the files that all other roots need, and plan."""
     store, own = draft.table.store, draft.own
     others = draft.other_documents(gone)
     latest_path = own.snapshots[-1].path

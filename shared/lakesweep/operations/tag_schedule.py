@@ -1,8 +1,7 @@
-"""`trigger_tag_automatic_creation`: make the tags that are due and expire those that are over, without a commit.
+"""`trigger_tag_automatic_creation`: make the tags that are due and expire tags, without a commit.
 
-These are the steps on tags of `maintain`. Of a fleet policy the zone and `pause` count, and its calendar rules where it
+These are the steps on tags of `maintain`. The zone and `pause` of a fleet policy apply. Its calendar rules apply if it
 lets a pass delete.
-
 Source: Paimon `TriggerTagAutomaticCreationProcedure`, `TagAutoManager#run`.
 """
 
@@ -29,7 +28,7 @@ def trigger_tags(table: Table, arguments: AutoTagArguments, *, execute: bool) ->
     Args:
         table: One branch of a table.
         arguments: What the caller asked for.
-        execute: Otherwise nothing changes.
+        execute: If false, nothing changes.
     """
     shared = SharedListing()
     taken: list[TagSteps] = []
@@ -62,7 +61,7 @@ def trigger_tags(table: Table, arguments: AutoTagArguments, *, execute: bool) ->
 
 
 def _without_observed(ruling: Ruling | None) -> Ruling | None:
-    """Return what a policy says to a call by hand: where it only lets a pass look, its rules delete nothing here."""
+    """Return a policy's ruling for a manual call: if the policy only observes, its calendar rules delete nothing."""
     if ruling is None or ruling.rule is None or may_delete(ruling):
         return ruling
     return replace(ruling, rule=replace(ruling.rule, tags=()))

@@ -1,4 +1,4 @@
-"""What tags are made of: the folders of one branch, listed anew, and its tags, read."""
+"""The sources of tags: new listings of one branch's folders, and its tags."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,15 +22,15 @@ class Tags:
     whole: tuple[Root, ...]
     """Ascending by snapshot id, then by name."""
     unreadable: tuple[tuple[RootRef, str], ...] = ()
-    """Those that do not parse, and what is wrong with them."""
+    """Tags that do not parse, each with its problem."""
 
 
 def list_own(table: Table, *folders: str) -> BranchListing:
-    """Return what lies in folders of the branch, each listed anew; the others are empty.
+    """List the given folders of the branch; the listing of other folders stays empty.
 
     Raises:
         StorageError: A listing failed.
-        RefusedError: A symbolic link stands where roots live.
+        RefusedError: A symbolic link takes the place of a folder of roots.
     """
     store, branch = table.store, table.ref.branch
     entries = [entry for folder in folders for entry in store.list(f"{branch_dir(branch)}{folder}/")]
@@ -38,7 +38,7 @@ def list_own(table: Table, *folders: str) -> BranchListing:
 
 
 def tags_by_snapshot(store: Store, refs: Sequence[RootRef]) -> Tags:
-    """Read tags. One that vanished meanwhile is none any more; one that does not parse is told apart.
+    """Read tags. Vanished tags are dropped; tags that do not parse are returned apart.
 
     Raises:
         StorageError: A read failed.

@@ -1,7 +1,7 @@
-"""The steps on tags: those of the pass after a commit, and of a call that asks for nothing else.
+"""The steps on tags, for the pass after a commit and for a call about tags alone.
 
-First the tags that are due are made, then those that are over go. Both come before snapshots expire: a snapshot that is
-to have a tag must get it while it is there.
+The first step makes the tags that are due, the second deletes the tags that are over. Both run before snapshots expire,
+since a snapshot can only get its tag while it exists.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,20 +24,20 @@ from lakesweep.operations.tag_options import expires_by_time, has_auto_tags, is_
 
 TAG_STEPS = frozenset({auto_tags.OPERATION, expire_tags.OPERATION})
 _BY_WRITERS = frozenset({"zone_not_declared", "needs_engine_callbacks"})
-"""Codes of tags that cannot be made here. Those of a table that is not `write-only` its writers make."""
+"""Codes for tags that Lakesweep cannot make. If the table is not `write-only`, its writers make them."""
 _SETTLED = frozenset({"done", "nothing_to_do"})
 
 
 @dataclass(slots=True)
 class TagSteps:
-    """The steps on the tags of one branch, and what became of them."""
+    """The steps on the tags of one branch, and their results."""
 
     draft: Draft
     """The branch before the first step."""
     arguments: AutoTagArguments
     ruling: Ruling | None
     by_hand: bool = False
-    """Somebody asked for these steps, and wants to hear what could not be done."""
+    """A person asked for these steps, and wants to know what could not be done."""
     options: Mapping[str, str] = field(init=False)
     is_auto: bool = field(init=False)
     reports: dict[str, RunReport] = field(default_factory=dict)
@@ -45,15 +45,15 @@ class TagSteps:
     _due: int = 0
     """How many tags were due."""
     _is_left: bool = False
-    """Tags that are due are left to the table's writers."""
+    """The table's writers make the tags that are due."""
     _unknown: frozenset[str] = field(init=False)
-    """Tags that earlier runs have not read."""
+    """Paths of tags that earlier runs have not read."""
 
     def __post_init__(self) -> None:
         """Read the options.
 
         Raises:
-            RefusedError: One that says which tags are made means nothing.
+            RefusedError: An option about automatic tags is invalid.
         """
         self.options = {**self.draft.schema.options, **self.arguments.options}
         self.is_auto = has_auto_tags(self.options)
@@ -63,14 +63,14 @@ class TagSteps:
         )
 
     def steps(self) -> Iterator[Step]:
-        """Yield the steps that are needed; the report of each has to be taken before the next."""
+        """Yield the steps that are needed. The caller must take the report of each step before the next."""
         if self.is_auto:
             yield auto_tags.OPERATION, self._plan_auto
         if (self.draft.own.tags or self._has_made) and self._may_expire():
             yield expire_tags.OPERATION, self._plan_expiry
 
     def take(self, name: str, report: RunReport) -> RunReport | None:
-        """Take the report of a step, and return it as it is shown: in a pass only when there is something to say."""
+        """Take the report of a step, and return the report to show; a pass shows it only if it says something."""
         if name == auto_tags.OPERATION and self._is_left_to_writers(report):
             why = report.refusal.message if report.refusal else ""
             sentence = f"{why}; no tag is made here, and it is left to the table's writers"
@@ -82,17 +82,17 @@ class TagSteps:
 
     @property
     def is_stopped(self) -> bool:
-        """Tell whether tags that are due could not be made, so that the snapshots that they are for have to stay."""
+        """Tell whether due tags could not be made, so that the pass must keep their snapshots."""
         report = self.reports.get(auto_tags.OPERATION)
         if report is None:
             return False
         return report.status not in (*_SETTLED, "planned") or report.refusal is not None
 
     def check_walked(self, plan: Plan) -> None:
-        """Make sure that no snapshot goes that was not there yet when tags were made: it may be to have one.
+        """Make sure that no snapshot expires that was committed after tags were made, since it may need a tag.
 
         Raises:
-            StalePlanError: One does.
+            StalePlanError: Such a snapshot would expire.
         """
         expired = plan.header.snapshots.get("expired")
         walked_id = self.draft.own.snapshots[-1].id if self.draft.own.snapshots else 0
@@ -103,12 +103,12 @@ class TagSteps:
             )
 
     def keep(self) -> None:
-        """Keep what was read of tags for the first time, also where there was nothing to do."""
+        """Keep what this run read about tags for the first time, even if there was nothing to do."""
         if any(path in self.draft.table.memory.objects for path in self._unknown):
             keep(self.draft.table)
 
     def note(self) -> TagNote | None:
-        """Return what the next pass may go by, `None` where there are no tags and none are made."""
+        """Return the facts about tags for the next pass, `None` if there are no tags and none are made."""
         if not self.is_auto and not self.draft.own.tags and not self._has_made:
             return None
         facts: dict[str, int] = {}
@@ -123,13 +123,13 @@ class TagSteps:
         return TagNote(self.draft.now_ms, {**facts, "tags_due_ms": min(due)} if due else facts)
 
     def _is_open(self, name: str, report: RunReport) -> bool:
-        """Tell whether a step has to be asked again as soon as may be, since it says nothing, or nothing sure."""
+        """Tell whether a step must run again as soon as possible, since its result is missing or uncertain."""
         is_auto = name == auto_tags.OPERATION
         if report.status == "refused" or (is_auto and self._is_left):
             return is_auto and not self._is_left
         if report.plan is None or report.plan.header.operation != name or report.status not in _SETTLED:
             return True
-        # A tag that somebody else is making may be withdrawn again; then the next pass makes it.
+        # Another program may be making the tag, and may give up. Then the next pass makes it.
         return is_auto and _tags_of(report.plan) < self._due
 
     @property
@@ -138,7 +138,7 @@ class TagSteps:
         return report is not None and report.operation == auto_tags.OPERATION and report.status in ("done", "planned")
 
     def _may_expire(self) -> bool:
-        """Tell whether any rule could let a tag go. An option that means nothing the step itself refuses."""
+        """Tell whether any rule could delete a tag. The step itself refuses an invalid option."""
         try:
             return bool(self._keep_rules or self._has_made or expires_by_time(self.options))
         except RefusedError:
@@ -166,11 +166,11 @@ class TagSteps:
             is_pass=True,
             counts=self._has_made,
         )
-        # What the policy says is among the arguments, and need not be read once more.
+        # The arguments contain what the policy says, so the policy need not be read again.
         return plan_expire_tags(replace(table, policy=None), arguments, draft)
 
     def _is_left_to_writers(self, report: RunReport) -> bool:
-        """Tell whether the tags that could not be made are made by the table's own writers."""
+        """Tell whether the table's own writers make the tags that could not be made here."""
         if self.by_hand or report.refusal is None or report.refusal.code not in _BY_WRITERS:
             return False
         return not is_write_only(self.options)
@@ -181,7 +181,7 @@ def _tags_of(plan: Plan) -> int:
 
 
 def _next_end_ms(header: PlanHeader) -> int | None:
-    """Return when the next tag goes, as the plan of those that are over has found."""
+    """Return when the next tag is over, from the findings of the step that expires tags."""
     found = header.findings.get("tags")
     due_ms = found.get("next_due_ms") if isinstance(found, Mapping) else None
     return due_ms if isinstance(due_ms, int) else None

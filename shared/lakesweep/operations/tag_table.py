@@ -1,4 +1,4 @@
-"""`tags`: the tags of a branch, as the engine's system table `$tags` shows them. Reads, changes nothing.
+"""`tags`: the tags of a branch, as Paimon's system table `$tags` shows them. This changes nothing.
 
 Source: Paimon `TagsTable`.
 """
@@ -32,7 +32,7 @@ class TagRow:
     """`None`: the document does not parse."""
     problem: str | None
     ends_ms: int | None
-    """When its time to live is over; `None`: never by itself, or not known."""
+    """When its time to live is over; `None`: never, or not known."""
 
     def to_json(self) -> dict[str, object]:
         """Return the row described in `docs/cli_json.md`."""
@@ -60,7 +60,7 @@ class TagTable:
     table: str
     branch: str
     zone: str | None
-    """In which times of creation are read; `None`: none is declared."""
+    """The zone in which times of creation are read; `None`: none is declared."""
     rows: tuple[TagRow, ...]
     warnings: tuple[str, ...] = ()
 
@@ -76,11 +76,11 @@ class TagTable:
 
 
 def list_tags(table: Table, names: tuple[str, ...] = (), time_zone: str | None = None) -> TagTable:
-    """Return the tags of a branch, or those of some names; only their documents are read then.
+    """Return the tags of a branch, or only the named tags; then only their documents are read.
 
     Raises:
-        RefusedError: Not a table, no such branch, or none of one of the names.
-        UsageError: No such time zone.
+        RefusedError: This is no table, the branch does not exist, or a named tag does not.
+        UsageError: The time zone does not exist.
         StorageError: A request failed.
     """
     own = list_own(table, "schema", "tag")
@@ -117,7 +117,7 @@ def _row(ref: RootRef, document: TagDocument | MaintenanceError, zone: tzinfo | 
 
 
 def _ends_ms(tag: Tag, zone: tzinfo | None) -> int | None:
-    """Return when a tag's time to live is over, in epoch milliseconds; `None`: never, or beyond any calendar."""
+    """Return when a tag's time to live is over, in epoch milliseconds; `None`: never, or after the calendar's end."""
     if tag.create_time is None or tag.time_retained_ns is None:
         return None
     end = end_of_life(tag.create_time, tag.time_retained_ns, zone)
@@ -125,7 +125,7 @@ def _ends_ms(tag: Tag, zone: tzinfo | None) -> int | None:
 
 
 def iso_duration(nanos: int) -> str:
-    """Return a duration as ISO-8601, hours the largest unit, as Java's `Duration#toString` does."""
+    """Return a duration as ISO-8601 with hours as the largest unit, as Java's `Duration#toString` does."""
     if nanos == 0:
         return "PT0S"
     sign, rest = ("-", -nanos) if nanos < 0 else ("", nanos)

@@ -1,4 +1,4 @@
-"""Is the version that a branch moves to whole? Asked before anything moves."""
+"""Check, before a branch rewrite changes anything, that the target is complete."""
 
 from lakesweep.errors import RefusedError
 from lakesweep.model.roots import Root
@@ -10,16 +10,16 @@ from lakesweep.table.outside_files import OutsideFiles
 
 LOST_FILES = "target_lost_files"
 NAMED = 10
-"""So many lost files are named."""
+"""A message names this many lost files."""
 COUNTED = 10_000
-"""So many are counted."""
+"""At most this many lost files are counted."""
 
 
 def check_target(table: Table, draft: Draft, target: Root) -> None:
     """Refuse a version that has lost files.
 
     Args:
-        table: With a store that remembers nothing: what it would remember may be gone.
+        table: With a store without a cache, since cached files may be gone.
         draft: The branch.
         target: The version.
 
@@ -37,7 +37,7 @@ def check_target(table: Table, draft: Draft, target: Root) -> None:
 
 
 def describe_lost(lost: list[str]) -> str:
-    """Return how many files are lost, and which, as far as they are named."""
+    """Return the number of lost files, and the names of the first few."""
     many = f"{COUNTED} files or more" if len(lost) >= COUNTED else f"{len(lost)} file{'s'[: len(lost) != 1]}"
     return f"{many}: {some_of(lost, NAMED)}"
 

@@ -1,20 +1,21 @@
-"""Find a version of a branch: which snapshot or tag a reader, a rollback or the maker of a tag means.
+"""Find a version of a branch: the snapshot or tag that a reader, a rollback or the maker of a tag means.
 
-As the engine finds it. A version is a snapshot's id, a tag's name, a time, a watermark, or a text that may be any of
-three: a tag of that name, else `watermark-<n>`, else a snapshot's id. So a tag that is called 3 hides snapshot 3.
+The rules are Paimon's. A version is a snapshot's id, a tag's name, a time, a watermark or a text. A text means the tag
+of that name, else `watermark-<n>`, else a snapshot's id. So a tag named 3 hides snapshot 3.
 
-Times and watermarks are sought by halving, which reads few documents and takes them to grow with the ids. Each purpose
-looks in its own direction:
+Times and watermarks are found by binary search. It reads few documents, and assumes that both grow with the ids. Each
+purpose searches in its own direction:
 
-- A reader gets the last snapshot of a time or before it, and the first one with a watermark or a higher one.
-- A rollback gets the last one of either.
-- The maker of a tag gets the first one of either; where it has expired, the first tag that still holds one.
+- A reader gets the last snapshot at or before a time, and the first snapshot at or above a watermark.
+- A rollback gets the last snapshot at or before a time, or at or below a watermark.
+- The maker of a tag gets the first snapshot at or after a time, or at or above a watermark. If that snapshot has
+  expired, the maker gets the first tag that holds such a snapshot.
 
-A snapshot without a watermark stands where the nearest one before it does, and is never the answer itself. Where ids
-are missing the engine fails; here the nearest one below takes their place.
+In the search, a snapshot without a watermark stands at the nearest earlier one with a watermark, and is never the
+answer itself. If ids are missing, Paimon fails; Lakesweep uses the nearest lower id.
 
-An expired snapshot lives on in its tags. A rollback and the maker of a tag get those by the snapshot's id, as in the
-engine; a reader only if the caller says so, since the engine has them name the tag.
+An expired snapshot survives in its tags. A rollback and the maker of a tag find it there by the snapshot's id, as in
+Paimon. A reader finds it there only if the caller allows it, since Paimon requires readers to name the tag.
 
 Source: Paimon `TimeTravelUtil#tryTravelToSnapshot`, `SnapshotManager#earlierOrEqualTimeMills`,
 `#laterOrEqualWatermark`, `#earlierOrEqualWatermark`, `AbstractFileStoreTable#findSnapshot`, `#rollbackTo`,
@@ -38,21 +39,22 @@ from lakesweep.table.documents import read_roots
 
 NO_VERSION = "no_such_version"
 Purpose = Literal["read", "rollback", "tag"]
-"""What for. The engine looks for the version of a time or a watermark in another direction for each."""
+"""The use of the version. Paimon searches times and watermarks in a different direction for each."""
 
 _Side = Literal["last", "later", "first"]
-"""The last one with a value or a lower one; one with the value, else the first with a higher one; the first of both."""
+"""`last`: the last at or below the value. `later`: an equal one, else the first above. `first`: the first at or
+above."""
 _SIDES_OF_WATERMARK: Mapping[Purpose, _Side] = {"read": "later", "rollback": "last", "tag": "first"}
 _WATERMARK = "watermark-"
 _NAMED = 5
-"""So many tags are named where one is not found."""
+"""This many existing tags are named if a tag is not found."""
 _CHUNK = 64
-"""How many documents are read at a time while the first one with a watermark is sought."""
+"""This many documents are read at a time, in the search for the first snapshot with a watermark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Which version of a branch: at most one of these, none for the latest snapshot."""
+    """A version of a branch: at most one of these fields; none means the latest snapshot."""
 
     snapshot_id: int | None = None
     tag: str | None = None
@@ -60,10 +62,10 @@ class Version:
     """In epoch milliseconds."""
     watermark: int | None = None
     version: str | None = None
-    """A text as of `VERSION AS OF`: a tag, `watermark-<n>` or a snapshot id."""
+    """A text as in `VERSION AS OF`: a tag, `watermark-<n>` or a snapshot id."""
 
     def given(self) -> tuple[str, ...]:
-        """Return by what it is named."""
+        """Return the names of the fields that are set."""
         named = {
             "snapshot": self.snapshot_id,
             "tag": self.tag,
@@ -82,19 +84,19 @@ def resolve(
     purpose: Purpose = "read",
     falls_back_to_tags: bool = False,
 ) -> Root | None:
-    """Return the snapshot or tag that `version` means, `None` where the latest of an empty branch is meant.
+    """Return the snapshot or tag that `version` means, `None` for the latest snapshot of an empty branch.
 
     Args:
         table: One branch of a table.
-        own: Its listing. The maker of a tag lists no tags before; they are listed when they matter.
-        version: Which one.
-        purpose: What for.
-        falls_back_to_tags: Where snapshots have expired, a tag that still holds what is asked for will do. The engine
-            does not do that for readers.
+        own: Its listing. For a new tag, the tags are only listed here, and only if they matter.
+        version: The version.
+        purpose: The use of the version.
+        falls_back_to_tags: If the snapshots have expired, accept a tag that still holds the version. Paimon does not do
+            that for readers.
 
     Raises:
         UsageError: More than one version was asked for.
-        RefusedError: No such version, or one that cannot be read.
+        RefusedError: The version does not exist, or cannot be read.
         StorageError: A request failed.
     """
     given = version.given()
@@ -127,7 +129,7 @@ class _Finder:
         return self._read(self._own.snapshots[-1]) if self._own.snapshots else None
 
     def _said_by(self, text: str) -> Version:
-        """Tell what a text means."""
+        """Return the version that a text means."""
         if any(ref.name == text for ref in self._tag_refs()):
             return Version(tag=text)
         if text.startswith(_WATERMARK):
@@ -184,7 +186,7 @@ class _Finder:
         return found
 
     def _search(self, value_of: Callable[[Snapshot], int | None], wanted: int, side: _Side) -> Root | None:
-        """Halve the ids until the one is found; `None` where none reaches the value, or none is below it."""
+        """Search the ids by halving; `None` if no snapshot reaches the value, or none is at or below it."""
         first = self._first_with(value_of)
         if first is None:
             return None
@@ -199,7 +201,7 @@ class _Finder:
             if root is None or value is None:
                 low = middle + 1
             elif value == wanted and side != "first":
-                return root  # of several with this value the engine, too, takes the one that it comes upon
+                return root  # if several have this value, Paimon, too, takes the one that the search meets first
             elif value >= wanted:
                 high = root.snapshot.id - 1
                 found = found if side == "last" else root
@@ -209,7 +211,7 @@ class _Finder:
         return found
 
     def _last_with(self, value_of: Callable[[Snapshot], int | None], low: int, high: int) -> Root | None:
-        """Return the last snapshot of some ids that has a value."""
+        """Return the last snapshot in a range of ids that has a value."""
         refs = self._own.snapshots
         start = bisect_left(refs, low, key=lambda ref: ref.id)
         end = bisect_right(refs, high, key=lambda ref: ref.id)
@@ -231,7 +233,7 @@ class _Finder:
         return None
 
     def _or_first_tag(self, found: Root | None, value_of: Callable[[Snapshot], int | None], wanted: int) -> Root | None:
-        """Return the first tag that reaches a value, where it is before the snapshot that was found: one expired."""
+        """Return the first tag that reaches a value if its value is below the found snapshot's, else that snapshot."""
         tags = self._tags().whole if self._purpose == "tag" else self._whole_tags()
         for root in tags:
             value = value_of(root.snapshot)
@@ -240,7 +242,7 @@ class _Finder:
         return found
 
     def _whole_tags(self) -> tuple[Root, ...]:
-        """Return all tags; one that does not parse could be the one that is meant."""
+        """Return all tags. Refuses if a tag does not parse, since it could be the version that the caller means."""
         tags = self._tags()
         for ref, problem in tags.unreadable:
             raise RefusedError(
@@ -282,7 +284,7 @@ class _Finder:
         return f"expected one of those that are there ({some_of(names, _NAMED)})"
 
     def _refusal(self, what: str, code: str) -> RefusedError:
-        """Return the error; the maker of a tag has codes of its own."""
+        """Return the error; the operations that make tags have codes of their own."""
         lists = "" if self._purpose == "tag" else " (`lakesweep show` lists what there is)"
         return RefusedError(
             f"table {self._table.ref}: {what}{lists}", code=code if self._purpose == "tag" else NO_VERSION
@@ -290,11 +292,11 @@ class _Finder:
 
 
 def _long_of(text: str) -> int | None:
-    """Read a number of 64 bits as Java does."""
+    """Read a 64-bit number as Java does."""
     if not re.fullmatch(r"[+-]?\d+", text):
         return None
     try:
         number = int(text)
-    except ValueError:  # more digits than Python takes
+    except ValueError:  # more digits than Python allows
         return None
     return number if -(1 << 63) <= number < 1 << 63 else None

@@ -9,10 +9,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_time_ms(text: str, name: str) -> int:
-    """Read ISO-8601 with a zone, or epoch milliseconds. What is below a millisecond is cut off.
+    """Read ISO-8601 with a zone, or epoch milliseconds. Digits below a millisecond are cut off.
 
     Raises:
-        UsageError: Anything else; a time without a zone could be hours off.
+        UsageError: Any other text; a time without a zone could be wrong by hours.
     """
     if text.isascii() and text.isdigit():
         return int(text) if len(text) <= 19 else _refuse(text, name)
@@ -26,10 +26,10 @@ def parse_time_ms(text: str, name: str) -> int:
 
 
 def parse_span_ms(text: str, name: str) -> int:
-    """Read a duration as Paimon writes them.
+    """Read a duration in Paimon's format.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The text is no duration.
     """
     try:
         return parse_duration_ms(text, name)
@@ -48,7 +48,7 @@ def say_span(span_ms: int) -> str:
 
 
 def say_time(epoch_ms: int) -> str:
-    """Return a time as ISO-8601 in UTC; the bare number where no calendar has it."""
+    """Return a time as ISO-8601 in UTC, or the number if it lies outside the calendar."""
     try:
         return (_EPOCH + timedelta(milliseconds=epoch_ms)).isoformat(timespec="milliseconds")
     except OverflowError:

@@ -1,8 +1,8 @@
-"""Sort commits: which of them ask for a pass, and which tables a sweep finds waiting.
+"""Triage of commits: decide which commits need a pass, and which tables a sweep must report as waiting.
 
-Events come late, doubled and in any order, and most commits need nothing. So before a pass is asked for, the state of
-the last one is held against the commit. What is sorted out wrongly is found by the next sweep: sorting decides when a
-table is looked at, never what goes.
+Events come late, twice and in any order, and most commits need nothing. So Lakesweep compares the commit with the state
+of the last pass before it asks for a pass. The next sweep finds what the triage decided wrongly. The triage decides
+when a pass looks at a table, never what is deleted.
 """
 
 from dataclasses import dataclass
@@ -16,29 +16,29 @@ from lakesweep.operations.shortcut import answers, clock_ms, last_pass, latest_h
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
 CLOCK_ERROR_MS = 5_000
-"""So far two readings of a store's clock may differ. A state that is younger than now by more makes nobody wait."""
+"""Two readings of a store's clock may differ this much. A state that is even further in the future delays no pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """What a commit asks for."""
+    """The decision about a commit."""
 
     is_due: bool
-    """A pass; else nothing, or nothing yet."""
+    """A pass is due now; otherwise nothing, or nothing yet."""
     wait_ms: int = 0
-    """When above 0: ask again after this time, since the last pass is not long enough ago."""
+    """If above 0: ask again after this time, since the last pass is too recent."""
 
 
 _DUE, _HANDLED = Triage(True), Triage(False)
 
 
 def triage(table: Table, committed_id: int, min_interval_ms: int) -> Triage:
-    """Sort one commit. A doubled event costs one read, a commit that needs nothing three.
+    """Decide about one commit. A repeated event costs one read, a commit that needs nothing costs three.
 
     Args:
         table: One branch of a table, with its control location.
-        committed_id: The snapshot that an event told of.
-        min_interval_ms: Passes are this far apart at least.
+        committed_id: The snapshot that an event reported.
+        min_interval_ms: The least time between two passes.
     """
     state = last_pass(table)
     if state is None:
@@ -51,7 +51,7 @@ def triage(table: Table, committed_id: int, min_interval_ms: int) -> Triage:
     if committed_id < state.latest_id:
         newest = latest_hint(table)
         if newest is not None and newest >= state.latest_id and not are_tags_due(table, state):
-            return _HANDLED  # a late event; otherwise a rollback has been here
+            return _HANDLED  # the event is late; if the hint were lower, a rollback would have happened
         return _later(state, clock_ms(table), min_interval_ms) or _DUE
     later = _later(state, clock_ms(table), min_interval_ms)
     if later is not None:
@@ -60,7 +60,7 @@ def triage(table: Table, committed_id: int, min_interval_ms: int) -> Triage:
 
 
 def are_tags_due(table: Table, state: BranchState) -> bool:
-    """Tell whether the clock makes a tag of a branch due, or lets one go."""
+    """Tell whether the clock makes a tag of a branch due, or ends one."""
     return clock_ms(table) >= state.tags_due_ms
 
 
@@ -72,18 +72,18 @@ def _later(state: BranchState, now_ms: int, min_interval_ms: int) -> Triage | No
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """A branch that a pass is due for."""
+    """A branch with a pass that is due."""
 
     latest_id: int
-    """The newest snapshot, as its hint says."""
+    """The newest snapshot, from its hint."""
     lag_ms: int | None
-    """How long it has been due; `None` for one that has never been maintained."""
+    """How long the pass has been due; `None`: the branch was never maintained."""
 
 
 def lag_of(table: Table, state: BranchState | None) -> Lag | None:
-    """Return how long a pass over a branch has been due, `None` when none is. Costs four reads at most.
+    """Return how long a pass over a branch has been due, `None` if none is due. Costs at most four reads.
 
-    A branch without a LATEST hint has no snapshot, or none that a reader finds quickly; events tell of it.
+    A branch without a LATEST hint has no snapshot, or its snapshots are not found quickly. Events report its commits.
     """
     newest = latest_hint(table)
     if newest is None:
@@ -94,7 +94,7 @@ def lag_of(table: Table, state: BranchState | None) -> Lag | None:
         return None
     now_ms = clock_ms(table)
     if newest == state.latest_id:
-        # Of tags and retention, what is due longest. Where only the state is over, no commit waits.
+        # The time is the earliest of what is due for tags and retention. If only the state is old, no commit waits.
         since = [] if state.retains_all(newest, now_ms) else [state.first_old_from_ms]
         since += [state.tags_due_ms] if now_ms >= state.tags_due_ms else []
         since_ms = max(min(since, default=now_ms), state.checked_ms)

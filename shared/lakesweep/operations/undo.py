@@ -1,16 +1,16 @@
 """`undo`: take a run back, completely or not at all.
 
-A run's objects can come back where the bucket keeps versions: the ledger names the delete marker of each. What would
-come back is checked whole before anything does: each marker is the current version of its key and hides an object, the
-history is the one that the run shortened, and every snapshot and changelog would have all that it needs, read from the
-table as it will be. Otherwise the undo is refused and nothing changes.
+A run's objects can come back if the bucket keeps versions: the ledger names the delete marker of each object. Before an
+undo changes anything, it checks everything. Each marker must be the current version of its key, and must hide an
+object. The history must be the one that the run shortened. Every returning snapshot and changelog must be complete, in
+the table as it will be. Otherwise the undo is refused and nothing changes.
 
-What is there decides, however often a run was undone: objects may have gone again since, by a request of the run that
-came late. They come back, too, unless another run has deleted them.
+The present objects decide, however often a run was undone. A late request of the run may have deleted objects again.
+They come back, too, unless another run has deleted them.
 
-A plan may have taken several runs, when the first ones died. They are undone together.
+If runs died, several runs may have worked on one plan. They are undone together.
 
-A run that moved a branch took documents alone, and its plan has them all: that is undone in another way, by a plan of
+A branch rewrite deletes only documents, and its plan contains them all. So it is undone in another way, by a plan of
 its own (`operations/undo_move.py`).
 """
 
@@ -65,24 +65,24 @@ class RunRecord:
 
     plan: Plan
     restores: tuple[Restore, ...]
-    """Everything that was deleted: files, then documents from the highest id down, then hints. Of a run that moved a
-    branch nothing: the plan has it."""
+    """Everything that was deleted, in the order of restoring: files, then documents from the highest id down, then
+    hints. Empty for a branch rewrite, since its plan has the documents."""
     undone_by: str | None
     silent: tuple[Delete, ...] = ()
-    """Deletions of which the ledger does not tell, or not what can be."""
+    """Deletions without a result in the ledger, or with a result that cannot be true."""
     end: PlanEnd | None = None
     """How the plan ended."""
     stays_away: tuple[str, ...] = ()
-    """Paths of success files that were deleted for good."""
+    """Paths of success files that were deleted permanently."""
 
     @property
     def is_told(self) -> bool:
-        """Tell whether the ledger has a word about each deletion that the runs must have come to."""
+        """Tell whether the ledger has a result for each deletion that the runs must have reached."""
         return not self.silent or (self.end is not None and self.end.status == PUT_OFF)
 
 
 def undo(table: Table, run_id: str, *, execute: bool) -> RunReport:
-    """Take a run back, or say what that would bring back. A table that a fleet policy pauses stays as it is."""
+    """Take a run back, or say what that would restore. Nothing changes in a table that a fleet policy pauses."""
     area = require_area(table, "undo")
     try:
         if execute:
@@ -110,7 +110,7 @@ def _undo(table: Table, area: ControlArea, record: RunRecord, run_id: str, *, ex
 
 
 def _finish_undo(table: Table, area: ControlArea, run_id: str) -> RunReport | None:
-    """Finish an undo of a run that another process began; that of a run that moved a branch has a plan."""
+    """Finish an undo of this run that another process began; only the undo of a branch rewrite has a plan to finish."""
     lease = read_lease(area)
     if lease.intent is None:
         return None
@@ -132,7 +132,7 @@ def _execute(table: Table, area: ControlArea, run_id: str) -> RunReport:
     own_id = new_id(started_ms)
     lease = acquire(area, own_id)
     try:
-        record = load_record(area, run_id)  # again: from here on no other run changes what it says
+        record = load_record(area, run_id)  # read again under the lease: no other run can change it from here on
         env = environment(table, area, record.plan).under(lease)
         planned = plan_undo(env, record, lease.check)
         executed = restore(env, planned, own_id, lease) if planned.restores or planned.after else None
@@ -148,7 +148,7 @@ def _execute(table: Table, area: ControlArea, run_id: str) -> RunReport:
 
 
 def load_record(area: ControlArea, run_id: str) -> RunRecord:
-    """Return what a run deleted, as far as its ledger lets all of it be taken back.
+    """Return what a run deleted, if its ledger lets the undo take all of it back.
 
     Raises:
         RefusedError: `no_such_run`, `run_unfinished`, `plan_stale`, `not_undoable`, `nothing_to_undo`,
@@ -197,16 +197,17 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
 
 
 def _plan_that_it_ended(area: ControlArea, run_id: str) -> str | None:
-    """Return the plan of a run without rows.
+    """Return the plan of a run without rows in the ledger.
 
-    It ended what an earlier run had carried out, and had died over; or the plan deletes nothing and moved a branch.
+    Such a run ended a plan that an earlier run had executed before it died, or its plan rewrote a branch without
+    deletions.
     """
     has_deleted = False
     try:
         stored = load_report(area, run_id)
         report, has_deleted = stored.get("report"), _has_deleted(stored)
     except RefusedError:
-        report = {"plan_id": run_id}  # it died before it wrote one, and the run that made a plan has the plan's id
+        report = {"plan_id": run_id}  # it died before it wrote a report; the run that made a plan has the plan's id
         end = plan_end(area, run_id)
         if end is not None and run_id not in end.runs:
             raise RefusedError(
@@ -219,12 +220,13 @@ def _plan_that_it_ended(area: ControlArea, run_id: str) -> str | None:
     end = plan_end(area, plan_id) if isinstance(plan_id, str) else None
     if not isinstance(plan_id, str) or end is None or run_id not in end.runs:
         return None
-    # One of several runs ended what another one began; alone, a run without rows deleted nothing, if its report agrees.
+    # If a plan has several runs, this run ended what another began. A single run without rows deleted nothing, unless
+    # its report says otherwise.
     return plan_id if len(end.runs) > 1 or has_deleted or _is_move(area, plan_id) else None
 
 
 def _has_deleted(stored: Mapping[str, object]) -> bool:
-    """Tell whether the report of a run speaks of deletions, or of parts of a ledger."""
+    """Tell whether the report of a run mentions deletions, or parts of a ledger."""
     ledger, report = stored.get("ledger"), stored.get("report")
     outcome = report.get("outcome") if isinstance(report, dict) else None
     parts = ledger.get("parts") if isinstance(ledger, dict) else None
@@ -232,7 +234,7 @@ def _has_deleted(stored: Mapping[str, object]) -> bool:
 
 
 def _is_move(area: ControlArea, plan_id: str) -> bool:
-    """Tell whether a plan moved a branch. One that deletes nothing has no row in the ledger."""
+    """Tell whether a plan is a branch rewrite. A branch rewrite that deletes nothing has no row in the ledger."""
     try:
         return load_header(area, plan_id).format_version == MOVE_FORMAT_VERSION
     except RefusedError:  # tags are written without a stored plan
@@ -240,7 +242,7 @@ def _is_move(area: ControlArea, plan_id: str) -> bool:
 
 
 def _silent(plan: Plan, known: Mapping[str, Fate]) -> Iterator[Delete]:
-    """Yield deletions without a row, and documents of which the ledger says that they stayed: no run ends over one."""
+    """Yield deletions without a row, and roots kept according to the ledger, although no run ends with a kept root."""
     for delete in plan.deletes:
         fate = known.get(delete.path)
         if fate is None or (fate.result != "deleted" and delete.kind in ROOT_KINDS):
@@ -278,19 +280,19 @@ def _restores(area: ControlArea, run_id: str, plan: Plan, known: Mapping[str, Fa
 
 
 def _rank(delete: Delete) -> tuple[int, int]:
-    """Order what comes back: files, in the opposite order of the plan; documents, downwards; what decides nothing."""
+    """Return the order of restoring: files in reverse order of the plan, documents downwards, then hints."""
     if delete.phase == DOCUMENT_PHASE:
         return 1, -id_of(delete.path)
     return (2 if delete.kind in _DECIDES_NOTHING else 1 if delete.kind == "tag" else 0), 0
 
 
 def plan_undo(env: Environment, record: RunRecord, still_ours: Callable[[], None] = lambda: None) -> Undo:
-    """Return what takes a run back, checked whole. Without restores and actions there is nothing to do.
+    """Return the checked undo of a run. Without restores and actions there is nothing to do.
 
     Args:
         env: Stores of the table.
         record: What the run deleted.
-        still_ours: Called now and then; raises when the lease is lost.
+        still_ours: Called now and then; raises if the lease is lost.
 
     Raises:
         RefusedError: The undo would not be complete, or would not fit into the table as it is now.
@@ -313,7 +315,7 @@ def plan_undo(env: Environment, record: RunRecord, still_ours: Callable[[], None
 
 
 def _returning(env: Environment, record: RunRecord, still_ours: Callable[[], None]) -> Iterator[Restore]:
-    """Yield what is not back already."""
+    """Yield the restores that are not done already."""
     for start in range(0, len(record.restores), BATCH_KEYS):
         still_ours()
         batch = record.restores[start : start + BATCH_KEYS]
@@ -352,13 +354,13 @@ def _returning(env: Environment, record: RunRecord, still_ours: Callable[[], Non
 
 
 def _deleted_again(env: Environment, record: RunRecord, gone: list[Restore]) -> dict[str, UndeleteResult]:
-    """Say of objects that came back before, and are gone again, whether they would come back once more.
+    """Tell whether objects that came back before, and were deleted again, would come back once more.
 
-    A request of the run that came late has left markers which its ledger may not know. Those that another run's ledger
-    knows are that run's.
+    A late request of the run leaves delete markers that its ledger may not know. Markers in another run's ledger belong
+    to that run.
 
     Raises:
-        RefusedError: Another run has deleted one since.
+        RefusedError: Another run has deleted such an object since.
     """
     found: dict[str, UndeleteResult] = {}
     undelete(env.stores, gone, found, only_check=True, any_marker=True)
@@ -374,7 +376,7 @@ def _deleted_again(env: Environment, record: RunRecord, gone: list[Restore]) -> 
 
 
 def _check_complete(env: Environment, record: RunRecord, returning: tuple[Restore, ...], own: BranchListing) -> None:
-    """Refuse when a snapshot or changelog would come back without something that it needs."""
+    """Refuse if a snapshot or changelog would come back without a file that it needs."""
     documents = [each for each in record.restores if each.kind in ROOT_KINDS]
     if not documents:
         return

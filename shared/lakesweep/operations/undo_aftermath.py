@@ -1,8 +1,8 @@
-"""What follows when the objects of an undone run are back: hints, changelog documents, new names of tags.
+"""The actions after the objects of an undone run are back: hints, changelog documents, new names of tags.
 
-All of it takes or overwrites something that is there. So each action states the documents that must be in its place:
-they are there or come back when the undo is planned, and the table is asked once more right before the action. Where
-one is missing, nothing is taken.
+All of them delete or overwrite existing documents. So each action states the documents that must exist before it. When
+the undo is planned, these exist or will come back, and each is checked again right before the action. If one is
+missing, the action deletes nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,13 +21,13 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint
 def aftermath(
     table: Store, plan: Plan, restores: Sequence[Restore], returning: Sequence[Restore], own: BranchListing
 ) -> Iterator[Following]:
-    """Yield what follows, in order.
+    """Yield the actions, in order.
 
     Args:
         table: The table's store.
-        plan: That is undone.
-        restores: All that it deleted.
-        returning: What of that is not back yet, and certainly comes back.
+        plan: The plan to undo.
+        restores: Everything that it deleted.
+        returning: The part that is not back yet, and certainly comes back.
         own: The branch as it is.
     """
     yield from _earliest(table, plan, restores, own)
@@ -36,7 +36,7 @@ def aftermath(
 
 
 def _earliest(table: Store, plan: Plan, restores: Sequence[Restore], own: BranchListing) -> Iterator[Following]:
-    """Yield hints that must come to name the lowest id that is back."""
+    """Yield hints that must name the lowest id that is back."""
     documents = {each.path for each in restores if each.phase == DOCUMENT_PHASE}
     there = {ref.path for ref in (*own.snapshots, *own.changelogs)}
     bodies = _bodies(plan)
@@ -56,10 +56,10 @@ def _earliest(table: Store, plan: Plan, restores: Sequence[Restore], own: Branch
 def _written_changelogs(
     table: Store, plan: Plan, returning: Sequence[Restore], own: BranchListing
 ) -> Iterator[Following]:
-    """Yield the removal of changelog documents that the plan wrote, as far as they are what it wrote.
+    """Yield the deletion of changelog documents that the plan wrote, if their content is still the plan's.
 
-    Their snapshots are back then, and need all that they need. The hints beside them go first: they never name what
-    does not exist.
+    Their snapshots are back then, with all files that they need. The changelog hints are changed first, since they must
+    never name a missing document.
     """
     written = {
         action.path: action.body
@@ -104,9 +104,10 @@ def _written_changelogs(
 
 
 def _new_names(table: Store, plan: Plan, returning: Sequence[Restore]) -> Iterator[Following]:
-    """Yield the removal of the names that the plan gave to tags, as far as they are what it wrote.
+    """Yield the deletion of the names that the plan gave to tags, if their content is still the plan's.
 
-    Each goes only for its old name. A tag that the plan made, and that had no name before, stays.
+    A new name is deleted only if the old name exists again. A tag that the plan made, and that had no name before, is
+    kept.
     """
     old_names = {each.body: each.path for each in plan.deletes if each.kind == "tag" and each.body is not None}
     coming = {each.path for each in returning}
@@ -127,5 +128,5 @@ def _new_names(table: Store, plan: Plan, returning: Sequence[Restore]) -> Iterat
 
 
 def _bodies(plan: Plan) -> Mapping[str, str | None]:
-    """Return path -> content of the documents that a plan deleted, as far as the plan has it."""
+    """Return path -> content of the documents that a plan deleted, if the plan has the content."""
     return {each.path: each.body for each in plan.deletes if each.phase == DOCUMENT_PHASE}

@@ -1,7 +1,7 @@
-"""The branch under a run that is to be undone: does anything stand on what the run made, and is there what it left?
+"""Check the branch before an undo: did anything build on the run's result, and does that result still exist?
 
-Time may have passed: old snapshots may have expired, and tags may have come. A commit may not, since it would lose what
-it stands on.
+Changes by time are allowed: old snapshots may have expired, and tags may have been made. A commit is not allowed, since
+the undo would delete the snapshot below it.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ _COMMITTED = "committed_since"
 
 
 def check_ground(run: UndoneRun, table: Table, draft: Draft) -> None:
-    """Make sure that nothing stands on what a run made, and that what it left is there.
+    """Make sure that nothing builds on a run's result, and that this result still exists.
 
     Args:
-        run: That is to be undone.
-        table: The branch that its plan was made for, with a store that remembers nothing.
+        run: The run to undo.
+        table: The branch of its plan, with a store without a cache.
         draft: The same branch as it is now.
 
     Raises:
@@ -39,7 +39,7 @@ def check_ground(run: UndoneRun, table: Table, draft: Draft) -> None:
 
 
 def _check_history(run: UndoneRun, draft: Draft) -> None:
-    """Make sure that the newest snapshot is the one that the run left, by its id and as it was."""
+    """Make sure that the newest snapshot is the one that the run left, with the same id and content."""
     last = max(snapshots_seen(run.plan) - run.places.keys(), key=id_of, default=None)
     snapshots = draft.own.snapshots
     for ref in snapshots:
@@ -59,7 +59,7 @@ def _check_history(run: UndoneRun, draft: Draft) -> None:
 
 
 def _is_same(run: UndoneRun, draft: Draft, ref: RootRef) -> bool:
-    """Tell whether a snapshot is the one that the plan saw; its ETag changes where it went and was put back."""
+    """Tell whether a snapshot is the one that the plan saw. Its ETag changes if it was deleted and written again."""
     header = run.plan.header
     if header.roots_seen[ref.path] == ref.etag:
         return True
@@ -72,11 +72,11 @@ def _is_same(run: UndoneRun, draft: Draft, ref: RootRef) -> bool:
 
 
 def _check_folder(run: UndoneRun, table: Table, draft: Draft) -> None:
-    """Make sure that nothing is in a branch's folder but what the run made there."""
+    """Make sure that a branch's folder has only objects that the run wrote."""
     found = list_branch(table, run.branch)
     strange = [entry.key for entry in found.objects if entry.key not in run.places and entry.key[-1] != "/"]
     if strange or found.others:
-        strange.sort(key=lambda path: "/snapshot-" not in path)  # a commit says more than its hint
+        strange.sort(key=lambda path: "/snapshot-" not in path)  # a commit says more than its hint, so it comes first
         what = (strange or [branch_dir(name) for name in found.others])[0]
         raise run.refusal(
             _COMMITTED if run.has_made_branch else EXISTS,

@@ -1,8 +1,8 @@
-"""Whether the ledger of a run that is to be undone can be believed.
+"""Check whether the ledger of a run is reliable enough for an undo.
 
-The ledger alone names the deletions and their delete markers. A part that is lost would leave objects absent, and
-nobody would say so. So the chain of each run is checked, and every deletion of which no row tells is compared with what
-is there: an object that is there was not deleted, or is back. One that is absent stays unknown, and nothing is undone.
+Only the ledger names the deletions and their delete markers. If a part were lost, objects would stay absent unnoticed.
+So the chain of each run is checked. Every deletion without a row is compared with the table. An object that exists was
+not deleted, or is back. If an object is absent, its deletion stays unknown, and nothing is undone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,20 +16,20 @@ from lakesweep.model.plan import Delete, Plan
 from lakesweep.table.stores import TableStores
 
 UNKNOWN_RESULT = "unknown_result"
-"""Code of a deletion of which nobody knows whether it was carried out."""
+"""Code for a deletion with an unknown result."""
 
 
 class Presence:
-    """Tells whether an object is there or comes back; each store is listed once, if at all."""
+    """Tells whether an object exists or comes back; each store is listed at most once."""
 
     def __init__(self, stores: TableStores, returning: frozenset[str] = frozenset()) -> None:
-        """Look into `stores`, with the paths of `returning` as if they were back."""
+        """Look into `stores`; paths in `returning` count as existing."""
         self._stores = stores
         self._returning = returning
         self._keys: dict[str, frozenset[str]] = {}
 
     def __call__(self, path: str) -> bool:
-        """Tell whether it is."""
+        """Tell whether the object exists or comes back."""
         if path in self._returning:
             return True
         store, key = self._stores.resolve(path)
@@ -39,23 +39,23 @@ class Presence:
 
 
 def check_ledger(env: Environment, plan: Plan, end: PlanEnd, silent: Sequence[Delete]) -> None:
-    """Make sure that nothing of a plan is absent of which the ledger does not tell.
+    """Make sure that no object of a plan is absent without a row in the ledger.
 
     Args:
         env: Stores of the table.
-        plan: That is to be undone.
+        plan: The plan to undo.
         end: How it ended.
-        silent: Deletions of which the ledger does not tell.
+        silent: Deletions without a usable row in the ledger.
 
     Raises:
-        RefusedError: `unknown_result`: something is.
+        RefusedError: `unknown_result`: such an object is absent.
         StorageError: A request failed.
     """
     audits = tuple(_audits(env.area, plan, end))
     problems = [problem for each in audits for problem in each.problems]
     suspects = plan.deletes if problems else silent
     if not problems and end.status == PUT_OFF and all(each.verdict == "whole" for each in audits):
-        return  # such a plan ends before all is done, and the chain says that no row is lost
+        return  # such a plan may end before everything is deleted, and the chain proves that no row is lost
     is_there = Presence(env.stores)
     absent = next((delete.path for delete in suspects if not is_there(delete.path)), None)
     if absent is None:

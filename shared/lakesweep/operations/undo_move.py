@@ -1,12 +1,13 @@
-"""Take a run back that moved a branch: a rollback, a fast-forward, a new branch or one that was deleted.
+"""Take back a branch rewrite: a rollback, a fast-forward, or the creation or deletion of a branch.
 
-The plan of such a run has the content of every document that it took or wrote over, so no bucket has to keep versions.
-What takes it back is a plan of the same kind (`plan/inversion.py`), stored and carried out like it: under the lease,
-with looks in between, and finished by the next run where one dies.
+The plan of such a run contains every document that it deleted or overwrote, so the bucket need not keep versions. A
+plan of the same kind takes it back (`plan/inversion.py`). It is stored and executed in the same way: under the lease,
+with rechecks, and finished by the next run if this one dies.
 
-It is refused unless the branch is as the run left it, but for what time does: old snapshots may have expired, and tags
-may have come. Somebody's commit would lose what it stands on. And it is refused where a file of what comes back is not
-there any more: the orphan scan takes such files when they are old enough.
+The undo is refused unless the branch is as the run left it. Changes by time are allowed: old snapshots may have
+expired, and tags may have been made. After a commit the undo is refused, since it would delete the snapshot below the
+commit. The undo is also refused if a file of a returning root is missing: orphan scans delete such files once they are
+old enough.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,23 +27,23 @@ OPERATION = "undo"
 
 
 def undo_move(table: Table, undone: Plan, run_id: str, *, execute: bool) -> RunReport:
-    """Take a plan that moved a branch back, or say what that would change.
+    """Take a branch rewrite back, or say what that would change.
 
     Args:
-        table: The branch that the plan was made for.
-        undone: The plan, which was carried out to its end.
-        run_id: Of the run that did it.
-        execute: Do it.
+        table: The branch of the plan.
+        undone: The plan, which was executed completely.
+        run_id: The run that executed it.
+        execute: If false, nothing changes.
     """
     run = plan_and_execute if execute else plan_only
     return run(table, OPERATION, lambda target: plan_undo_move(target, undone, run_id))
 
 
 def plan_undo_move(table: Table, undone: Plan, run_id: str) -> Plan:
-    """Plan the way back; without actions all is as it was before the run.
+    """Plan the way back; without actions, everything is as it was before the run.
 
     Raises:
-        RefusedError: The branch is not as the run left it, or something would come back without a file that it needs.
+        RefusedError: The branch is not as the run left it, or a root would come back without a file that it needs.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
@@ -56,7 +57,7 @@ def plan_undo_move(table: Table, undone: Plan, run_id: str) -> Plan:
     check_ground(run, table, draft)
     way_back = inverse(actions, current, f"run {run_id} is undone")
     coming = returning_roots(run, table, own, way_back)
-    if run.is_of_another_branch:  # all other branches may come and go
+    if run.is_of_another_branch:  # other branches may appear and vanish meanwhile
         draft = draft.seeing(own)
     header = undone.header
     return draft.plan(
@@ -88,7 +89,7 @@ def _warnings(run: UndoneRun, own: BranchListing, way_back: Sequence[Action]) ->
 
 
 def _whole(coming: Sequence[Root]) -> list[str]:
-    """Return the roots that must be whole at the end. Older snapshots may expire meanwhile."""
+    """Return the roots that must be complete at the end. Older snapshots may expire meanwhile."""
     snapshots = [root for root in coming if root.ref.kind == "snapshot"]
     newest = sorted(snapshots, key=lambda root: root.ref.id)[-1:]
     return [root.ref.path for root in (*newest, *(root for root in coming if root.ref.kind == "tag"))]

@@ -1,7 +1,7 @@
-"""The run that is to be undone: what its plan did at each path, and what of it still stands.
+"""The run to undo: what its plan did at each path, and which of its results remain.
 
-Documents that decide nothing may have become others since: a hint, a consumer, what no listing shows. All others are
-as the run left them, or as they were before it, or the run cannot be undone.
+Some documents decide nothing, and may have changed since: hints, consumers, and documents that no listing of roots
+shows. Every other document must be as the run left it or as it was before. Otherwise the run cannot be undone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,14 +23,14 @@ class Place:
 
     kind: str
     before: str | None
-    """The document that was there, `None` for none."""
+    """The document before the plan, `None` for none."""
     after: str | None
-    """The document that it left there, `None` for none."""
+    """The document after the plan, `None` for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class UndoneRun:
-    """A run that moved a branch, and whose plan was carried out to its end."""
+    """A branch rewrite that was executed completely."""
 
     plan: Plan
     run_id: str
@@ -39,21 +39,21 @@ class UndoneRun:
 
     @property
     def branch(self) -> str:
-        """Return the branch that it moved."""
+        """Return the branch that it rewrote."""
         return moved_branch(self.plan.actions)
 
     @property
     def is_of_another_branch(self) -> bool:
-        """Tell whether it made or deleted a branch, and left the one that it was planned from as it was."""
+        """Tell whether it made or deleted another branch than the one that it was planned from."""
         return self.branch != self.plan.header.branch
 
     @property
     def has_made_branch(self) -> bool:
-        """Tell whether it made the branch."""
+        """Tell whether it created the branch."""
         return self.is_of_another_branch and all(place.before is None for place in self.places.values())
 
     def refusal(self, code: str, what: str) -> RefusedError:
-        """Return the error of a run that cannot be undone."""
+        """Return the error for a run that cannot be undone."""
         return RefusedError(
             f"table {self.plan.header.table}, branch {self.branch}: run {self.run_id} cannot be undone: {what}",
             code=code,
@@ -61,7 +61,7 @@ class UndoneRun:
 
 
 def places_of(actions: Iterable[Action]) -> dict[str, Place]:
-    """Return path -> what the actions of a plan did there, from the first to the last of them."""
+    """Return path -> the combined effect of a plan's actions."""
     found: dict[str, Place] = {}
     for action in actions:
         after = None if isinstance(action, Delete) else action.body
@@ -73,7 +73,7 @@ def places_of(actions: Iterable[Action]) -> dict[str, Place]:
 
 
 def read_current(store: Store, paths: Iterable[str]) -> dict[str, Current]:
-    """Return path -> the document that is there now, of all paths that have one.
+    """Return path -> the present document, for all paths that have one.
 
     Raises:
         StorageError: A request failed.
@@ -89,11 +89,11 @@ def read_current(store: Store, paths: Iterable[str]) -> dict[str, Current]:
 
 
 def actions_in_force(run: UndoneRun, current: Mapping[str, Current]) -> tuple[Action, ...]:
-    """Return the actions of a run that are to be taken back; none where all is as before, but for what decides nothing.
+    """Return the actions to take back; none if every document that decides something is as it was before.
 
     Args:
-        run: That is to be undone.
-        current: What is at its paths now.
+        run: The run to undo.
+        current: The present documents at its paths.
 
     Raises:
         RefusedError: A document is neither as the run left it nor as it was before.
@@ -106,12 +106,12 @@ def actions_in_force(run: UndoneRun, current: Mapping[str, Current]) -> tuple[Ac
 
 
 def _back(run: UndoneRun, current: Mapping[str, Current]) -> Iterator[str]:
-    """Yield the paths at which nothing is to be taken back."""
+    """Yield the paths at which nothing must be taken back."""
     for path, place in run.places.items():
         now = current[path].body if path in current else None
         if place.kind in LOOSE_KINDS:
             if place.kind != "hint" and now is not None and place.after is None:
-                yield path  # somebody has written another one
+                yield path  # another program has written a new document
         elif now == place.before:
             yield path
         elif now != place.after:

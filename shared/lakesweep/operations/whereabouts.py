@@ -1,4 +1,4 @@
-"""What lies at a place that is no table: a database, a warehouse, something else, or nothing but a misspelt name."""
+"""What lies at a location that is no table: a database, a warehouse, other files, or nothing because of a typo."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -11,16 +11,16 @@ from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.store import Store
 
 SHOWN = 10
-"""So many names are told."""
+"""This many names are shown."""
 LOOKED_AT = 50
-"""So many folders are looked into."""
+"""Lakesweep looks into this many folders."""
 
 
 def whereabouts(table: Table) -> str | None:
-    """Return a clause about what lies where a table was expected, `None` where that cannot be told.
+    """Return a clause about what lies where a table was expected, `None` if that cannot be found out.
 
     Args:
-        table: What was opened, and is no table.
+        table: The location that was opened as a table.
     """
     try:
         return _at(table.store) or _near(table)
@@ -49,7 +49,7 @@ def _at(store: Store) -> str | None:
 
 
 def _near(table: Table) -> str:
-    """Say that nothing is there, and which names are like it, of the first folder above that exists."""
+    """Say that nothing is there, and show similar names in the lowest existing folder above."""
     place, missing = parse_location(table.ref.location), ""
     while place.path not in ("", "/"):
         head, _, missing = place.path.rpartition("/")

@@ -1,7 +1,7 @@
-"""What goes of a branch when it goes back to a snapshot: the documents of all later versions.
+"""The documents that a rollback deletes: those of all versions after its target.
 
-Snapshots go from the newest down, so what is left is a history without a hole after each of them. A document that is
-damaged goes as well: a table may be rolled back for just that.
+Snapshots are deleted from the newest down, so the history has no hole after any deletion. Damaged documents are
+deleted, too, since damage may be the reason for the rollback.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,14 +25,14 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """What goes, and what that was."""
+    """The documents to delete, and the roots in them."""
 
     tag_actions: tuple[Delete, ...]
-    """Of tags: what comes first of all."""
+    """The deletions of tags, which come first."""
     actions: tuple[Action, ...]
-    """Of all else."""
+    """All other actions."""
     roots: tuple[Root, ...]
-    """Those that could be read."""
+    """The readable roots."""
     snapshot_ids: tuple[int, ...]
     """Ascending."""
     changelog_ids: tuple[int, ...]
@@ -42,27 +42,27 @@ class Withdrawal:
 
     @property
     def newest(self) -> Snapshot | None:
-        """Return the newest snapshot that goes, `None` where it cannot be read."""
+        """Return the newest snapshot to delete, `None` if it cannot be read."""
         found = [root.snapshot for root in self.roots if root.ref.kind == "snapshot"]
         return next((each for each in found if self.snapshot_ids and each.id == self.snapshot_ids[-1]), None)
 
     @property
     def commit_users(self) -> tuple[str, ...]:
-        """Return who committed what goes, the first ones first."""
+        """Return the commit users of the snapshots to delete, by the age of their snapshots, oldest first."""
         snapshots = [root.snapshot for root in self.roots if root.ref.kind == "snapshot"]
         return tuple(dict.fromkeys(each.commit_user for each in sorted(snapshots, key=lambda each: each.id)))
 
 
 def withdrawal(draft: Draft, tags: OwnTags, snapshot_id: int) -> Withdrawal:
-    """Return what goes when a branch goes back to a snapshot.
+    """Return the documents that a rollback to a snapshot deletes.
 
     Args:
         draft: The branch.
         tags: Its tags.
-        snapshot_id: The newest one that stays.
+        snapshot_id: The newest snapshot to keep.
 
     Raises:
-        RefusedError: A document of a later version than this program knows.
+        RefusedError: A document has a later format version than this program knows.
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
@@ -94,10 +94,10 @@ def withdrawal(draft: Draft, tags: OwnTags, snapshot_id: int) -> Withdrawal:
 
 
 def put_hint(draft: Draft, phase: str, path: str, snapshot_id: int, reason: str) -> Put:
-    """Return what writes a hint of the branch, over what it says now.
+    """Return the action that writes a hint of the branch, or overwrites its present value.
 
     Raises:
-        StorageError: It cannot be read.
+        StorageError: The hint cannot be read.
     """
     path = f"{branch_dir(draft.own.name)}{path}"
     try:
@@ -108,10 +108,10 @@ def put_hint(draft: Draft, phase: str, path: str, snapshot_id: int, reason: str)
 
 
 def _read(draft: Draft, refs: Sequence[RootRef]) -> dict[str, Body]:
-    """Read documents as they are.
+    """Read documents without parsing them.
 
     Raises:
-        StalePlanError: One is gone, or another one than was listed.
+        StalePlanError: A document is gone, or has changed since it was listed.
         StorageError: A request failed.
     """
     store = draft.table.store
@@ -143,7 +143,7 @@ def _delete(ref: RootRef, body: Body, why: str) -> Delete:
 
 
 def _changelog_hint(draft: Draft, going: Sequence[RootRef], snapshot_id: int) -> Iterator[Put]:
-    """Yield the changelogs' LATEST before they go; -1 where none stays. Source: Paimon `RollbackHelper`."""
+    """Yield the new LATEST of changelogs before their deletion; -1 if none remains. Source: Paimon `RollbackHelper`."""
     if not going:
         return
     staying = [ref.id for ref in draft.own.changelogs if ref.id <= snapshot_id]
