@@ -1,1 +1,1 @@
-"""The control location: what we keep outside tables, such as leases, intents, plans, ledgers and reports."""
+"""The control location: what Lakesweep keeps outside tables, such as leases, intents, plans, ledgers and reports."""

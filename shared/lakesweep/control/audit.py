@@ -1,4 +1,4 @@
-"""Check the ledger and the plans of a table: nobody has changed, removed or added a part.
+"""Check the ledger and the plans of a table for parts that were changed, removed or added.
 
 Somebody who can write everything in the control location can also write a whole new chain. If auditors rely on a
 bucket, it must keep versions or forbid overwriting.
@@ -149,7 +149,7 @@ def _other_plan(area: ControlArea, part: Part, hashes: Mapping[str, str]) -> Ite
 
 
 def _report(area: ControlArea, run_id: str) -> tuple[Mapping[str, object] | None, str]:
-    """Return the report of a run, `None` if it has none, and what is wrong with it."""
+    """Return the report of a run, or `None`, and the problem with the report."""
     try:
         return load_report(area, run_id), ""
     except RefusedError:

@@ -24,5 +24,5 @@ def is_id(value: object) -> TypeGuard[str]:
 
 
 def are_ids(value: object) -> TypeGuard[list[str]]:
-    """Tell whether a value is a list of such ids, with one at least."""
+    """Tell whether a value is a list of at least one such id."""
     return isinstance(value, list) and bool(value) and all(map(is_id, value))

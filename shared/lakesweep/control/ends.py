@@ -22,7 +22,7 @@ class PlanEnd:
     """How the execution of a plan ended."""
 
     status: str
-    """`done`, `partial` or `stale`; or `put_off`, and then the plan may go on."""
+    """`done`, `partial` or `stale`; or `put_off`, and then the plan may continue."""
     run_id: str
     runs: tuple[str, ...]
     """Every run that worked on it."""

@@ -1,4 +1,4 @@
-"""What a run is about to remove. The intent is part of the table's lease, so it is published and withdrawn with it.
+"""What a run is about to remove. It is part of the table's lease, which publishes and withdraws it.
 
 It has two main readers. A run that writes a tag without the lease reads the intent afterwards, and withdraws the tag if
 its snapshot is expiring. And the next run finds here what a dead run left unfinished.
@@ -23,7 +23,7 @@ class Intent:
     """Every run that worked on the plan, first to last. Their ledgers have its rows."""
     created_ms: int
     grace_ms: int = 0
-    """How long readers of expiring snapshots may go on before files are deleted."""
+    """How long readers of expiring snapshots may continue before files are deleted."""
     snapshot_ids: tuple[int, ...] = ()
     """Expiring snapshots of the branch that `end_id` does not cover; see `execute/doomed.py`."""
 

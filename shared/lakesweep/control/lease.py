@@ -5,8 +5,8 @@ with every change. A delete may start only while the lease outlasts it, and a su
 the expiry. So two runs never delete at the same time, even if one was suspended for hours.
 
 A request may be sent long after the run decided on it: the process stood still, or botocore sends the request again. So
-each attempt is refused once the lease has ended (`Lease.refuse_late`). This uses clocks of the machine that also run
-while the process stands still. They count from the moment before the lease was written.
+each attempt is refused once the lease has ended (`Lease.refuse_late`). This uses clocks of the machine that do not stop
+while the process does. They count from the moment before the lease was written.
 
 The lease also says what its holder is about to remove (`control/intent.py`). A lease that ended with an intent was left
 by a run that died. The plan in that intent is finished before any other work, and no run can take the lease for another
@@ -109,8 +109,8 @@ class Lease:
     def refuse_late(self) -> None:
         """Make sure that the lease lasts, without a request; called before each attempt to change a table.
 
-        The answer comes from clocks of this machine that also run while the process stands still. Once the lease has
-        ended, every call raises until the lease is renewed.
+        The answer comes from clocks of this machine that do not stop while the process does. Once the lease has ended,
+        every call raises until the lease is renewed.
 
         Raises:
             LeaseLostError: It ended, or was released.
@@ -143,7 +143,7 @@ class Lease:
         Args:
             sleep: Waits for so many seconds.
             before_return: Raises when this run must not continue the plan. It is called between reading the lease and
-                taking it. A run that changes the answer in between has held the lease, so it is not taken.
+                taking it. A run that changes the answer in between has held the lease, so this run cannot take it.
 
         Raises:
             LeaseHeldError: Others held it for too long.

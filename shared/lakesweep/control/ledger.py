@@ -4,9 +4,9 @@ A run writes numbered parts below `ledger/dt=<day>/<run_id>/`. A part that ends 
 a batch of deletes. It has a row without a result for each object of the batch. The next part, of either kind, has the
 results of the batch. So a run of n batches writes n + 1 parts; the last one ends in `-result.ndjson.gz`.
 
-Documents (snapshots, changelogs, tags) are deleted first and have no intent of their own: the stored plan and the lease
-that names it say which ones may be deleted. An intent without a result means that the batch was sent and its answer is
-not known.
+Documents (snapshots, changelogs, tags) are deleted first and have no intent of their own: the stored plan, and the
+lease that names it, say which ones may be deleted. An intent without a result means that the batch was sent and its
+answer is not known.
 
 When many processes carry out a plan, each slice has its own parts: `<slice>-<attempt>-intent.ndjson.gz` and
 `<slice>-<attempt>-result.ndjson.gz`. Slices are counted through the plan, from 0. A process begins an attempt only

@@ -1,9 +1,9 @@
 """Seals of plans: a seal proves that somebody with the key made the plan.
 
 A hash in a plan proves that the plan is complete. But somebody who may write the control location can hash a forged
-plan. Where a key is configured, each header carries a seal over its whole content: the table, the operation, the roots,
-and the actions or the digests of their parts. A plan without a seal, or with a wrong one, is refused and deletes
-nothing.
+plan. Where a key is configured, each header carries a seal over its whole content. That includes the table, the
+operation, the roots, and the actions or the digests of their parts. A plan without a seal, or with a wrong one, is
+refused and deletes nothing.
 """
 
 import hashlib

@@ -124,7 +124,7 @@ def always_due(latest_id: int, checked_ms: int) -> BranchState:
 
 
 def without_tags(state: BranchState) -> BranchState:
-    """Return a copy of the state without its tag fields."""
+    """Return a state that has only the tag fields and the branch identity of this state."""
     return replace(state, **_NO_TAGS)
 
 

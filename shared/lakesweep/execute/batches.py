@@ -1,4 +1,4 @@
-"""Batches and steps: the part of a plan that one recheck covers, and the part that must be complete before the next."""
+"""Batches and steps of a plan. One recheck covers one batch. A step must be complete before the next step begins."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

@@ -10,7 +10,7 @@ from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from lakesweep.table.stores import TableStores
 
 REWRITTEN = "it was written again since"
-"""Why Lakesweep keeps an object that is no longer the one in the plan."""
+"""Why Lakesweep keeps an object: it is not the object that the plan names."""
 _LASTING = ("access_denied", "no_such_bucket")
 """Answers that concern a whole store, and that do not change when Lakesweep asks again."""
 
@@ -30,11 +30,11 @@ def send(
         stores: Of the table.
         deletes: What to delete.
         before_request: Called right before each request that deletes; raises when nothing more may be deleted.
-        answered: Receives path -> result when the stores refuse to go on. A path is absent from it when its request was
-            sent and no answer is known.
+        answered: Receives path -> result when the guard refuses a request. A path is absent from it when its request
+            was sent and no answer is known.
 
     Raises:
-        LateDeleteError: The stores' guard refused to go on.
+        LateDeleteError: The stores' guard refused a request.
         RefusedError: An object lies outside the table, where it must be kept. Callers leave such objects out.
         StorageError: A request of the table's store failed as a whole; any of its objects may be gone.
     """

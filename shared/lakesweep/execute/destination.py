@@ -1,7 +1,7 @@
 """The target of a branch rewrite: the state of the branch that a plan is to reach, derived from the plan alone.
 
 The plan lists the snapshots that the branch had when the plan was made, those it deletes and those it writes. The
-target follows from these lists, whatever has happened to the table since.
+target follows from these lists; later changes of the table do not matter.
 """
 
 from collections.abc import Sequence

@@ -26,8 +26,8 @@ def doomed_snapshots(plan: Plan) -> tuple[int, ...]:
     """Return the ids of expiring snapshots that the plan's end id does not cover.
 
     For a deletion of tags these are snapshots that were already gone when the plan was made: their files are deleted
-    with the tags. For a branch rewrite these are the snapshots that the plan removes from the branch. A run that copies
-    a tag of such a snapshot, or makes a tag of it, must withdraw the new tag.
+    with the tags. For a branch rewrite these are the snapshots that the plan removes from the branch. A run that makes
+    a new tag of one of these snapshots must withdraw it.
     """
     if moves_roots(plan.actions):
         folder = f"{branch_dir(plan.header.branch)}snapshot/snapshot-"

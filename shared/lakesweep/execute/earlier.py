@@ -46,7 +46,7 @@ def earlier_deletions(
         stores: Of the table.
         suspects: Deletions that earlier runs were about to send, and whose answers are not known.
         created_ms: When the plan was made. A file that was deleted before that time was deleted by somebody else.
-        check: Called before each thousand objects; raises when the run must not go on.
+        check: Called before each thousand objects; raises when the run must stop.
 
     Raises:
         StorageError: A request failed.

@@ -1,8 +1,8 @@
-"""What a recheck finds in a table during a branch rewrite, and whether the plan may go on.
+"""What a recheck finds in a table during a branch rewrite, and whether the plan may continue.
 
 A new tag or branch is no reason to stop, since the plan deletes no file. A new commit is a reason to stop until the
-plan is through with the snapshots, because the plan is removing the history that the commit builds on. Once all
-snapshots are in place, a commit on top of the newest one is expected.
+plan has finished all snapshots: the plan is removing the history that the commit builds on. Once all snapshots are in
+place, a commit on top of the newest one is expected.
 """
 
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ class Ground:
         return not there.issuperset(expected | (snapshots_seen(self.plan) - last.keys()))
 
     def has_moved_on(self) -> bool:
-        """Tell whether the branch reached the target before others went on from there and removed or replaced it.
+        """Tell whether the branch reached the target, and others have since removed or replaced the target.
 
         This happens when an earlier run finished all snapshots and died before it could record that. A deleted branch
         may have been created again since.
@@ -133,7 +133,7 @@ class Ground:
         return end_id in there and foreign == tuple(range(end_id + 1, end_id + 1 + len(foreign)))
 
     def check(self) -> None:
-        """Make sure that the plan may go on.
+        """Make sure that the plan may continue.
 
         Raises:
             StalePlanError: It may not.

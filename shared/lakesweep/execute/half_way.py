@@ -49,8 +49,8 @@ class HalfWay:
             return False
         if action.kind != "snapshot" or not self._there or self._lacks_snapshots:
             return True
-        # Others have removed the snapshot before this one, most likely by a rollback further down. It would leave a
-        # hole.
+        # The snapshot below is missing: others have removed it, most likely by a rollback further down. It would leave
+        # a hole.
         before = f"{action.path.rpartition('-')[0]}-{snapshot_id - 1}"
         return before not in self._seen or snapshot_id - 1 in self._there
 

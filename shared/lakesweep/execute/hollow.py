@@ -31,15 +31,15 @@ def hollow_snapshots(
     """Return the paths of snapshots that a plan deleted, that lack files by now, and that therefore must not return.
 
     These are the oldest snapshots, unless none is complete. Paimon's expiry deletes files before documents, from the
-    oldest snapshot on, and a snapshot that it has begun to expire is not wanted back. If every snapshot lacks files,
-    Lakesweep restores them all: they are what the table had.
+    oldest snapshot on, and Lakesweep does not want such a snapshot back. If every snapshot lacks files, Lakesweep
+    restores them all: they are what the table had.
 
     Others may have expired snapshots in the meantime. Then tags may keep some of the expired snapshots complete, so no
     snapshot returns up to the newest one that lacks files.
 
     Between two runs of the plan, no root named the files of the deleted snapshots. An orphan scan may have deleted some
-    of them. The plan deletes the newest snapshots first, and nobody could read the branch at an incomplete newest
-    snapshot. So the newest snapshots do not return where an older complete one is left.
+    of them. The plan deletes the newest snapshots first. A branch is unreadable at an incomplete newest snapshot. So
+    the newest snapshots do not return if an older complete snapshot is left.
 
     Args:
         env: Of the execution.
@@ -101,7 +101,7 @@ def _newest_ones(
 def bare_others(
     env: Environment, ground: Ground, documents: Documents, hollow: Container[str] = frozenset()
 ) -> frozenset[str]:
-    """Return the paths of deleted tags and changelogs whose manifest lists are gone: nobody could read anything there.
+    """Return the paths of deleted tags and changelogs whose manifest lists are gone, so that they are unreadable.
 
     Called where an earlier run died before the plan ended, and where others seem to have expired snapshots. While a tag
     is away, an expiry deletes its files with its snapshot. A deletion of the tag deletes them too, and so does an

@@ -2,7 +2,7 @@
 
 A plan was made from the roots of one moment. Since then a writer may have committed, somebody may have tagged an
 expiring snapshot, made a branch, reset a consumer, or begun a rollback. A recheck lists all roots again. It returns
-what must now be kept as well, or it reports the plan as stale: the table changed in a way that the plan does not allow.
+what must now be kept as well. If the table changed in a way that the plan does not allow, it reports the plan as stale.
 
 Roots that vanish below the plan's end are normal: this run removes them.
 """
@@ -73,7 +73,7 @@ class Looker:
         """Return what roots that appeared since the last recheck need of `pending`.
 
         Raises:
-            StalePlanError: The plan must not go on.
+            StalePlanError: The plan must stop.
             StorageError: A listing or a read failed.
             RefusedError: A new root cannot be read.
         """
@@ -92,7 +92,7 @@ class Looker:
         """List all roots; return the listing and the roots that are not yet known.
 
         Raises:
-            StalePlanError: The plan must not go on.
+            StalePlanError: The plan must stop.
             StorageError: A listing or a read failed.
         """
         listing = self._settled_listing()
@@ -148,7 +148,7 @@ class Looker:
         """Make sure that LATEST does not start to name an expiring snapshot: readers would look for that snapshot.
 
         If LATEST named such a snapshot when the plan was made, the plan itself corrects it. If it was written since, a
-        rollback wrote it, and the plan must not go on.
+        rollback wrote it, and the plan must stop.
         """
         document, end_id = own.hints.get("snapshot/LATEST"), self.header.end_id
         if document is None or end_id is None or document.etag == self.header.roots_seen.get(document.path):

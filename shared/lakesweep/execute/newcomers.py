@@ -4,8 +4,8 @@ A plan of orphans names no file that a root of its time referred to. So only a r
 Lakesweep remembers every name that such a root refers to, as hashes. It compares the plan's actions with these names
 when they are about to be deleted.
 
-A new snapshot names all files of its table. But a manifest that a root of the plan's time names as well was known when
-the plan was made, and need not be read again. Lakesweep reads only the manifests that were written since.
+A new snapshot names all files of its table. But a manifest that a root of the plan's time names as well was known at
+planning, and need not be read again. Lakesweep reads only the manifests that were written since.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +54,7 @@ class Newcomers:
 
         Args:
             deletions: Yields what the plan deletes.
-            still_ours: Called after each manifest; raises when the run must not go on.
+            still_ours: Called after each manifest; raises when the run must stop.
             has_begun: An earlier run has begun the plan, so it must be finished.
 
         Raises:
@@ -88,10 +88,10 @@ class Newcomers:
         looker.trust(root.ref.path for root in old)
 
     def look(self) -> None:
-        """List the roots, and read those that appeared.
+        """List the roots, and read the new ones.
 
         Raises:
-            StalePlanError: The plan must not go on.
+            StalePlanError: The plan must stop.
             RefusedError: A new root cannot be understood.
             MaintenanceError: The roots kept changing.
             StorageError: A request failed.

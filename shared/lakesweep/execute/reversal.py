@@ -67,8 +67,8 @@ def reverse(
         documents: Of the plan. The caller holds the table's lease.
         check: Called before each request; raises when the lease is lost.
         hollow: Paths of snapshots that must not return, since their files are gone.
-        until: Number of the last action that may have been carried out, where that is known. If a later action looks
-            done, somebody else did it.
+        until: Number of the last action that may have been carried out, if known. If a later action looks done,
+            somebody else did it.
 
     Raises:
         StorageError: A request failed; the rest is still to be reverted.
@@ -196,7 +196,7 @@ class _Reversing:
         """Tell whether a schema that the plan wrote must be kept.
 
         If the schema is new, a commit under its id was made under it. If the plan replaced a schema of the same id, the
-        commit was made under the former schema: writers use the schema that they found when they began.
+        commit was made under the former schema. Writers use the schema that existed when they began.
         """
         return number <= max(self._schema_of_left, self._schema_of_others if is_new else -1)
 

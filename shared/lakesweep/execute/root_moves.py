@@ -9,8 +9,8 @@ name. While no run worked on the plan, no root named these files, so an orphan s
 has just made the plan checked this when it made it.
 
 The run rechecks before the first action, after the last snapshot is removed, after a fixed number of deletions, and at
-the end. The window that remains lies between the last recheck and a request. A writer that commits in this window finds
-its snapshot on top of a history that is being removed, and the next recheck puts that history back.
+the end. The window that remains lies between the last recheck and a request. A writer that commits in this window
+builds on a history that is being removed. The next recheck then puts that history back.
 """
 
 from collections.abc import Sequence
@@ -196,7 +196,7 @@ class _Moving:
                 raise
 
     def _check_replaced(self, action: Put, ground: Ground) -> None:
-        """Make sure that nobody builds on the document that is about to be overwritten.
+        """Make sure that no commit builds on the document that is about to be overwritten.
 
         Raises:
             StalePlanError: Somebody has committed under a schema, or on top of a snapshot, since the last recheck.
@@ -306,7 +306,7 @@ class _Moving:
         """Return the last action that was carried out, where the plan had deleted no snapshot yet.
 
         Then others deleted the snapshots that are gone. A rollback by Paimon deletes the newest snapshots first, as a
-        plan does. It would go on below the snapshots that compensation restores.
+        plan does. It would continue below the snapshots that compensation restores.
         """
         done = self._plan.actions[: self._number + 1]
         has_taken = any(action.kind == "snapshot" and isinstance(action, Delete) for action in done)

@@ -1,4 +1,4 @@
-"""The requests of a branch rewrite. Each has the condition that nobody has written there since the last recheck."""
+"""The requests of a branch rewrite. Each has the condition that the document is unchanged since the last recheck."""
 
 from lakesweep.control.ledger import Ledger
 from lakesweep.errors import (

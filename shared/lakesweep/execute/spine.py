@@ -4,7 +4,7 @@ The execution makes two decisions only: to stop, and to keep what a recheck find
 point:
 
 - Before the first document is deleted, the table is as it was.
-- After that, the remaining files belong to no root, or a recheck tells which root they belong to.
+- After that, the remaining files belong to no root, or a recheck finds the root that needs them.
 
 Documents are snapshots, changelogs and tags. When a tag is renamed, the new name is written before the old one is
 deleted.
@@ -109,7 +109,7 @@ class Environment:
     check_time: Callable[[str], None] = lambda what: None
     """Called before each batch; raises OutOfTimeError when the caller's time is nearly over."""
     check_policy: Callable[[], None] = lambda: None
-    """Called now and then during a long execution; raises HeldBackError when it must not go on."""
+    """Called now and then during a long execution; raises HeldBackError when it must stop."""
     throttled: Callable[[], int] = lambda: 0
     """How many answers so far asked for fewer requests."""
     progress: Callable[[int, int], None] = lambda done, total: None
@@ -156,7 +156,7 @@ class Attempt:
     chain: Chain | None = None
     """Of the ledger."""
     grace_ms: int = 0
-    """How long readers that opened an expiring snapshot may go on before its files go."""
+    """How long readers that opened an expiring snapshot may continue before its files are deleted."""
     earlier_runs: tuple[str, ...] = ()
     """Runs that began this plan and did not end it. Objects that their ledgers settle are not deleted again."""
     lease: LeaseDocument | None = None
@@ -458,8 +458,8 @@ class _Execution:
         """Tell whether the listing that the plan was made from serves as the recheck before the documents are deleted.
 
         The recheck after the documents covers what the listing cannot have seen. Until then the plan deletes nothing
-        that cannot be put back. No other maintainer can have worked here since, because the lease is the one that was
-        read before the listing.
+        that cannot be put back. No other maintainer can have worked here since, because the lease is unchanged since
+        before the listing.
         """
         header = self._plan.header
         age_ms = self._env.area.store.now_ms() - header.created_ms

@@ -4,7 +4,7 @@ Lakesweep carries out a branch rewrite one request after another, and compensate
 moment the first actions are done and the rest is not, whichever runs worked on the plan and wherever they died. The
 content of each document shows where this boundary is, so no run has to record its progress.
 
-A document that is neither the former one nor the one that the plan writes is *foreign*: somebody else wrote it since.
+A document is *foreign* if it is neither the former document nor the plan's: somebody else wrote it since.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
 UNLISTED_KINDS = frozenset({"tag_success", "branch_document"})
-"""Documents that no listing of roots shows. The plan goes on whether they exist or not."""
+"""Documents that no listing of roots shows. The plan continues whether they exist or not."""
 LOOSE_KINDS = UNLISTED_KINDS | {"hint", "consumer"}
 """Documents that others write at any time, and that decide nothing. They are overwritten and deleted without a
 condition."""

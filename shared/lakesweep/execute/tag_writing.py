@@ -11,15 +11,15 @@ document that the tag was copied from:
   withdraws the tag. (If an expiry found the tag in between, it kept files in vain; they are orphans then.)
 
 The same holds for a tag as the source, since a deletion of tags deletes documents first as well. If the snapshot is not
-the newest, the run also reads the intent in the lease. It withdraws a tag of a snapshot that another run is about to
-delete, or died over, although the tag would be readable: no run is bound to keep files for it.
+the newest, the run also reads the intent in the lease. It withdraws the tag if another run is about to delete the
+snapshot, or died over that. The tag would be readable, but no run is bound to keep files for it.
 
 Paimon's own expiry deletes files before documents, so Lakesweep cannot promise anything about a snapshot that Paimon
 may be expiring. Paimon never expires the newest snapshot, and lists tags when it begins. So a tag is safe from Paimon
 if its snapshot is still the newest after the tag was written.
 
 Without the lease, others may work at the same time. So a run that stood still does not repeat a request: the document
-that it was to write or withdraw may be somebody else's by then.
+may be somebody else's by then.
 
 A run that dies between writing and looking leaves a tag whose source existed right before the tag was written.
 """
@@ -145,7 +145,7 @@ class _Writing:
         former: bytes | None = None
         if put.etag is not None:
             # The tag to be replaced is a root until it is overwritten, so a failure must be found before. The condition
-            # of the write makes sure that the tag is the one that the plan means.
+            # of the write makes sure that the tag is unchanged since planning.
             former = self._former(put)
             self._check(put, snapshot_id, source, after=False)
         try:
@@ -281,7 +281,7 @@ class _Writing:
         try:
             if written.former is not None:
                 self._soon.put(path, written.former, if_match=written.etag)
-                # While the tag was overwritten, nobody counted the files that it alone holds.
+                # While the tag was overwritten, no other run knew of the files that only this tag needs.
                 return (
                     f"tag {name!r} is what it was before; make sure that it reads, since whoever removed snapshots or "
                     "tags meanwhile may have taken files of it"

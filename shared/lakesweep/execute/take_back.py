@@ -54,12 +54,12 @@ class TakeBack:
     def may_restore(self) -> bool:
         """Tell whether the deleted documents still have all their files.
 
-        That is certain if no file was deleted and nobody else was here. Otherwise another run or Paimon may have
-        expired further, and deleted files that only its own snapshots and these shared. Then documents return only for
-        a rollback that has left no other snapshot, or is about to.
+        That is certain if no file was deleted and no other maintainer was here. Otherwise another run or Paimon may
+        have expired further, and deleted files that only its own snapshots and these shared. Then documents return only
+        for a rollback that has left no other snapshot, or is about to.
 
-        Documents do not return either if LATEST was removed. A fast-forward begins in this way, and so does the
-        deletion of a branch, and then nobody wants the former documents.
+        Documents do not return either if LATEST was removed. A fast-forward or the deletion of a branch begins in this
+        way, and both discard the former documents.
         """
         if self._progress.data_begun or (self._saw_latest and self._newest() is None):
             return False
@@ -113,7 +113,7 @@ class TakeBack:
     def changelogs(self) -> None:
         """Delete changelogs that this run wrote, where the snapshot still exists or a rollback has left it behind.
 
-        Changelogs from before this run are kept, and so are those that somebody else has written since.
+        Changelogs from before this run are kept, and so are changelogs that somebody else has written since.
         """
         changelogs = {action.path for action in self._plan.actions if action.kind == "changelog_document"}
         mine = [

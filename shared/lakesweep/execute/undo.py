@@ -2,7 +2,7 @@
 
 The order is that of deletion, reversed. Any executed prefix of it is harmless to readers and writers:
 
-1. Files, from statistics to data. No root names them yet, so to everyone they are orphans that nobody opens.
+1. Files, from statistics to data. No root names them yet, so they are orphans, and no reader opens them.
 2. Documents, from the highest id down, one at a time. Each returns when all its files exist, so no reader finds an
    incomplete snapshot. Restoring downwards, the existing ids never have a hole. Readers step from one id to the next
    and search between the lowest and the highest, and a hole would stop them. Restoring upwards would leave a hole
@@ -244,7 +244,7 @@ def is_document(store: Store, path: str, body: str | None) -> bool:
 def settled_ground(
     store: Store, undone: Plan, sleep: Callable[[float], None], written_again: frozenset[str] = frozenset()
 ) -> BranchListing:
-    """Return the present branch, if its history is still the one that the plan shortened.
+    """Return the present branch, if its history is still the history that the plan shortened.
 
     Args:
         store: The table's store.

@@ -1,7 +1,7 @@
 """Carry out a large plan of files with many processes, one wave at a time.
 
 One process coordinates: it holds the lease, rechecks the roots, and hands out slices of the plan (`execute/slices.py`).
-It never holds more of the plan than the header and one part. A *wave* is the work that one recheck covers: at most
+It never holds more of the plan than the header and one part. A *wave* is the work covered by a single recheck: at most
 `WAVE_KEYS` objects and about `WAVE_S` seconds. The lease is renewed before each wave, so that the wave ends under it.
 After a long time under the lease, the coordinator releases it for a moment between two waves, as `execute/spine.py`
 does.
@@ -184,7 +184,7 @@ class _Waves:
                 raise  # another attempt would achieve nothing more
             # The rest can wait. No run has to finish it first, so retention continues meanwhile. While others have the
             # lease, this run cannot record the end. It need not: before it released the lease, it recorded that the
-            # plan goes on.
+            # plan will continue.
             status = "interrupted" if self._lease.is_let_go else "put_off"
             return Executed(status, self._outcome, str(error), error.code, self._warnings())
         except MaintenanceError as error:
