@@ -76,7 +76,7 @@ def test_an_id_that_is_none(begun: Begun, scan_id: str) -> None:
 def test_a_scan_of_other_arguments(begun: Begun, changed: dict[str, object]) -> None:
     error = begun.refused(RefusedError, **changed)
     assert (error.code, error.exit_code) == ("other_scan", 3)
-    assert "scan s was begun with another arguments" in str(error) or "begin another scan" in str(error)
+    assert "scan s began with another arguments" in str(error) or "begin another scan" in str(error)
 
 
 def test_more_listings_at_once_are_no_other_scan(begun: Begun) -> None:
@@ -100,7 +100,7 @@ def test_a_scan_of_another_table(begun: Begun) -> None:
 
 def test_a_scan_that_is_a_day_old(begun: Begun) -> None:
     begun.scene.now_ms += DAY_MS + 1
-    assert "past its expiry" in str(begun.refused(RefusedError))
+    assert "its plan would have expired" in str(begun.refused(RefusedError))
 
 
 def test_a_scan_that_began_in_the_future(begun: Begun) -> None:
