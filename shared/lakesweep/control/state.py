@@ -124,12 +124,12 @@ def always_due(latest_id: int, checked_ms: int) -> BranchState:
 
 
 def without_tags(state: BranchState) -> BranchState:
-    """Return a state that has only the tag fields and the branch identity of this state."""
+    """Return a copy of the state without its tag fields."""
     return replace(state, **_NO_TAGS)
 
 
 def tags_alone(state: BranchState) -> BranchState:
-    """Return a state with only the tag fields of this one, and the identity of the branch."""
+    """Return a state that has only the tag fields and the branch identity of this state."""
     known = ("first_schema", "identity", *_NO_TAGS)
     return replace(always_due(0, 0), **{name: getattr(state, name) for name in known})
 

@@ -31,8 +31,8 @@ def hollow_snapshots(
     """Return the paths of snapshots that a plan deleted, that lack files by now, and that therefore must not return.
 
     These are the oldest snapshots, unless none is complete. Paimon's expiry deletes files before documents, from the
-    oldest snapshot on, and Lakesweep does not want such a snapshot back. If every snapshot lacks files, Lakesweep
-    restores them all: they are what the table had.
+    oldest snapshot on. A snapshot that Paimon has begun to expire must not return. If every snapshot lacks files,
+    Lakesweep restores them all: they are what the table had.
 
     Others may have expired snapshots in the meantime. Then tags may keep some of the expired snapshots complete, so no
     snapshot returns up to the newest one that lacks files.
