@@ -85,7 +85,7 @@ class Queues:
         """Send tasks of a scan to the workers.
 
         Raises:
-            StorageError: SQS did not take all of them. Workers carry out those that it took.
+            StorageError: SQS did not take all of them. Workers carry out the tasks that it took.
         """
         for batch in _batches(map(to_body, tasks)):
             self._send_batch("orphan", batch)

@@ -32,9 +32,9 @@ def fast_forward(
 
     Main keeps its snapshots and tags before the branch's first snapshot, and gets everything of the branch. Readers can
     read main completely at every moment. If a run dies, the next one finishes it. No file is deleted: files that only
-    main's former snapshots had become orphans. Stop writers of main first. A commit in between is kept; then the change
-    is reverted or stops there. The only rules of a fleet policy that count here are `pause` and the calendar rules that
-    keep tags. Prints the plan, and changes nothing without --execute.
+    main's former snapshots had become orphans. Stop writers of main first. A commit in between is kept; then Lakesweep
+    reverts the branch rewrite, or stops there. The only rules of a fleet policy that count here are `pause` and the
+    calendar rules that keep tags. Prints the plan, and changes nothing without --execute.
     """
     from lakesweep.cli.operation import run_named
 

@@ -55,8 +55,8 @@ def rollback(
     any more. Prints first what will be lost. If a run dies, the next one finishes it. `undo` reverts a rollback as long
     as nothing was committed since.
 
-    What it can promise while others write: Lakesweep notices a commit of any writer in the meantime. Then the branch
-    stays as it was, with that commit on top. A commit after the last check may leave a gap in the ids, or continue from
+    What it can promise while others write: Lakesweep notices a commit of any writer in the meantime. Then the branch is
+    left as it was, with that commit on top. A commit after the last check may leave a gap in the ids, or continue from
     a version that was rolled back. So stop the writers before, and start them again afterwards. Expiry by Lakesweep
     waits, or the rollback is refused. Expiry by Paimon that has already chosen its files continues. Lakesweep notices
     what it deletes until the last check, but not afterwards. See docs/safety.md.

@@ -275,7 +275,7 @@ class _Turn:
         return self._etag is not None
 
     def _count(self, step: str) -> None:
-        """Count this turn's requests as those of a step."""
+        """Count the requests since the last count under a step's name."""
         counted = self._table.counter.snapshot()
         self._state.count(step, {kind: count - self._counted[kind] for kind, count in counted.items()})
         self._counted = counted

@@ -4,10 +4,10 @@ A *spill* is one object. Its rows lie in 256 *slots*, by the first byte of the n
 the same slot, whichever task wrote them. A task that matches some slots reads one range of each spill. The head holds
 the facts of the task that wrote the spill, and the length of each slot. A scan step reads the head but no rows.
 
-The bytes are, in this order: magic and version, length of the head, digest of the head, the head, and the blocks in the
-order of slots. The head is compressed JSON, then zeros up to `HEAD_BYTES`, the number of bytes that are read first. A
-block begins with a digest of its bytes, its slot and the head. So no block passes for another block or for a block of
-another spill.
+A spill holds, in this order: magic and version, length and digest of the head, the head, and the blocks in the order of
+slots. The head is compressed JSON, then zeros up to `HEAD_BYTES`, the number of bytes that are read first. A block
+begins with a digest of its bytes, its slot and the head. So no block passes for another block or for a block of another
+spill.
 """
 
 import json
