@@ -34,16 +34,19 @@ def find_loss(draft: Draft, own: BranchListing) -> BranchLoss:
         StorageError: A request failed.
     """
     going, unreadable = read_each(draft, own.roots())
-    warnings = [f"{problem}; it goes all the same, and what it held is not counted" for problem in unreadable.values()]
+    warnings = [
+        f"{problem}; it is deleted all the same, and its files are not counted" for problem in unreadable.values()
+    ]
     try:
         others = draft.other_documents([ref.path for ref in own.roots()]).roots
         stranded = find_stranded(draft, going)
     except RefusedError as error:
         others, found = (), None
-        warnings.append(f"what only branch {own.name!r} holds cannot be told: {error}")
+        warnings.append(f"the files that only branch {own.name!r} needs are not known: {error}")
     else:
         found = stranded.to_json()
-        warnings += [f"what only branch {own.name!r} holds is not told exactly: {what}" for what in stranded.unknown]
+        about = f"the files that only branch {own.name!r} needs are not known exactly"
+        warnings += [f"{about}: {what}" for what in stranded.unknown]
     known = {content_of(root) for root in others}
     alone = [root for root in going if content_of(root) not in known]
     return BranchLoss(_lost(own, alone, unreadable), found, tuple(warnings))

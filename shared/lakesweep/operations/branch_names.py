@@ -84,7 +84,7 @@ def no_such_branch(table: Table, name: str, there: Iterable[str]) -> RefusedErro
     """Return the error for a branch that does not exist."""
     known = some_of([shorten(repr(each)[1:-1]) for each in there if each != MAIN]) or "none"
     return RefusedError(
-        f"table {table.ref}: no branch {shorten(repr(name))}; expected one of those that are there ({known})",
+        f"table {table.ref}: no branch {shorten(repr(name))}; expected one of the existing branches ({known})",
         code=NO_BRANCH,
     )
 
@@ -97,7 +97,7 @@ def _check_other_than_main(name: str) -> None:
     if not name.strip():
         raise _bad_name("branch: expected a name, found none")
     if name == MAIN:
-        raise _bad_name(f"branch {MAIN!r}: expected another one, since this is the table itself")
+        raise _bad_name(f"branch {MAIN!r}: expected another name, since this is the table itself")
 
 
 def _rule(name: str) -> str | None:
@@ -109,7 +109,7 @@ def _rule(name: str) -> str | None:
     if name in (".", ".."):
         return "without a meaning for file systems"
     if name.isdecimal():
-        return "that is not digits alone, since the engine refuses such a branch"
+        return "that is not digits alone, since Paimon refuses such a branch"
     if len(name.encode("utf-8")) > MAX_NAME_BYTES:
         return f"of at most {MAX_NAME_BYTES} bytes"
     return None

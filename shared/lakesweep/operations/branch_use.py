@@ -31,8 +31,8 @@ def check_unused(table: Table, listing: TableListing, name: str) -> None:
         for option in _uses(read_schema(table.store, own).options, name):
             where = "the table" if own.name == MAIN else f"branch {own.name!r}"
             raise RefusedError(
-                f"table {table.ref}: branch {shorten(repr(name))} is what {option} of {where} names; expected a "
-                "branch that no other one reads, so unset that option first",
+                f"table {table.ref}: option {option} of {where} names branch {shorten(repr(name))}; expected a "
+                "branch that no other branch reads, so unset that option first",
                 code=IN_USE,
             )
 

@@ -83,16 +83,16 @@ def _row(draft: Draft, own: BranchListing, sizes: bool) -> BranchRow:
     prefix = f"table {draft.table.ref}: "  # the warning names the table itself
     problems = [problem.removeprefix(prefix) for problem in unreadable.values()]
     if not own.schemas:
-        problems.append("it has no schema, so it is being made or deleted, or only half of it is there")
+        problems.append("it has no schema, so it is being created or deleted, or it is incomplete")
     newest = [root for root in roots if own.snapshots and root.ref == own.snapshots[-1]]
     alone = None
     if sizes and unreadable:
-        problems.append("what it alone keeps alive cannot be told")
+        problems.append("the files that it alone keeps alive are not known")
     elif sizes:
         try:
             stranded = find_stranded(draft, roots)
         except RefusedError as error:
-            problems.append(f"what it alone keeps alive cannot be told: {error}")
+            problems.append(f"the files that it alone keeps alive are not known: {error}")
         else:
             alone = (stranded.files, stranded.bytes)
             problems += stranded.unknown

@@ -28,8 +28,8 @@ def check_hand(table: Table, plan: Plan) -> None:
 def by_hand_only(table: Table, operation: str, command: str) -> RefusedError:
     """Return the error for an operation that only a person may execute."""
     return RefusedError(
-        f"table {table.ref}: {operation} writes or removes schemas, or writes over snapshots, which no function may; "
-        f"expected `lakesweep {command}` by somebody who may",
+        f"table {table.ref}: {operation} writes or deletes schemas, or overwrites snapshots, which no function may do; "
+        f"run `lakesweep {command}` with permissions for that",
         code=BY_HAND_ONLY,
     )
 

@@ -61,7 +61,7 @@ def plan_create_branch(table: Table, arguments: BranchArguments) -> Plan:
     check_new_name(name)
     draft = begin(table, OPERATION)
     if name in draft.listing.branches or list_branch(table, name).objects:
-        raise RefusedError(f"table {table.ref}: branch {name!r} is there already; expected another name", code=EXISTS)
+        raise RefusedError(f"table {table.ref}: branch {name!r} exists already; expected another name", code=EXISTS)
     source = _source(draft, arguments)
     roots = () if source is None else tuple(_roots(draft, name, source, arguments.tag))
     copied = _schemas(draft, name, source)
@@ -137,8 +137,8 @@ def _schemas(draft: Draft, name: str, source: Root | None) -> tuple[tuple[Put, T
     there = [schema for schema in reversed(draft.own.schemas) if int(schema.name) <= last]
     if not there or int(there[0].name) != last:
         raise RefusedError(
-            f"table {draft.table.ref}: schema/schema-{last} is not there, and branch {name!r} would be of it; expected "
-            "it to be",
+            f"table {draft.table.ref}: schema/schema-{last} does not exist, but branch {name!r} would need it as its "
+            "newest schema; restore it first",
             code="unreadable_schema",
         )
     return tuple(_schema(draft, name, schema, body) for schema, body in read_documents(draft, there))
@@ -157,14 +157,14 @@ def _warnings(draft: Draft, name: str, source: Root | None) -> Iterator[str]:
     """Warn of what Paimon would do to the branch: when it expires snapshots or tags, it considers one branch alone."""
     if "$" in name:
         yield (
-            f"table {draft.table.ref}: no engine opens branch {name!r} by its name, since in t$branch_{name} another $ "
-            "begins the name of a system table; better give it another name"
+            f"table {draft.table.ref}: Paimon cannot open branch {name!r} by its name, since in t$branch_{name} the "
+            "second $ begins the name of a system table; choose another name"
         )
     if source is None or is_write_only(draft.schema.options):
         return
     what = f"snapshot {source.snapshot.id}" if source.ref.kind == "snapshot" else str(source.ref)
     yield (
-        f"table {draft.table.ref}: its writers may expire snapshots themselves (it is not write-only), and the engine "
-        f"asks no branch what it needs: it may take files of branch {name!r} when {what} of {MAIN} goes, unless "
-        f"another tag of {MAIN} holds them"
+        f"table {draft.table.ref}: its writers may expire snapshots themselves (it is not write-only), and Paimon "
+        f"does not ask what a branch needs: it may delete files of branch {name!r} when {what} of {MAIN} is deleted, "
+        f"unless another tag of {MAIN} holds them"
     )

@@ -135,7 +135,7 @@ def plan_replace_tag(table: Table, arguments: TagArguments) -> Plan:
 
 def exists(table: Table, name: str) -> RefusedError:
     """Return the error for a name that another tag has."""
-    return RefusedError(f"table {table.ref}: tag {name!r} is there already; expected another name", code=TAG_EXISTS)
+    return RefusedError(f"table {table.ref}: tag {name!r} exists already; expected another name", code=TAG_EXISTS)
 
 
 class _Making:
@@ -205,7 +205,7 @@ class _Making:
                     *warnings,
                     f"table {self._table.ref}: the time at which tag {self._arguments.name!r} was made is written in "
                     "UTC, since neither the call nor the fleet policy declares a time zone; programs that read it as "
-                    "local time let it live by that much longer or shorter",
+                    "local time keep the tag longer or shorter by the difference",
                 )
         life = "" if time_retained_ms is None else f", for {say_span(time_retained_ms)}"
         put = put_tag(

@@ -123,7 +123,7 @@ def _planned(name: str, entry: StoredObject) -> Delete | None:
     place = next((place for place in _PLACES if place.pattern.fullmatch(path)), None)
     if place is None:
         return None
-    delete = Delete(place.phase, place.kind, entry.key, entry.size_bytes, f"branch {name} goes", etag=entry.etag)
+    delete = Delete(place.phase, place.kind, entry.key, entry.size_bytes, f"branch {name} is deleted", etag=entry.etag)
     try:
         check_action(delete)
     except RefusedError:
@@ -151,8 +151,8 @@ def _text_of(table: Table, entry: StoredObject, body: Body | StorageError) -> st
 def _unknown(table: Table, name: str, others: Iterable[str], keys: Iterable[str]) -> RefusedError:
     found = [shorten(repr(each)) for each in (*(f"branch {other}" for other in others), *keys)]
     return RefusedError(
-        f"table {table.ref}: in the folder of branch {name!r} lies what is no document of it: {some_of(found)}; "
-        "expected nothing else there, since it would go as well",
+        f"table {table.ref}: the folder of branch {name!r} holds more than documents of the branch: {some_of(found)}; "
+        "expected only its documents, since Lakesweep cannot judge other objects",
         code=UNKNOWN,
     )
 
@@ -160,8 +160,8 @@ def _unknown(table: Table, name: str, others: Iterable[str], keys: Iterable[str]
 def _warnings(name: str, own: BranchListing) -> Iterable[str]:
     if own.consumers:
         consumers = some_of([shorten(repr(consumer.name)[1:-1]) for consumer in own.consumers])
-        yield f"branch {name!r} has readers that keep their place in it: {consumers}; they will fail"
+        yield f"branch {name!r} has consumers: {consumers}; their readers will fail"
     yield (
-        f"stop what writes to branch {name!r} before it goes; a writer that commits later leaves a snapshot of a "
-        "branch without schemas"
+        f"stop the writers of branch {name!r} before it is deleted; a writer that commits later leaves a snapshot in "
+        "a branch without schemas"
     )

@@ -32,7 +32,7 @@ def plan_delete_tag(table: Table, names: tuple[str, ...]) -> Plan:
     check_callbacks(table, options)
     own = read_own_tags(draft)
     warnings += [
-        f"{tag_path(draft.own.name, name)} cannot be read, so it stays ({problem}); nobody knows what it holds"
+        f"{tag_path(draft.own.name, name)} cannot be read, so it is kept ({problem}); its files are not known"
         for name, problem in own.unreadable.items()
         if name in names
     ]

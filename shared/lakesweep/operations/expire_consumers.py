@@ -115,7 +115,7 @@ def plan_reset_consumer(table: Table, arguments: ConsumerArguments) -> Plan:
         return _plan(draft, arguments, [_delete(ref, "removed by hand") for ref in going])
     if all(ref.id != arguments.next_snapshot for ref in draft.own.snapshots):
         raise RefusedError(
-            f"table {table.ref}: no snapshot {arguments.next_snapshot} for consumer {name!r} to go on at",
+            f"table {table.ref}: no snapshot {arguments.next_snapshot} for consumer {name!r} to continue at",
             code="no_such_snapshot",
         )
     path = f"{branch_dir(draft.own.name)}consumer/consumer-{name}"

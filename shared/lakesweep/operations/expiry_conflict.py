@@ -40,8 +40,8 @@ def refuse_conflict(table: str, begun: Intent, snapshot_id: int, *, is_tag: bool
     goes = not is_tag and begun.end_id is not None and begun.end_id > snapshot_id
     if goes or snapshot_id in begun.snapshot_ids:
         raise RefusedError(
-            f"table {table}: run {begun.runs[-1]} has begun plan {begun.plan_id}, which takes snapshot {snapshot_id}, "
-            "and has not ended; expected no expiry that takes files of the target",
+            f"table {table}: run {begun.runs[-1]} began plan {begun.plan_id}, which deletes snapshot {snapshot_id}, "
+            "and has not ended; expected no expiry that deletes files of the target",
             code=EXPIRY_UNDER_WAY,
         )
 

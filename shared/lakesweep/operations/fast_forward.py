@@ -58,7 +58,7 @@ def plan_fast_forward(table: Table, name: str, lost_tags: Sequence[str] = ()) ->
     frame = frame_of(draft.own, {"branch": name, **({"lose_tag": list(lost_tags)} if lost_tags else {})})
     tags = {root.ref.name for root in ours.tags}
     if course.is_empty:
-        nothing = f"{MAIN} is what branch {name} is already"
+        nothing = f"{MAIN} equals branch {name} already"
         return draft.plan((), frame, warnings=(nothing, *given_up_in_vain(lost_tags, tags, ())))
     target = theirs.snapshots[-1]
     _refuse_conflict(draft, name, course)
@@ -75,7 +75,7 @@ def plan_fast_forward(table: Table, name: str, lost_tags: Sequence[str] = ()) ->
         warnings=(
             *given_up_in_vain(lost_tags, tags, protected),
             *warnings,
-            *(f"how many files belong to no version then is not known exactly: {each}" for each in stranded.unknown),
+            *(f"the number of newly orphaned files is not known exactly: {each}" for each in stranded.unknown),
         ),
         findings={
             "branch": {"name": name},
@@ -151,7 +151,7 @@ def _refuse_lost_files(draft: Draft, course: Course, target: Root) -> None:
         name = draft.own.name
         raise RefusedError(
             f"table {draft.table.ref}: snapshots or tags of branch {name} have lost {describe_lost([*lost])}; expected "
-            f"all of them to be whole; expire-snapshots with --branch {name} removes what an expiry left half way",
+            f"all of them to be complete; expire-snapshots with --branch {name} deletes what an unfinished expiry left",
             code=LOST_FILES,
         )
 

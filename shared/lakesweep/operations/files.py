@@ -86,7 +86,7 @@ def read_all(store: Store, refs: Sequence[RootRef]) -> tuple[Root, ...]:
     documents = read_roots(store, refs)
     for ref in documents.vanished:
         raise RefusedError(
-            f"table {store.location}: {ref.path} vanished while it was read; expected it to stay, so try again",
+            f"table {store.location}: {ref.path} vanished while it was read; try again",
             code="vanished",
         )
     return documents.roots

@@ -21,7 +21,7 @@ def refuse_iceberg(table: Table, options: Mapping[str, str]) -> None:
     value = options.get(_STORAGE, "").strip()
     if value.lower() not in ("", "disabled"):
         raise RefusedError(
-            f"table {table.ref}: {_STORAGE} is {shorten(value)!r}, so Iceberg metadata shows its snapshots, too, and "
-            "would go on showing those that go; expected a table without, or an engine that moves both",
+            f"table {table.ref}: {_STORAGE} is {shorten(value)!r}, so Iceberg metadata would still show the "
+            "snapshots that this operation deletes; expected a table without Iceberg metadata",
             code="needs_engine_callbacks",
         )

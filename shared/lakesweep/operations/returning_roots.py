@@ -50,8 +50,8 @@ def returning_roots(run: UndoneRun, table: Table, own: BranchListing, way_back: 
     if lost:
         raise run.refusal(
             _ABSENT,
-            f"what comes back has lost {describe_lost(lost)}; expected all that it needs, so undo first the run of "
-            "remove_orphan_files that took it, if the bucket keeps versions",
+            f"the returning roots have lost {describe_lost(lost)}; undo the run of remove_orphan_files that deleted "
+            "them first, if the bucket keeps versions",
         )
     return coming
 
@@ -81,4 +81,4 @@ def _schemas(
 
 
 def _damaged(run: UndoneRun, error: FormatError) -> RefusedError:
-    return run.refusal(_ABSENT, f"{error}; expected what comes back to be whole")
+    return run.refusal(_ABSENT, f"{error}; expected every returning document to be intact")

@@ -90,8 +90,8 @@ def rollback(table: Table, arguments: RollbackArguments, *, execute: bool) -> Ru
 
 def _say_begun(begun: Intent) -> str:
     return (
-        f"plan {begun.plan_id}, which run {begun.runs[-1]} began, has not ended: whoever executes this finishes that "
-        "first, and then less may be left to do"
+        f"plan {begun.plan_id}, which run {begun.runs[-1]} began, has not ended: executing this rollback finishes that "
+        "plan first, and then less may be left to do"
     )
 
 
@@ -137,7 +137,7 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
     refuse_iceberg(table, draft.schema.options)  # no check of tag callbacks: Paimon's rollback calls none for its tags
     target = resolve(draft.table, draft.own, arguments.version, purpose="rollback")
     if target is None:
-        raise RefusedError(f"table {table.ref}: there is no version to go back to; expected one", code=NO_VERSION)
+        raise RefusedError(f"table {table.ref}: there is no version to roll back to; expected one", code=NO_VERSION)
     snapshot_id = target.snapshot.id
     tags = read_own_tags(draft)
     coming = _coming(draft, target)
@@ -159,7 +159,7 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
         warnings=(
             *given_up_in_vain(arguments.lost_tags, tags.roots, protected),
             *rollback_warnings(draft, target, tags, going, comes_back=bool(coming)),
-            *(f"how many files belong to no version then is not known exactly: {each}" for each in stranded.unknown),
+            *(f"the number of newly orphaned files is not known exactly: {each}" for each in stranded.unknown),
         ),
         findings={
             "target": {
@@ -214,7 +214,9 @@ def _unhidden(draft: Draft, snapshot_id: int) -> tuple[Put, ...]:
     if said is None or said <= snapshot_id:
         return ()
     first = draft.own.snapshots[0].id
-    return (put_hint(draft, "target", "snapshot/EARLIEST", first, f"snapshot {said} goes; {first} is the oldest"),)
+    return (
+        put_hint(draft, "target", "snapshot/EARLIEST", first, f"snapshot {said} is deleted; {first} is the oldest"),
+    )
 
 
 def _lost(going: Withdrawal, target: Root) -> dict[str, object]:

@@ -33,38 +33,38 @@ def rollback_warnings(
     """
     snapshot_id = target.snapshot.id
     yield (
-        f"stop the writers of {draft.table.ref} before, and start them again after: one that goes on from a later "
-        f"snapshot than {snapshot_id} commits what it should not, or fails"
+        f"stop the writers of {draft.table.ref} before, and start them again after: a writer that continues from a "
+        f"later snapshot than {snapshot_id} fails, or commits on top of a deleted snapshot"
     )
     yield from _consumers(draft, snapshot_id)
     for name, problem in tags.unreadable.items():
-        yield f"tag {name} cannot be read, so it stays ({problem})"
+        yield f"tag {name} cannot be read, so it is kept ({problem})"
     if not is_write_only(draft.schema.options):
         yield (
-            "writers of this table may expire its snapshots themselves; one that does so right now may take files of "
-            f"snapshot {snapshot_id} after the last look at them"
+            "writers of this table may expire its snapshots themselves; one that does so right now may delete files "
+            f"of snapshot {snapshot_id} after the last check of them"
         )
     if comes_back:
         hidden = [ref.id for ref in draft.own.snapshots if ref.id < snapshot_id]
         if hidden:
             yield (
-                f"EARLIEST comes to name snapshot {snapshot_id}, so that {len(hidden)} older ones ({hidden[0]} to "
-                f"{hidden[-1]}) stay and are no more found"
+                f"EARLIEST will name snapshot {snapshot_id}, so {len(hidden)} older snapshots ({hidden[0]} to "
+                f"{hidden[-1]}) are kept but no longer found"
             )
         if _has_lost_changelog(draft, target):
             yield (
                 f"the changelog of snapshot {snapshot_id} has expired, and its document still names it: keep tag "
-                f"{target.ref.name} as long as the snapshot, or else the scan for orphan files takes it for damaged"
+                f"{target.ref.name} as long as the snapshot, or else the scan for orphan files reports it as damaged"
             )
     latest = draft.schema.id
     if target.snapshot.schema_id != latest:
         yield (
-            f"schemas stay as they are: snapshot {snapshot_id} was committed under schema {target.snapshot.schema_id}, "
-            f"and readers and writers go on with schema {latest}"
+            f"schemas do not change: snapshot {snapshot_id} was committed under schema {target.snapshot.schema_id}, "
+            f"and readers and writers continue with schema {latest}"
         )
     damaged = len(going.snapshot_ids) - sum(root.ref.kind == "snapshot" for root in going.roots)
     if damaged:
-        yield f"{damaged} of the snapshots that go cannot be read, so what they held is not counted"
+        yield f"{damaged} of the snapshots to delete cannot be read, so their files are not counted"
 
 
 def _has_lost_changelog(draft: Draft, target: Root) -> bool:
@@ -82,11 +82,11 @@ def _consumers(draft: Draft, snapshot_id: int) -> Iterator[str]:
     try:
         consumers = read_consumers(draft.table.store, draft.own.consumers)
     except RefusedError as error:
-        yield f"a consumer cannot be read, so whether it has come further than the target is not known: {error}"
+        yield f"a consumer cannot be read, so it is not known whether it is beyond the target: {error}"
         return
     ahead = sorted(name for name, next_id in consumers.items() if next_id > snapshot_id + 1)
     if ahead:
         yield (
-            f"readers have come further than snapshot {snapshot_id} and fail until they are reset or removed: "
+            f"readers are beyond snapshot {snapshot_id} and fail until their consumers are reset or deleted: "
             f"consumer{'s'[: len(ahead) != 1]} {some_of(ahead, _NAMED)}"
         )

@@ -109,7 +109,7 @@ class TagCall:
         if not is_ruled:
             raise UsageError(
                 f"match {self.pattern!r}: expected with it one of keep_last, keep_within, keep_daily, keep_weekly, "
-                "keep_monthly, keep_yearly or keep_tag, since without any every such tag would go",
+                "keep_monthly, keep_yearly or keep_tag, since without one every such tag would be deleted",
                 code="bad_argument",
             )
         return (rules,)

@@ -137,7 +137,7 @@ def check_callbacks(table: Table, options: Mapping[str, str]) -> None:
         if value.lower() not in without.get(option, ("",)):
             raise RefusedError(
                 f"table {table.ref}: {option} is {shorten(value)!r} ({why}), so its tags are made, renamed and deleted "
-                "by the engine alone",
+                "by Paimon alone",
                 code="needs_engine_callbacks",
             )
 
@@ -150,7 +150,7 @@ def check_time_retained(ms: int | None) -> None:
     """
     if ms is not None and not 0 < ms <= MAX_TIME_RETAINED_MS:
         raise RefusedError(
-            f"time_retained is {ms} ms; expected 1 ms to 1000 years, or none for a tag that stays",
+            f"time_retained is {ms} ms; expected 1 ms to 1000 years, or none for a tag that is kept",
             code="bad_time_retained",
         )
 
@@ -223,8 +223,8 @@ def _zone(options: Mapping[str, str], mode: AutoTagMode, declared: tzinfo | None
     if mode == "batch" and _batch_name(options) is not None:
         return UTC  # the only name that it makes contains no time
     raise RefusedError(
-        f"{_MODE} is {mode}, and nobody says in which zone its tags are named; expected {_PROCESS_ZONE} in the table's "
-        "options, or time_zone in the call or in the fleet policy",
+        f"{_MODE} is {mode}, and no time zone is declared for the names of its tags; expected {_PROCESS_ZONE} in the "
+        "table's options, or time_zone in the call or in the fleet policy",
         code="zone_not_declared",
     )
 
@@ -234,7 +234,7 @@ def _max_count(options: Mapping[str, str]) -> int | None:
         return None
     count = parse_int(options[_COUNT], _COUNT)
     if count < 1:
-        raise bad_option(_COUNT, "at least 1, or each tag would go when it is made", options[_COUNT])
+        raise bad_option(_COUNT, "at least 1, or each tag would be deleted when it is made", options[_COUNT])
     return count
 
 

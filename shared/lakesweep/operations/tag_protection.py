@@ -68,7 +68,7 @@ def refuse_protected(table: str, move: str, protected: Mapping[str, str], lost: 
     held = [f"{name!r} ({protector})" for name, protector in protected.items() if name not in lost]
     if held:
         raise RefusedError(
-            f"table {table}: tags that something protects would go with {move}: {some_of(held)}; expected lose_tag "
+            f"table {table}: {move} would delete protected tags: {some_of(held)}; expected lose_tag "
             f"with the name of each, or {instead}",
             code=TAG_PROTECTED,
         )
@@ -86,7 +86,7 @@ def given_up_in_vain(lost: Iterable[str], tags: Container[str], protected: Conta
         if name not in tags:
             yield f"there is no tag {name!r} to lose"
         elif name not in protected:
-            yield f"tag {name!r} need not be given up: it stays, or nothing protects it"
+            yield f"tag {name!r} need not be given up: it is kept, or nothing protects it"
 
 
 def _sources(draft: Draft, own: OwnTags, branch: BranchListing, going: Sequence[str]) -> Iterator[str]:

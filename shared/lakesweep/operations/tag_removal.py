@@ -118,7 +118,9 @@ def plan_removal(draft: Draft, own: OwnTags, going: Mapping[str, str], options: 
     at_stake = files_at_stake(draft, own, going)
     if not at_stake or not draft.own.snapshots:
         lost = lost_findings(draft)
-        why = (f"no snapshot is left in branch {draft.own.name}, so the files of its tags stay",) if at_stake else ()
+        why = (
+            (f"no snapshot is left in branch {draft.own.name}, so the files of its tags are kept",) if at_stake else ()
+        )
         damage = {**damage_findings(draft, References(), unreadable_tags(draft, own)), **lost}
         return Removal(documents, warnings=(*warnings_of(lost), *why), damage=damage)
     _refuse_unreadable(draft, own)
@@ -136,15 +138,15 @@ def _documents(draft: Draft, own: OwnTags, going: Mapping[str, str], options: Ma
         yield Delete(PHASE, TAG, root.ref.path, root.ref.size_bytes, why, etag=root.ref.etag, body=body)
         success = success_path(draft.own.name, name)
         if with_success and may_delete(SUCCESS, success):
-            yield Delete(PHASE, SUCCESS, success, None, f"tag {name} goes")
+            yield Delete(PHASE, SUCCESS, success, None, f"tag {name} is deleted")
 
 
 def _refuse_unreadable(draft: Draft, own: OwnTags) -> None:
     """Refuse to delete files while a remaining tag cannot be read, since it may need them."""
     for problem in own.unreadable.values():
         raise RefusedError(
-            f"table {draft.table.ref}: {problem}; expected a tag that can be read before files go, since they may be "
-            "its own",
+            f"table {draft.table.ref}: {problem}; expected to read every tag before files are deleted, since this tag "
+            "may need them",
             code="unreadable_root",
         )
 
@@ -155,7 +157,7 @@ def _one_each(own: OwnTags, at_stake: Mapping[int, Sequence[str]]) -> tuple[tupl
     for snapshot_id, names in at_stake.items():
         roots = [own.roots[name] for name in names]
         if len({(root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list) for root in roots}) > 1:
-            warnings.append(f"tags {', '.join(names)} differ about snapshot {snapshot_id}, so their files stay")
+            warnings.append(f"tags {', '.join(names)} differ about snapshot {snapshot_id}, so their files are kept")
             continue
         chosen.append(roots[0])
     return tuple(chosen), tuple(warnings)
@@ -187,7 +189,7 @@ def _with_files(
     references = find_references(reader, staying, freed.files, own.name)
     latest = files[latest_path]
     unreadable, problems = references.unreadable_roots, references.problems()
-    refuse_damaged_head(draft, reader, latest, unreadable, problems, "tags go that hold files")
+    refuse_damaged_head(draft, reader, latest, unreadable, problems, "tags with files of their own are deleted")
     deletes, kept = plan_files(freed.files, references, draft.stores(freed.files).stays)
     vanished = tuple(f"{ref} vanished while the plan was made" for ref in others.vanished)
     return Removal(

@@ -73,7 +73,7 @@ class TagSteps:
         """Take the report of a step, and return the report to show; a pass shows it only if it says something."""
         if name == auto_tags.OPERATION and self._is_left_to_writers(report):
             why = report.refusal.message if report.refusal else ""
-            sentence = f"{why}; no tag is made here, and it is left to the table's writers"
+            sentence = f"{why}; Lakesweep makes no tag, and leaves that to the table's writers"
             report = replace(report, status="nothing_to_do", refusal=None, warnings=(*report.warnings, sentence))
             self._is_left = True
         self.reports[name] = report
@@ -98,8 +98,8 @@ class TagSteps:
         walked_id = self.draft.own.snapshots[-1].id if self.draft.own.snapshots else 0
         if self.is_auto and isinstance(expired, list) and any(found > walked_id for found in expired):
             raise StalePlanError(
-                f"table {self.draft.table.ref}: snapshot {walked_id + 1} was committed after tags were made; expected "
-                "the next pass to ask it for a tag before it goes"
+                f"table {self.draft.table.ref}: snapshot {walked_id + 1} was committed after tags were made; the next "
+                "pass decides about its tag before it expires"
             )
 
     def keep(self) -> None:

@@ -141,7 +141,7 @@ class _Finder:
             if snapshot_id is not None:
                 return Version(snapshot_id=snapshot_id)
         raise self._refusal(
-            f"version {text!r} means nothing; expected a tag, {_WATERMARK}<n> or the id of a snapshot", NO_TAG
+            f"version {text!r} is not valid; expected a tag, {_WATERMARK}<n> or the id of a snapshot", NO_TAG
         )
 
     def _of_tag(self, name: str) -> Root:
@@ -267,7 +267,7 @@ class _Finder:
         documents = read_roots(self._table.store, refs)
         for ref in documents.vanished:
             raise RefusedError(
-                f"table {self._table.ref}: {ref.path} vanished while it was read; expected it to stay, so try again",
+                f"table {self._table.ref}: {ref.path} vanished while it was read; try again",
                 code=NO_SNAPSHOT if self._purpose == "tag" else "vanished",
             )
         self._roots |= {root.ref.path: root for root in documents.roots}
@@ -281,7 +281,7 @@ class _Finder:
         names = [repr(ref.name) for ref in self._tag_refs()]
         if not names:
             return "expected one, found none"
-        return f"expected one of those that are there ({some_of(names, _NAMED)})"
+        return f"expected one of the existing tags ({some_of(names, _NAMED)})"
 
     def _refusal(self, what: str, code: str) -> RefusedError:
         """Return the error; the operations that make tags have codes of their own."""

@@ -181,7 +181,7 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
     if moves_roots(plan.actions):
         return RunRecord(plan, (), undone_by(area, plan_id))
     if any(isinstance(action, Put) and action.kind == "consumer" for action in plan.actions):
-        raise _refusal(area, run_id, "not_undoable", "it moved a consumer, and nobody knows where from")
+        raise _refusal(area, run_id, "not_undoable", "it moved a consumer, and the former position is not known")
     known = fates(area, plan_id, end.runs)
     restores = tuple(_restores(area, run_id, plan, known))
     silent = tuple(_silent(plan, known))
@@ -261,8 +261,8 @@ def _restores(area: ControlArea, run_id: str, plan: Plan, known: Mapping[str, Fa
                 area,
                 run_id,
                 UNKNOWN_RESULT,
-                f"nobody knows which request deleted {delete.path}; `lakesweep audit verify` says whether the ledger "
-                "is whole",
+                f"it is not known which request deleted {delete.path}; `lakesweep audit verify` says whether the "
+                "ledger is complete",
             )
         if fate.result != "deleted":
             continue
@@ -309,7 +309,8 @@ def plan_undo(env: Environment, record: RunRecord, still_ours: Callable[[], None
     for each in after:
         check_action(each.action)
     warnings = tuple(
-        f"{path} stays away: it was deleted for good, and no plan has its content" for path in record.stays_away
+        f"{path} does not come back: it was deleted permanently, and no plan has its content"
+        for path in record.stays_away
     )
     return Undo(record.plan, returning, after, written_again, warnings)
 
@@ -334,8 +335,8 @@ def _returning(env: Environment, record: RunRecord, still_ours: Callable[[], Non
             if code == "restorable":
                 if each.etag not in (None, etag):
                     raise RefusedError(
-                        f"table {env.area.table}: {each.path} would come back as another document; expected the "
-                        "one that was deleted",
+                        f"table {env.area.table}: {each.path} would come back with other content; expected "
+                        "the deleted document",
                         code="id_reused",
                     )
                 yield dataclasses.replace(each, version_id=found[each.path].version_id or each.version_id)

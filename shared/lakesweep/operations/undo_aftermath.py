@@ -91,11 +91,11 @@ def _written_changelogs(
         if document is None:
             continue
         if not staying:
-            reason = "no changelog stays"
+            reason = "no changelog is kept"
             yield Following(Delete("hints", "hint", path, document.size_bytes, reason, etag=document.etag), needs)
         elif read_hint(table, path) in gone:
             kept = choose(staying)
-            put = Put("hints", "hint", path, str(kept), f"changelog {kept} is the one that it should name")
+            put = Put("hints", "hint", path, str(kept), f"changelog {kept} is its new value")
             yield Following(put, {**needs, staying[kept]: None})
     for ref in going:
         reason, path = f"snapshot {ref.id} is back", snapshot_of(ref)

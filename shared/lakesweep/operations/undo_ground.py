@@ -51,11 +51,11 @@ def _check_history(run: UndoneRun, draft: Draft) -> None:
     if found is None:
         code = "rolled_back" if all(ref.id < id_of(last) for ref in snapshots) else "later_run"
         raise run.refusal(
-            code, f"{last}, the newest that it left, is gone now; expected it, so undo first what took it since"
+            code, f"{last}, the newest snapshot after that run, no longer exists. Undo the run that deleted it first"
         )
     written = [id_of(path) for path, place in run.places.items() if place.kind == "snapshot" and place.after]
     if max(written, default=-1) < found.id and not _is_same(run, draft, found):
-        raise run.refusal("id_reused", f"{last}, the newest that it left, is another document now; expected it")
+        raise run.refusal("id_reused", f"{last}, the newest snapshot after that run, has other content now")
 
 
 def _is_same(run: UndoneRun, draft: Draft, ref: RootRef) -> bool:

@@ -53,7 +53,7 @@ def plan_undo_move(table: Table, undone: Plan, run_id: str) -> Plan:
     current = read_current(table.store, run.places)
     actions = actions_in_force(run, current)
     if not actions:
-        return draft.plan((), frame, warnings=(f"all is as it was before run {run_id} already",))
+        return draft.plan((), frame, warnings=(f"everything is as it was before run {run_id} already",))
     check_ground(run, table, draft)
     way_back = inverse(actions, current, f"run {run_id} is undone")
     coming = returning_roots(run, table, own, way_back)
@@ -74,18 +74,18 @@ def plan_undo_move(table: Table, undone: Plan, run_id: str) -> Plan:
 def _warnings(run: UndoneRun, own: BranchListing, way_back: Sequence[Action]) -> Iterator[str]:
     if run.has_made_branch:
         yield (
-            f"stop what writes to branch {run.branch} before it goes; a writer that commits later leaves a snapshot of "
-            "a branch without schemas"
+            f"stop the writers of branch {run.branch} before it is deleted; a writer that commits later leaves a "
+            "snapshot in a branch without schemas"
         )
     elif not run.is_of_another_branch and any(action.kind == "snapshot" for action in way_back):
         yield (
             f"writers and streaming readers of branch {run.branch} must be stopped before and started again after: its "
-            "newest snapshot is another one then"
+            "newest snapshot changes"
         )
     seen = run.plan.header.roots_seen
     late = [ref for ref in own.tags if ref.path not in seen and ref.path not in run.places]
     if late and any(isinstance(action, Delete) and action.kind == "snapshot" for action in way_back):
-        yield f"tags that were made since stay, and keep their files: {', '.join(ref.name for ref in late)}"
+        yield f"tags that were made since are kept, with their files: {', '.join(ref.name for ref in late)}"
 
 
 def _whole(coming: Sequence[Root]) -> list[str]:

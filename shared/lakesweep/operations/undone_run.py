@@ -120,9 +120,7 @@ def _back(run: UndoneRun, current: Mapping[str, Current]) -> Iterator[str]:
 
 def _changed(run: UndoneRun, path: str, place: Place, *, is_there: bool) -> RefusedError:
     if not is_there:
-        return run.refusal(
-            "later_run", f"{path}, which it wrote, is gone now; expected it, so undo first what took it since"
-        )
+        return run.refusal("later_run", f"{path}, which it wrote, no longer exists. Undo the run that deleted it first")
     was = "none there" if place.after is None else "the one that it wrote"
     if place.kind == "tag":
         return run.refusal("tag_exists", f"{path} is another tag now; expected {was}")

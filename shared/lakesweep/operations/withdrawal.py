@@ -148,7 +148,7 @@ def _changelog_hint(draft: Draft, going: Sequence[RootRef], snapshot_id: int) ->
         return
     staying = [ref.id for ref in draft.own.changelogs if ref.id <= snapshot_id]
     latest = staying[-1] if staying else -1
-    why = f"the changelogs up to {latest} stay" if staying else "no changelog stays"
+    why = f"the changelogs up to {latest} are kept" if staying else "no changelog is kept"
     yield put_hint(draft, "withdraw_changelogs", "changelog/LATEST", latest, why)
 
 
@@ -162,5 +162,5 @@ def _tag_deletes(draft: Draft, root: Root, why: str) -> Iterator[Delete]:
         found = draft.table.store.read(path, max_bytes=MAX_DOCUMENT_BYTES)
     except ObjectNotFoundError:
         return
-    reason = f"tag {ref.name} goes"
+    reason = f"tag {ref.name} is deleted"
     yield Delete("withdraw_tags", SUCCESS, path, len(found.data), reason, etag=found.etag, body=to_text(found.data))

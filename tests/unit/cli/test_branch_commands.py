@@ -9,21 +9,21 @@ from tests.support.table_builder import TableBuilder
 from tests.unit.cli.command_line import Answer, call, contents, write_table
 
 OFF: tuple[tuple[tuple[str, ...], int, str], ...] = (
-    (("create-branch", "main"), 2, "expected another one"),
+    (("create-branch", "main"), 2, "expected another name"),
     (("create-branch", ""), 2, "NAME: expected a name, found none"),
     (("create-branch", "7"), 2, "digits alone"),
     (("create-branch", "a/b"), 2, "a slash"),
-    (("create-branch", "b", "--tag", "none"), 3, "no tag 'none'; expected one of those that are there ('t')"),
+    (("create-branch", "b", "--tag", "none"), 3, "no tag 'none'; expected one of the existing tags ('t')"),
     (("create-branch", "b" * 201), 2, "expected a name of at most 200 bytes"),
     (("create-branch", "b", "--snapshot", "77"), 3, "no snapshot 77"),
     (("create-branch", "b", "--snapshot", "x"), 2, "--snapshot: expected a whole number"),
     (("create-branch", "b", "--snapshot", "1", "--tag", "t"), 2, "expected at most one of tag and snapshot"),
     (("create-branch",), 2, "NAME"),
     (("create-branch", "b", "--branch", "c"), 2, "--branch"),
-    (("delete-branch", "b"), 3, "no branch 'b'; expected one of those that are there (none)"),
+    (("delete-branch", "b"), 3, "no branch 'b'; expected one of the existing branches (none)"),
     (("delete-branch", "\u65e5\u672c"), 3, "no branch '\u65e5\u672c'; expected"),
     (("create-branch", "a\x1b[31m"), 2, "branch 'a\\x1b[31m': expected"),
-    (("delete-branch", "main"), 2, "expected another one"),
+    (("delete-branch", "main"), 2, "expected another name"),
     (("delete-branch",), 2, "NAME"),
 )
 
@@ -56,7 +56,7 @@ def test_from_the_plan_to_the_list(place: Place) -> None:
     assert "branch     trial begins with snapshot 4, which tag t names\n" in planned.printed
     assert "write      branch/branch-trial/snapshot/snapshot-4" in planned.printed
     assert "snapshots  1 to 6\n" in planned.printed
-    assert "the engine asks no branch what it needs" in planned.messages
+    assert "Paimon does not ask what a branch needs" in planned.messages
     assert contents(place.folder) == before
     assert place.call("create-branch", "trial", "--tag", "t", "--execute").exit_code == 0
     assert place.call("create-branch", "late", "--snapshot", "6", "--execute").exit_code == 0
@@ -113,7 +113,7 @@ def test_a_branch_in_a_sentence_is_a_word(place: Place) -> None:
     assert place.call("create-branch", "b", "--execute").exit_code == 0
     answer = place.call("create-branch", "b", "--execute")
     assert answer.exit_code == 3
-    assert ": branch 'b' is there already" in answer.messages
+    assert ": branch 'b' exists already" in answer.messages
 
 
 def test_words_of_one_document(place: Place) -> None:
@@ -172,7 +172,7 @@ def test_nothing_to_forward(place: Place) -> None:
     assert place.call("create-branch", "b", "--snapshot", "6", "--execute").exit_code == 0
     answer = place.call("fast-forward", "b", "--execute")
     assert answer.exit_code == 0 and "nothing to do" in answer.printed
-    assert "main is what branch b is already" in answer.messages
+    assert "main equals branch b already" in answer.messages
 
 
 @pytest.mark.parametrize(
@@ -216,8 +216,8 @@ def test_a_fast_forward_takes_a_tag_that_is_given_up(place: Place) -> None:
     refused = place.call("fast-forward", "one", "--execute")
     assert refused.exit_code == 3
     assert (
-        "would go with a fast-forward to branch one: 'late' (branch two was made from it); expected --lose-tag with "
-        "the name of each, or branch one to have the same tags"
+        "a fast-forward to branch one would delete protected tags: 'late' (branch two was made from it); expected "
+        "--lose-tag with the name of each, or branch one to have the same tags"
     ) in refused.messages
     assert place.call("fast-forward", "one", "--lose-tag", "late", "--execute").exit_code == 0
     assert not place.table.exists("tag/tag-late")

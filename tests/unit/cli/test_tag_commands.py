@@ -86,7 +86,7 @@ def test_a_name_that_is_taken(table: Path) -> None:
         (["now", "--snapshot", "1", "--from-tag", "t"], 2, "--snapshot: expected it without --from-tag"),
         (["now", "--timestamp", "5", "--watermark", "5"], 2, "--timestamp: expected it without watermark"),
         (["now", "--from-tag", "none"], 3, "no tag 'none'"),
-        (["now", "--version", "none"], 3, "version 'none' means nothing; expected a tag, watermark-<n> or the id of"),
+        (["now", "--version", "none"], 3, "version 'none' is not valid; expected a tag, watermark-<n> or the id of"),
         (["now", "--version", "99"], 3, "no snapshot 99"),
         (["now", "--watermark", "5", "--version", "2"], 2, "--watermark: expected it without version, found both"),
         (

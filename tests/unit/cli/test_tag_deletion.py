@@ -96,8 +96,8 @@ def test_bad_input(
     ("words", "exit_code", "sentence"),
     [
         (["rename-tag", "mine", ""], 2, "NEW: expected a name, found none"),
-        (["rename-tag", "mine", "mine"], 3, "tag 'mine' is there already; expected another name"),
-        (["rename-tag", "mine", "2026-01-31"], 3, "tag '2026-01-31' is there already; expected another name"),
+        (["rename-tag", "mine", "mine"], 3, "tag 'mine' exists already; expected another name"),
+        (["rename-tag", "mine", "2026-01-31"], 3, "tag '2026-01-31' exists already; expected another name"),
         (["expire-tags", "--keep-daily", "3"], 2, "--match: expected the pattern of the tags that the rules are about"),
         (["expire-tags", "--match", "*"], 2, "--match '*': expected with it one of --keep-last, --keep-within, "),
         (["expire-tags", "--match", "*", "--keep-within", "30"], 2, "--keep-within: expected a duration with its unit"),

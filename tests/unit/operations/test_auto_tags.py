@@ -298,7 +298,7 @@ class TestZones:
         scene.commit("12:12")
         scene.commit("12:13")
         report = scene.settle()
-        assert any("nobody says in which zone" in warning for warning in report.all_warnings())
+        assert any("no time zone is declared for the names of its tags" in warning for warning in report.all_warnings())
         assert scene.snapshots() == [2]
         assert scene.tags() == {}
 

@@ -135,7 +135,7 @@ def test_what_a_damaged_branch_keeps_is_not_known() -> None:
     document = place.document(sizes=True)
     (row,) = document["branches"]
     assert (row["files"], row["bytes"]) == (None, None)
-    assert any("cannot be told" in warning for warning in document["warnings"])
+    assert any("are not known" in warning for warning in document["warnings"])
     assert all(warning.count("table memory://bucket/t") == 1 for warning in document["warnings"])
 
 

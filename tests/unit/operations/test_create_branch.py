@@ -165,7 +165,7 @@ def test_the_order_and_what_is_said() -> None:
 def test_what_the_engine_would_do_to_it(source: dict[str, Any], what: str) -> None:
     """Its expiry asks no other branch, so writers that expire are warned of; an empty branch needs nothing."""
     (warning,) = Place().run(execute=False, **source).all_warnings()
-    assert "the engine asks no branch what it needs" in warning
+    assert "Paimon does not ask what a branch needs" in warning
     assert what in warning
     assert Place().run(execute=False).all_warnings() == ()
 
@@ -228,7 +228,7 @@ def test_what_came_between_plan_and_execution_is_named() -> None:
 # What is refused.
 
 NAMES = {
-    "main": "another one",
+    "main": "another name",
     "": "found none",
     " \t": "found none",
     "12": "digits alone",

@@ -122,7 +122,7 @@ def test_where_it_comes_from(arguments: Mapping[str, Any], expected: int) -> Non
         ({"watermark": 1}, "no_such_snapshot", "no snapshot has watermark 1 or a higher one"),
         ({"version": "watermark-1"}, "no_such_snapshot", "no snapshot has watermark 1 or a higher one"),
         ({"version": "1"}, "no_such_snapshot", "no snapshot 1, and no tag of it, either"),
-        ({"version": "t1"}, "no_such_tag", "version 't1' means nothing; expected a tag, watermark-<n> or the id"),
+        ({"version": "t1"}, "no_such_tag", "version 't1' is not valid; expected a tag, watermark-<n> or the id"),
     ],
 )
 def test_there_is_no_such_source(arguments: Mapping[str, Any], code: str, sentence: str) -> None:

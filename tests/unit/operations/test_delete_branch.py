@@ -156,7 +156,7 @@ def test_a_branch_that_cannot_be_read_goes() -> None:
     report = place.run()
     assert report.status == "done", report.refusal
     assert place.left() == []
-    assert sum("it goes all the same" in warning for warning in report.all_warnings()) == 2
+    assert sum("it is deleted all the same" in warning for warning in report.all_warnings()) == 2
 
 
 def test_a_branch_of_which_schemas_or_snapshots_alone_are_there() -> None:
@@ -222,7 +222,7 @@ def test_what_it_strands_cannot_be_told() -> None:
     report = place.run()
     assert report.status == "done"
     assert report.to_json()["findings"]["stranded"] is None  # type: ignore[index]
-    assert any("cannot be told" in warning for warning in report.all_warnings())
+    assert any("are not known" in warning for warning in report.all_warnings())
 
 
 def test_its_files_are_orphans_afterwards() -> None:
@@ -237,8 +237,8 @@ def test_what_people_should_know() -> None:
     place = Place()
     place.branch.consumer("job", 3)
     readers, writers = place.run(execute=False).all_warnings()
-    assert "readers that keep their place in it: job" in readers
-    assert "stop what writes to branch 'b'" in writers
+    assert "has consumers: job; their readers will fail" in readers
+    assert "stop the writers of branch 'b'" in writers
 
 
 # What is refused.
@@ -250,7 +250,7 @@ def test_no_such_branch() -> None:
     report = place.run(branch="c")
     assert code_of(report) == "no_such_branch"
     assert report.refusal is not None
-    assert report.refusal.message.endswith("expected one of those that are there (b)")
+    assert report.refusal.message.endswith("expected one of the existing branches (b)")
     assert place.run().status == "done"
     assert code_of(place.run()) == "no_such_branch"
 

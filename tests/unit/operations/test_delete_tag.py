@@ -375,7 +375,7 @@ def test_a_document_that_does_not_parse_stays_and_protects(scene: Scene) -> None
     scene.store.put("tag/tag-broken", b"{")
     report = scene.maintainer().run("delete_tag", tag=["broken"])
     assert report.status == "nothing_to_do"
-    assert any("tag/tag-broken cannot be read, so it stays" in warning for warning in report.all_warnings())
+    assert any("tag/tag-broken cannot be read, so it is kept" in warning for warning in report.all_warnings())
     report = scene.maintainer().run("delete_tag", tag=["t"])
     assert (report.status, report.refusal and report.refusal.code) == ("refused", "unreadable_root")
     assert scene.table.present() == {"A", "C"}

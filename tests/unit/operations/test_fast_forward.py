@@ -81,7 +81,7 @@ def test_b12() -> None:
         path = f"snapshot/snapshot-{i}"
         assert table.store.read(path).data == table.store.read(f"branch/branch-b/{path}").data
     assert table.store.read(EARLIEST).data == b"5"
-    assert "EARLIEST is 5 then, which hides snapshots 1, 2, 3, 4" in _said(report)
+    assert "EARLIEST will be 5, which hides snapshots 1, 2, 3, 4" in _said(report)
 
 
 def test_earliest_of_a_branch_without_one_stays() -> None:
@@ -159,11 +159,11 @@ def test_schemas_that_main_loses_are_said(scene: str, ids: list[int]) -> None:
 @pytest.mark.parametrize(
     ("scene", "words"),
     [
-        ("diverged", "ids from 6 on are other snapshots then"),
-        ("rebuilt", "have different snapshots of the ids 1, 2, 3, 4, which are replaced"),
-        ("with_changelogs", "consumer quick waits for snapshot 11, and main goes on with 9"),
+        ("diverged", "ids from 6 on will belong to other snapshots"),
+        ("rebuilt", "have different snapshots of the ids 1, 2, 3, 4, and those of main are overwritten"),
+        ("with_changelogs", "consumer quick waits for snapshot 11, but the next commit of main is 9"),
         ("rolled_back_far", "main will have no snapshot 3;"),
-        ("expired_base", "EARLIEST is 7 then, which hides snapshots 5, 6"),
+        ("expired_base", "EARLIEST will be 7, which hides snapshots 5, 6"),
     ],
 )
 def test_what_is_said(scene: str, words: str) -> None:
@@ -174,7 +174,7 @@ def test_changelogs_of_the_former_history_are_said() -> None:
     table = build("rebuilt")
     table.changelog_document(2)
     report = _plan(table)
-    assert "changelogs 2 of main stay, and are of its former history" in _said(report)
+    assert "changelogs 2 of main are kept, although they belong to its former history" in _said(report)
 
 
 def test_iceberg_metadata_would_go_on_showing_what_goes() -> None:
@@ -293,7 +293,7 @@ def test_a_tag_that_another_branch_was_made_from() -> None:
     assert report.refusal is not None
     assert "'base'" in report.refusal.message
     assert "branch other was made from it" in report.refusal.message
-    assert "would go with a fast-forward to branch b" in report.refusal.message
+    assert "a fast-forward to branch b would delete" in report.refusal.message
     assert "expected lose_tag with the name of each, or branch b to have the same tags" in report.refusal.message
     assert Maintainer(table.store).run("delete_tag", tag=["base"]).status == "done"
     assert _plan(table).status == "planned"
@@ -313,11 +313,11 @@ def test_tags_that_are_given_up_by_name() -> None:
     assert report.plan is not None
     assert report.plan.header.arguments["lose_tag"] == ["base", "root", "made", "nobody's"]
     warnings = report.all_warnings()
-    assert "tag 'made' need not be given up: it stays, or nothing protects it" in warnings
+    assert "tag 'made' need not be given up: it is kept, or nothing protects it" in warnings
     assert 'there is no tag "nobody\'s" to lose' in warnings
     again = maintainer.run("fast_forward", branch="b", lose_tag="base")
     assert again.status == "nothing_to_do"
-    assert again.all_warnings() == ("main is what branch b is already", "there is no tag 'base' to lose")
+    assert again.all_warnings() == ("main equals branch b already", "there is no tag 'base' to lose")
     assert maintainer.run("undo", run_id=report.run_id).status == "done"
     assert all(table.exists(f"tag/tag-{name}") for name in ("base", "root"))
 
@@ -338,7 +338,7 @@ def test_what_another_branch_has_need_not_be_readable() -> None:
     table.store.put("branch/branch-other/snapshot/snapshot-2", b"{}")
     report = _plan(table)
     assert report.status == "planned"
-    assert "how many files belong to no version then is not known exactly" in _said(report)
+    assert "the number of newly orphaned files is not known exactly" in _said(report)
 
 
 def test_a_plan_that_is_carried_out_later() -> None:

@@ -755,7 +755,9 @@ def test_warnings_about_writers_and_schemas() -> None:
     warnings = World(build).rollback(execute=False, snapshot=1).all_warnings()
     assert any("stop the writers" in warning for warning in warnings)
     assert any("may expire its snapshots themselves" in warning for warning in warnings)
-    assert any("schemas stay" in warning and "schema 0" in warning and "schema 1" in warning for warning in warnings)
+    assert any(
+        "schemas do not change" in warning and "schema 0" in warning and "schema 1" in warning for warning in warnings
+    )
     warnings = World(build, **{"write-only": "true"}).rollback(execute=False, snapshot=1).all_warnings()
     assert not any("may expire its snapshots themselves" in warning for warning in warnings)
 
@@ -773,7 +775,7 @@ def test_snapshots_below_a_hole_that_a_tag_fills_are_hidden() -> None:
     assert report.status == "done", report.refusal
     twin.table.rollback("t4")
     assert world.documents() == twin.documents()
-    assert any("2 older ones (1 to 2)" in warning for warning in report.all_warnings())
+    assert any("2 older snapshots (1 to 2)" in warning for warning in report.all_warnings())
 
 
 def test_a_tag_without_its_changelog() -> None:

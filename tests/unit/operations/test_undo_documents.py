@@ -59,7 +59,7 @@ def test_a_success_file_that_stays_away_is_warned_of(execute: bool) -> None:
     assert report.status == ("done" if execute else "planned")
     (warning,) = report.all_warnings()
     (warning,) = report.all_warnings()
-    assert "old_SUCCESS stays away" in warning
+    assert "old_SUCCESS does not come back" in warning
 
 
 def test_another_tag_of_that_name_stays() -> None:

@@ -287,7 +287,7 @@ def test_a_later_rollback_is_undone_first() -> None:
     first = world.run()
     report = world.maintainer().run("rollback", snapshot=3)
     assert report.run_id is not None
-    world.check_refused(first, "rolled_back", "is gone now; expected it, so undo first what took it since")
+    world.check_refused(first, "rolled_back", "no longer exists. Undo the run that deleted it first")
     assert world.undo(report.run_id).status == "done"
     assert world.undo(first).status == "done"
     assert world.documents() == world.before
@@ -494,7 +494,7 @@ def test_what_an_orphan_scan_took_is_missed() -> None:
     assert dry.plan is not None
     plan_id = dry.plan.header.plan_id
     assert world.maintainer().execute(plan_id, confirm=plan_id).status == "done"
-    world.check_refused(run_id, "would_stay_absent", "what comes back has lost")
+    world.check_refused(run_id, "would_stay_absent", "the returning roots have lost")
 
 
 def test_a_damaged_document_does_not_come_back() -> None:
