@@ -22,6 +22,9 @@ from tests.differential.writing import branch_root, snapshot_ids
 
 Reads = Mapping[str, Any]
 
+_NOT_REVERTED = ("is kept", "Not reverted")
+"""What the message of a plan says when the plan took a commit and did not bring it back."""
+
 
 def judge(actor: Actor, ours: Ours, play: Play) -> None:
     """Note what is wrong with a table at rest, and what was left open."""
@@ -162,7 +165,7 @@ def _check_commits(actor: Actor, ours: Ours, play: Play) -> None:
         seen_in, number = actor.seen.get(identifier, (branch, 0))
         ids = snapshot_ids(branch_root(location, seen_in))
         plans = taken.get(identifier, [])
-        if any(plan.status == "done" or "stays" in plan.message for plan in plans):
+        if any(plan.status == "done" or any(word in plan.message for word in _NOT_REVERTED) for plan in plans):
             play.facts["commits that a plan took"] += 1
         elif expires and (not ids or number < ids[0] or play.cast == "everything"):  # the engine's hints hide some
             play.facts["commits that expired"] += 1

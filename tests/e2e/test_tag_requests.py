@@ -126,6 +126,6 @@ def test_a_tag_that_is_withdrawn(arguments: dict[str, object], going: str, opera
     assert report.refusal is not None
     assert report.refusal.code == "snapshot_vanished"
     is_back = operation == "replace_tag"
-    said = "tag 'now' is what it was before; make sure that it reads" if is_back else "the tag is withdrawn"
+    said = "tag 'now' is what it was before; check that it is readable" if is_back else "the tag is withdrawn"
     assert f"; {said}" in report.refusal.message
     assert {entry.key: entry.etag for entry in table.store.list("tag/")} == before

@@ -91,7 +91,7 @@ def test_a_branch_that_was_made_meanwhile_is_named() -> None:
     report = lake.maintainer().execute(planned.header.plan_id)
     assert report.status == "done"
     named = [warning for warning in report.warnings if "made meanwhile" in warning]
-    assert named == ["branch late was made meanwhile and stays; its files stay with it"]
+    assert named == ["branch late was made meanwhile; it is kept, and so are its files"]
     read_all(lake.store)
 
 

@@ -62,7 +62,7 @@ def test_what_somebody_wrote_right_before_a_request_stays(operation: str) -> Non
         assert world.documents().get(action.path) == body, (number, action.path, report.refusal)
         assert report.refusal is not None
         if isinstance(action, Put) and not report.refusal.message.endswith("; nothing was done"):
-            assert action.path in report.refusal.message.partition("and stays")[2], report.refusal.message
+            assert action.path in report.refusal.message.partition("Not reverted")[2], report.refusal.message
 
 
 @pytest.mark.parametrize("operation", MOVES)
@@ -205,7 +205,7 @@ def test_a_schema_that_went_returns_for_a_commit_under_it(late: bool, other: byt
     assert report.status == "done", report.refusal
     said = " ".join(report.all_warnings())
     assert "snapshot 7 was committed meanwhile" in said
-    assert "schema/schema-2 stays: somebody has committed under it meanwhile" in said
+    assert "schema/schema-2 is kept: somebody has committed under it meanwhile" in said
     assert world.store.read("schema/schema-2").data == (other or world.before["schema/schema-2"])
 
 
@@ -374,7 +374,7 @@ def test_what_is_back_already_is_said_to_be_back() -> None:
     report = world.execute(Acting(last, act))
     assert isinstance(world.store, Helping) and world.store.path
     assert report.status == "stale" and report.refusal is not None
-    assert report.refusal.message.endswith("; what was done was taken back")
+    assert report.refusal.message.endswith("; Lakesweep reverted what the plan had done")
     assert world.before.items() - {("snapshot/LATEST", b"7")} <= world.documents().items()
 
 

@@ -288,7 +288,7 @@ def test_what_a_run_says() -> None:
     early = before.execute(Acting(first - 6, before.commits))
     late = after.execute(Acting(last, lambda: after.publish(8)))
     assert early.refusal is not None and early.refusal.message.endswith("; nothing was done")
-    assert late.refusal is not None and late.refusal.message.endswith("; what was done was taken back")
+    assert late.refusal is not None and late.refusal.message.endswith("; Lakesweep reverted what the plan had done")
     assert "snapshot/snapshot-8 was written by somebody else" in late.refusal.message
     assert (early.status, late.status, early.refusal.code, late.refusal.code) == ("stale", "stale", "stale", "stale")
 
@@ -306,8 +306,8 @@ def test_a_commit_in_the_middle_is_named_with_what_stays_gone() -> None:
     report = world.execute(Acting(snapshots_go(calls)[1], world.commits))
     assert report.status == "stale" and report.refusal is not None
     assert world.committed == ["snapshot/snapshot-7"] and world.ids() == [4, 5, 6, 7]
-    assert "as far as nobody had gone on from there" in report.refusal.message
-    assert "gone: snapshot/snapshot-7" in report.refusal.message
+    assert "except where others have built on it" in report.refusal.message
+    assert "deleted: snapshot/snapshot-7" in report.refusal.message
     assert read_root(world.store, "snapshot/snapshot-7").document["commitUser"] == "other"
 
 
@@ -335,7 +335,9 @@ def test_two_commits_in_the_middle_cannot_both_have_what_they_stand_on() -> None
     assert world.committed == ["snapshot/snapshot-6"]
     assert world.latest() == 6
     assert report.status == "stale" and report.refusal is not None
-    assert "snapshot/snapshot-8 was committed on what is gone: readers find it when" in report.refusal.message
+    assert (
+        "snapshot/snapshot-8 was committed on a snapshot that is gone. Readers find it once" in report.refusal.message
+    )
     world.commits()
     assert world.committed[1:] == ["snapshot/snapshot-7"] and world.latest() == 8
     world.wait()
@@ -365,7 +367,7 @@ def test_a_document_that_no_listing_shows_returns_too() -> None:
     watched = Maintainer(FaultyStore(store, acting, "table"), control=maintainer.control)
     report = watched.execute(plan.header.plan_id)
     assert report.status == "stale" and report.refusal is not None
-    assert report.refusal.message.endswith("; what was done was taken back")
+    assert report.refusal.message.endswith("; Lakesweep reverted what the plan had done")
     assert store.read(rest).data == b"{}"
 
 

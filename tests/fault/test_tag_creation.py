@@ -104,7 +104,7 @@ def became_of(stage: Stage, creation: Process, *, may_warn: bool = False) -> str
         assert TAG not in all_roots(stage.store) or report.refusal.code == "tag_exists"
         return report.refusal.code
     assert report.status == "done", report.refusal
-    if may_warn and any("cannot be promised" in warning for warning in report.all_warnings()):
+    if may_warn and any("files of tag" in warning for warning in report.all_warnings()):
         return "not promised"
     read_root(stage.store, TAG)
     return "done"

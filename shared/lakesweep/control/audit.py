@@ -120,7 +120,7 @@ def audit_run(
             found = "no part" if writer not in lasts else "another one"
             problems.append(f"run {run_id}: the chain of {writer} ends with part {digest[:12]}; found {found} there")
     extra = by_writer.get(MAIN_WRITER, ()) if stated is not None and not stated.get("parts") else ()
-    problems += [f"{area.path(part.name)}: the report of run {run_id} knows of no part" for part in extra]
+    problems += [f"{area.path(part.name)}: the report of run {run_id} names no part" for part in extra]
     problems += unnamed_writers(run_id, by_writer, ends)
     if frame is not None:
         problems += other_report(run_id, frame, by_writer)

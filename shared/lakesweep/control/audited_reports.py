@@ -31,7 +31,7 @@ def other_report(run_id: str, frame: Mapping[str, object], by_writer: Mapping[st
             yield f"run {run_id}: expected a report that names the parts of its ledger, found one that does not"
         return
     if main and stated.get("parts") != len(main):
-        yield f"run {run_id}: its report knows of {stated.get('parts')} parts; found {len(main)}"
+        yield f"run {run_id}: its report names {stated.get('parts')} parts; found {len(main)}"
     head = (main[0].head if main else None) or {}
     stated_of_run = {
         "by": frame.get("by"),

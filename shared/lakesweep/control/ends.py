@@ -71,5 +71,5 @@ def undone_by(area: ControlArea, plan_id: str) -> str | None:
         return None
     run_id = document.get("run_id")
     if not is_id(run_id):
-        raise FormatError(f"{area.path(name)}: expected run_id, the run that took the plan back")
+        raise FormatError(f"{area.path(name)}: expected run_id, the run that undid the plan")
     return run_id

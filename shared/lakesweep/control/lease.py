@@ -174,8 +174,8 @@ class Lease:
     def _refuse_taken_on(self, found: LeaseDocument, intent: Intent | None) -> None:
         if intent is not None and found.intent is not None and found.intent.plan_id == intent.plan_id:
             raise LeaseLostError(
-                f"table {self._area.table}: run {found.run_id} took plan {intent.plan_id} on while run {self._run_id} "
-                "let others have the lease; expected nobody to"
+                f"table {self._area.table}: run {found.run_id} took over plan {intent.plan_id} while run "
+                f"{self._run_id} let others have the lease; expected no run to do so"
             )
 
     def release(self, *, ended: bool) -> None:
@@ -287,7 +287,7 @@ def acquire(
         except (PreconditionFailedError, ObjectNotFoundError):
             if exactly:
                 raise LeaseHeldError(
-                    f"table {area.table}: another run had the lease since it was read; expected nobody to, try again"
+                    f"table {area.table}: another run has held the lease since it was read; expected none. Try again"
                 ) from None
         else:
             lease.is_as_known = True
@@ -320,12 +320,12 @@ def _refuse_held(area: ControlArea, found: LeaseDocument, intent: Intent | None)
     if now_ms < free_at_ms:
         raise LeaseHeldError(
             f"table {area.table}: run {found.run_id} holds the lease for {(free_at_ms - now_ms + 999) // 1000} s at "
-            f"most{_holder(found)}; expected it free. Wait and run again; lakesweep runs TABLE shows what that run "
-            "does, and a run that died is finished then"
+            f"most{_holder(found)}; expected it free. Wait and run again; if that run died, the next run finishes "
+            "its plan. lakesweep runs TABLE shows what the run does"
         )
     left = found.intent
     if left is not None and (intent is None or intent.plan_id != left.plan_id):
         raise LeaseHeldError(
-            f"table {area.table}: run {found.run_id} left plan {left.plan_id} unfinished; expected it to be finished "
-            "first, which the next maintenance of the table does"
+            f"table {area.table}: run {found.run_id} left plan {left.plan_id} unfinished; expected that plan to be "
+            "finished first. The next maintenance of the table finishes it"
         )

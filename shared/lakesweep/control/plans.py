@@ -258,11 +258,11 @@ def _check_header(header: PlanHeader, path: str) -> None:
             if not isinstance(value, expected) or (type(value) is bool) != (expected is bool):
                 raise FormatError(f"{path}: expected {name} of another type, found {type(value).__name__}")
             if type(value) is int and not is_count(value):
-                raise FormatError(f"{path}: expected a number in {name}, found a huge one or one below 0")
+                raise FormatError(f"{path}: expected a number in {name}, found a huge or negative one")
     texts = (*header.roots_seen.values(), *header.warnings)
     counts = (*header.kept.values(), *header.kept_bytes.values(), *header.by_kind.values())
     if not all(isinstance(text, str) for text in texts) or not all(map(is_count, counts)):
-        raise FormatError(f"{path}: expected ETags and warnings as text, and files that stay or go as numbers")
+        raise FormatError(f"{path}: expected ETags and warnings as text, and counts of files as numbers")
     snapshots = header.snapshots
     ends = (snapshots.get("earliest"), snapshots.get("latest"))
     expired = snapshots.get("expired", [])
@@ -321,5 +321,5 @@ def _action_of(row: dict[str, object], path: str) -> Action:
     if type(fields.get("if_absent", False)) is not bool:
         raise FormatError(f"{path}: expected true or false for if_absent of an action")
     if isinstance(action, Put) and action.body is None:
-        raise FormatError(f"{path}: expected a body for what an action writes")
+        raise FormatError(f"{path}: expected a body in an action that writes")
     return action

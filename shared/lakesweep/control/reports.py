@@ -126,7 +126,7 @@ def _checked(document: dict[str, object], area: ControlArea, run_id: str, path: 
 
 
 def _short(value: object) -> str:
-    text = repr(value) if not isinstance(value, int) or is_count(value) else "a huge number or one below 0"
+    text = repr(value) if not isinstance(value, int) or is_count(value) else "a huge or negative number"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

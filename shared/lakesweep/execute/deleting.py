@@ -9,7 +9,7 @@ from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from lakesweep.table.stores import TableStores
 
-REWRITTEN = "it was written again since"
+REWRITTEN = "it was rewritten after the plan was made"
 """Why Lakesweep keeps an object: it is not the object that the plan names."""
 _LASTING = ("access_denied", "no_such_bucket")
 """Answers that concern a whole store, and that do not change when Lakesweep asks again."""

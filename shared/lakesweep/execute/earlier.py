@@ -17,9 +17,9 @@ from lakesweep.model.plan import Delete
 from lakesweep.storage.store import DeleteResult, HiddenState, Store
 from lakesweep.table.stores import TableStores
 
-BY_MARKER = "an earlier run of the plan deleted it and could not write that down; its delete marker tells"
+BY_MARKER = "an earlier run of the plan deleted it without recording that; its delete marker is the proof"
 """Why the ledger of a run has a result for a deletion that this run did not send."""
-BY_INTENT = "an earlier run of the plan was about to delete it and could not write more down"
+BY_INTENT = "an earlier run of the plan was about to delete it, and recorded no result"
 _CHUNK = 1000
 _SILENT = frozenset({"access_denied", "no_such_bucket", "not_implemented"})
 """Codes of a store that does not list versions, now or later. Undo is impossible there as well."""

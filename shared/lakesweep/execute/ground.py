@@ -201,7 +201,7 @@ class Ground:
         done = [self.plan.actions[n] for n in sorted(self.standing.done)]
         there = [action for action in done if action.kind not in LOOSE_KINDS]
         if there:
-            raise self._stale(f"{there[-1].path} is as the plan would make it")
+            raise self._stale(f"{there[-1].path} already is as the plan would make it")
 
     def _roots(self, branch: str) -> Sequence[RootRef]:
         return tuple(self.listing.branches[branch].roots())

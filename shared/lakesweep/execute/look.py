@@ -155,7 +155,7 @@ class Looker:
             return
         hint = latest_hint_of(self.store, own)
         if hint is not None and hint < end_id - 1:
-            raise self._stale(f"LATEST came to name snapshot {hint}, which goes")
+            raise self._stale(f"LATEST now names snapshot {hint}, which the plan deletes")
 
     def _check_consumers(self, own: BranchListing) -> None:
         if self.header.end_id is None or not self.header.waits_for_consumers:

@@ -109,8 +109,8 @@ class Newcomers:
                 return
             self._add(listing, new)
         raise MaintenanceError(
-            f"table {self._looker.store.location}: roots appeared in each of {MAX_ROUNDS} listings; expected two in a "
-            "row alike, try again",
+            f"table {self._looker.store.location}: new roots appeared in each of {MAX_ROUNDS} listings; expected a "
+            "listing without new roots. Try again",
             code="roots_keep_changing",
         )
 

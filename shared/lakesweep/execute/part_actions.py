@@ -107,9 +107,9 @@ def deletions_of(actions: Sequence[Action], header: PlanHeader) -> list[Delete]:
 def not_files_alone(header: PlanHeader) -> RefusedError:
     """Return the refusal of a plan that parallel processes cannot carry out."""
     return RefusedError(
-        f"plan {header.plan_id} of table {header.table} holds more than files, and the rest goes in a certain order; "
-        f"expected a plan of orphan files alone: lakesweep execute TABLE {header.plan_id} --engine local carries this "
-        "one out",
+        f"plan {header.plan_id} of table {header.table} does more than delete orphan files, and its actions need an "
+        "order; expected a plan of orphan files alone. To carry out this plan, run: lakesweep execute TABLE "
+        f"{header.plan_id} --engine local",
         code=NOT_FILES_ALONE,
     )
 

@@ -24,7 +24,7 @@ from lakesweep.table.live_set import LiveSet, name_hash
 
 NAMES_LIVE_FILES = "names_live_files"
 """Code of a plan that would delete a file which a root of the plan's own time needs."""
-STILL_NEEDED = "a root that is there needs it"
+STILL_NEEDED = "a present root needs it"
 
 
 @dataclass(slots=True)
@@ -85,8 +85,8 @@ def ask_present_roots(looker: Looker, actions: Sequence[Action], files: Sequence
         body = going[root.ref.path].body
         if body is None or to_bytes(body) != root.body:
             raise StalePlanError(
-                f"table {header.table}: {root.ref.path} says something else than plan {header.plan_id} has of it; "
-                "expected the document that the plan was made from, so make a new plan"
+                f"table {header.table}: {root.ref.path} differs from its copy in plan {header.plan_id}; expected the "
+                "document that the plan was made from. Make a new plan"
             )
     looker.trust(there.keys())
     # Roots that appeared since the plan are left to the next recheck: they do not prove that the plan is forged.
@@ -104,14 +104,18 @@ def names_live_files(header: PlanHeader, first: str, count: int) -> StalePlanErr
     """Return the refusal of a plan that names files which roots of its time need."""
     more = f" and {count - 1} more" if count > 1 else ""
     return StalePlanError(
-        f"table {header.table}: plan {header.plan_id} would delete {first}{more}, which a root that was there when the "
-        "plan was made needs; expected files that no root needs. Nothing of it is carried out; make a new plan",
+        f"table {header.table}: plan {header.plan_id} would delete {first}{more}, but a root that existed when the "
+        "plan was made needs it; expected files that no root needs. Nothing of it is carried out; make a new plan",
         code=NAMES_LIVE_FILES,
     )
 
 
 def refuse_live_files(header: PlanHeader, deletes: Iterable[Delete], is_needed: Callable[[Delete], bool]) -> None:
-    """Refuse a plan if some of its files are needed."""
+    """Refuse a plan if some of its files are needed.
+
+    Raises:
+        StalePlanError: With code `names_live_files`.
+    """
     needed = [delete.path for delete in deletes if is_needed(delete)]
     if needed:
         raise names_live_files(header, needed[0], len(needed))

@@ -38,18 +38,19 @@ class Reversal:
     def sentence(self) -> str:
         """Say what was not reverted."""
         apart = (
-            f"; {some_of(self.apart)} was committed on what is gone: readers find it when the ids below are there "
-            "again, and then it is the newest; a rollback to a snapshot below takes it away"
+            f"; {some_of(self.apart)} was committed on a snapshot that is gone. Readers find it once the ids below it "
+            "exist again, and then it is the newest. A rollback to a snapshot below removes it"
             if self.apart
             else ""
         )
         if not self.left:
-            return f"what was done was taken back{apart}"
+            return f"Lakesweep reverted what the plan had done{apart}"
         deleted = [action.path for action in self.left if isinstance(action, Delete)]
         written = [action.path for action in self.left if isinstance(action, Put)]
-        parts = [f"{what}: {some_of(paths)}" for what, paths in (("gone", deleted), ("written", written)) if paths]
+        parts = [f"{what}: {some_of(paths)}" for what, paths in (("deleted", deleted), ("written", written)) if paths]
         return (
-            f"what was done was taken back as far as nobody had gone on from there, and stays {'; '.join(parts)}{apart}"
+            "Lakesweep reverted what the plan had done, except where others have built on it. Not reverted: "
+            f"{'; '.join(parts)}{apart}"
         )
 
 

@@ -139,7 +139,7 @@ class _Moving:
             left = [self._plan.actions[number] for number in pending]
             paths = [action.path for action in left if action.kind not in LOOSE_KINDS]
             if paths:
-                what = f"others have gone on since an earlier run of the plan, so {some_of(paths)} stays as it is"
+                what = f"others changed the branch after an earlier run of the plan, so {some_of(paths)} is kept"
                 raise stale(self._plan.header, what, MOVED_ON)
             return
         phase = ""
@@ -226,7 +226,9 @@ class _Moving:
         needed = newest_schema(self._store, (ref for ref in ground.own.roots() if ref.path not in touched))
         for action in going:
             if schema_id(action.path) <= needed:
-                raise stale(self._plan.header, f"{action.path} is to go, and a root that stays needs it")
+                raise stale(
+                    self._plan.header, f"the plan deletes {action.path}, but a root that the plan keeps needs it"
+                )
 
     def _is_needed(self, action: Action, ground: Ground) -> bool:
         """Tell whether somebody has committed under a schema that the plan deletes."""
@@ -241,12 +243,12 @@ class _Moving:
         """
         for ref in ground.newcomers():
             if ref.kind == "snapshot":
-                self._warnings[f"{ref} was committed meanwhile and stays; see what it was made from"] = None
+                self._warnings[f"{ref} was committed meanwhile and is kept; check which snapshot it builds on"] = None
         for action in self._plan.actions:
             if isinstance(action, Delete) and self._is_needed(action, ground):
                 with suppress(PreconditionFailedError):  # the schema exists
                     self._store.put(action.path, bytes_of(action) or b"", if_absent=True)
-                self._warnings[f"{action.path} stays: somebody has committed under it meanwhile"] = None
+                self._warnings[f"{action.path} is kept: somebody has committed under it meanwhile"] = None
 
     def _look(self) -> Ground:
         ground = take_look(self._documents)
@@ -263,9 +265,9 @@ class _Moving:
         """Warn of tags and branches that appeared and are kept."""
         for ref in ground.newcomers():
             if ref.kind == "tag":
-                self._warnings[f"{ref} was made meanwhile and stays; its files stay with it"] = None
+                self._warnings[f"{ref} was made meanwhile; it is kept, and so are its files"] = None
         for name in ground.new_branches():
-            self._warnings[f"branch {name} was made meanwhile and stays; its files stay with it"] = None
+            self._warnings[f"branch {name} was made meanwhile; it is kept, and so are its files"] = None
 
     def _verify(self, ground: Ground) -> None:
         """Make sure that every file of the roots exists that the plan names as complete.
@@ -278,7 +280,7 @@ class _Moving:
             raise self._lost(lost)
 
     def _lost(self, lost: Sequence[str]) -> StalePlanError:
-        what = f"files are missing of what the branch would be: {'; '.join(lost)}"
+        what = f"files of the target version are missing: {'; '.join(lost)}"
         return stale(self._plan.header, what, LOST_FILES)
 
     def _stop(self, error: StalePlanError) -> Executed:

@@ -557,7 +557,7 @@ class _Execution:
     def _moved_from_nothing(self, old: str, what: str = "") -> StalePlanError:
         return StalePlanError(
             f"table {self._plan.header.table}: {old} was deleted or replaced by another maintainer since the plan was "
-            f"made{what}; expected it there",
+            f"made; expected it unchanged{what}",
             code="overtaken",
         )
 
@@ -587,7 +587,7 @@ class _Execution:
         for path, result in found.items():
             if step == TAG_PHASE and result.code == "already_gone" and written:
                 # The maintainer that deleted it may have looked for other tags before the new one existed.
-                what = f", while {written[0]} was written, which stays and may not read completely"
+                what = f". {written[0]} was written meanwhile and is kept; some of its files may be missing"
                 raise self._moved_from_nothing(path, what)
             if result.code == "precondition_failed":
                 raise StalePlanError(
@@ -596,8 +596,8 @@ class _Execution:
             if not result.ok and step != CONSUMER_PHASE:
                 what = "tags" if step == TAG_PHASE else "snapshot documents"
                 raise MaintenanceError(
-                    f"table {self._plan.header.table}: {path} could not be deleted ({result.code}), so the files that "
-                    f"it refers to stay; expected permission to delete {what}",
+                    f"table {self._plan.header.table}: {path} could not be deleted ({result.code}), so its files are "
+                    f"kept; expected permission to delete {what}",
                     code=result.code,
                 )
 
@@ -622,6 +622,8 @@ class _Execution:
             self._lease.check()
             refs = list(discover(table, ROOT_FOLDERS).roots())
             if not refs:
-                raise StalePlanError(f"table {table.location}: no root is left; expected some, so nothing more goes")
+                raise StalePlanError(
+                    f"table {table.location}: no root is left; expected some, so nothing more is deleted"
+                )
             self._keep(deletes, references_of(table, self._env.known, refs, deletes, self._plan.header.branch))
             self._batch(batch)

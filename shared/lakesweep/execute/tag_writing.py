@@ -169,7 +169,7 @@ class _Writing:
             raise error from None
         except StorageError:
             raise type(error)(
-                f"{error}; whether tag {_name_of(put)!r} is there now is not known, so run this again", code=error.code
+                f"{error}; it is not known whether tag {_name_of(put)!r} exists now, so run this again", code=error.code
             ) from error
         if there.data != _bytes(put):
             raise error
@@ -192,8 +192,7 @@ class _Writing:
             return True
         if put.etag is not None:
             raise StalePlanError(
-                f"table {self._header.table}: tag {name!r} is another one than when the plan was made; expected it "
-                "unchanged"
+                f"table {self._header.table}: tag {name!r} has changed since the plan was made; expected it unchanged"
             ) from error
         if self._header.operation != "create_tag" or self._header.arguments.get("ignore_if_exists"):
             self._warnings.append(f"tag {name!r} is there already, and stays as it is")
@@ -213,8 +212,8 @@ class _Writing:
         if path in seen and put.path.startswith(f"{prefix}tag/"):
             return path, seen[path]
         raise RefusedError(
-            f"plan {self._header.plan_id} writes {put.path} of snapshot {snapshot_id}, which it has not seen; expected "
-            "the snapshot of the plan's branch among the roots that it has",
+            f"plan {self._header.plan_id} writes {put.path} of snapshot {snapshot_id}, but the plan does not name that "
+            "snapshot; expected a snapshot of the plan's branch among the plan's roots",
             code="forbidden_action",
         )
 
@@ -238,7 +237,7 @@ class _Writing:
         if found != etag and path != put.path:
             what = "is gone" if found is None else "is another document than before"
             raise RefusedError(
-                f"table {self._header.table}: {path} {what}; expected it to stay while tag {name!r} was made of it",
+                f"table {self._header.table}: {path} {what}; expected it unchanged while tag {name!r} was made of it",
                 code=VANISHED,
             )
         if is_newest:
@@ -249,8 +248,8 @@ class _Writing:
         if intent is not None and touches(intent, self._header.branch, snapshot_id):
             run_id = intent.runs[-1] if intent.runs else "(unknown)"
             raise RefusedError(
-                f"table {self._header.table}: plan {intent.plan_id}, which run {run_id} began, takes snapshot "
-                f"{snapshot_id}; expected one that stays for tag {name!r}",
+                f"table {self._header.table}: plan {intent.plan_id}, begun by run {run_id}, deletes snapshot "
+                f"{snapshot_id}; expected tag {name!r} to be made of a snapshot that is kept",
                 code=GOING,
             )
 
@@ -283,8 +282,8 @@ class _Writing:
                 self._soon.put(path, written.former, if_match=written.etag)
                 # While the tag was overwritten, no other run knew of the files that only this tag needs.
                 return (
-                    f"tag {name!r} is what it was before; make sure that it reads, since whoever removed snapshots or "
-                    "tags meanwhile may have taken files of it"
+                    f"tag {name!r} is what it was before; check that it is readable, since others that deleted "
+                    "snapshots or tags meanwhile may have deleted files of it"
                 )
             result = self._soon.delete([DeleteRequest(path, written.etag)])[0]
         except MaintenanceError as error:
@@ -292,7 +291,7 @@ class _Writing:
         if result.ok:
             return "the tag is withdrawn"
         if result.code == "precondition_failed":
-            return f"tag {name!r} was written by somebody else since, and stays"
+            return f"somebody else has since written tag {name!r}, and it is kept"
         return _stands(name, result.code)
 
     def _success_file(self, put: Put) -> bool:
@@ -302,7 +301,7 @@ class _Writing:
         except PreconditionFailedError:
             return False  # somebody else has just written it
         except (StorageError, LeaseLostError) as error:
-            self._warnings.append(f"tag {_name_of(put)!r} is made, and {put.path} could not be written: {error}")
+            self._warnings.append(f"tag {_name_of(put)!r} was written, but {put.path} could not be written: {error}")
             return False
         return True
 
@@ -311,8 +310,7 @@ def cannot_promise(table: str, name: str, source: str) -> str:
     """Return the sentence that says that Paimon may be expiring the source of a tag."""
     return (
         f"table {table}: its writers expire snapshots themselves (it is not write-only) and delete files before "
-        f"documents, so it cannot be promised that tag {name!r} of {source} reads completely if one of them is "
-        "removing that at this moment"
+        f"documents. If one of them is expiring {source} at this moment, files of tag {name!r} may be missing"
     )
 
 
@@ -324,7 +322,7 @@ def touches(intent: Intent, branch: str, snapshot_id: int) -> bool:
 
 
 def _stands(name: str, why: str) -> str:
-    return f"tag {name!r} could not be withdrawn ({why}), so it stands and may not read completely: delete it"
+    return f"tag {name!r} could not be withdrawn ({why}), so it exists and some of its files may be missing: delete it"
 
 
 def _bytes(put: Put) -> bytes:

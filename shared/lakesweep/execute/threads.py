@@ -33,7 +33,7 @@ def thread_crew(env: Environment, header: PlanHeader) -> Crew:
 
     def check_time(what: str) -> None:
         if is_over.is_set():
-            raise OutOfTimeError(f"{what}: this process is to end")
+            raise OutOfTimeError(f"{what}: this process must end")
         env.check_time(what)
 
     site = Site(env.stores, env.area, env.sleep, throttled=env.throttled, check_time=check_time, actions=actions)

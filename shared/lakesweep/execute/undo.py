@@ -163,8 +163,8 @@ class _Restoring:
         for path, body in following.needs.items():
             if not is_document(self._env.stores.table, path, body):
                 raise StalePlanError(
-                    f"table {self._undo.undone.header.table}: {path} is gone or another document; expected it to be "
-                    f"back, so {following.action.path} stays as it is"
+                    f"table {self._undo.undone.header.table}: {path} is gone or different; expected the restored "
+                    f"document, so {following.action.path} is kept as it is"
                 )
 
     def _follow(self, action: Action) -> None:
@@ -281,7 +281,7 @@ def _ground(store: Store, undone: Plan, written_again: frozenset[str]) -> Branch
     newest = max((ref.id for ref in own.snapshots if ref.path not in documents), default=0)
     if newest <= last:
         raise _refusal(
-            undone, "rolled_back", f"snapshot {newest} is the newest that stayed; expected one above {last}, as it was"
+            undone, "rolled_back", f"snapshot {newest} is the newest that was kept; expected one above {last}, as then"
         )
     _check_successor(undone, last, present, of_snapshots=any(each.kind == "snapshot" for each in documents.values()))
     return own
@@ -302,14 +302,14 @@ def _check_successor(undone: Plan, last: int, present: dict[str, str], *, of_sna
     path = stayed[first]
     if path in present:
         if present[path] != header.roots_seen[path]:
-            raise _refusal(undone, "id_reused", f"{path} is another document than the one that stayed then")
+            raise _refusal(undone, "id_reused", f"{path} is another document than the one that was kept then")
         return
     other = f"{branch_dir(header.branch)}changelog/changelog-{first}"
     if of_snapshots or other not in present:
         raise _refusal(
             undone,
             "later_run",
-            f"{path}, the first that stayed then, is gone now; expected it, or its run undone first",
+            f"{path}, the first that was kept then, no longer exists; undo the run that removed it first",
         )
 
 

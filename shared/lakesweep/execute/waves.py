@@ -114,7 +114,11 @@ def execute_in_waves(env: Environment, header: PlanHeader, attempt: Attempt, cre
 
 
 def check_files_alone(header: PlanHeader) -> None:
-    """Make sure that a plan deletes nothing but orphan files."""
+    """Make sure that a plan deletes nothing but orphan files.
+
+    Raises:
+        RefusedError: With code `not_files_alone`.
+    """
     if header.operation != "remove_orphan_files" or header.end_id is not None or not FILES.issuperset(header.by_kind):
         raise not_files_alone(header)
 
@@ -200,7 +204,7 @@ class _Waves:
             return told
         return (
             *told,
-            f"{self._failures} objects could not be deleted, of which the report names {shown}; the ledger of run "
+            f"{self._failures} objects could not be deleted. The report names {shown} of them, and the ledger of run "
             f"{self._run_id} names all",
         )
 

@@ -54,7 +54,7 @@ def lost_ahead(env: Environment, ground: Ground, check: Callable[[], None] = lam
 
 
 def lost_of(env: Environment, ground: Ground, check: Callable[[], None] = lambda: None) -> tuple[str, ...]:
-    """Return the missing files of the roots that a plan names as complete: paths and sentences, empty when all exist.
+    """Return the missing files of the roots that a plan names in `whole`: paths and sentences, empty when all exist.
 
     Args:
         env: Of the execution.

@@ -10,7 +10,7 @@ from lakesweep.operations.expire_tags import UNREADABLE, UNREADABLE_ROOT
 from tests.unit.cli.command_line import call, contents, write_table
 from tests.unit.cli.test_documentation import section
 
-OLD = "cannot be promised"
+OLD = "files of tag"
 
 
 @pytest.fixture

@@ -210,7 +210,7 @@ def test_a_tag_that_others_delete_meanwhile_is_no_success() -> None:
     store.before["delete"] = lambda: store.delete([DeleteRequest("tag/tag-t")])
     report = rename(store, "t", "u", "stale")
     assert report.refusal is not None and report.refusal.code == "overtaken"
-    assert "tag/tag-u was written, which stays and may not read completely" in report.refusal.message
+    assert "tag/tag-u was written meanwhile and is kept; some of its files may be missing" in report.refusal.message
     assert store.read("tag/tag-u").data
 
 
