@@ -415,6 +415,8 @@ def test_a_report_that_cannot_be_written() -> None:
     """The tag stands, and the sentence says so."""
     stage = staged()
     stage.switch = Switch(7, "before")
-    with pytest.raises(StorageError, match=r"tag/tag-now is written and stays; the report of run .* could not be"):
+    with pytest.raises(
+        StorageError, match=r"tag/tag-now is written and kept; the report of run .* could not be written"
+    ):
         stage.maintainer().run("create_tag", tag="now")
     read_root(stage.store, TAG)

@@ -86,7 +86,7 @@ def _rootless(store: Store, listing: TableListing) -> Iterator[Finding]:
         return
     yield Finding(
         "history",
-        f"no snapshot, tag or changelog is there, and {first.key} is: the table has lost its history, or its first "
+        f"no snapshot, tag or changelog exists, but {first.key} does: the table has lost its history, or its first "
         "commit has not ended",
         restore("snapshot/"),
         (first.key,),
@@ -133,7 +133,7 @@ def _holes(branch: BranchListing, location: str) -> Iterator[Finding]:
         yield Finding(
             "ids",
             f"branch {branch.name}: the ids of its snapshots have a hole after {listed(holes)}; readers that start "
-            "below it fail, as an expiry that did not end leaves it",
+            "below it fail; an unfinished expiry leaves such a hole",
             expire_down_to(location, len(ids) - len(below), branch.name),
             tuple(ref.path for ref in below[:10]),
         )

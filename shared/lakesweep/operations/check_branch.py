@@ -51,7 +51,7 @@ def branch_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
         yield Finding(
             "consumers",
             f"branch {branch}: consumer {listed(ahead)} waits for a snapshot beyond the newest; a rollback may have "
-            "taken it",
+            "deleted it",
             command("reset-consumer", location, ahead[0], branch=branch),
         )
     if not draft.own.snapshots or not is_stated(draft.schema.options):

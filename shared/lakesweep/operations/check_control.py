@@ -34,13 +34,13 @@ def control_findings(table: Table, area: ControlArea) -> Iterator[Finding]:
         run_id = intent.runs[-1] if intent.runs else lease.run_id
         yield Finding(
             "plans",
-            f"plan {intent.plan_id} was begun by run {run_id} and did not end; no other plan is begun before it",
+            f"run {run_id} began plan {intent.plan_id} and did not finish it; no other plan begins before",
             command("execute", location, intent.plan_id, executes=False),
         )
     elif lease.expires_ms and is_over:
         yield Finding(
             "lease",
-            f"run {lease.run_id} did not give back the lease, which ended {say_time(lease.expires_ms)}; the next run "
+            f"run {lease.run_id} did not give back the lease, which expired {say_time(lease.expires_ms)}; the next run "
             "takes it",
             command("maintain", location),
         )
@@ -55,6 +55,6 @@ def control_findings(table: Table, area: ControlArea) -> Iterator[Finding]:
         if end is not None and end.status in ("partial", PUT_OFF):
             yield Finding(
                 "plans",
-                f"plan {plan_id} is not carried out whole: run {end.run_id} ended {end.status.replace('_', ' ')}",
+                f"plan {plan_id} is not completely executed: run {end.run_id} ended {end.status.replace('_', ' ')}",
                 command("execute", location, plan_id, executes=False),
             )

@@ -68,7 +68,7 @@ def schema_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
             continue
         folder = "schema/" if name == "main" else f"branch/branch-{name}/schema/"
         otherwise = None if name == "main" else command("delete-branch", location, name)
-        says = f"branch {name} has no schema, and {first.path} is there; no engine can open it"
+        says = f"branch {name} has no schema, although {first.path} exists; no reader can open it"
         yield Finding("roots", says, restore(folder, otherwise), (folder,))
 
 
@@ -121,7 +121,7 @@ def _problems(store: Store, listing: TableListing) -> Iterator[_Problem]:
         elif schemas and root.snapshot.schema_id not in schemas:
             yield _Problem(
                 ref,
-                f"{ref.path} is of schema {root.snapshot.schema_id}, which is not there; its readers need it",
+                f"{ref.path} needs schema {root.snapshot.schema_id}, which does not exist",
                 schema_id=root.snapshot.schema_id,
             )
 
@@ -207,8 +207,8 @@ def _finding(table: Table, listing: TableListing, problem: _Problem) -> Finding:
     if problem.has_state:
         newer = [each for each in listing.branches[ref.branch].snapshots if each.id > ref.id]
         says = (
-            f"{problem.sentence}; its state can be read, and streaming readers that come to it fail; a rollback to its "
-            "tag leaves it so"
+            f"{problem.sentence}; its state can be read, but streaming readers fail when they reach it; a rollback to "
+            "its tag does not repair it"
         )
         mend = restore("that file", expire_down_to(location, len(newer), ref.branch) if newer else None)
         return Finding("roots", says, mend, (ref.path,))
@@ -220,8 +220,8 @@ def _finding(table: Table, listing: TableListing, problem: _Problem) -> Finding:
     if ref.kind == "tag":
         return Finding(
             "roots",
-            f"{problem.sentence}; where nobody can restore it, replace-tag puts a whole document in its place, which "
-            "delete-tag can delete then",
+            f"{problem.sentence}; if nobody can restore it, replace-tag overwrites it with a valid document, which "
+            "delete-tag can then delete",
             command("replace-tag", location, ref.name, branch=ref.branch),
             (ref.path,),
         )

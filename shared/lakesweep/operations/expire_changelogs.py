@@ -155,7 +155,7 @@ def _plan(
     freed = find_freed_changelogs(reader, draft.paths(), [files[root.ref.path] for root in expiring])
     references = find_references(reader, [files[root.ref.path] for root in others.roots], freed.files, own.name)
     unreadable, problems = references.unreadable_roots, references.problems()
-    refuse_damaged_head(draft, reader, files[latest], unreadable, problems, "changelogs go")
+    refuse_damaged_head(draft, reader, files[latest], unreadable, problems, "changelogs expire")
     deletes, kept = plan_files(freed.files, references, draft.stores(freed.files).stays)
     vanished = tuple(f"{ref} vanished while the plan was made" for ref in others.vanished)
     return draft.plan(
@@ -187,9 +187,9 @@ def _documents(draft: Draft, expiring: Sequence[Root]) -> tuple[Delete, ...]:
 def _hints(draft: Draft, end: int | None) -> tuple[Action, ...]:
     folder = f"{branch_dir(draft.own.name)}changelog/"
     if end is not None:
-        return (Put("hints", "hint", f"{folder}EARLIEST", str(end), f"changelog {end} is the first that stays"),)
+        return (Put("hints", "hint", f"{folder}EARLIEST", str(end), f"changelog {end} is the first that is kept"),)
     return tuple(
-        Delete("hints", "hint", hint.path, hint.size_bytes, "no changelog stays")
+        Delete("hints", "hint", hint.path, hint.size_bytes, "no changelog is kept")
         for path, hint in sorted(draft.own.hints.items())
         if path.startswith("changelog/")
     )

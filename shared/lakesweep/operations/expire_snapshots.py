@@ -71,7 +71,10 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, draft: Draft
         oldest = own_snapshots(draft, oldest)
         chosen, warnings = cap_range(chosen, oldest, arguments, draft.now_ms)
     if slowest and chosen.kept.get("consumer"):
-        warnings = (*warnings, f"consumer {slowest[0]} goes on at snapshot {slowest[1]}, so that and later ones stay")
+        warnings = (
+            *warnings,
+            f"consumer {slowest[0]} continues at snapshot {slowest[1]}, so it and later snapshots are kept",
+        )
     if not chosen.expired:
         hints = () if "snapshot/EARLIEST" in draft.own.hints else (earliest_hint(draft.own.name, snapshots[0].id),)
         return draft.plan(
@@ -244,7 +247,7 @@ def _plan_range(
     freed = find_freed(reader, draft.paths(), [files[root.ref.path] for root in expiring], end, lifecycle)
     references = find_references(reader, [files[root.ref.path] for root in staying], freed.files, own.name)
     unreadable, problems = references.unreadable_roots, references.problems()
-    refuse_damaged_head(draft, reader, latest, unreadable, problems, "older ones go")
+    refuse_damaged_head(draft, reader, latest, unreadable, problems, "older ones expire")
     if not any(file.kind in DATA_KINDS for file in freed.files):
         _refuse_damaged_manifests(draft, reader, latest, files[expiring[0].ref.path])
 
@@ -327,7 +330,7 @@ def _refuse_damaged_manifests(draft: Draft, reader: MetadataReader, latest: Root
         if isinstance(content, Unreadable):
             raise RefusedError(
                 f"table {draft.table.ref}: the newest snapshot {latest.root.snapshot.id} cannot be read "
-                f"({content.problem}); expected a readable one before older ones go",
+                f"({content.problem}); expected a readable one before older ones expire",
                 code="unreadable_root",
             )
 

@@ -110,7 +110,7 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
         # same.
         at_stake = {name for names in files_at_stake(draft, own, going).values() for name in names}
         held |= dict.fromkeys(sorted(at_stake), UNREADABLE_ROOT)
-        warnings = (*warnings, f"tags that alone hold files stay: {error}")
+        warnings = (*warnings, f"tags that alone hold files are kept: {error}")
         going = {name: word for name, word in going.items() if name not in at_stake}
         removal = plan_removal(draft, own, {name: why[name] for name in going}, options)
         problem = str(error)
@@ -128,7 +128,7 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
         kept=removal.kept.count,
         kept_bytes=removal.kept.size_bytes,
         warnings=(
-            *(f"a tag cannot be read, so it stays: {problem}" for problem in own.unreadable.values()),
+            *(f"a tag cannot be read, so it is kept: {problem}" for problem in own.unreadable.values()),
             *warnings,
             *notes,
             *removal.warnings,
@@ -167,7 +167,7 @@ def _without_held(
     going = dict(verdict.going)
     if draft.own.snapshots or not going:
         return going, {}, ()
-    why = f"no snapshot is left in branch {draft.own.name}, so its tags stay"
+    why = f"no snapshot is left in branch {draft.own.name}, so its tags are kept"
     return {}, dict.fromkeys(going, "no_snapshot"), (why,)
 
 
@@ -205,7 +205,7 @@ def _calendar_zone(options: Mapping[str, str], declared: tzinfo | None) -> tuple
     if declared is not None:
         return declared, ()
     if _ZONE not in options:
-        return UTC, (f"no time zone is declared and {_ZONE} is not set, so the calendar is that of UTC",)
+        return UTC, (f"no time zone is declared and {_ZONE} is not set, so the calendar uses UTC",)
     try:
         return parse_zone(options[_ZONE], _ZONE), ()
     except FormatError as error:

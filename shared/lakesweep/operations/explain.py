@@ -159,11 +159,13 @@ class _Case:
         if self._place.root is not None:
             return self._protected(
                 "external_root",
-                f"no root needs it; other tables may lie below {self._place.root}, so it goes only when that is said "
-                "to hold files of this table alone (--owned-external)",
+                f"no root needs it; other tables may lie below {self._place.root}, so it is deleted only if "
+                "--owned-external says that this root holds files of this table alone",
             )
         if not self._judging.roots:
-            return self._protected("no_roots", "the table has no snapshot, tag or changelog, so nothing is known to go")
+            return self._protected(
+                "no_roots", "the table has no snapshot, tag or changelog, so nothing is known to be an orphan"
+            )
         return self._orphan()
 
     def _held_outside(self) -> Explanation | None:
@@ -204,10 +206,10 @@ class _Case:
             age_ms = self._judging.now_ms - self._judging.cutoff_ms
             end_ms = self._stored.modified_ms + age_ms
             until = Until(f"until {say_time(end_ms)}, if no root names it by then", end_ms)
-            return "no root names it yet, and a writer may still commit what it wrote so lately", until
+            return "no root names it yet, but it is young, and its writer may still commit it", until
         if rule == "damaged_root":
             path, problem = min(self._judging.found.live.damaged.items())
-            return f"{path} is not whole and may need it: {problem}", Until("until that root is whole or gone")
+            return f"{path} is incomplete and may need it: {problem}", Until("until that root is complete or deleted")
         if rule == "live_owner":
             owner = f"its data file {self._class.owner} is in use, and a writer may make it again under the same name"
             return owner, Until("until no root names the data file")
@@ -227,7 +229,7 @@ class _Case:
         until = None
         if holding.is_deleted:
             why = "no root needs it: manifests delete it, and an orphan scan keeps what a manifest names"
-            until = Until("until those manifests are merged, and the roots that have them are gone")
+            until = Until("until those manifests are merged, and the roots with these manifests are deleted")
         return self._answer("referenced", why, kind=holding.kind, held_by=held, until=until)
 
     def _protected(self, rule: str, why: str, until: Until | None = None) -> Explanation:
@@ -242,14 +244,14 @@ class _Case:
         if quarantine_ms is not None and (
             first_seen_ms is None or first_seen_ms > self._judging.now_ms - quarantine_ms
         ):
-            why = "no root names it, and it goes when a scan has seen that long enough ago"
+            why = "no root names it, but no scan has seen that long enough ago to delete it"
             if first_seen_ms is None:
                 until = Until("until a scan with quarantine has seen it, and the time of quarantine after that")
             else:
                 end_ms = first_seen_ms + quarantine_ms
                 until = Until(f"until {say_time(end_ms)}", end_ms)
             return self._answer("protected", why, rule="quarantine", until=until, runs=runs, origin=origin)
-        why = "no root of any branch names it, and it is old enough to go with the next orphan scan"
+        why = "no root of any branch names it, and it is old enough for the next orphan scan to delete it"
         return self._answer("orphan", why, runs=runs, origin=origin)
 
     def _absent(self) -> Explanation:
@@ -277,7 +279,7 @@ class _Case:
             )
         if holding.named:
             held = self._groups(holding.named, needs=False)
-            why = "it is not there and no root needs it; they only name it, and none of our runs deleted it"
+            why = "it is not there and no root needs it; roots only name it, and none of our runs deleted it"
             return self._answer("gone", why, kind=holding.kind, held_by=held, runs=runs)
         unasked = " (the ledger was not asked: --control)" if self._judging.table.area is None else ""
         raise RefusedError(
@@ -387,7 +389,7 @@ class _Case:
         try:
             begun = begun_entry(area, self._place.path)
         except MaintenanceError as error:
-            self._warnings.append(f"what a run that has begun is about to delete could not be read: {error}")
+            self._warnings.append(f"the plan of an unfinished run could not be read: {error}")
         else:
             if begun is not None and begun.plan_id not in {entry.plan_id for entry in entries}:
                 entries = (begun, *entries)

@@ -55,9 +55,9 @@ class Judging:
     def warnings(self) -> Iterator[str]:
         """Yield a sentence for each incomplete root."""
         for path, problem in sorted(self.found.live.damaged.items()):
-            yield f"{path} is not whole, so only temporary files may go: {problem}"
+            yield f"{path} is incomplete, so only temporary files may be deleted: {problem}"
         for path, problem in sorted(self.found.live.hollow.items()):
-            yield f"{path} is not whole, as is to be expected of it: {problem}"
+            yield f"{path} is incomplete, as expected for such a root: {problem}"
 
 
 def judge(table: Table, older_than_ms: int | None, decode: Decode = MetadataReader.scan_manifests) -> Judging:

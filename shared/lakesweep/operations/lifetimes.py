@@ -146,7 +146,7 @@ class Lifetimes:
             of_changelogs = changelog_retention(options)
             expires_tags = expires_by_time(options)
         except (RefusedError, FormatError) as error:
-            unknown = Until(f"for a time that nobody knows: {error}")
+            unknown = Until(f"for an unknown time: {error}")
             return _Branch(
                 dict.fromkeys((ref.id for ref in own.snapshots), unknown),
                 dict.fromkeys((ref.id for ref in own.changelogs), unknown),
@@ -154,8 +154,8 @@ class Lifetimes:
         if not is_stated(options):
             where = "" if own.name == MAIN else f" of branch {own.name}"
             self.warnings.append(
-                f"the schema{where} states no retention, so what is said of snapshots goes by the engine's defaults, "
-                "and unattended maintenance lets none of them go"
+                f"the schema{where} states no retention, so the times of snapshots follow Paimon's defaults, "
+                "and unattended maintenance expires none of them"
             )
         times = self._times(own.snapshots)
         present = [ref.id for ref in own.snapshots if ref.id in times]
@@ -193,13 +193,13 @@ class Lifetimes:
         slowest: tuple[str, int] | None,
     ) -> Until:
         if due.is_due(self._now_ms):
-            return Until("until the next expiry, which lets it go", due.after_ms, is_due=True)
+            return Until("until the next expiry, which deletes it", due.after_ms, is_due=True)
         parts = []
         if due.newer:
             least = (
-                f"the newest {retention.retain_min} {what}s stay"
+                f"the newest {retention.retain_min} {what}s are kept"
                 if retention.retain_min > 1
-                else f"the newest {what} stays"
+                else f"the newest {what} is kept"
             )
             more = "one more snapshot is" if due.newer == 1 else f"{due.newer} more snapshots are"
             parts.append(f"{more} committed, since {least}")
@@ -208,11 +208,11 @@ class Lifetimes:
         elif due.newer and due.after_ms is None and due.at_once != 0 and retention.time_retained_ms:
             parts.append("its successor is old enough")
         if due.is_held and slowest is not None:
-            parts.append(f"consumer {slowest[0]} goes beyond it, which stands at snapshot {slowest[1]}")
+            parts.append(f"consumer {slowest[0]}, now at snapshot {slowest[1]}, moves beyond it")
         says = "until " + ", and until ".join(parts)
         if due.at_once and due.at_once > due.newer and not due.is_held:
             more = "one more snapshot" if due.at_once == 1 else f"{due.at_once} more snapshots"
-            says += f", or until {more}, since at most {retention.retain_max} stay"
+            says += f", or until {more}, since at most {retention.retain_max} are kept"
         is_held = due.is_held and Due(due.after_ms, due.newer, False).is_due(self._now_ms)
         return Until(says, due.after_ms, is_held=is_held)
 
@@ -222,10 +222,10 @@ _NO_EXPIRY = Until("until the tag is deleted by hand, since tag.time-expire-enab
 
 def _of_time_to_live(tag: Tag, zone: tzinfo | None, now_ms: int) -> Until:
     if tag.time_retained_ns is None or tag.create_time is None:
-        return Until("until the tag is deleted, which has no time to live")
+        return Until("until the tag is deleted: it has no time to live")
     end = end_of_life(tag.create_time, tag.time_retained_ns, zone)
     if end >= NO_END:
-        return Until("until the tag is deleted, whose time to live ends beyond every calendar")
+        return Until("until the tag is deleted: its time to live ends beyond every calendar")
     end_ms = latest_ms(end, zone or UTC)
     if now_ms > end_ms:
         return Until("until the next expiry of tags, since its time to live is over", end_ms, is_due=True)

@@ -321,7 +321,7 @@ def told_of_outside(location: str, totals: Totals, others: int, others_bytes: in
         "not_referred_to_bytes": others_bytes,
         "other": totals.objects - totals.kept["live"] - others,
     }
-    told = f"{others} objects below {location} stay: this table refers to none of them, another may; "
+    told = f"{others} objects below {location} are kept: this table names none of them, but another may; "
     return facts, (told + "--owned-external says that the root is this table's alone") if others else ""
 
 
@@ -352,11 +352,11 @@ def _warnings(found: Capture, totals: Totals) -> tuple[str, ...]:
     warnings = []
     if damaged:
         warnings.append(
-            f"{len(damaged)} roots are not whole, so only temporary files may go; the first is {damaged[0]}"
+            f"{len(damaged)} roots are incomplete, so only temporary files may be deleted; the first is {damaged[0]}"
         )
     for why, what in (("foreign", "unknown names"), ("nested_table", "another table below this one")):
         if totals.kept[why]:
-            warnings.append(f"{totals.kept[why]} objects stay: {what}, such as {totals.shown[why][0]}")
+            warnings.append(f"{totals.kept[why]} objects are kept: {what}, such as {totals.shown[why][0]}")
     return tuple(warnings)
 
 

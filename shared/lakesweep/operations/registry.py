@@ -211,7 +211,7 @@ def _options(value: object, operation: Operation) -> Mapping[str, str] | None:
     for key in value:
         if key not in operation.options:
             raise UsageError(
-                f"option {key!r} plays no part in {operation.name}; expected one of "
+                f"option {key!r} has no effect on {operation.name}; expected one of "
                 f"{', '.join(sorted(operation.options))}",
                 code="unknown_option",
             )
@@ -245,7 +245,7 @@ def _expire_changelogs(table: Table, call: Call, execute: bool) -> RunReport:
     arguments = expire_changelogs.ExpireChangelogsArguments(limits=_limits(call), delete_all=call.delete_all)
     if call.delete_all and arguments.limits.overrides_table:
         raise UsageError(
-            "delete_all takes every changelog; expected it without a number to retain, a time or a limit",
+            "delete_all deletes every changelog; expected it without a number to retain, a time or a limit",
             code="bad_argument",
         )
     name = expire_changelogs.OPERATION
@@ -345,7 +345,7 @@ def _expire_tags(table: Table, call: Call, execute: bool) -> RunReport:
     keep = call.tags.keep_rules()
     if keep and call.older_than_ms is not None:
         raise UsageError(
-            "older_than is about all tags, and match about some; expected one of the two", code="bad_argument"
+            "older_than applies to all tags, and match to some; expected one of the two", code="bad_argument"
         )
     arguments = expire_tags.ExpireTagsArguments(
         older_than_ms=call.older_than_ms,

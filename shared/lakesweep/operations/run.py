@@ -141,7 +141,8 @@ def _write(table: Table, plan: Plan, run_id: str, *, just_planned: bool) -> RunR
     except StorageError as error:
         written = ", ".join(put.path for put in made)
         raise type(error)(
-            f"table {table.ref}: {written} is written and stays; the report of run {run_id} could not be: {error}",
+            f"table {table.ref}: {written} is written and kept; "
+            f"the report of run {run_id} could not be written: {error}",
             code=error.code,
         ) from error
     return replace(report, requests=table.counter.snapshot())
@@ -198,7 +199,7 @@ def plan_and_execute(
         left = Refusal(
             TOO_MANY_ACTIONS,
             f"table {table.ref}: plan {plan.header.plan_id} has {plan.header.action_count} actions; expected "
-            f"{max_actions} at most in this call; lakesweep execute TABLE {plan.header.plan_id} carries it out",
+            f"{max_actions} at most in this call; lakesweep execute TABLE {plan.header.plan_id} executes it",
         )
         return replace(_report(table, operation, "planned", plan), warnings=_finished_first(finished), refusal=left)
     # A plan in parts was made from documents that tasks wrote into the control location, as others could do.
@@ -256,7 +257,7 @@ def execute_stored(
         end = plan_end(area, plan_id)
         if end is not None and end.status == "done":
             _check_not_undone(area, plan_id)
-            done = f"plan {plan_id} was carried out before, by run {end.run_id}"
+            done = f"plan {plan_id} was executed before, by run {end.run_id}"
             nothing = _report(table, plan.header.operation, "nothing_to_do", plan)
             return replace(nothing, warnings=(done,), is_stored_plan=True)
         if end is not None and end.status == "stale":
@@ -319,8 +320,8 @@ def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> 
         forget(area, lease, new_id(table.store.now_ms()))
         last_run = begun.runs[-1] if begun.runs else "(unknown)"
         raise RefusedError(
-            f"plan {begun.plan_id}, which run {last_run} began, is lost ({error}); the files it had still to "
-            "remove are orphans now, nothing else is wrong; run the operation again",
+            f"plan {begun.plan_id}, which run {last_run} began, is lost ({error}); the files that it had "
+            "still to delete are orphans now, and nothing else is wrong; run the operation again",
             code="begun_plan_lost",
         ) from error
     if area.store.now_ms() > lease.expires_ms + DELETE_MARGIN_MS:  # before that, the run that began it may still work
@@ -437,8 +438,8 @@ def _execute(
     def check_return() -> None:
         if plan_end(area, plan_id) != resting:
             raise LeaseLostError(
-                f"table {table.ref}: another run went on with plan {plan_id} while run {run_id} let others have the "
-                "lease; expected nobody to"
+                f"table {table.ref}: another run continued plan {plan_id} while run {run_id} had released the "
+                "lease; expected only one run to execute it"
             )
         _check_not_undone(area, plan_id)
 
@@ -505,12 +506,12 @@ def _executed_report(table: Table, plan: Plan, run_id: str, executed: Executed, 
     plan_id = plan.header.plan_id
     after = {
         "interrupted": f"; the next run finishes plan {plan_id}",
-        PUT_OFF: f"; plan {plan_id} goes on where it stopped when it is executed again",
+        PUT_OFF: f"; plan {plan_id} continues where it stopped when it is executed again",
     }.get(executed.status, "")
     if executed.code == PLAN_UNDONE:
         after = ""
     elif executed.code == LeaseLostError.code:
-        after = f"; whoever has had the lease since finished plan {plan_id}, or the next run does"
+        after = f"; the run that took the lease has finished plan {plan_id}, or the next run does"
     return RunReport(
         operation=plan.header.operation,
         table=table.ref.location,
@@ -557,13 +558,13 @@ def _unconfirmed(plan: Plan) -> RefusedError:
     header = plan.header
     if any(delete.kind == "tag" for delete in plan.deletes):
         data = sum(delete.phase == "data" for delete in plan.deletes)
-        what = f"takes {data} data files that only tags hold, more than the newest snapshot has"
+        what = f"deletes {data} data files that only tags hold, more than the newest snapshot has"
     elif header.end_id is None:  # the plan expires no snapshot, so these are orphans
         data = sum(count for kind, count in plan.delete_kinds.items() if kind in DATA_KINDS)
-        what = f"takes {data} data files, more than half of the table"
+        what = f"deletes {data} data files, more than half of the table"
     else:
         data = sum(delete.phase == "data" for delete in plan.deletes)
-        what = f"overrides the table's own retention and takes {data} data files, more than it leaves"
+        what = f"overrides the table's own retention and deletes {data} data files, more than it leaves"
     return RefusedError(
         f"plan {header.plan_id} {what}; expected: lakesweep execute TABLE {header.plan_id} --confirm {header.plan_id}",
         code="confirmation_needed",

@@ -233,4 +233,4 @@ def _warnings(stated: bool, tags: Sequence[ShownTag], hints: Sequence[ShownHint]
     if forever:
         names = ", ".join(forever[:3]) + (", ..." if len(forever) > 3 else "")
         tag = "tag has" if len(forever) == 1 else "tags have"
-        yield f"{len(forever)} {tag} no time to live (of {len(tags)}), so their files stay with them: {names}"
+        yield f"{len(forever)} {tag} no time to live (of {len(tags)}), so their files are kept with them: {names}"

@@ -74,7 +74,7 @@ def test_a_stored_plan_is_executed(place: tuple[Path, list[str]]) -> None:
     run_id = answer.printed.split()[-1]
     answer = call("execute", root, plan_id, *control)
     assert answer.exit_code == 0 and "nothing to do" in answer.printed
-    assert f"plan {plan_id} was carried out before, by run {run_id}" in answer.messages
+    assert f"plan {plan_id} was executed before, by run {run_id}" in answer.messages
 
 
 def test_a_rollback_is_undone(place: tuple[Path, list[str]]) -> None:

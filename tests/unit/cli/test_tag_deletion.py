@@ -126,6 +126,6 @@ def test_expire_by_age_and_by_name_at_once(place: tuple[str, list[str]], capsys:
     words = ["--match", "20*", "--keep-last", "1", "--older-than", "2026-02-01T00:00:00Z", "--execute"]
     assert main(["expire-tags", root, *words, *control]) == 2
     assert capsys.readouterr().err.strip() == (
-        "lakesweep: --older-than is about all tags, and --match about some; expected one of the two"
+        "lakesweep: --older-than applies to all tags, and --match to some; expected one of the two"
     )
     assert len(tags(root)) == 3

@@ -136,7 +136,7 @@ def test_time_may_run_out_at_any_look_at_the_clock() -> None:
             break
         assert report.refusal is not None
         assert (report.status, report.refusal.code, deleted(report)) == ("partial", "out_of_time", len(gone))
-        assert "goes on where it stopped when it is executed again" in report.refusal.message
+        assert "continues where it stopped when it is executed again" in report.refusal.message
         end = plan_end(area_of(scene), header.plan_id)
         assert end is not None
         assert end.status == PUT_OFF
@@ -295,7 +295,7 @@ def test_a_policy_that_changes_stops_the_plan_at_its_next_wave(
     assert (report.status, deleted(report)) == ("partial", COUNT - len(left))
     assert 100 < deleted(report) <= 200
     assert POLICY in report.refusal.message
-    assert report.refusal.message.endswith("goes on where it stopped when it is executed again")
+    assert report.refusal.message.endswith("continues where it stopped when it is executed again")
     assert read_lease(area_of(scene)).intent is None
     again = execute_stored(table, header.plan_id, by_hand=by_hand)
     assert (again.status, scene.listed() & set(keys)) == ("refused", left)

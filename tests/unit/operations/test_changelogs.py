@@ -275,7 +275,7 @@ def test_delete_all_wants_changelogs_older_than_all_snapshots() -> None:
     scene.table.changelog_document(5)
     report = scene.run("expire_changelogs", delete_all=True)
     assert report.refusal is not None and report.refusal.code == "changelogs_not_separate"
-    with pytest.raises(UsageError, match="delete_all takes every changelog"):
+    with pytest.raises(UsageError, match="delete_all deletes every changelog"):
         scene.run("expire_changelogs", delete_all=True, retain_max=3)
 
 

@@ -192,14 +192,15 @@ def test_a_file_that_every_snapshot_needs(table: TableBuilder) -> None:
     (holder,) = said.held_by
     assert (holder.kind, holder.first, holder.last, holder.count, holder.needs) == ("snapshot", "1", "4", 4, True)
     assert holder.until == (
-        "until 2 more snapshots are committed, since the newest 2 snapshots stay, and until its successor is old enough"
+        "until 2 more snapshots are committed, since the newest 2 snapshots are kept, and until "
+        "its successor is old enough"
     )
 
 
 def test_a_file_that_the_next_expiry_takes(table: TableBuilder) -> None:
     """A time that has passed, and counts that are met."""
     (holder,) = explained(table, table.path("X")).held_by
-    assert (holder.first, holder.until) == ("2", "until the next expiry, which lets it go")
+    assert (holder.first, holder.until) == ("2", "until the next expiry, which deletes it")
     assert holder.until_ms == 2 * TICK_MS + 3_600_000
 
 
@@ -218,7 +219,7 @@ def test_a_file_that_a_consumer_holds(table: TableBuilder) -> None:
     """The consumer is named, and where it stands."""
     table.consumer("search", 1)
     (holder,) = explained(table, table.path("X")).held_by
-    assert holder.until == "until consumer search goes beyond it, which stands at snapshot 1"
+    assert holder.until == "until consumer search, now at snapshot 1, moves beyond it"
 
 
 def test_a_maximum_lets_go_however_young() -> None:
@@ -229,7 +230,7 @@ def test_a_maximum_lets_go_however_young() -> None:
     table.commit("+A")
     table.commit("-A", "+B")
     (holder,) = explained(table, table.path("A"), ExplainArguments()).held_by
-    assert holder.until.endswith("when it is old enough, or until 2 more snapshots, since at most 3 stay")
+    assert holder.until.endswith("when it is old enough, or until 2 more snapshots, since at most 3 are kept")
 
 
 def test_tags_and_branches(table: TableBuilder) -> None:
@@ -248,7 +249,7 @@ def test_tags_and_branches(table: TableBuilder) -> None:
     ]
     short, forever, snapshot, of_branch = (holder.until for holder in said.held_by)
     assert short == "until the next expiry of tags, since its time to live is over"
-    assert forever == "until the tag is deleted, which has no time to live"
+    assert forever == "until the tag is deleted: it has no time to live"
     assert snapshot.endswith(", or until branch b is dropped")
     assert of_branch == f"{forever}, or until branch b is dropped"
     assert said.why == "tag short, tag t, snapshot 1 of branch b and tag t of branch b need it"
@@ -271,11 +272,11 @@ def test_changelogs() -> None:
     table.remove("snapshot/snapshot-2")
     said = explained(table, table.path("C1"))
     assert (said.kind, [str(holder) for holder in said.held_by]) == ("changelog", ["changelog 1"])
-    assert said.held_by[0].until == "until the next expiry, which lets it go"
+    assert said.held_by[0].until == "until the next expiry, which deletes it"
     (document,) = (explained(table, "changelog/changelog-5"),)
     assert (document.status, document.kind) == ("document", "changelog_document")
     assert document.until is not None
-    assert document.until.startswith("until 2 more snapshots are committed, since the newest 3 changelogs stay")
+    assert document.until.startswith("until 2 more snapshots are committed, since the newest 3 changelogs are kept")
     assert explained(table, "changelog/changelog-6").until is not None
 
 
@@ -320,7 +321,7 @@ def test_what_only_deletions_name(table: TableBuilder) -> None:
     said = explained(table, table.path("A"))
     assert said.status == "referenced"
     assert "manifests delete it" in said.why
-    assert said.until == "until those manifests are merged, and the roots that have them are gone"
+    assert said.until == "until those manifests are merged, and the roots with these manifests are deleted"
     assert [(str(holder), holder.needs) for holder in said.held_by] == [("2 snapshots 3 to 4", False)]
     assert explained(table, table.path("A", "index")).status == "referenced"
     table.remove(table.path("A"))
@@ -332,11 +333,11 @@ def test_documents(table: TableBuilder) -> None:
     """What no scan judges, with how long it stays where that is known."""
     table.consumer("c", 4)
     said = explained(table, "snapshot/snapshot-1")
-    assert (said.status, said.kind, said.until) == ("document", "snapshot", "until the next expiry, which lets it go")
+    assert (said.status, said.kind, said.until) == ("document", "snapshot", "until the next expiry, which deletes it")
     for path, kind in (("schema/schema-0", "schema"), ("snapshot/LATEST", "hint"), ("consumer/consumer-c", "consumer")):
         said = explained(table, path)
         assert (said.status, said.kind, said.until) == ("document", kind, None)
-    assert explained(table, table.tag("x")).until == "until the tag is deleted, which has no time to live"
+    assert explained(table, table.tag("x")).until == "until the tag is deleted: it has no time to live"
 
 
 def test_tags_that_nothing_expires(table: TableBuilder) -> None:
@@ -351,7 +352,7 @@ def test_options_that_mean_nothing(table: TableBuilder) -> None:
     table.alter(options={"snapshot.time-retained": "soon"})
     said = explained(table, table.path("B"))
     assert said.status == "live"
-    assert said.held_by[0].until.startswith("for a time that nobody knows")
+    assert said.held_by[0].until.startswith("for an unknown time")
 
 
 # Protected.
@@ -403,7 +404,7 @@ def test_a_damaged_root(table: TableBuilder) -> None:
     table.remove(lost)
     said = explained(table, key)
     assert (said.status, said.rule) == ("protected", "damaged_root")
-    assert f"snapshot/snapshot-4 is not whole and may need it: {lost} does not exist" in said.why
+    assert f"snapshot/snapshot-4 is incomplete and may need it: {lost} does not exist" in said.why
     missing = explained(table, lost)
     assert (missing.status, missing.exists, missing.kind) == ("missing", False, "manifest_list")
     assert missing.why == "it is not there, and snapshot 4 needs it"

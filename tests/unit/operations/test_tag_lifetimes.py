@@ -54,7 +54,7 @@ def until(name: str = "t", *, rule: dict[str, object] | None = None, ttl_h: floa
             {"rule": {"time_zone": "Asia/Shanghai"}},
             "until the next expiry of tags, since its time to live is over",
         ),
-        ({"ttl_h": None}, "until the tag is deleted, which has no time to live"),
+        ({"ttl_h": None}, "until the tag is deleted: it has no time to live"),
         (
             {"tag.time-expire-enabled": "false"},
             "until the tag is deleted by hand, since tag.time-expire-enabled is false",
@@ -72,7 +72,7 @@ def until(name: str = "t", *, rule: dict[str, object] | None = None, ttl_h: floa
             {"name": "rollback-to-as-latest-1-x"},
             "until the tag is deleted by hand, since it is of a rollback",
         ),
-        ({"ttl_h": 24 * 365 * 20_000}, "until the tag is deleted, whose time to live ends beyond every calendar"),
+        ({"ttl_h": 24 * 365 * 20_000}, "until the tag is deleted: its time to live ends beyond every calendar"),
     ],
 )
 def test_until(arguments: dict[str, object], says: str) -> None:
