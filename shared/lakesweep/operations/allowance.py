@@ -57,7 +57,8 @@ def bound_of(text: str) -> tuple[str, ...]:
 def allowed_roots(table: Table) -> tuple[str, ...]:
     """Return the roots below which files outside a table may be deleted.
 
-    In a deployment these are its own roots. If the fleet policy names roots for the table, only those of them count.
+    In a deployment these are its own roots. If the fleet policy names roots for the table, they are the policy's roots
+    that lie within the deployment's.
 
     Raises:
         RefusedError: The call allows a root that the deployment does not allow.

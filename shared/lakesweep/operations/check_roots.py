@@ -1,7 +1,7 @@
 """What `check` finds about roots. It reads each document and list; a listing shows whether the manifests exist.
 
-So the number of roots and manifests limits the cost, however much data the table holds. Parts of a root may be missing
-without damage; the rule is the one of orphan scans (`Wholeness`).
+So the number of roots and manifests limits the cost, however much data the table holds. Some parts of a root may be
+missing without damage; orphan scans decide by the same rule (`Wholeness`).
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -107,7 +107,7 @@ def choose_range(
 
 
 def own_snapshots(draft: Draft, known: Iterable[Root] = ()) -> tuple[Root, ...]:
-    """Return all snapshots of the branch, ascending; read only those that are not known yet.
+    """Return all snapshots of the branch, ascending; read only snapshots that are not known yet.
 
     Raises:
         StalePlanError: A snapshot vanished since it was listed.

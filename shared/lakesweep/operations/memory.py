@@ -29,7 +29,7 @@ def remembering(table: Table, listing: TableListing) -> Table:
 
 
 def doubt(table: Table, names: Iterable[str | None]) -> None:
-    """Invalidate cached lists or manifests, those of the newest snapshot: it must be complete before others expire."""
+    """Invalidate the newest snapshot's cached lists or manifests: it must be complete before older snapshots expire."""
     table.memory.forget(f"{IMMUTABLE_FOLDER}{name}" for name in names if name is not None)
 
 

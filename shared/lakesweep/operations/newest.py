@@ -20,7 +20,7 @@ def refuse_damaged_head(
     problems: Iterable[str],
     what: str,
 ) -> None:
-    """Refuse if the newest snapshot cannot be read: the roots to delete may be the only ones to go back to.
+    """Refuse if the newest snapshot cannot be read: the roots to delete may be the only ones left to restore.
 
     Readers need the index manifest as well, and fail without it. They do not need statistics.
 

@@ -50,7 +50,7 @@ class Shard:
 
 @dataclass(slots=True)
 class PlaceListing:
-    """Sorts the listed objects of one place: classifies each, and counts those that no rule can make an orphan."""
+    """Sorts the listed objects of one place: classifies each, and counts objects that no rule can make an orphan."""
 
     table: str
     place: Place

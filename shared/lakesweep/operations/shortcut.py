@@ -138,7 +138,7 @@ def _is_known(state: BranchState, found: Identity) -> bool:
 def _makes_tag(table: Table, state: BranchState, newest: int) -> bool:
     """Tell whether the newest commit's document makes a tag due.
 
-    A pass lists a table anew when a step has changed it, so it may have seen a commit after it made tags.
+    After a step has changed a table, the pass lists it again. So it may have seen a commit after it made tags.
     """
     if not state.asks_commits or newest < state.tag_next_snapshot:
         return False

@@ -90,7 +90,7 @@ def given_up_in_vain(lost: Iterable[str], tags: Container[str], protected: Conta
 
 
 def _sources(draft: Draft, own: OwnTags, branch: BranchListing, going: Sequence[str]) -> Iterator[str]:
-    """Yield those of the tags to delete from which a branch may have been made.
+    """Yield the tags to delete from which a branch may have been made.
 
     Such a branch has a copy of the tag. If it has no copy any more, it has the tag's snapshot, like other tags.
     """

@@ -201,7 +201,7 @@ class _Finder:
             if root is None or value is None:
                 low = middle + 1
             elif value == wanted and side != "first":
-                return root  # if several have this value, Paimon, too, takes the one that the search meets first
+                return root  # if several have this value, Paimon also takes the first one that its search meets
             elif value >= wanted:
                 high = root.snapshot.id - 1
                 found = found if side == "last" else root

@@ -44,12 +44,12 @@ class UndoneRun:
 
     @property
     def is_of_another_branch(self) -> bool:
-        """Tell whether it made or deleted another branch than the one that it was planned from."""
+        """Tell whether it created or deleted a branch, so that the branch of its plan did not change."""
         return self.branch != self.plan.header.branch
 
     @property
     def has_made_branch(self) -> bool:
-        """Tell whether it created the branch."""
+        """Tell whether it created its branch."""
         return self.is_of_another_branch and all(place.before is None for place in self.places.values())
 
     def refusal(self, code: str, what: str) -> RefusedError:
