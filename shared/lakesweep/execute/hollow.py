@@ -62,7 +62,7 @@ def hollow_snapshots(
             schema = read_schema(env.stores.table, ground.own)
             return not lost_files(env.stores.table, schema, [root], 1, outside, check)
         except (FormatError, RefusedError):
-            return True  # it was unreadable before, too, and no deletion of files made it so
+            return True  # it was unreadable before, and not because of deleted files
 
     newest_ones = _newest_ones(env, ground, former, is_whole) if goes_on else frozenset()
     if former and ground.is_expired():

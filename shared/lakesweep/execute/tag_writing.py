@@ -12,7 +12,7 @@ document that the tag was copied from:
 
 The same holds for a tag as the source, since a deletion of tags deletes documents first as well. If the snapshot is not
 the newest, the run also reads the intent in the lease. It withdraws the tag if another run is about to delete the
-snapshot, or died over that. The tag would be readable, but no run is bound to keep files for it.
+snapshot, or died while doing so. The tag would be readable, but no run is bound to keep files for it.
 
 Paimon's own expiry deletes files before documents, so Lakesweep cannot promise anything about a snapshot that Paimon
 may be expiring. Paimon never expires the newest snapshot, and lists tags when it begins. So a tag is safe from Paimon
@@ -295,7 +295,7 @@ class _Writing:
         return _stands(name, result.code)
 
     def _success_file(self, put: Put) -> bool:
-        """Write the success file of a tag; tell whether it was written. A tag without it is as valid."""
+        """Write the success file of a tag; tell whether it was written. The tag is valid without it."""
         try:
             self._soon.put(put.path, _bytes(put), if_absent=put.if_absent, if_match=put.etag)
         except PreconditionFailedError:
