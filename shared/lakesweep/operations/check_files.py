@@ -149,7 +149,7 @@ def _lost(table: Table, listing: TableListing, ref: RootRef, lost: Sequence[str]
     metadata = next((f"{each} does not exist" for each in lost if each.startswith("manifest/")), None)
     sentence = next((each for each in lost if " " in each), metadata)
     if sentence is not None:
-        return unreadable(table, listing, ref, f"{ref.path} is not whole: {sentence}")
+        return unreadable(table, listing, ref, f"{ref.path} is incomplete: {sentence}")
     many = "at least " if len(lost) == SHOWN else ""
     says = f"{many}{_counted(len(lost))} that {ref} needs; the first is {lost[0]}"
     return Finding("files", says, _restore(table, lost[0]), tuple(lost))

@@ -111,11 +111,11 @@ def _problems(store: Store, listing: TableListing) -> Iterator[_Problem]:
         try:
             add_roots(live, reader, (root,), listing, earliest, _Listed(sizes))
         except RefusedError as error:
-            yield _Problem(ref, f"{ref.path} is not whole: {error}")
+            yield _Problem(ref, f"{ref.path} is incomplete: {error}")
             continue
         problem = live.damaged.get(ref.path) or _lost_changelog(root, reader)
         if problem is not None:
-            yield _Problem(ref, f"{ref.path} is not whole: {problem}", is_missing=True)
+            yield _Problem(ref, f"{ref.path} is incomplete: {problem}", is_missing=True)
         elif (hollow := live.hollow.get(ref.path)) is not None and unless_tagged.is_strict(root, "changelog"):
             yield _Problem(ref, f"{ref.path} has lost its changelog: {hollow}", has_state=True)
         elif schemas and root.snapshot.schema_id not in schemas:

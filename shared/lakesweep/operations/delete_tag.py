@@ -36,7 +36,7 @@ def plan_delete_tag(table: Table, names: tuple[str, ...]) -> Plan:
         for name, problem in own.unreadable.items()
         if name in names
     ]
-    removal = plan_removal(draft, own, {name: "deleted by hand" for name in names if name in own.roots}, options)
+    removal = plan_removal(draft, own, {name: "deleted manually" for name in names if name in own.roots}, options)
     return draft.plan(
         removal.actions,
         frame,

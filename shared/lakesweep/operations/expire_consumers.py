@@ -77,7 +77,7 @@ def plan_expire_consumers(
         raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
     forgotten = _forgotten(draft, options)
     return _plan(
-        draft, arguments, [_delete(ref, f"nobody moved it for {options[EXPIRATION_TIME]}") for ref in forgotten]
+        draft, arguments, [_delete(ref, f"it was not moved for {options[EXPIRATION_TIME]}") for ref in forgotten]
     )
 
 
@@ -93,7 +93,7 @@ def plan_clear_consumers(table: Table, arguments: ConsumerArguments) -> Plan:
     wanted = _matcher(arguments.including, "including_consumers", True)
     spared = _matcher(arguments.excluding, "excluding_consumers", False)
     going = [ref for ref in draft.own.consumers if wanted(ref.name) and not spared(ref.name)]
-    return _plan(draft, arguments, [_delete(ref, "cleared by hand") for ref in going])
+    return _plan(draft, arguments, [_delete(ref, "cleared manually") for ref in going])
 
 
 def plan_reset_consumer(table: Table, arguments: ConsumerArguments) -> Plan:
@@ -112,7 +112,7 @@ def plan_reset_consumer(table: Table, arguments: ConsumerArguments) -> Plan:
         going = [ref for ref in draft.own.consumers if ref.name == name]
         if not going:
             raise RefusedError(f"table {table.ref}: no consumer {name!r} to remove", code="no_such_consumer")
-        return _plan(draft, arguments, [_delete(ref, "removed by hand") for ref in going])
+        return _plan(draft, arguments, [_delete(ref, "deleted manually") for ref in going])
     if all(ref.id != arguments.next_snapshot for ref in draft.own.snapshots):
         raise RefusedError(
             f"table {table.ref}: no snapshot {arguments.next_snapshot} for consumer {name!r} to continue at",
@@ -120,7 +120,7 @@ def plan_reset_consumer(table: Table, arguments: ConsumerArguments) -> Plan:
         )
     path = f"{branch_dir(draft.own.name)}consumer/consumer-{name}"
     body = f'{{\n  "nextSnapshot" : {arguments.next_snapshot}\n}}'
-    return _plan(draft, arguments, [Put("consumers", "consumer", path, body, "reset by hand")])
+    return _plan(draft, arguments, [Put("consumers", "consumer", path, body, "reset manually")])
 
 
 def _forgotten(draft: Draft, options: Mapping[str, str]) -> tuple[DocumentRef, ...]:

@@ -117,7 +117,7 @@ class Lifetimes:
             self._of_tags = declared_zone(self._table, None, ruling), keep
         zone, keep = self._of_tags
         if name.startswith(ROLLBACK_PREFIX):
-            return Until("until the tag is deleted by hand, since it is of a rollback")
+            return Until("until the tag is deleted manually, since it belongs to a rollback")
         until = _of_time_to_live(tag, zone, self._now_ms) if expires else _NO_EXPIRY
         if any(fnmatchcase(name, rules.pattern) for rules in keep):
             if tag.time_retained_ns is None or tag.create_time is None or not expires:
@@ -132,7 +132,7 @@ class Lifetimes:
 
     def _read(self, own: BranchListing) -> _Branch:
         if not own.schemas:
-            unknown = Until("until it is deleted by hand: the branch has no schema that states a retention")
+            unknown = Until("until it is deleted manually: the branch has no schema that states a retention")
             return _Branch(
                 dict.fromkeys((ref.id for ref in own.snapshots), unknown),
                 dict.fromkeys((ref.id for ref in own.changelogs), unknown),
@@ -217,7 +217,7 @@ class Lifetimes:
         return Until(says, due.after_ms, is_held=is_held)
 
 
-_NO_EXPIRY = Until("until the tag is deleted by hand, since tag.time-expire-enabled is false")
+_NO_EXPIRY = Until("until the tag is deleted manually, since tag.time-expire-enabled is false")
 
 
 def _of_time_to_live(tag: Tag, zone: tzinfo | None, now_ms: int) -> Until:

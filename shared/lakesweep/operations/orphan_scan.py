@@ -187,7 +187,7 @@ def cutoff_of(table: Table, arguments: OrphanArguments, now_ms: int) -> int:
     if cutoff_ms > now_ms - DEFAULT_AGE_MS and not (arguments.no_writers or "").strip():
         raise RefusedError(
             f"table {table.ref}: older_than is {say_time(cutoff_ms)}, less than 24 h ago; expected an older time, "
-            "since a writer may still commit what it wrote by then, or no_writers with the reason why there is none",
+            "since a writer may still commit newer files, or no_writers with the reason why there is no writer",
             code="cutoff_too_young",
         )
     return cutoff_ms

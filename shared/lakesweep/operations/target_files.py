@@ -31,7 +31,7 @@ def check_target(table: Table, draft: Draft, target: Root) -> None:
     lost += lost_files(table.store, draft.schema, [target], COUNTED, OutsideFiles(table.store, table.open_store))
     if lost:
         raise RefusedError(
-            f"table {table.ref}: {target.ref} has lost {describe_lost(lost)}; expected a version that is whole",
+            f"table {table.ref}: {target.ref} has lost {describe_lost(lost)}; expected a complete version",
             code=LOST_FILES,
         )
 

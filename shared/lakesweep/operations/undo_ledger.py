@@ -60,7 +60,7 @@ def check_ledger(env: Environment, plan: Plan, end: PlanEnd, silent: Sequence[De
     absent = next((delete.path for delete in suspects if not is_there(delete.path)), None)
     if absent is None:
         return
-    what = f"its ledger is not whole ({problems[0]})" if problems else "the ledger has no result for it"
+    what = f"its ledger is damaged ({problems[0]})" if problems else "the ledger has no result for it"
     raise RefusedError(
         f"table {env.area.table}: run {end.run_id} cannot be undone: {absent} is not there, and {what}; expected a row "
         f"for each deletion of plan {plan.header.plan_id}; `lakesweep audit verify` says what is wrong with the ledger",

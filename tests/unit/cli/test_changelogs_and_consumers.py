@@ -78,7 +78,7 @@ def test_consumers(table: TableBuilder, folder: Path, control: Path) -> None:
     lines = run("reset-consumer", folder, control, "ab").printed.splitlines()
     assert lines[0] == f"reset_consumer of {folder}, branch main: planned"
     assert lines[1] == "snapshots  1 to 6"
-    assert "    consumer/consumer-ab: removed by hand" in lines
+    assert "    consumer/consumer-ab: deleted manually" in lines
     moved = run("reset-consumer", folder, control, "b", "--next-snapshot", 5, "--json", "--execute")
     assert moved.document["created"] == [{"kind": "consumer", "path": "consumer/consumer-b"}]
     assert json.loads(contents(folder)["consumer/consumer-b"]) == {"nextSnapshot": 5}

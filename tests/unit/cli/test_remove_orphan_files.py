@@ -162,7 +162,7 @@ def test_a_manifest_that_is_missing(
     assert (answer.exit_code, answer.document["status"]) == (4, "damaged")
     findings = answer.document["findings"]
     assert name in findings["damaged_roots"]["snapshot/snapshot-6"]
-    assert any("not whole" in sentence and name in sentence for sentence in answer.sentences)
+    assert any("incomplete" in sentence and name in sentence for sentence in answer.sentences)
 
 
 def test_a_table_whose_name_begins_alike(folder: Path, control: Path, tmp_path: Path) -> None:

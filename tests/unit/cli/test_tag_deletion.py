@@ -32,7 +32,7 @@ def test_delete_several(place: tuple[str, list[str]], capsys: pytest.CaptureFixt
     assert main(["delete-tag", root, "2026-01-30", "nope", "2026-01-31", *control]) == 0
     printed = capsys.readouterr()
     assert "there is no tag 'nope' to delete" in printed.err
-    assert "tag/tag-2026-01-30: deleted by hand" in printed.out
+    assert "tag/tag-2026-01-30: deleted manually" in printed.out
     assert "to expire" not in printed.out
     assert len(tags(root)) == 3
     assert main(["delete-tag", root, "2026-01-30", "2026-01-31", "--execute", *control]) == 0

@@ -509,7 +509,7 @@ def test_each_action_says_why(scene: Scene) -> None:
     report = scene.delete("t2")
     assert report.plan is not None
     reasons = {action.kind: action.reason for action in report.plan.actions if isinstance(action, Delete)}
-    assert reasons["tag"] == "deleted by hand"
+    assert reasons["tag"] == "deleted manually"
     assert reasons["data"] == "held by tag t2, which is deleted"
     assert reasons["manifest_list"] == "named by tag t2, which is deleted"
 

@@ -344,7 +344,7 @@ def test_tags_that_nothing_expires(table: TableBuilder) -> None:
     """By an option of the table."""
     table.alter(options={"tag.time-expire-enabled": "false"})
     said = explained(table, table.tag("x", ttl=timedelta(days=1)))
-    assert said.until == "until the tag is deleted by hand, since tag.time-expire-enabled is false"
+    assert said.until == "until the tag is deleted manually, since tag.time-expire-enabled is false"
 
 
 def test_options_that_mean_nothing(table: TableBuilder) -> None:

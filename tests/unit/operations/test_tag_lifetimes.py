@@ -57,7 +57,7 @@ def until(name: str = "t", *, rule: dict[str, object] | None = None, ttl_h: floa
         ({"ttl_h": None}, "until the tag is deleted: it has no time to live"),
         (
             {"tag.time-expire-enabled": "false"},
-            "until the tag is deleted by hand, since tag.time-expire-enabled is false",
+            "until the tag is deleted manually, since tag.time-expire-enabled is false",
         ),
         (
             {"ttl_h": None, "rule": {"tags": [{"pattern": "t*", "keep_last": 1}]}},
@@ -70,7 +70,7 @@ def until(name: str = "t", *, rule: dict[str, object] | None = None, ttl_h: floa
         ),
         (
             {"name": "rollback-to-as-latest-1-x"},
-            "until the tag is deleted by hand, since it is of a rollback",
+            "until the tag is deleted manually, since it belongs to a rollback",
         ),
         ({"ttl_h": 24 * 365 * 20_000}, "until the tag is deleted: its time to live ends beyond every calendar"),
     ],

@@ -463,7 +463,7 @@ def test_row_49_more_than_half_of_the_table() -> None:
     assert scene.report.refusal.code == "confirmation_needed"
     sentence = scene.report.refusal.message
     assert "memory://bucket/db.db/t" in sentence
-    assert "takes 1200 data files, more than half of the table" in sentence
+    assert "deletes 1200 data files, more than half of the table" in sentence
     assert scene.report.plan is not None
     plan_id = scene.report.plan.header.plan_id
     assert f"--confirm {plan_id}" in sentence
