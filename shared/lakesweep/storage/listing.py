@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
-from threading import Condition
+from threading import Condition, get_ident
 
 from lakesweep.storage.split import shared_letters, split_point
 from lakesweep.storage.store import Page, Store
@@ -116,6 +116,7 @@ class _Listing:
         self._error: BaseException | None = None
         self._is_over = False
         self._listed = ListProgress()
+        self._threads: set[int] = set()
 
     def pages(self) -> Generator[tuple[Page, ListProgress], None, None]:
         """Yield pages as they arrive."""
@@ -133,7 +134,8 @@ class _Listing:
             with self._changed:
                 self._is_over = True
                 self._changed.notify_all()
-            pool.shutdown()
+            # Garbage collection may end an abandoned listing in one of these threads, which cannot wait for itself.
+            pool.shutdown(wait=get_ident() not in self._threads)
 
     def _next_page(self) -> Page | None:
         with self._changed:
@@ -144,6 +146,7 @@ class _Listing:
             return self._pages.popleft() if self._pages else None
 
     def _work(self) -> None:
+        self._threads.add(get_ident())
         while (part := self._next_range()) is not None:
             error: BaseException | None = None
             try:

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
+from threading import get_ident
 
 from lakesweep.errors import StorageError
 from lakesweep.storage.store import Body, Store
@@ -55,8 +56,10 @@ def read_many(
             yield key, read(key)
         return
     arrived: deque[int] = deque()
+    threads: set[int] = set()
 
     def fetch(key: str) -> Body | StorageError:
+        threads.add(get_ident())
         body = read(key)
         arrived.append(_size(body) - sizes.get(key, 0))
         return body
@@ -81,7 +84,8 @@ def read_many(
             waiting_bytes -= _size(body)
             yield key, body
     finally:
-        pool.shutdown(cancel_futures=True)
+        # Garbage collection may end an abandoned generator in one of these threads, which cannot wait for itself.
+        pool.shutdown(wait=get_ident() not in threads, cancel_futures=True)
 
 
 def _size(body: Body | StorageError) -> int:

@@ -145,6 +145,36 @@ def test_longer_than_stated_is_refused(store: SlowStore) -> None:
         assert [body.data for body in found.values() if isinstance(body, Body)] == [b"1", b"2", b"3"]
 
 
+def test_a_thread_of_its_own_may_end_it() -> None:
+    """Garbage collection ends an abandoned one in whichever thread it runs, and none can wait for itself."""
+    ended: list[BaseException | None] = []
+    had_first = threading.Event()
+
+    class Collecting(SlowStore):
+        def read(self, key: str, max_bytes: int | None = None) -> Body:
+            if key == "k3":
+                had_first.wait()
+                try:
+                    reads.close()
+                    ended.append(None)
+                except BaseException as error:
+                    ended.append(error)
+            return super().read(key, max_bytes)
+
+    store = Collecting()
+    keys = [f"k{number}" for number in range(4)]
+    for key in keys:
+        store.put(key, b"x")
+    reads = read_many(store, keys, parallel=4)
+    assert next(reads)[0] == "k0"
+    assert next(reads)[0] == "k1"
+    had_first.set()
+    deadline = time.monotonic() + 20
+    while not ended and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert ended == [None]
+
+
 def test_early_stop_leaves_no_thread() -> None:
     store = SlowStore()
     for _ in read_many(store, [f"k{number}" for number in range(1000)], parallel=8):
