@@ -238,7 +238,7 @@ def test_a_bad_load(shop: Shop, java: Java) -> None:
 def test_a_bad_load_that_was_found_late(shop: Shop, java: Java) -> None:
     """The snapshot is gone; the tag of that evening is not."""
     was, before = java.read(shop), shop.read()
-    shop.follow("Before a load that might go wrong")
+    shop.follow("Before a risky load")
     shop.load(rows_of(6, cents=-1))
     shop.load(rows_of(5, cents=-1), overwrite=True)
     shop.load(rows_of(7))
