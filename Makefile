@@ -79,9 +79,29 @@ demo: install ## Write a table, expire its snapshots and show that it still read
 # Processes that run tests: one for each core, unless JOBS says otherwise.
 JOBS ?= auto
 
+.PHONY: quick
+quick: install ## Run the tests of values, formats and rules, which take a minute: what one runs while writing
+	@LAKESWEEP_SAMPLED=1 $(BIN)/python -m pytest $(addprefix tests/unit/,model format plan control table storage aws docs) \
+		--numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+# Of a test with very many cases it takes some, and of places where something may break each eighth: tests/support/sampling.py.
 .PHONY: test
-test: install ## Run every test that this machine can run (PYTEST_ARGS="-k name" to choose)
-	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+test: install ## Run every suite that this machine can run, sampled where it is exhaustive (PYTEST_ARGS="-k name" to choose)
+	@LAKESWEEP_SAMPLED=1 LAKESWEEP_FAULTS_EVERY=$${LAKESWEEP_FAULTS_EVERY:-8} \
+		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+.PHONY: test-all
+test-all: install ## Run every test with all its cases, also those that take long: some hours
+	@LAKESWEEP_FAULTS_EVERY=$${LAKESWEEP_FAULTS_EVERY:-1} \
+		$(BIN)/python -m pytest -m "long or not long" --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+.PHONY: mutations
+mutations: install ## Break rules of the safety code one by one, and show that a test of `make test` notices each
+	@$(BIN)/python -m tests.mutations $(ARGS)
+
+.PHONY: size
+size: ## Count lines, files in a folder, long modules and words of the documentation
+	@$(PYTHON) -m benchmarks.size
 
 .PHONY: faults
 faults: install ## Break every storage call of a run in every way, and kill it there; prints what was broken

@@ -5,10 +5,13 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from tests.support.every import EVERY
+from tests.support.sampling import chosen, is_sampled
 from tests.support.seeds import draw_seeds
 from tests.support.summaries import (
     branches_compared,
@@ -21,6 +24,8 @@ from tests.support.summaries import (
 )
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+LEFT_OUT = pytest.StashKey[int]()
+"""How many cases this run leaves out; see `sampling.py`."""
 
 
 def _isolate_from_the_user() -> None:
@@ -84,6 +89,29 @@ def pytest_configure() -> None:
     draw_seeds()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take a sample of tests with very many cases, where this run is to be short."""
+    if is_sampled():
+        taken = chosen(items)
+        kept = {item.nodeid for item in taken}
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
+        config.stash[LEFT_OUT] = len(items) - len(taken)
+        items[:] = taken
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that prints how many cases this one left out."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear it from a process that ran tests. All of them leave out the same."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
     """The name of a parameter of bytes that are no short text: the argument's, which pytest numbers.
 
@@ -95,8 +123,14 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
     return None
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what tests recorded."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print what tests recorded, and what was left out."""
+    if left_out := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.section("a sample")
+        terminalreporter.write_line(
+            f"{left_out} cases of tests with very many were left out, and each {EVERY}th place of faults was tried; "
+            "`make test-all` runs all of them"
+        )
     calls_broken(terminalreporter)
     system_measured(terminalreporter)
     tables_compared(terminalreporter)

@@ -30,6 +30,7 @@ def test_damage(world: World, cases: Callable[[World], Iterable[Case]]) -> None:
     assert not tally.excused["value"]
 
 
+@pytest.mark.long
 def test_look_alikes() -> None:
     """What cannot be told apart may cost a file; this says that such cases were tried, and that nothing else did."""
     excused: Counter[str] = Counter()

@@ -89,6 +89,7 @@ def test_what_is_built_is_small_and_complete(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_layers_for_lambda_are_built_on_any_machine(tmp_path: Path) -> None:
     """No Python 3.13, no arm64 and no container is needed for them."""
     built = sam_build(tmp_path, "BaseLayer", runtime="python3.13", architecture="arm64")

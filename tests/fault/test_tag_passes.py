@@ -135,6 +135,7 @@ def test_any_call_may_break(mode: str) -> None:
         check(settled(stage, 6), where)
 
 
+@pytest.mark.long
 def test_two_at_once() -> None:
     """One waits before each of its requests in turn, while the other makes its whole pass."""
     for at in range(CALLS + 1):
@@ -163,6 +164,7 @@ def test_two_request_by_request() -> None:
         check(settled(stage, 6), f"{ahead} ahead", may_leave=True)
 
 
+@pytest.mark.long
 def test_a_writer_commits_at_any_call() -> None:
     """The next hour begins while a pass works: its snapshot is the one of the hour before, and stays until it is."""
     for at in range(CALLS + 1):

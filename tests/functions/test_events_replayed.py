@@ -126,6 +126,7 @@ def test_a_file_is_answered(lake: Lake, name: str, times: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1))
+@pytest.mark.long
 def test_any_order(seed: int) -> None:
     """Most of them, some doubled, shuffled, with the functions' own messages in between: the same tables in the end."""
     lake = Lake()

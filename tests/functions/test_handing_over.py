@@ -26,6 +26,7 @@ def end_state() -> set[str]:
     return set(keys_of(deployed.store()))
 
 
+@pytest.mark.long
 def test_time_may_run_out_at_any_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """However little is done at a time, the end is the same, and no message goes in circles."""
     monkeypatch.setattr(batches, "BATCH_KEYS", 4)

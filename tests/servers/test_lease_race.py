@@ -77,6 +77,7 @@ def test_an_overtaken_plan_deletes_nothing(place: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ROUNDS)
+@pytest.mark.long
 def test_processes_at_one_gate(place: str, tmp_path: Path) -> None:
     """Round after round, since a race that goes well once says little."""
     settings = make(place, tmp_path / "first").settings if place != "local" else None

@@ -69,6 +69,7 @@ def test_a_table_without_files(spark: "SparkSession", tmp_path: Path, shape: str
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_ten_thousand_partitions(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One orphan in each, and of the match's hundred tasks most have little to do."""
     monkeypatch.setattr(matching, "ROWS_OF_TASK", 100)

@@ -585,6 +585,7 @@ def test_observe_mode_deletes_nothing_at_all(small: Build) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_everything_at_once(seed: int, small: Build) -> None:
     run = run_chaos(small, seed)
     assert not run.problems, str(run)

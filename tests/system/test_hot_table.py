@@ -101,6 +101,7 @@ def price(usage: cost.Usage, name: str) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_table_with_a_commit_a_second(build: Build, record_property: Callable[[str, object], None]) -> None:
     passes = Passes()
     with System(build, speed=SPEED) as system:

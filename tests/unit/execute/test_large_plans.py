@@ -649,6 +649,7 @@ def _execute_and_measure(folder: str, plan_id: str, answers: Any) -> None:
     answers.put((report.status, deleted(report), (after - before) * 1024))
 
 
+@pytest.mark.long
 def test_little_of_it_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan of 300 000 objects takes some ten MiB more than a process has anyway."""
     monkeypatch.undo()

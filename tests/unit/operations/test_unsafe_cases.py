@@ -526,6 +526,28 @@ def test_n13_truncated_and_missing_metadata_keep_what_a_root_may_need(
     assert_all_readable(table)
 
 
+@pytest.mark.parametrize("damage", ["cut", "missing"])
+def test_an_index_manifest_that_cannot_be_read_keeps_index_files(scene: Scene, damage: str) -> None:
+    """An expiring snapshot names an index file that the damaged root may need, too."""
+    table = scene.table
+    table.commit("+A", index={"i": b"hash"})
+    table.commit("+B", index={"i": None, "j": b"more"})
+    table.tag("t")
+    table.commit("-A", "-B", "+C", index={})
+    table.commit("-C", "+D")
+    path = f"manifest/{table.document('tag/tag-t')['indexManifest']}"
+    body = scene.store.read(path).data
+    if damage == "cut":
+        table.corrupt(path, body[: len(body) // 2])
+    else:
+        table.remove(path)
+    report = Maintainer(scene.store, control=scene.control, sleep=scene.sleep).expire(1, 1)
+    assert report.to_json()["status"] == "damaged"
+    assert {"i", "j"} <= table.present()
+    table.corrupt(path, body)
+    assert_all_readable(table)
+
+
 # B15: a rollback meets an expiry that has already chosen a later end.
 
 

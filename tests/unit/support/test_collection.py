@@ -10,6 +10,7 @@ from tests.conftest import REPOSITORY
 from tests.support.seeds import draw_seeds, first_seed
 
 
+@pytest.mark.long
 def test_another_process_finds_the_same_tests(request: pytest.FixtureRequest) -> None:
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "", "-p", "no:cacheprovider", "tests"],

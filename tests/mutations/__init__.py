@@ -1,0 +1,1 @@
+"""Single changes to safety code, each of which the tests must notice."""

@@ -1,0 +1,274 @@
+"""The list: one change to one line of safety code each, and a test that fails with it.
+
+A suite that is made faster could lose its teeth without a word. So each rule that stands between a plan and a lost file
+is broken here once, and `make mutations` shows that a test of `make test` notices.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One change, and the test that notices it."""
+
+    name: str
+    """What is broken, as a sentence about the broken program."""
+    module: str
+    """Below `shared/lakesweep`, without `.py`."""
+    before: str
+    """What stands there, once."""
+    after: str
+    """What stands there instead."""
+    test: str
+    """A test that fails then; a path below `tests/`, with its name."""
+
+
+MUTATIONS = (
+    # --- which snapshots expire ---
+    Mutation(
+        "retain_min keeps one snapshot less",
+        "plan/snapshot_range",
+        "latest - policy.retain_min + 1, first",
+        "latest - policy.retain_min + 2, first",
+        "unit/plan/test_due.py::test_snapshots_are_due_that_the_planner_chooses",
+    ),
+    Mutation(
+        "a consumer's next snapshot does not bound the range",
+        "plan/snapshot_range",
+        "        ends.append(consumer_next)\n",
+        "        ends.append(consumer_next + 1)\n",
+        "unit/plan/test_snapshot_range.py::test_the_range[S5-a-consumer-keeps-what-it-has-not-read]",
+    ),
+    Mutation(
+        "a snapshot expires at the cutoff itself",
+        "plan/snapshot_range",
+        "if max(time_ms[snapshot_id], time_ms[successor]) >= cutoff_ms:",
+        "if max(time_ms[snapshot_id], time_ms[successor]) > cutoff_ms:",
+        "unit/plan/test_due.py::test_snapshots_are_due_that_the_planner_chooses",
+    ),
+    Mutation(
+        "a young snapshot does not shield the next ones",
+        "plan/snapshot_range",
+        "if max(time_ms[snapshot_id], time_ms[successor]) >= cutoff_ms:",
+        "if min(time_ms[snapshot_id], time_ms[successor]) >= cutoff_ms:",
+        "unit/plan/test_due.py::test_snapshots_are_due_that_the_planner_chooses",
+    ),
+    # --- which tags expire ---
+    Mutation(
+        "a tag that a calendar rule keeps expires by its age",
+        "plan/tag_expiry",
+        "        if reasons:\n",
+        "        if reasons and older_than_ms is None:\n",
+        "unit/plan/test_tag_expiry.py::test_a_calendar_rule_is_stronger_than_a_date",
+    ),
+    # --- freed: what an expiry may delete ---
+    Mutation(
+        "a root needs the files that it deleted, and not those that it has",
+        "table/references",
+        "live = [entry for entry in added if entry.identity not in gone]",
+        "live = [entry for entry in added if entry.identity in gone]",
+        "unit/operations/test_unsafe_cases.py::test_f13_files_of_a_replaced_tag_stay_as_garbage",
+    ),
+    Mutation(
+        "changes that can still be read are freed with their snapshot",
+        "table/freed",
+        "if keep_appended and entry.file_source != COMPACT:",
+        "if keep_appended and entry.file_source == COMPACT:",
+        "unit/operations/test_changelogs.py::test_snapshot_expiry_moves_documents[none]",
+    ),
+    # --- referenced: what roots need ---
+    Mutation(
+        "an unreadable manifest hides no data files",
+        "table/references",
+        'self._hidden(root, content, "data", "extra", "changelog")\n                continue',
+        "continue",
+        "unit/operations/test_unsafe_cases.py::test_n13_truncated_and_missing_metadata_keep_what_a_root_may_need[tag/tag-t-manifest-cut]",
+    ),
+    Mutation(
+        "an unreadable index manifest hides no index files",
+        "table/references",
+        '                    self._hidden(root, content, "index")\n',
+        "                    pass\n",
+        "unit/operations/test_unsafe_cases.py::test_an_index_manifest_that_cannot_be_read_keeps_index_files[cut]",
+    ),
+    Mutation(
+        "statistics of roots that stay are not asked for",
+        "table/references",
+        "named += [snapshot.index_manifest, snapshot.statistics]",
+        "named += [snapshot.index_manifest]",
+        "unit/operations/test_unsafe_cases.py::test_u1_many_rollbacks[before-1]",
+    ),
+    Mutation(
+        "changelog files of roots that stay are not asked for",
+        "table/references",
+        '        if root.ref.kind != "tag":\n            live += self._changelog_entries(files, found)\n',
+        "",
+        "unit/operations/test_changelogs.py::test_a_branch_keeps_its_own_changelogs_and_protects_the_other_side[input]",
+    ),
+    Mutation(
+        "files of a kind that could not be read completely are not kept",
+        "model/facts",
+        "        if freed.kind in self.unknown:\n",
+        "        if freed.name in self.unknown:\n",
+        "unit/operations/test_unsafe_cases.py::test_n13_truncated_and_missing_metadata_keep_what_a_root_may_need[tag/tag-t-list-cut]",
+    ),
+    # --- orphans ---
+    Mutation(
+        "a file as old as the cutoff is an orphan",
+        "plan/orphans",
+        "if modified_ms >= self.cutoff_ms:",
+        "if modified_ms > self.cutoff_ms:",
+        "unit/orphans/test_rows_of_files.py::test_row_18_a_file_that_waits_for_its_commit",
+    ),
+    Mutation(
+        "a scan beside a damaged root deletes more than temporary files",
+        "plan/orphans",
+        'return "damaged_root" if self.damaged and found.kind != TEMP else None',
+        'return "damaged_root" if self.damaged and found.kind == TEMP else None',
+        "unit/orphans/test_rows_of_damage.py::test_a_scan_of_a_damaged_root_is_no_success",
+    ),
+    Mutation(
+        "an orphan is deleted whose owner is live",
+        "plan/orphans",
+        "if found.owner is not None and self.is_live(found.owner) else None",
+        "if found.owner is not None and not self.is_live(found.owner) else None",
+        "unit/orphans/test_rows_of_files.py::test_row_21_a_stale_sidecar_of_a_live_file[None]",
+    ),
+    Mutation(
+        "an orphan's ETag is not part of its deletion",
+        "plan/orphans",
+        "            etag=orphan.etag,\n            owner=orphan.owner,\n",
+        "            owner=orphan.owner,\n",
+        "unit/orphans/test_rows_of_runs.py::test_row_22_a_sidecar_that_is_written_again[OrphanScene]",
+    ),
+    Mutation(
+        "a nested table's files are not spared",
+        "plan/orphans",
+        "self._divide(lambda orphan: orphan.key.startswith(nested), ",
+        "self._divide(lambda orphan: orphan.key.endswith(nested), ",
+        "unit/orphans/test_rows_of_files.py::test_row_43_a_table_in_a_folder_of_this_one[dt=v00000]",
+    ),
+    # --- what a plan may hold ---
+    Mutation(
+        "paths with dots are plain",
+        "model/allowed",
+        'all(part not in ("", ".", "..") for part in path.split("/"))',
+        'all(part not in ("",) for part in path.split("/"))',
+        "unit/model/test_allowed_moves.py::test_nothing_else_may_go[withdraw-branch_document-branch/branch-b/tag/../../../snapshot/x]",
+    ),
+    Mutation(
+        "schemas may be deleted in any phase",
+        "model/allowed",
+        'fine = _fits(_MOVE_DELETE_PATHS, action) and (action.kind != "schema" or action.phase == LAST_PHASE)',
+        "fine = _fits(_MOVE_DELETE_PATHS, action)",
+        "unit/model/test_allowed_moves.py::test_nothing_else_may_go[withdraw-schema-schema/schema-2]",
+    ),
+    # --- looks ---
+    Mutation(
+        "no look lists the roots before a batch",
+        "execute/spine",
+        "                references = self._looker.look([a for a in pending if isinstance(a, Delete)])\n",
+        "                references = References()\n",
+        "fault/test_races.py::test_no_interleaving_loses_a_live_file[tag-at_once]",
+    ),
+    Mutation(
+        "a consumer that was reset is not noticed",
+        "execute/look",
+        "            if next_id < self.header.end_id:\n",
+        "            if next_id < 0:\n",
+        "fault/test_races_of_every_kind.py::test_whatever_others_do_every_root_reads[consumer_made-plain]",
+    ),
+    Mutation(
+        "what new roots need is deleted in waves",
+        "execute/waves",
+        "replace(each, kept=self._newcomers.needed(self._actions.of(each.part, each.start, each.stop)))",
+        "each",
+        "unit/execute/test_large_plans.py::test_a_root_that_appears_between_waves_keeps_its_files",
+    ),
+    Mutation(
+        "a stored plan of orphans is not held against the roots that are there",
+        "execute/newcomers",
+        "        if live.names and not has_begun:\n",
+        "        if not live.names and not has_begun:\n",
+        "unit/execute/test_large_plans.py::test_parts_are_read_once",
+    ),
+    # --- leases and guards ---
+    Mutation(
+        "a successor does not wait for the last batch of a run that died",
+        "control/lease",
+        "free_at_ms = found.expires_ms + DELETE_MARGIN_MS if found.expires_ms else 0",
+        "free_at_ms = found.expires_ms",
+        "unit/control/test_lease.py::test_a_successor_waits_for_deletions_under_way_beyond_the_expiry",
+    ),
+    Mutation(
+        "the plan that a dead run left does not bind the next one",
+        "control/lease",
+        "if left is not None and (intent is None or intent.plan_id != left.plan_id):",
+        "if left is not None and intent is not None and intent.plan_id != left.plan_id and False:",
+        "unit/control/test_lease.py::test_what_a_dead_run_began_is_finished_before_another_plan",
+    ),
+    Mutation(
+        "the lease is written without a condition",
+        "control/lease",
+        "if_absent=self._etag is None, if_match=self._etag)",
+        "if_absent=False, if_match=None)",
+        "unit/control/test_lease.py::test_a_run_that_lost_its_lease_neither_deletes_nor_gives_it_back",
+    ),
+    Mutation(
+        "a suspended process deletes after its lease",
+        "storage/guard",
+        "        if left_ms <= 0:\n",
+        "        if left_ms <= -3_600_000:\n",
+        "unit/storage/test_guard.py::test_a_wall_clock_that_jumps_forth_and_back_costs_no_time",
+    ),
+    Mutation(
+        "the time of a lease stops while the process stands still",
+        "storage/elapsed",
+        "return int(max(boot_s, wall_s) * 1000)",
+        "return int(min(boot_s, wall_s) * 1000)",
+        "unit/storage/test_guard.py::test_the_clock_that_says_more_is_believed[asleep]",
+    ),
+    Mutation(
+        "a slice goes on after the lease of its wave",
+        "execute/slices",
+        "        if self._site.area.store.now_ms() >= self._last_ms:\n            raise",
+        "        if self._site.area.store.now_ms() < 0:\n            raise",
+        "unit/execute/test_waves.py::test_who_stands_still_right_before_its_request_sends_none",
+    ),
+    Mutation(
+        "an intent is not written before files are deleted",
+        "execute/spine",
+        "            self._ledger.intend(deletes)\n",
+        "",
+        "fault/test_every_deletion_recorded.py::test_what_is_gone_is_booked_and_comes_back",
+    ),
+    # --- outside of the table, seals, conditions ---
+    Mutation(
+        "one allowed root allows every file outside",
+        "table/fence",
+        "holding = [each for each, lies in self._allowed.items() if _lies_below(lies, real)]",
+        "holding = list(self._allowed)",
+        "attack/test_external_paths.py::test_a_plan_carries_no_permission[roots1]",
+    ),
+    Mutation(
+        "S3 deletes without the ETag that the plan names",
+        "storage/s3",
+        """condition = {} if request.etag is None else {"IfMatch": f'"{request.etag}"'}""",
+        "condition: dict[str, str] = {}",
+        "unit/storage/test_s3.py::test_conditions_are_sent",
+    ),
+    Mutation(
+        "a marker below another one counts as restorable",
+        "storage/s3_versions",
+        "    if not marker.is_current:\n",
+        "    if marker is None:\n",
+        "unit/storage/test_s3_versions.py::test_below_a_marker[versions6-marker_not_current]",
+    ),
+    Mutation(
+        "a state of another day's pass still answers that nothing is due",
+        "control/state",
+        "return now_ms - self.checked_ms >= LIFETIME_MS",
+        "return now_ms - self.checked_ms >= 1000 * LIFETIME_MS",
+        "attack/test_tables_made_anew.py::test_what_a_pass_found_counts_for_a_day",
+    ),
+)
