@@ -271,4 +271,26 @@ MUTATIONS = (
         "return now_ms - self.checked_ms >= 1000 * LIFETIME_MS",
         "attack/test_tables_made_anew.py::test_what_a_pass_found_counts_for_a_day",
     ),
+    # --- one of each: arguments, denied requests, seals ---
+    Mutation(
+        "an age below a day needs no word that nobody writes",
+        "operations/orphan_scan",
+        'if cutoff_ms > now_ms - DEFAULT_AGE_MS and not (arguments.no_writers or "").strip():',
+        'if cutoff_ms > now_ms and not (arguments.no_writers or "").strip():',
+        "unit/cli/test_remove_orphan_files.py::test_arguments_that_are_refused",
+    ),
+    Mutation(
+        "a document that could not be deleted does not stop its files",
+        "execute/spine",
+        "            if not result.ok and step != CONSUMER_PHASE:\n",
+        "            if not result.ok and step == CONSUMER_PHASE:\n",
+        "fault/test_denied_deletions.py::test_a_document_that_stays_keeps_every_file[1-plain]",
+    ),
+    Mutation(
+        "a plan without a seal is carried out where a key is configured",
+        "control/seal",
+        "if isinstance(seal, str) and sealer.accepts(digest_of(document), seal):",
+        "if seal is None or (isinstance(seal, str) and sealer.accepts(digest_of(document), seal)):",
+        "attack/test_forged_plans.py::test_a_key_makes_forged_and_unsealed_plans_refused",
+    ),
 )
