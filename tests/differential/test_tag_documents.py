@@ -158,8 +158,8 @@ def test_tags_read_both_ways(written: Written, ttl: str | None, retained: str | 
     assert tags["ours"]["snapshot"] == tags["theirs"]["snapshot"]
     if ttl is not None:
         made = [datetime.fromisoformat(tags[name]["created"][:26]) for name in ("theirs", "ours")]
-        # Ours counts milliseconds.
-        assert -0.001 < (made[1] - made[0]).total_seconds() < 60, "ours is made after theirs, in the same zone"
+        # Ours goes by the clock of the file system, which ticks every few milliseconds.
+        assert -0.05 < (made[1] - made[0]).total_seconds() < 60, "ours is made after theirs, in the same zone"
     for name in ("ours", "theirs"):
         assert written("scan", tag=name) == expected
 

@@ -1,10 +1,9 @@
 """What a job on Spark ends with, and what follows from it for whoever started the job."""
 
-import runpy
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -28,16 +27,13 @@ WORDS = ["s3://lake/t", "--control", "s3://ops/control", "--region", "us-east-1"
 def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
 
 
-def job(name: str, words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+def job(name: str, words: list[str]) -> int:
+    """Run a job as EMR does, in a process of its own: the Spark that it starts stays with its process."""
     script = REPOSITORY / "jobs" / f"{name}.py"
-    monkeypatch.setattr(sys, "argv", [str(script), *words])
-    with pytest.raises(SystemExit) as end:
-        runpy.run_path(str(script), run_name="__main__")
-    assert isinstance(end.value.code, int)
-    return end.value.code
+    finished = subprocess.run([sys.executable, str(script), *words], capture_output=True, timeout=240, check=False)
+    return finished.returncode
 
 
 def after(exit_code: int, kind: str) -> JobDocument:
@@ -45,16 +41,16 @@ def after(exit_code: int, kind: str) -> JobDocument:
     return next_step(document, JobRun("r1", "FAILED", f"Job failed. ExitCode: {exit_code}."), None, may_delete=True)
 
 
-def test_a_job_that_cannot_reach_its_store_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_cannot_reach_its_store_is_tried_again() -> None:
     words = [WORDS[0], "20260101T000000Z-00000000", *WORDS[1:], "--endpoint-url", SILENT]
-    document = after(job("execute_plan", words, monkeypatch), "execute")
+    document = after(job("execute_plan", words), "execute")
     assert (document.state, document.attempt) == (RUNNING, 2)
 
 
-def test_a_job_that_is_denied_is_final(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_is_denied_is_final() -> None:
     with stub_s3(lambda _: error(403, "AccessDenied")) as stub:
         words = [*WORDS, "--endpoint-url", stub.url]
-        exit_code = job("remove_orphan_files", words, monkeypatch)
+        exit_code = job("remove_orphan_files", words)
     assert after(exit_code, "plan").state == REFUSED
 
 
