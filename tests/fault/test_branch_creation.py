@@ -110,12 +110,14 @@ def interleavings(
 ) -> Iterator[tuple[Stage, Process, Process]]:
     """Let each come so far, in each of `count` pairs by lot; then one of the two ends, then the other.
 
-    The pairs at the edges are always among them: one call wholly before the other begins, or at each of its requests.
+    The pairs at the edges are always among them: one call wholly before the other begins, at some of its requests and
+    near its end, where it holds the lease.
     """
     own, others = requests_of(stage_of(), first), requests_of(stage_of(), other)
     random = Random(f"{own} {others}")
     step = 2 * EVERY  # each place is one of two that differ by a request of our own documents, as a rule
     pairs = [(at, 0) for at in range(0, own + 1, step)] + [(0, at) for at in range(0, others + 1, step)]
+    pairs += [(own - 2, 0), (0, others - 2)]
     pairs += [(random.randrange(own), random.randrange(others)) for _ in range(count)]
     for at, other_at in pairs:
         stage = stage_of()
