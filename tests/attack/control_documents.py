@@ -17,9 +17,9 @@ from lakesweep.cli.main import main
 from lakesweep.control.area import ControlArea
 from lakesweep.operations.maintain import MaintainArguments, maintain
 from lakesweep.storage import open as opening
-from lakesweep.storage.memory import MemoryStore
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 START_MS = 1_800_000_000_000

@@ -15,9 +15,9 @@ from typing import Any
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from tests.bad_bytes.worlds import World, built_world, empty
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots
 
 THOROUGH = os.environ.get("LAKESWEEP_BAD_BYTES") == "all"

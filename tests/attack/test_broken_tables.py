@@ -3,7 +3,7 @@
 import pytest
 
 from lakesweep.aws.telemetry import status_metric
-from lakesweep.storage.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import OrphanScene
 from tests.support.table_builder import TableBuilder
 

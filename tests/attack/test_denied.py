@@ -19,10 +19,10 @@ from botocore.awsrequest import AWSResponse
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.local import LocalStore
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.s3 import S3Store
 from tests.attack.metadata import THOROUGH
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, read_all, read_root
 from tests.support.s3_server import fresh_bucket, moto_client, moto_store, seed_moto
 from tests.support.table_builder import TableBuilder

@@ -72,7 +72,7 @@ def test_the_next_command_and_stored_documents_have_no_password(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dry run prints the command that carries its plan out, with the endpoint that was given."""
-    from lakesweep.storage.memory import MemoryStore
+    from tests.support.memory_store import MemoryStore
     from tests.support.table_builder import TableBuilder
 
     store = MemoryStore("memory://masking/t")

@@ -17,11 +17,11 @@ from lakesweep.operations.run import execute_stored
 from lakesweep.operations.undo import undo
 from lakesweep.spark.execute import DeleteLane, result_of
 from lakesweep.spark.tasks import Access, Task
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import open_store
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from lakesweep.table.fence import FenceRules
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import FOLDER, OrphanScene, unique
 from tests.support.outside import opener
 from tests.support.s3_server import fresh_bucket, moto_settings, moto_store

@@ -28,11 +28,11 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.context import Table
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.run import plan_and_execute
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.remembering import IMMUTABLE_FOLDER, Remembered
 from lakesweep.storage.store import Body
 from lakesweep.table.discover import discover
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import OrphanScene
 from tests.support.table_builder import TableBuilder
 from tests.support.waves import planned, planted

@@ -6,9 +6,9 @@ import pytest
 
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.operations.undo import undo
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 CHANGELOGS = {

@@ -12,8 +12,8 @@ from lakesweep.aws.job_documents import Ended, JobDocument, job_name, note_open,
 from lakesweep.aws.spark_jobs import SCANS, job_of, next_step, plan_result_of, result_name
 from lakesweep.control.area import ControlArea, from_json_bytes
 from lakesweep.errors import MaintenanceError
-from lakesweep.storage.memory import MemoryStore
 from tests.attack.control_documents import lies
+from tests.support.memory_store import MemoryStore
 
 TABLE = "s3://lake/w/sales.db/orders"
 JOB = JobDocument(

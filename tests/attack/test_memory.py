@@ -27,10 +27,10 @@ from lakesweep.fan_out.documents import ScanDocuments
 from lakesweep.format.index_manifest import read_index_manifest
 from lakesweep.format.manifest import live_entries, read_manifest
 from lakesweep.format.manifest_list import read_manifest_list
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.table.inventory import read_inventory
 from lakesweep.table.inventory_rows import list_inventory
 from tests.attack.cage import Cage
+from tests.support.memory_store import MemoryStore
 from tests.support.metadata_schemas import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST
 from tests.unit.format.samples import container, long, record
 

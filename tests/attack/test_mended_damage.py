@@ -5,12 +5,12 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.control.cache import read_cache, write_cache
 from lakesweep.model.identity import table_identity
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.remembering import Remembered
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Body
 from lakesweep.table.discover import discover
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 OPTIONS = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1", "snapshot.time-retained": "1 ms"}

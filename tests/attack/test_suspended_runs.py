@@ -16,10 +16,10 @@ from lakesweep.control.area import ControlArea
 from lakesweep.execute import tag_writing
 from lakesweep.execute.slices import NOT_BEGUN, Lane, Site, Slice, work
 from lakesweep.storage.elapsed import Clocks
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import open_store
 from lakesweep.table.stores import TableStores
 from tests.support.lake import PREFIX, Lake, lake_in, lake_on
+from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import FOLDER, S3Scene, unique
 from tests.support.reader import all_roots, read_all
 from tests.support.s3_server import S3Server, moto_server, moto_settings, seed_moto

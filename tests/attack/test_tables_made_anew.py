@@ -14,12 +14,12 @@ from lakesweep.operations.context import Table
 from lakesweep.operations.maintain import MaintainArguments, maintain
 from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.triage import Triage, lag_of, triage
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import delete_all
 from tests.support.fan_out import FanOut, small_limits
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import DAY_MS, OrphanScene
 from tests.support.table_builder import TableBuilder
 

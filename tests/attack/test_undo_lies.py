@@ -12,11 +12,11 @@ from lakesweep.cli.stored import list_runs
 from lakesweep.control.chain import HEAD, hash_of_part, is_object_row
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.operations.undo import undo
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store, UndeleteRequest, UndeleteResult, delete_all
 from lakesweep.storage.wrapping import WrappingStore
 from tests.e2e.test_undo import PREFIX, Lake
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, read_all
 from tests.support.s3_server import fresh_bucket, moto_client, seed_moto, versioned_bucket
 from tests.support.table_builder import TableBuilder

@@ -26,8 +26,8 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from tests.bad_bytes.worlds import LOCATION, World, maintain
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots
 
 MAX_SECONDS = 10.0

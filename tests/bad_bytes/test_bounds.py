@@ -26,7 +26,7 @@ import json, re, sys
 from pathlib import Path
 from lakesweep.errors import MaintenanceError
 from lakesweep.storage.local import LocalStore
-from lakesweep.storage.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 from tests.support.maintenance import Maintainer
 try:
     report = Maintainer(LocalStore(sys.argv[1]), control=MemoryStore("memory://c")).expire(2, 2)

@@ -11,9 +11,9 @@ from unittest import mock
 import fastavro
 
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from tests.support import metadata_files
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.outside import opener
 from tests.support.reader import all_roots, read_all
 from tests.support.table_builder import TableBuilder

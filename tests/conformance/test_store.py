@@ -12,9 +12,9 @@ import pytest
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.storage.listing import list_all
 from lakesweep.storage.local import LocalStore
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.s3 import WINDOW_DELETES
 from lakesweep.storage.store import PAGE_KEYS, DeleteRequest, Store, delete_all
+from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import S3Server, seed_moto
 
 BAD_KEYS = ["", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "../a", "./a", "a/.", "a\0b", "a/\ud800", "a/\udcff"]

@@ -6,9 +6,9 @@ import pytest
 
 from lakesweep.errors import ObjectNotFoundError, StorageError
 from lakesweep.storage.local import LocalStore
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, Store, UndeleteRequest, delete_all
 from tests.conformance.test_store import BAD_KEYS, STRANGE_KEYS
+from tests.support.memory_store import MemoryStore
 
 
 def delete(store: Store, *keys: str) -> list[UndeleteRequest]:

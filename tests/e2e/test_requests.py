@@ -13,12 +13,12 @@ from lakesweep.model.report import RunReport
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.maintain import MaintainArguments, maintain
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import open_store
 from lakesweep.storage.remembering import Memory
 from lakesweep.storage.requests import RequestCounter
 from tests.differential.engine import Engine
 from tests.support.faulty_store import FaultyStore, Switch
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import TableReader, assert_readable, read_all
 from tests.support.s3_server import fresh_bucket, moto_settings, seed_moto
 from tests.support.table_builder import TableBuilder

@@ -9,11 +9,11 @@ from lakesweep.model.report import RunReport
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.registry import run_operation
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, Store
 from lakesweep.storage.wrapping import WrappingStore
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import read_all
 from tests.support.s3_server import fresh_bucket, moto_settings, seed_moto
 from tests.support.table_builder import TableBuilder

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import open_store
 from lakesweep.storage.store import Store, delete_all
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, read_all
 from tests.support.s3_server import (
     fresh_bucket,

@@ -22,11 +22,11 @@ from lakesweep.operations.expire_changelogs import ExpireChangelogsArguments, pl
 from lakesweep.operations.expire_consumers import ConsumerArguments, plan_expire_consumers
 from lakesweep.operations.run import plan_and_execute
 from lakesweep.storage.local import LocalStore
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.support import metadata_files
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.outside import opener
 from tests.support.reader import all_roots, assert_all_readable
 from tests.support.table_builder import TableBuilder

@@ -8,9 +8,9 @@ import pytest
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import assert_all_readable
 from tests.support.table_builder import TableBuilder
 

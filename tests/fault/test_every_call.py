@@ -4,9 +4,9 @@ import pytest
 
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
-from lakesweep.storage.memory import MemoryStore
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 MODES = ("before", "after", "death", "death_after")

@@ -18,13 +18,13 @@ from lakesweep.control.object_history import begun_entry, history_of
 from lakesweep.errors import RefusedError, StorageError, TerminatedError
 from lakesweep.execute.earlier import earlier_deletions
 from lakesweep.model.plan import Delete
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import HiddenState
 from lakesweep.table.stores import TableStores
 from tests.fault.test_attacks import Stage, simple
 from tests.support.every import EVERY
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 DECOUPLED = {

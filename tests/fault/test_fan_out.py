@@ -17,13 +17,13 @@ from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.operations.run import require_area
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Body, Page, Store, delete_all
 from lakesweep.storage.wrapping import WrappingStore
 from tests.support.engines_compared import Answer, ask, differences
 from tests.support.fan_out import ANY, SCAN_ID, FanOut, Processes, Trouble, small_limits
 from tests.support.faulty_store import FaultyStore
 from tests.support.maintenance import assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import DAY_MS, OrphanScene
 from tests.support.random_scene import OUTSIDE, fill
 from tests.support.walk import WatchedStore, referenced_names

@@ -17,11 +17,11 @@ from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.orphan_listing import Shard
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.operations.run import require_area
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Page, delete_all
 from lakesweep.storage.wrapping import WrappingStore
 from tests.support.engines_compared import Answer, ask, differences
 from tests.support.fan_out import FanOut, small_limits
+from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import OrphanScene
 
 ARGUMENTS = OrphanArguments()

@@ -6,13 +6,13 @@ from collections.abc import Callable
 import pytest
 
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store
 from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.fast_forwards import LATEST, SCENES, Onlooker, build, documents, engine_end
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import read_all
 from tests.support.table_builder import TableBuilder
 

@@ -6,10 +6,10 @@ import pytest
 
 from lakesweep.control.ndjson import unpack
 from lakesweep.errors import MaintenanceError
-from lakesweep.storage.memory import MemoryStore
 from tests.support.fault_places import NOW_MS
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 OPTIONS = {

@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store
 from tests.fault.test_attacks import ContentStore
 from tests.fault.test_fast_forward import HOUR_MS, World, after_planning, calls, writes
@@ -15,6 +14,7 @@ from tests.support.every import EVERY
 from tests.support.fast_forwards import LATEST, documents
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.moving import MovingWorld, check_files, is_tag
 from tests.support.reader import read_all
 

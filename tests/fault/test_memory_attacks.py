@@ -9,10 +9,10 @@ import pytest
 
 from lakesweep.control.cache import read_cache, write_cache
 from lakesweep.storage.local import LocalStore
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.remembering import MAX_TOTAL_BYTES, Remembered
 from lakesweep.storage.store import Body, DeleteRequest
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import assert_all_readable
 from tests.support.table_builder import TableBuilder
 

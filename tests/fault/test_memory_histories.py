@@ -11,8 +11,8 @@ import random
 import pytest
 
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, assert_all_readable
 from tests.support.table_builder import TableBuilder
 

@@ -11,11 +11,11 @@ from lakesweep.operations.context import Table
 from lakesweep.operations.rollback import RollbackArguments, plan_rollback
 from lakesweep.operations.run import plan_and_execute
 from lakesweep.operations.time_travel import Version
-from lakesweep.storage.memory import MemoryStore
 from tests.support.every import EVERY
 from tests.support.fast_forwards import Scene, ahead, documents, engine_end, tagged
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import read_all
 from tests.support.table_builder import TableBuilder
 

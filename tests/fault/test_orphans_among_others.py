@@ -16,12 +16,12 @@ import pytest
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
 from lakesweep.execute import batches
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.fault import test_races_of_every_kind as races
 from tests.fault.test_races_of_every_kind import Act, Stage
 from tests.support.every import EVERY
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import stable_uuid
 from tests.support.paged_store import PagedStore
 from tests.support.reader import all_roots, assert_all_readable

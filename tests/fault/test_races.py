@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.storage.memory import MemoryStore
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 TABLE_LOCATION = "memory://bucket/t"

@@ -15,13 +15,13 @@ import pytest
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, read_lease
 from lakesweep.errors import LeaseHeldError, MaintenanceError
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import delete_all
 from tests.support.acting import Acting
 from tests.support.every import EVERY
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.interleaving import Turns
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, read_all, read_root
 from tests.support.table_builder import TableBuilder
 

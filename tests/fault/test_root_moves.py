@@ -13,12 +13,12 @@ import pytest
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.undo import undo
-from lakesweep.storage.memory import MemoryStore
 from tests.fault.test_attacks import ContentStore
 from tests.fault.test_every_call import MODES
 from tests.support.acting import Acting, Plays
 from tests.support.every import EVERY
 from tests.support.faulty_store import ProcessDeathError, Switch
+from tests.support.memory_store import MemoryStore
 from tests.support.moving import GOING, MOVES, MovingWorld, assert_no_hole, check_files, check_moment
 from tests.support.reader import UnreadableRootError, read_root
 

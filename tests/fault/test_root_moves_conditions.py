@@ -11,7 +11,6 @@ from lakesweep.control.plans import load_plan
 from lakesweep.execute.reversal import settle_latest
 from lakesweep.execute.standing import LOOSE_KINDS, Documents
 from lakesweep.model.plan import Action, Delete, Put
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from lakesweep.table.discover import discover
 from tests.fault.test_attacks import ContentStore
@@ -21,6 +20,7 @@ from tests.fault.test_root_moves import undisturbed
 from tests.support.acting import Acting
 from tests.support.fast_forwards import documents
 from tests.support.faulty_store import ProcessDeathError, Switch
+from tests.support.memory_store import MemoryStore
 from tests.support.moving import MOVES, MovingWorld, check_moment
 
 

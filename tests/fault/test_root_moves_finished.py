@@ -14,7 +14,6 @@ from lakesweep.errors import AccessDeniedError, MaintenanceError, OutOfTimeError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.run import execute_stored
 from lakesweep.storage.local import LocalStore
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.fault.test_attacks import ContentStore
 from tests.fault.test_root_moves import undisturbed
@@ -22,6 +21,7 @@ from tests.support.acting import Acting, Plays
 from tests.support.every import EVERY
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.moving import GOING, MOVES, MovingWorld, check_files, check_moment
 from tests.support.reader import read_root
 from tests.support.table_builder import TableBuilder

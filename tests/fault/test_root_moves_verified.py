@@ -6,13 +6,13 @@ from contextlib import suppress
 import pytest
 
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.table.discover import discover
 from tests.fault.test_fast_forward import World
 from tests.fault.test_fast_forward import calls as forward_calls
 from tests.support.acting import Acting
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 

@@ -9,10 +9,10 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.ledger import run_rows, runs_of_ledger
 from lakesweep.errors import StorageError
 from lakesweep.execute import batches
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import assert_all_readable
 from tests.support.table_builder import TableBuilder
 

@@ -6,9 +6,9 @@ In the table of `test_every_call.py` several roots hold each file, and a failed 
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.storage.memory import MemoryStore
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, assert_all_readable
 from tests.support.table_builder import TableBuilder
 

@@ -6,10 +6,10 @@ import pytest
 
 from lakesweep.cli.stored import list_plans, list_runs
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
-from lakesweep.storage.memory import MemoryStore
 from tests.fault.test_attacks import Stage, simple
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 DECOUPLED = {

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from lakesweep.model.plan import Delete
-from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import assert_all_readable
 from tests.support.table_builder import TableBuilder
 

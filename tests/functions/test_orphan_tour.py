@@ -20,9 +20,9 @@ from lakesweep.aws.orphan_schedule import (
 )
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import PreconditionFailedError
-from lakesweep.storage.memory import MemoryStore
 from tests.functions.deployment import Answer, Deployment, keys_of
 from tests.functions.test_orphan_scans import ORPHAN, made, metric, write_policy
+from tests.support.memory_store import MemoryStore
 
 TOUR: dict[str, object] = {"format_version": 1, "kind": "orphan_tour", "cursor": None, "hop": 0}
 DAY_MS = 86_400_000

@@ -33,10 +33,10 @@ from lakesweep.format.schema import parse_schema
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.format.tag import parse_tag
 from lakesweep.storage.list_page import parse_page
-from lakesweep.storage.memory import MemoryStore
 from tests.bad_bytes.worlds import BUILT, built_world
 from tests.support.binary_row import encode_row
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.metadata_schemas import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST
 
 PATH = "manifest/fuzzed"

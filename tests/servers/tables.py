@@ -1,6 +1,6 @@
 """The tables that these tests put on servers, as objects by key."""
 
-from lakesweep.storage.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 

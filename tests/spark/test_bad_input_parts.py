@@ -9,7 +9,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError
 from lakesweep.spark.live import LIVE_SCHEMA
 from lakesweep.spark.parts import Columns, Part, read_part
-from lakesweep.storage.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 
 @pytest.fixture

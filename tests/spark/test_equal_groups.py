@@ -23,8 +23,8 @@ from lakesweep.plan.orphans import SAMPLE, Totals
 from lakesweep.spark.listing import LISTING_SCHEMA
 from lakesweep.spark.match import LISTED, LIVE, Matcher
 from lakesweep.spark.parts import part_of, read_part
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.table.named_entries import ADDED, BY_ROOT, COMPACTED
+from tests.support.memory_store import MemoryStore
 
 CUTOFF_MS = 1000
 MATCH_SCHEMA = pa.schema(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lakesweep.operations.orphan_listing import WAYS, Shard, Walk, cuts_of
 from lakesweep.storage.keys import is_key
-from lakesweep.storage.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 from tests.support.paged_store import PagedStore
 
 PAGE = 3

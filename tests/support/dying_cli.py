@@ -272,10 +272,10 @@ def _warm_up() -> None:
     """Run a pass in memory, so that children find imported and compiled what they need."""
     from lakesweep.cli.main import main
     from lakesweep.storage import local, s3
-    from lakesweep.storage.memory import MemoryStore
     from lakesweep.storage.open import MEMORY_STORES
     from tests.support import faulty_store
     from tests.support.fault_history import build
+    from tests.support.memory_store import MemoryStore
 
     assert local and s3 and faulty_store  # a pass in memory does not import them
 

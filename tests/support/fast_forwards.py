@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
 from lakesweep.model.plan import Action, Delete
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, Store
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import read_all
 from tests.support.table_builder import TableBuilder
 

@@ -12,9 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from lakesweep.control.ndjson import unpack
-from lakesweep.storage.memory import MemoryStore
 from tests.support import fault_s3
 from tests.support.fault_history import CONSUMER_AGES_MS
+from tests.support.memory_store import MemoryStore
 
 NOW_MS = 1_800_000_000_000
 """What every clock says in the run that is broken."""

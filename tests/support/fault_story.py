@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
-from lakesweep.storage.memory import MemoryStore
 from tests.support.fault_history import ROOTS_LEFT, build
 from tests.support.fault_places import NOW_MS, Found
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, assert_all_readable
 from tests.support.table_builder import TableBuilder
 

@@ -14,9 +14,9 @@ from lakesweep.operations.expire_snapshots import plan_expire_snapshots
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.retention_options import ExpireArguments
 from lakesweep.operations.run import execute_stored, plan_and_execute, plan_only
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, assert_root_readable
 from tests.support.table_builder import TableBuilder
 

@@ -9,10 +9,10 @@ from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError, PreconditionFailedError
 from lakesweep.model.report import RunReport
 from lakesweep.model.table_ref import MAIN, branch_dir
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import TableReader, all_roots, read_root
 from tests.support.table_builder import TableBuilder
 

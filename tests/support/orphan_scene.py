@@ -15,9 +15,9 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, Store
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import stable_uuid
 from tests.support.outside import opener
 from tests.support.s3_server import fresh_bucket, moto_store

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store, StoredObject
 from lakesweep.storage.wrapping import WrappingStore
+from tests.support.memory_store import MemoryStore
 
 
 class _Folder(WrappingStore):

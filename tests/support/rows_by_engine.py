@@ -18,9 +18,9 @@ from lakesweep.operations import remove_orphan_files
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.run import require_area
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store
 from tests.support.engines_compared import ask, differences
+from tests.support.memory_store import MemoryStore
 from tests.support.walk import WatchedStore
 from tests.unit.orphans import (
     test_collections,

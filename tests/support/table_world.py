@@ -25,9 +25,9 @@ from random import Random
 from typing import Any
 
 from lakesweep.model.plan import Plan
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Page, StoredObject
 from tests.support.binary_row import encode_row
+from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import (
     DataFile,
     Entry,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lakesweep.storage.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 from tests.support.system.build import Build
 from tests.support.system.deployed import System
 from tests.support.system.exactness import assert_exact

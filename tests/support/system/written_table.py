@@ -6,9 +6,9 @@ The twin says what has to be left in the end: it is maintained in this process, 
 from collections.abc import Mapping
 from typing import Any
 
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.system.deployed import System
 from tests.support.system.planting import OLD_S, Planted, plant
 from tests.support.table_builder import TableBuilder

@@ -1,7 +1,7 @@
 """Where tours look for tables."""
 
 from lakesweep.aws.places import places_below
-from lakesweep.storage.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 

@@ -21,7 +21,7 @@ from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.orphan_run import note_fan_out
 from lakesweep.operations.registry import OPERATIONS, parse_call, run_operation
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
-from lakesweep.storage.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import stable_uuid
 from tests.support.table_builder import TableBuilder
 

@@ -22,7 +22,7 @@ from lakesweep.aws.spark_jobs import MAX_ATTEMPTS, MAX_HELD, SMALL_PLAN_ACTIONS,
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, PreconditionFailedError
 from lakesweep.operations.registry import OPERATIONS
-from lakesweep.storage.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 from tests.unit.cli.command_line import call
 
 TABLE = "s3://lake/warehouse/sales.db/orders"

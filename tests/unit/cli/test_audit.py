@@ -11,7 +11,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import acquire
 from lakesweep.errors import LeaseHeldError
 from lakesweep.model.who import Who
-from lakesweep.storage.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 from tests.unit.cli.test_stored import call, control, folder, table
 
 assert control and folder and table

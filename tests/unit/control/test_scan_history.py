@@ -9,7 +9,7 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.control.scan_history import KEPT, PastScan, note_scan, read_history
 from lakesweep.errors import StorageError
-from lakesweep.storage.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 SCAN = PastScan(
     engine="lambda",

@@ -5,9 +5,9 @@ import pytest
 from lakesweep.control.area import MAX_JSON_BYTES, ControlArea
 from lakesweep.control.tables import known_tables
 from lakesweep.errors import AccessDeniedError
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Body
+from tests.support.memory_store import MemoryStore
 
 TABLE = "s3://bucket/db.db/t"
 

@@ -24,10 +24,10 @@ from lakesweep.operations import local_engine
 from lakesweep.operations.context import Table
 from lakesweep.operations.run import execute_stored, finish_begun
 from lakesweep.storage.local import LocalStore
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, Store
 from lakesweep.storage.wrapping import WrappingStore
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
+from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import FOLDER, OrphanScene, unique
 from tests.support.reader import assert_all_readable
 from tests.support.waves import comparable, ledger_rows, planned, planted, results_of

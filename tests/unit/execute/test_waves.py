@@ -15,11 +15,11 @@ from lakesweep.errors import LeaseLostError, MaintenanceError, StorageError
 from lakesweep.execute.slices import NOT_BEGUN, Lane, Site, Slice, SliceResult, work
 from lakesweep.execute.waves import SHOWN_FAILURES
 from lakesweep.operations import local_engine
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from lakesweep.storage.wrapping import WrappingStore
 from lakesweep.table.stores import TableStores
+from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import FOLDER, START_MS, OrphanScene, S3Scene, unique
 from tests.support.reader import assert_all_readable
 from tests.support.s3_server import seed_moto

@@ -25,8 +25,8 @@ from lakesweep.fan_out.cache import (
     write_index,
 )
 from lakesweep.fan_out.names import names_of_table
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Body
+from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import stable_uuid
 
 NOW = 100 * DAY_MS

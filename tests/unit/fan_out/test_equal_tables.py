@@ -8,13 +8,13 @@ import pytest
 from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.operations.run import require_area
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import StoreSettings, open_store
 from tests.support import compared_tables as tables
 from tests.support.compared_tables import SETTINGS, Compare, long_ago, table_at
 from tests.support.engines_compared import Answer, ask, differences
 from tests.support.fan_out import fan_out_plan, small_limits
 from tests.support.fixture_tables import TABLE_NAMES
+from tests.support.memory_store import MemoryStore
 from tests.support.walk import referenced_names
 
 

@@ -8,7 +8,7 @@ from lakesweep.fan_out import first_shards
 from lakesweep.fan_out.first_shards import first_tasks
 from lakesweep.fan_out.limits import FIRST_PAGES, LIST_PAGES
 from lakesweep.fan_out.tasks import ListTask
-from lakesweep.storage.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 
 def store_of(*keys: str) -> MemoryStore:

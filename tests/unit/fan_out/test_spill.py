@@ -11,9 +11,9 @@ import pytest
 from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
 from lakesweep.fan_out import spill as module
 from lakesweep.fan_out.spill import HEAD_BYTES, SLOTS, Spill, SpillWriter, head_of, read_slots
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import delete_all
+from tests.support.memory_store import MemoryStore
 
 
 def hashed(number: int) -> bytes:

@@ -18,7 +18,6 @@ from lakesweep.errors import (
     UnsupportedFormatError,
     UsageError,
 )
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from lakesweep.table.inventory import (
     Inventory,
@@ -37,6 +36,7 @@ from tests.support.inventories import (
     write_inventory,
     write_manifest,
 )
+from tests.support.memory_store import MemoryStore
 
 BUCKET = "warehouse"
 ROWS = [Row(f"db.db/t/data-{number}", 3, "e", 1_700_000_000_000) for number in range(5)]

@@ -11,11 +11,11 @@ from lakesweep.operations import orphan_judging as judging
 from lakesweep.operations.context import Table
 from lakesweep.operations.orphan_arguments import OrphanArguments
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 from tests.support.engines_compared import Answer, ask, differences
 from tests.support.inventories import rows_of_store, write_inventory
+from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import DAY_MS, HOUR_MS, S3Scene
 from tests.support.s3_server import fresh_bucket, moto_settings
 from tests.support.spark_stand_in import stand_in_plan

@@ -7,7 +7,6 @@ import pytest
 
 from lakesweep.model.plan import Delete
 from lakesweep.storage.listing import list_all
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, Page, Store
 from lakesweep.storage.wrapping import WrappingStore
 from lakesweep.table.inventory import read_inventory
@@ -15,6 +14,7 @@ from lakesweep.table.inventory_reach import Reach, reach_of, refuse_partial
 from lakesweep.table.inventory_rows import list_inventory
 from lakesweep.table.revalidation import revalidate
 from tests.support.inventories import Row, rows_of_store, rows_of_versions, write_inventory
+from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import OPERATION, S3Scene
 from tests.support.s3_server import moto_client, versioned_bucket
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from lakesweep.errors import StorageError
 from lakesweep.storage.listing import list_all
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, Page, Store, StoredObject
 from lakesweep.table.revalidation import just_before, revalidate
+from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import fresh_bucket, moto_client, moto_store, seed_moto
 
 PAGE = 10

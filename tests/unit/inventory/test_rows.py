@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakesweep.storage.listing import list_all
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, Page, Store, StoredObject
 from lakesweep.table.inventory import read_inventory
 from lakesweep.table.inventory_rows import list_inventory, read_file, rows_of
 from tests.support.inventories import Row, rows_of_store, rows_of_versions, write_inventory
+from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import moto_client, moto_store, versioned_bucket
 
 FORMATS = ["CSV", "Parquet"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 OPTIONS = {"tag.automatic-creation": "process-time", "tag.creation-period": "hourly", "sink.process-time-zone": "UTC"}

@@ -13,11 +13,11 @@ from lakesweep.control.state import NEVER_MS, BranchState, read_states
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.report import RunReport
 from lakesweep.operations.maintain import MaintainArguments, maintain
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
 from tests.fault.test_attacks import _DyingSwitch
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import assert_all_readable
 from tests.support.table_builder import TableBuilder
 

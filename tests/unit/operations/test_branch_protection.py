@@ -14,9 +14,9 @@ import pytest
 
 from lakesweep.model.report import RunReport
 from lakesweep.operations.registry import run_operation
-from lakesweep.storage.memory import MemoryStore
 from tests.support.every import EVERY
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, read_root
 from tests.support.table_builder import TableBuilder
 

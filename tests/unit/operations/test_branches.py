@@ -6,8 +6,8 @@ import pytest
 
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.operations.branches import list_branches
-from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots
 from tests.support.table_builder import TableBuilder
 

@@ -8,8 +8,8 @@ import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 DAY_MS = 86_400_000

@@ -16,10 +16,10 @@ from lakesweep.model.plan import Plan, Put, content_hash
 from lakesweep.model.report import RunReport
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.tag_schedule import OPERATION as AUTOMATIC
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from lakesweep.storage.wrapping import WrappingStore
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import read_root
 from tests.support.table_builder import TableBuilder
 

@@ -7,9 +7,9 @@ import pytest
 
 from lakesweep.errors import StorageError, UsageError
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import read_all
 from tests.support.table_builder import TableBuilder
 

@@ -11,10 +11,10 @@ from lakesweep.control.intent import Intent
 from lakesweep.errors import UsageError
 from lakesweep.model.plan import Delete
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Body, DeleteRequest, DeleteResult
 from lakesweep.table.freed import FreedFiles, find_freed_tags
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.outside import opener
 from tests.support.reader import all_roots, assert_all_readable
 from tests.support.table_builder import TableBuilder

@@ -20,9 +20,9 @@ from lakesweep.operations.registry import run_operation
 from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
 from lakesweep.plan.engine_choice import Facts, LocalFacts, SparkFacts
 from lakesweep.plan.engine_facts import Available
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.table.capture import capture
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import DAY_MS, OrphanScene, S3Scene
 
 PROBE_REQUESTS = 12

@@ -12,9 +12,9 @@ from lakesweep.model.report import RunReport
 from lakesweep.model.tag_rules import KeepRules
 from lakesweep.operations.expire_tags import ExpireTagsArguments, plan_expire_tags
 from lakesweep.operations.run import plan_and_execute
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, assert_all_readable
 from tests.support.table_builder import TableBuilder
 

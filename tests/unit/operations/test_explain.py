@@ -22,11 +22,11 @@ from lakesweep.operations.explain import ExplainArguments, explain_file
 from lakesweep.operations.explain_table import REASONS, TableShares, explain_table, reason_of
 from lakesweep.operations.explanation import WHAT, Explanation
 from lakesweep.storage.local import LocalStore
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from tests.conftest import REPOSITORY
 from tests.support.fixture_tables import TABLE_NAMES, expected_facts
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import moto_store, versioned_bucket
 from tests.support.table_builder import TICK_MS, TableBuilder
 from tests.unit.cli.command_line import call

@@ -17,8 +17,8 @@ from lakesweep.operations.orphan_run import note_fan_out
 from lakesweep.plan.engine_choice import Estimate, Facts
 from lakesweep.plan.engine_facts import Available
 from lakesweep.plan.fan_out_estimate import fan_out_estimate
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 OFF = 0.05

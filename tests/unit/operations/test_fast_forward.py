@@ -6,10 +6,10 @@ import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.support.fast_forwards import EARLIEST, LATEST, SCENES, Onlooker, apply, build, documents, engine_end
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 from tests.unit.cli.command_line import call
 

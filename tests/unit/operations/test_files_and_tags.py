@@ -5,8 +5,8 @@ Unless a row says otherwise the expiry runs to the newest snapshot.
 
 import pytest
 
-from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.outside import opener
 from tests.support.reader import TableReader
 from tests.support.table_builder import TableBuilder

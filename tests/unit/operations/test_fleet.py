@@ -23,9 +23,9 @@ from lakesweep.operations.retention_options import ExpireArguments
 from lakesweep.plan.snapshot_cap import cap_by_floor
 from lakesweep.plan.snapshot_range import select_range
 from lakesweep.storage.local import LocalStore
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Body, Store
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TICK_MS, TableBuilder
 
 STATED = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.time-retained": "1 h"}

@@ -1,8 +1,8 @@
 """A stored plan that writes tags, of which some could not be made, is no licence for later."""
 
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 HOUR_MS = 3_600_000

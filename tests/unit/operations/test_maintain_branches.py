@@ -13,10 +13,10 @@ from lakesweep.operations.all_branches import maintain_all_branches
 from lakesweep.operations.maintain import MaintainArguments, maintain
 from lakesweep.operations.registry import run_operation
 from lakesweep.storage.local import LocalStore
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TICK_MS, TableBuilder
 
 STATED = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.time-retained": "30 d"}

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 HOUR_MS = 3_600_000

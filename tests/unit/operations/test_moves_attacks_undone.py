@@ -1,8 +1,8 @@
 """What is said of a plan that moved a branch once it is done: executed again after an undo, and by `explain`."""
 
 from lakesweep.operations.explain import ExplainArguments, explain_file
-from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 

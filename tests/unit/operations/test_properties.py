@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, read_root
 from tests.support.table_builder import TableBuilder
 

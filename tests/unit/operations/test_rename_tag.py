@@ -9,10 +9,10 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import read_lease
 from lakesweep.errors import ObjectNotFoundError, UsageError
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from tests.support.faulty_store import ProcessDeathError
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 

@@ -15,10 +15,10 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.context import Table
 from lakesweep.operations.expiry_conflict import may_conflict
 from lakesweep.operations.registry import run_operation
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import assert_all_readable, read_root
 from tests.support.table_builder import TableBuilder
 

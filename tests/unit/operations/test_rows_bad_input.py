@@ -6,9 +6,9 @@ import pytest
 
 from lakesweep.errors import AccessDeniedError, MaintenanceError, StorageError
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.outside import opener
 from tests.support.table_builder import TableBuilder
 

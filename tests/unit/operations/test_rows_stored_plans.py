@@ -11,10 +11,10 @@ from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.control.plans import load_plan, store_plan
 from lakesweep.errors import FormatError
 from lakesweep.model.plan import PHASES, Action, Delete, Plan, Put, content_hash
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from tests.support.faulty_store import ProcessDeathError
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots
 from tests.support.table_builder import TableBuilder
 

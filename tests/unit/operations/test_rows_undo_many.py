@@ -1,9 +1,9 @@
 """The expiry of many snapshots is undone: more objects than one request takes, and every byte comes back."""
 
 from lakesweep.operations.undo import undo
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, read_all
 from tests.support.table_builder import TableBuilder
 

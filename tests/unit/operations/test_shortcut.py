@@ -4,9 +4,9 @@ import pytest
 
 from lakesweep.model.report import RunReport
 from lakesweep.operations.maintain import MaintainArguments, maintain
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 HOUR_MS = 3_600_000

@@ -17,9 +17,9 @@ from lakesweep.operations.show import summarise
 from lakesweep.operations.table_summary import ShownLive, ShownSnapshot, ShownTag
 from lakesweep.operations.time_travel import Version
 from lakesweep.storage.local import LocalStore
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Body, Store
 from tests.support.fixture_tables import TABLE_NAMES, expected_facts
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TICK_MS, TableBuilder
 
 NO_AREA: ControlArea | None = None

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from lakesweep.model.roots import Root
 from lakesweep.operations.draft import begin
 from lakesweep.operations.stranded import Stranded, find_stranded
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.table.documents import read_roots
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from lakesweep.operations.explain import ExplainArguments, explain_file
-from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 NOW_MS = 1_800_000_000_000  # 2027-01-15T08:00:00Z

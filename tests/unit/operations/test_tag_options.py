@@ -27,7 +27,7 @@ from lakesweep.operations.tag_options import (
     is_write_only,
     writes_success_file,
 )
-from lakesweep.storage.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 STORE = MemoryStore("memory://lake/orders")
 TABLE = Table(TableRef(STORE.location), STORE, None, lambda location: STORE)

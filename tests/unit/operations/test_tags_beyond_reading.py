@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import read_root
 from tests.support.table_builder import TableBuilder
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from lakesweep.control.area import ControlArea
 from lakesweep.control.state import NEVER_MS, read_states
 from lakesweep.operations.maintain import MaintainArguments, maintain
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Body
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 HOUR_MS = 3_600_000

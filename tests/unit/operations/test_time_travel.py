@@ -11,9 +11,9 @@ from lakesweep.model.roots import BranchListing, Root
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.context import Table
 from lakesweep.operations.time_travel import Purpose, Version, resolve
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 NO_AREA: ControlArea | None = None

@@ -6,9 +6,9 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.state import read_states
 from lakesweep.operations.maintain import MaintainArguments, maintain
 from lakesweep.operations.triage import Lag, Triage, lag_of, triage
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 MINUTE_MS = 60_000

@@ -13,10 +13,10 @@ from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.undo import undo
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest, UndeleteRequest, delete_all
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.outside import opener
 from tests.support.reader import all_roots, read_all
 from tests.support.table_builder import TableBuilder

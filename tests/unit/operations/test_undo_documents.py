@@ -4,9 +4,9 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.object_history import history_of
-from lakesweep.storage.memory import MemoryStore
 from tests.fault.test_attacks import Stage, simple
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 
 
 class Scene:

@@ -14,7 +14,6 @@ from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, read_lease
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.undo import undo
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import DeleteRequest
 from lakesweep.table.discover import discover
 from tests.support.acting import Acting
@@ -22,6 +21,7 @@ from tests.support.every import EVERY
 from tests.support.fast_forwards import SCENES, Onlooker, apply, documents
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import read_all, read_root
 from tests.support.table_builder import TableBuilder
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from lakesweep.storage.memory import MemoryStore
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, assert_all_readable, read_all
 from tests.support.table_builder import TableBuilder
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Body
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.reader import assert_all_readable
 from tests.support.table_builder import TableBuilder
 

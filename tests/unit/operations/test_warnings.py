@@ -9,9 +9,9 @@ from lakesweep.errors import RefusedError, StorageError, UsageError
 from lakesweep.operations.registry import OPERATIONS, parse_call
 from lakesweep.operations.show import summarise
 from lakesweep.operations.table_summary import ShownPin
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.requests import RequestCounter
 from tests.support.maintenance import Maintainer, assert_roots_readable
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TICK_MS, TableBuilder
 
 RULES = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.time-retained": "1 h"}

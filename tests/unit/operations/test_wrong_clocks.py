@@ -4,8 +4,8 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.state import BranchState, read_states
 from lakesweep.operations.shortcut import needs_nothing
 from lakesweep.operations.triage import lag_of
-from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 YEAR_MS, HOUR_MS = 365 * 86_400_000, 3_600_000

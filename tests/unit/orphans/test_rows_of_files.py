@@ -12,8 +12,8 @@ import pytest
 from lakesweep.errors import UsageError
 from lakesweep.operations import remove_orphan_files
 from lakesweep.plan.orphans import Sorting
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Store, StoredObject
+from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import Entry, Manifest, encode_manifest, encode_manifest_list
 from tests.support.orphan_scene import DAY_MS, FOLDER, HOUR_MS, OrphanScene, unique
 from tests.support.reader import assert_all_readable, read_root

@@ -13,8 +13,8 @@ import pytest
 from lakesweep.errors import RefusedError
 from lakesweep.model.policy import INT_MAX, SnapshotRetention
 from lakesweep.plan.snapshot_range import SnapshotRange, select_range
-from lakesweep.storage.memory import MemoryStore
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 HOUR_MS = 3_600_000

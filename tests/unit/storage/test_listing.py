@@ -13,9 +13,9 @@ from lakesweep.errors import OutOfTimeError, StorageError
 from lakesweep.storage import listing
 from lakesweep.storage.deadline import READ_RESERVE_MS, Deadline, DeadlineStore
 from lakesweep.storage.listing import WINDOW_PAGES, ListProgress, list_all
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.planned import PlannedStore
 from lakesweep.storage.store import Page, StoredObject
+from tests.support.memory_store import MemoryStore
 
 PAGE = 10
 THREAD_NAME = "list"

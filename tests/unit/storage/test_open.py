@@ -8,10 +8,10 @@ import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.storage.local import LocalStore
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.open import MEMORY_STORES, open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3 import S3Store
+from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import fresh_bucket, moto_settings
 
 EXPENSIVE = ("boto3", "botocore", "urllib3", "pyarrow", "fastavro")

@@ -6,13 +6,13 @@ import pytest
 
 from lakesweep.errors import ObjectNotFoundError, OutOfTimeError, StorageError
 from lakesweep.storage.deadline import READ_RESERVE_MS, Deadline, DeadlineStore
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.planned import PlannedStore
 from lakesweep.storage.remembering import Memory, RememberingStore
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.returning import ReturningStore
 from lakesweep.storage.store import Store, delete_all
 from lakesweep.storage.wrapping import WrappingStore
+from tests.support.memory_store import MemoryStore
 
 
 def code_of(call: Callable[[], object]) -> str:

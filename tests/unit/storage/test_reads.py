@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, StorageError
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Body
+from tests.support.memory_store import MemoryStore
 
 
 class SlowStore(MemoryStore):

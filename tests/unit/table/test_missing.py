@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from lakesweep.model.roots import TableListing
-from lakesweep.storage.memory import MemoryStore
 from lakesweep.storage.store import Body
 from lakesweep.table.capture import Capture, capture
 from lakesweep.table.missing import Missing, find_missing
 from tests.support.maintenance import Maintainer
+from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
 DAY_MS = 86_400_000
