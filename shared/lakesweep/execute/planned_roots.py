@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from lakesweep.execute.standing import bytes_of
 from lakesweep.format.changelog import parse_changelog
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.format.tag import parse_tag
-from lakesweep.model.plan import Action, Put
+from lakesweep.model.plan import Action, Put, to_bytes
 from lakesweep.model.roots import Root, RootKind, RootRef
 from lakesweep.model.table_ref import branch_dir
 
@@ -22,7 +21,7 @@ def roots_to_write(branch: str, actions: Iterable[Action]) -> Iterator[Root]:
     """
     for action in actions:
         if isinstance(action, Put) and action.kind in ROOT_KINDS:
-            yield root_of(branch, action.path, bytes_of(action) or b"")
+            yield root_of(branch, action.path, to_bytes(action.body))
 
 
 def root_of(branch: str, path: str, body: bytes) -> Root:

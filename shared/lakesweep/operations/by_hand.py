@@ -6,11 +6,10 @@ command for a person to run.
 
 from lakesweep.errors import RefusedError
 from lakesweep.model.plan import Plan, Put
-from lakesweep.operations import create_branch, delete_branch, fast_forward
 from lakesweep.operations.context import Table
 
 BY_HAND_ONLY = "by_hand_only"
-OPERATIONS = frozenset({create_branch.OPERATION, delete_branch.OPERATION, fast_forward.OPERATION})
+OPERATIONS = frozenset({"create_branch", "delete_branch", "fast_forward"})
 """The operations that make such plans."""
 
 
