@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakesweep.plan.engine_choice import (
+from lakesweep.operations.orphans.rules.engine_choice import (
     Engine,
     Estimate,
     Facts,

@@ -16,8 +16,8 @@ from typing import Any
 
 from lakesweep.control.area import ControlArea
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
 from lakesweep.operations.registry import run_operation
+from lakesweep.runs.session import Table
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter

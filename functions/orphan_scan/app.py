@@ -7,9 +7,9 @@ from typing import Any
 
 from lakesweep.aws.batch import answer, by_kind
 from lakesweep.aws.messages import OrphanScan, OrphanTour
-from lakesweep.aws.orphan_scans import carry_on
-from lakesweep.aws.orphan_tour import orphan_tour
 from lakesweep.aws.runtime import Context, Runtime
+from lakesweep.aws.scans.scans import carry_on
+from lakesweep.aws.sweeps.orphans import orphan_tour
 
 runtime = Runtime.load()
 

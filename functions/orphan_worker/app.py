@@ -7,8 +7,8 @@ from typing import Any
 
 from lakesweep.aws.batch import answer, messages
 from lakesweep.aws.messages import OrphanTask
-from lakesweep.aws.orphan_tasks import do_task
 from lakesweep.aws.runtime import Context, Runtime
+from lakesweep.aws.scans.tasks import do_task
 
 runtime = Runtime.load()
 

@@ -7,9 +7,9 @@ request to check all open scans.
 from typing import Any
 
 from lakesweep.aws.batch import answer
-from lakesweep.aws.emr_serverless import EmrServerless
+from lakesweep.aws.jobs.emr_serverless import EmrServerless
+from lakesweep.aws.jobs.spark import SparkJobs
 from lakesweep.aws.runtime import Context, Runtime
-from lakesweep.aws.spark_jobs import SparkJobs
 
 runtime = Runtime.load()
 emr = EmrServerless()

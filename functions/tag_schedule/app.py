@@ -8,7 +8,7 @@ from typing import Any
 from lakesweep.aws.batch import answer, messages
 from lakesweep.aws.messages import TagTour
 from lakesweep.aws.runtime import Context, Runtime
-from lakesweep.aws.tag_tour import tag_tour
+from lakesweep.aws.sweeps.tags import tag_tour
 
 runtime = Runtime.load()
 

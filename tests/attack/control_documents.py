@@ -15,7 +15,7 @@ import pytest
 
 from lakesweep.cli.main import main
 from lakesweep.control.area import ControlArea
-from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.storage import open as opening
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer

@@ -3,7 +3,7 @@
 import pytest
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.allowed import check_action, may_delete
+from lakesweep.model.paths.allowed import check_action, may_delete
 from lakesweep.model.plan import PHASES, Delete
 
 KINDS = {

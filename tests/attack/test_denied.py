@@ -18,8 +18,8 @@ from botocore.awsrequest import AWSResponse
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from lakesweep.storage.local import LocalStore
-from lakesweep.storage.s3 import S3Store
+from lakesweep.storage.local.store import LocalStore
+from lakesweep.storage.s3.store import S3Store
 from tests.attack.metadata import THOROUGH
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore

@@ -6,7 +6,7 @@ import pytest
 
 from lakesweep.cli.main import main
 from lakesweep.errors import StorageError, masked
-from lakesweep.storage.s3_client import make_client
+from lakesweep.storage.aws_client import make_client
 from tests.support.s3_server import fresh_bucket
 
 SECRET = "hunter2"
@@ -45,8 +45,8 @@ def test_no_command_prints_a_password(
 ) -> None:
     """Nobody answers at the endpoint, or it is no URL."""
     monkeypatch.setenv("LAKESWEEP_DEBUG", debug)
-    monkeypatch.setattr("lakesweep.storage.s3_client.MAX_ATTEMPTS", 1)
-    monkeypatch.setattr("lakesweep.storage.s3_client.CONNECT_TIMEOUT_S", 1)
+    monkeypatch.setattr("lakesweep.storage.aws_client.MAX_ATTEMPTS", 1)
+    monkeypatch.setattr("lakesweep.storage.aws_client.CONNECT_TIMEOUT_S", 1)
     words = [command, f"s3://{fresh_bucket()}/t", *(["20260131T120003Z-5a6b7c8d"] if command == "undo" else [])]
     words += ["--control", str(tmp_path), "--endpoint-url", endpoint.format(SECRET), "--region", "us-east-1"]
     code = main([*words, *(["--json"] if as_json else [])])

@@ -8,7 +8,7 @@ from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.control.area import ControlArea, table_key
 from lakesweep.control.lease import acquire, read_lease
-from lakesweep.operations.context import Table
+from lakesweep.runs.session import Table
 from lakesweep.storage.requests import RequestCounter
 
 TABLE = "s3://lake/sales.db/orders"

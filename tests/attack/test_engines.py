@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
-from lakesweep.operations.run import require_area
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.operations.orphans.local import plan_remove_orphan_files
+from lakesweep.runs.run import require_area
 from tests.attack.metadata import THOROUGH, built_world
 from tests.attack.test_metadata import LIES, PLACES, WORLD
 from tests.bad_bytes.worlds import empty

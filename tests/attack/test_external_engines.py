@@ -8,13 +8,13 @@ import pytest
 
 from lakesweep.control.plans import load_header, load_plan
 from lakesweep.errors import RefusedError, StorageError
-from lakesweep.execute.slices import Lane, Slice
-from lakesweep.execute.threads import thread_crew
-from lakesweep.model.allowance import Allowance
-from lakesweep.operations.allowance import allowed_roots
-from lakesweep.operations.execute_in_waves import engine_of
-from lakesweep.operations.run import execute_stored
-from lakesweep.operations.undo import undo
+from lakesweep.execute.waves.slices import Lane, Slice
+from lakesweep.execute.waves.threads import thread_crew
+from lakesweep.model.paths.allowance import Allowance
+from lakesweep.operations.undo.undo import undo
+from lakesweep.runs.allowance import allowed_roots
+from lakesweep.runs.execute_in_waves import engine_of
+from lakesweep.runs.run import execute_stored
 from lakesweep.spark.execute import DeleteLane, result_of
 from lakesweep.spark.tasks import Access, Task
 from lakesweep.storage.open import open_store
@@ -158,7 +158,7 @@ def test_a_task_of_spark_goes_by_what_its_driver_was_told(allowed: bool, monkeyp
 
 def _layout(store: Store):  # type: ignore[no-untyped-def]
     from lakesweep.format.schema import parse_schema
-    from lakesweep.model.layout import layout_of
+    from lakesweep.model.paths.layout import layout_of
 
     return layout_of([parse_schema(store.read("schema/schema-0").data, "schema/schema-0")])
 

@@ -10,9 +10,9 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import MaintenanceError
-from lakesweep.execute.deleting import send
+from lakesweep.execute.deletions.deleting import send
 from lakesweep.model.plan import Delete
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.open import open_store
 from lakesweep.storage.store import Store
 from lakesweep.table.fence import FenceRules

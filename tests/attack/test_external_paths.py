@@ -12,15 +12,15 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_plan
 from lakesweep.errors import StorageError
-from lakesweep.model.allowance import Allowance
+from lakesweep.model.paths.allowance import Allowance
+from lakesweep.model.paths.stays import count_stays
 from lakesweep.model.plan import Delete
 from lakesweep.model.report import RunReport
-from lakesweep.model.stays import count_stays
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
 from lakesweep.operations.registry import run_operation
-from lakesweep.operations.run import execute_stored
-from lakesweep.storage.local import LocalStore
+from lakesweep.runs.run import execute_stored
+from lakesweep.runs.session import Table
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.open import open_store
 from lakesweep.storage.store import Store
 from lakesweep.table.fence import Fence, FenceRules
@@ -238,8 +238,8 @@ def test_a_root_is_no_prefix_of_a_name(lake: Lake) -> None:
 
 def test_a_forged_plan_deletes_nothing_outside(lake: Lake) -> None:
     """The actions of a stored plan are data: whoever carries it out judges each path anew."""
-    from lakesweep.execute.deleting import send
-    from lakesweep.operations.table_environment import environment
+    from lakesweep.execute.deletions.deleting import send
+    from lakesweep.runs.table_environment import environment
 
     root = str(lake.folder / "ext")
     lake.table(root, f"{root}/bucket-0/{NAME.format(1)}")

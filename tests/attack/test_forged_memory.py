@@ -25,11 +25,11 @@ from lakesweep.errors import StorageError
 from lakesweep.model.identity import table_identity
 from lakesweep.model.plan import Plan, joined_hash
 from lakesweep.model.report import RunReport
-from lakesweep.operations.context import Table
 from lakesweep.operations.registry import run_operation
-from lakesweep.operations.run import plan_and_execute
-from lakesweep.storage.remembering import IMMUTABLE_FOLDER, Remembered
+from lakesweep.runs.run import plan_and_execute
+from lakesweep.runs.session import Table
 from lakesweep.storage.store import Body
+from lakesweep.storage.wrappers.remembering import IMMUTABLE_FOLDER, Remembered
 from lakesweep.table.discover import discover
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore

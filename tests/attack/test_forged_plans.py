@@ -15,13 +15,13 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_plan, store_part, store_plan
 from lakesweep.control.seal import SecretKeys
 from lakesweep.errors import MaintenanceError, RefusedError
-from lakesweep.execute import spine
-from lakesweep.model import permitted
-from lakesweep.model.permitted import PERMITTED, check_actions, check_plan
+from lakesweep.execute.deletions import executor as spine
+from lakesweep.model.paths import permitted
+from lakesweep.model.paths.permitted import PERMITTED, check_actions, check_plan
 from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put, content_hash, joined_hash
 from lakesweep.model.report import RunReport
-from lakesweep.operations import local_engine
-from lakesweep.operations.run import execute_stored
+from lakesweep.runs import local_engine
+from lakesweep.runs.run import execute_stored
 from tests.support.maintenance import assert_roots_readable
 from tests.support.orphan_scene import OrphanScene
 from tests.support.waves import Team, planned, planted

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lakesweep.errors import ObjectNotFoundError, StorageError
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest, delete_all
 
 FILES = 900

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.storage import local_clock
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local import clock as local_clock
+from lakesweep.storage.local.store import LocalStore
 from tests.support.metadata_files import stable_uuid
 from tests.unit.cli.command_line import call, contents, write_table
 

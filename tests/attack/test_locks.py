@@ -15,8 +15,8 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import acquire
 from lakesweep.errors import MaintenanceError, PreconditionFailedError
-from lakesweep.storage import local_locks
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local import locks as local_locks
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest
 from tests.unit.cli.command_line import call, contents, write_table
 

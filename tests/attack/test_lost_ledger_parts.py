@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from lakesweep.control.ndjson import pack, unpack
-from lakesweep.operations.undo import undo
+from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.store import DeleteRequest
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.run import require_area
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.runs.run import require_area
 from tests.attack.control_documents import changes, lies
 from tests.support.fan_out import FanOut, small_limits
 from tests.support.orphan_scene import OrphanScene

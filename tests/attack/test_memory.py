@@ -23,12 +23,12 @@ from lakesweep.control.lease import read_lease
 from lakesweep.control.ndjson import unpack
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import MaintenanceError
-from lakesweep.fan_out.documents import ScanDocuments
 from lakesweep.format.index_manifest import read_index_manifest
 from lakesweep.format.manifest import live_entries, read_manifest
 from lakesweep.format.manifest_list import read_manifest_list
-from lakesweep.table.inventory import read_inventory
-from lakesweep.table.inventory_rows import list_inventory
+from lakesweep.operations.orphans.fan_out.documents import ScanDocuments
+from lakesweep.table.inventory.manifest import read_inventory
+from lakesweep.table.inventory.rows import list_inventory
 from tests.attack.cage import Cage
 from tests.support.memory_store import MemoryStore
 from tests.support.metadata_schemas import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST

@@ -5,9 +5,9 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.control.cache import read_cache, write_cache
 from lakesweep.model.identity import table_identity
-from lakesweep.storage.remembering import Remembered
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Body
+from lakesweep.storage.wrappers.remembering import Remembered
 from lakesweep.table.discover import discover
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest
 from tests.support.reader import assert_all_readable
 from tests.unit.cli.command_line import Answer, call, contents, write_table

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from tests.attack.metadata import THOROUGH
 from tests.support.s3_server import fresh_bucket, moto_endpoint, moto_store, seed_moto
 from tests.support.table_builder import TableBuilder

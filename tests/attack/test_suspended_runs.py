@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from lakesweep.control.area import ControlArea
-from lakesweep.execute import tag_writing
-from lakesweep.execute.slices import NOT_BEGUN, Lane, Site, Slice, work
+from lakesweep.execute import tags as tag_writing
+from lakesweep.execute.waves.slices import NOT_BEGUN, Lane, Site, Slice, work
 from lakesweep.storage.elapsed import Clocks
 from lakesweep.storage.open import open_store
 from lakesweep.table.stores import TableStores

@@ -10,10 +10,10 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_plan
 from lakesweep.control.state import LIFETIME_MS, read_states
-from lakesweep.operations.context import Table
-from lakesweep.operations.maintain import MaintainArguments, maintain
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.triage import Triage, lag_of, triage
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
+from lakesweep.operations.maintenance.triage import Triage, lag_of, triage
+from lakesweep.runs.session import Table
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import delete_all
 from tests.support.fan_out import FanOut, small_limits

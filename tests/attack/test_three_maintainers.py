@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Store
 from tests.attack.metadata import THOROUGH
 from tests.support.reader import UnreadableRootError, read_all

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from lakesweep.cli.stored import list_runs
+from lakesweep.cli.history.stored import list_runs
 from lakesweep.control.chain import HEAD, hash_of_part, is_object_row
 from lakesweep.control.ndjson import pack, unpack
-from lakesweep.operations.undo import undo
+from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.store import Store, UndeleteRequest, UndeleteResult, delete_all
-from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.e2e.test_undo import PREFIX, Lake
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Store
 from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import OTHER_ENDPOINT, S3Server, moto_server, other_server

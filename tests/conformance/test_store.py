@@ -11,8 +11,8 @@ import pytest
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.storage.listing import list_all
-from lakesweep.storage.local import LocalStore
-from lakesweep.storage.s3 import WINDOW_DELETES
+from lakesweep.storage.local.store import LocalStore
+from lakesweep.storage.s3.store import WINDOW_DELETES
 from lakesweep.storage.store import PAGE_KEYS, DeleteRequest, Store, delete_all
 from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import S3Server, seed_moto

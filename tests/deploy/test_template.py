@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from lakesweep.aws.jobs.spark import SCANS
 from lakesweep.aws.settings import MIN_ORPHAN_INTERVAL_MS
-from lakesweep.aws.spark_jobs import SCANS
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
-from lakesweep.operations.times import parse_span_ms
+from lakesweep.runs.parameters.times import parse_span_ms
 from tests.support.iam import role_of
 from tests.support.stack import TEMPLATE, Stack, load_template, render
 

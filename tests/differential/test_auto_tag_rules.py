@@ -108,8 +108,8 @@ def draw_options(random: Random) -> dict[str, str]:
 
 def ours(options: Mapping[str, str], snapshots: Mapping[int, tuple[int, int | None]], tags: dict[str, int]) -> None:
     """Make the tags that are due, and remove those beyond the count."""
-    from lakesweep.operations.tag_options import auto_tag_rules
-    from lakesweep.plan.auto_tags import Commit, beyond_count, due_tags, pointer_of
+    from lakesweep.operations.tags.options import auto_tag_rules
+    from lakesweep.operations.tags.rules.automatic import Commit, beyond_count, due_tags, pointer_of
 
     rules = auto_tag_rules(options, None)
     assert rules is not None
@@ -168,7 +168,7 @@ def test_the_same_tags_are_made(documents: Documents, seed: int) -> None:
 
 def test_clocks(engine: Engine) -> None:
     """What clocks show in a zone, at all turns of a hundred years, by every way to name a zone."""
-    from lakesweep.format.zone import local_time, parse_zone
+    from lakesweep.format.values.zone import local_time, parse_zone
 
     random = Random(1)
     names = (*ZONES, "Europe/Berlin", "Asia/Tehran", "Pacific/Apia", "America/Caracas", "Africa/Casablanca")
@@ -188,7 +188,7 @@ def test_clocks(engine: Engine) -> None:
 def test_no_zones(engine: Engine, name: str) -> None:
     """What the engine takes for no zone is none here, either."""
     from lakesweep.errors import FormatError
-    from lakesweep.format.zone import parse_zone
+    from lakesweep.format.values.zone import parse_zone
 
     with pytest.raises(EngineError):
         engine("zone", name=name, instants=[])

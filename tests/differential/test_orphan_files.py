@@ -20,7 +20,7 @@ from random import Random
 
 import pytest
 
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from tests.differential import ours
 from tests.differential.engine import Engine, EngineError
 from tests.differential.files import Listing, listing, remove, restore, save

@@ -18,9 +18,9 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import RefusedError
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
-from lakesweep.operations.time_travel import Purpose, Version, resolve
-from lakesweep.storage.local import LocalStore
+from lakesweep.runs.parameters.time_travel import Purpose, Version, resolve
+from lakesweep.runs.session import Table
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
 from tests.differential.engine import RETAIN_EVERYTHING, Engine

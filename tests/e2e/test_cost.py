@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import cost
 from lakesweep.model.report import RunReport
-from lakesweep.operations.maintain import MaintainArguments
+from lakesweep.operations.maintenance.maintain import MaintainArguments
 from tests.e2e import test_requests
 from tests.e2e.test_requests import KEEP_50, LiveTable
 from tests.support.s3_server import moto_client

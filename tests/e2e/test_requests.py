@@ -11,11 +11,11 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.model.report import RunReport
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
-from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
+from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store
-from lakesweep.storage.remembering import Memory
 from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.wrappers.remembering import Memory
 from tests.differential.engine import Engine
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.memory_store import MemoryStore

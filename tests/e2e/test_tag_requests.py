@@ -7,12 +7,12 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.model.report import RunReport
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
 from lakesweep.operations.registry import run_operation
+from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, Store
-from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import read_all
 from tests.support.s3_server import fresh_bucket, moto_settings, seed_moto

@@ -18,10 +18,10 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import FormatError, MaintenanceError, StorageError
-from lakesweep.operations.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
-from lakesweep.operations.expire_consumers import ConsumerArguments, plan_expire_consumers
-from lakesweep.operations.run import plan_and_execute
-from lakesweep.storage.local import LocalStore
+from lakesweep.operations.retention.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
+from lakesweep.operations.retention.expire_consumers import ConsumerArguments, plan_expire_consumers
+from lakesweep.runs.run import plan_and_execute
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest
 from tests.support import metadata_files
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
@@ -642,7 +642,7 @@ def test_changelogs_do_not_return_above_a_rollback() -> None:
 
 
 def _limits(**values: Any) -> Any:
-    from lakesweep.operations.retention_options import ExpireArguments
+    from lakesweep.runs.parameters.retention_options import ExpireArguments
 
     return ExpireArguments(**values)
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lakesweep.cli.stored import list_runs, stored_report
+from lakesweep.cli.history.stored import list_runs, stored_report
 from lakesweep.control.area import ControlArea
+from lakesweep.control.audit.object_history import begun_entry, history_of
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, read_lease
 from lakesweep.control.ledger import run_rows, runs_of_ledger
-from lakesweep.control.object_history import begun_entry, history_of
 from lakesweep.errors import RefusedError, StorageError, TerminatedError
-from lakesweep.execute.earlier import earlier_deletions
+from lakesweep.execute.deletions.earlier import earlier_deletions
 from lakesweep.model.plan import Delete
 from lakesweep.storage.store import HiddenState
 from lakesweep.table.stores import TableStores

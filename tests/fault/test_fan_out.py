@@ -12,13 +12,13 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, MaintenanceError, StorageError
-from lakesweep.fan_out.scan import fold
-from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
-from lakesweep.operations.run import require_area
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.operations.orphans.fan_out.scan import fold
+from lakesweep.operations.orphans.local import plan_remove_orphan_files
+from lakesweep.runs.run import require_area
+from lakesweep.runs.session import Table
 from lakesweep.storage.store import Body, Page, Store, delete_all
-from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.engines_compared import Answer, ask, differences
 from tests.support.fan_out import ANY, SCAN_ID, FanOut, Processes, Trouble, small_limits
 from tests.support.faulty_store import FaultyStore

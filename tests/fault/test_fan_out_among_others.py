@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.operations.orphan_arguments import OrphanArguments
+from lakesweep.model.scan_arguments import OrphanArguments
 from tests.fault import test_races_of_every_kind as races
 from tests.fault.test_orphans_among_others import ACTS, DAY_MS, OrphanStage
 from tests.fault.test_races_of_every_kind import Act

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from lakesweep.fan_out import names as names_module
-from lakesweep.fan_out.cache import read_index
-from lakesweep.fan_out.names import names_of_table
-from lakesweep.fan_out.tasks import ListTask, children_of, task_of
 from lakesweep.format.manifest import ManifestEntry
-from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.orphan_listing import Shard
-from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
-from lakesweep.operations.run import require_area
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.operations.orphans.fan_out import names as names_module
+from lakesweep.operations.orphans.fan_out.cache import read_index
+from lakesweep.operations.orphans.fan_out.names import names_of_table
+from lakesweep.operations.orphans.fan_out.tasks import ListTask, children_of, task_of
+from lakesweep.operations.orphans.listing import Shard
+from lakesweep.operations.orphans.local import plan_remove_orphan_files
+from lakesweep.runs.run import require_area
+from lakesweep.runs.session import Table
 from lakesweep.storage.store import Page, delete_all
-from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.engines_compared import Answer, ask, differences
 from tests.support.fan_out import FanOut, small_limits
 from tests.support.memory_store import MemoryStore

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lakesweep.control.cache import read_cache, write_cache
-from lakesweep.storage.local import LocalStore
-from lakesweep.storage.remembering import MAX_TOTAL_BYTES, Remembered
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Body, DeleteRequest
+from lakesweep.storage.wrappers.remembering import MAX_TOTAL_BYTES, Remembered
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import assert_all_readable

@@ -7,10 +7,10 @@ import pytest
 
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.model.plan import Plan
-from lakesweep.operations.context import Table
-from lakesweep.operations.rollback import RollbackArguments, plan_rollback
-from lakesweep.operations.run import plan_and_execute
-from lakesweep.operations.time_travel import Version
+from lakesweep.operations.branches.rollback import RollbackArguments, plan_rollback
+from lakesweep.runs.parameters.time_travel import Version
+from lakesweep.runs.run import plan_and_execute
+from lakesweep.runs.session import Table
 from tests.support.every import EVERY
 from tests.support.fast_forwards import Scene, ahead, documents, engine_end, tagged
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch

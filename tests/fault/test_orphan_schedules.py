@@ -17,9 +17,9 @@ import pytest
 from lakesweep.control.lease import read_lease
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.remove_orphan_files import OPERATION, plan_remove_orphan_files
-from lakesweep.operations.run import execute_stored, finish_begun, plan_and_execute, plan_only, require_area
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.operations.orphans.local import OPERATION, plan_remove_orphan_files
+from lakesweep.runs.run import execute_stored, finish_begun, plan_and_execute, plan_only, require_area
 from tests.support.interleaving import InterleavedStore, Turns
 from tests.support.maintenance import Maintainer
 from tests.support.reader import read_all

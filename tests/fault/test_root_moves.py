@@ -12,7 +12,7 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from lakesweep.operations.undo import undo
+from lakesweep.operations.undo.undo import undo
 from tests.fault.test_attacks import ContentStore
 from tests.fault.test_every_call import MODES
 from tests.support.acting import Acting, Plays

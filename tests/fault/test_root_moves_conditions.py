@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from lakesweep.control.plans import load_plan
-from lakesweep.execute.reversal import settle_latest
-from lakesweep.execute.standing import LOOSE_KINDS, Documents
+from lakesweep.execute.branch_rewrites.compensation import settle_latest
+from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, Documents
 from lakesweep.model.plan import Action, Delete, Put
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from lakesweep.table.discover import discover

@@ -12,8 +12,8 @@ import pytest
 
 from lakesweep.errors import AccessDeniedError, MaintenanceError, OutOfTimeError, StorageError
 from lakesweep.model.report import RunReport
-from lakesweep.operations.run import execute_stored
-from lakesweep.storage.local import LocalStore
+from lakesweep.runs.run import execute_stored
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest
 from tests.fault.test_attacks import ContentStore
 from tests.fault.test_root_moves import undisturbed

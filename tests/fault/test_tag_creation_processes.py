@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from tests.support.racing import Racers
 from tests.support.reader import all_roots, read_root
 from tests.unit.cli.command_line import write_table

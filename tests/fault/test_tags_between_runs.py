@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.operations.undo import undo
+from lakesweep.operations.undo.undo import undo
 from tests.fault.test_attacks import ContentStore
 from tests.fault.test_root_moves import assert_reads, undisturbed
 from tests.support.acting import Acting

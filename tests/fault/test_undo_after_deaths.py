@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from lakesweep.cli.stored import list_plans, list_runs
+from lakesweep.cli.history.stored import list_plans, list_runs
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from tests.fault.test_attacks import Stage, simple
 from tests.support.faulty_store import ProcessDeathError, Switch

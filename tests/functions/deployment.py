@@ -23,7 +23,7 @@ from moto.emrserverless import models as emr_models
 from moto.emrserverless.models import JobRun, emrserverless_backends
 
 from lakesweep.storage.open import _client
-from lakesweep.storage.s3 import S3Store
+from lakesweep.storage.s3.store import S3Store
 from tests.support.s3_server import fresh_bucket, moto_client, moto_endpoint, moto_store
 from tests.support.table_builder import TableBuilder
 

@@ -12,8 +12,8 @@ from lakesweep.control import plans
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import record_undone
 from lakesweep.control.lease import HELD_AGAIN_S, REST_MS
-from lakesweep.execute import threads
-from lakesweep.operations import local_engine
+from lakesweep.execute.waves import threads
+from lakesweep.runs import local_engine
 from tests.functions.deployment import PREFIX, Deployment, keys_of
 from tests.support.orphan_scene import unique
 from tests.support.reader import assert_all_readable
@@ -117,7 +117,7 @@ def test_a_plan_that_comes_no_further_is_no_circle() -> None:
 def test_a_policy_that_stops_it_ends_the_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is sent for what somebody wants left."""
     from lakesweep.errors import HeldBackError
-    from lakesweep.operations import run
+    from lakesweep.runs import run
 
     deployed, orphans, message = deployment()
     checked: list[None] = []

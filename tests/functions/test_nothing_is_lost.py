@@ -14,9 +14,9 @@ from lakesweep.aws.messages import Hint, dedup_id_of
 from lakesweep.aws.queues import Queues
 from lakesweep.errors import LeaseHeldError, StorageError
 from lakesweep.execute import batches
-from lakesweep.operations import run
-from lakesweep.operations.maintain import MaintainArguments, maintain
-from lakesweep.operations.run import execute_stored
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
+from lakesweep.runs import run
+from lakesweep.runs.run import execute_stored
 from tests.functions.deployment import STATED, Answer, Context, Deployment, batch, keys_of
 from tests.support.maintenance import assert_roots_readable
 from tests.support.s3_server import moto_client

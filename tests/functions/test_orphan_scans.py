@@ -9,11 +9,11 @@ import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
-from lakesweep.aws import orphan_scans as module
+from lakesweep.aws.jobs.spark import SCANS, result_name
 from lakesweep.aws.messages import OrphanScan, to_body
-from lakesweep.aws.orphan_outbox import ScanOutbox
 from lakesweep.aws.queues import Queues
-from lakesweep.aws.spark_jobs import SCANS, result_name
+from lakesweep.aws.scans import scans as module
+from lakesweep.aws.scans.outbox import ScanOutbox
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, MaintenanceError, OutOfTimeError, StalePlanError, StorageError
 from lakesweep.storage.store import DeleteRequest

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from lakesweep.aws import orphan_schedule as schedule
-from lakesweep.aws import orphan_tour as module
 from lakesweep.aws import places
-from lakesweep.aws.orphan_schedule import (
+from lakesweep.aws.scans import schedule
+from lakesweep.aws.scans.schedule import (
     LOST_MS,
     SILENCE_MS,
     Scheduled,
@@ -18,6 +17,7 @@ from lakesweep.aws.orphan_schedule import (
     read_scheduled,
     write_scheduled,
 )
+from lakesweep.aws.sweeps import orphans as module
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import PreconditionFailedError
 from tests.functions.deployment import Answer, Deployment, keys_of

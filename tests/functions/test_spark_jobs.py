@@ -7,8 +7,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lakesweep.aws.emr import SparkJob
-from lakesweep.aws.emr_serverless import EmrServerless
-from lakesweep.aws.spark_jobs import HELD_MS, SCANS, SMALL_PLAN_ACTIONS, result_name
+from lakesweep.aws.jobs.emr_serverless import EmrServerless
+from lakesweep.aws.jobs.spark import HELD_MS, SCANS, SMALL_PLAN_ACTIONS, result_name
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import Lease, acquire
 from lakesweep.errors import ObjectNotFoundError

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from lakesweep.aws import tag_tour as module
 from lakesweep.aws.messages import HOP_LIMIT
+from lakesweep.aws.sweeps import tags as module
 from tests.functions.deployment import PREFIX, Deployment
 from tests.support.iam import Call, recorded
 from tests.support.s3_server import moto_client

@@ -10,7 +10,7 @@ from lakesweep.aws import work
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_plan
 from lakesweep.operations.registry import OPERATIONS
-from lakesweep.storage.s3 import S3Store
+from lakesweep.storage.s3.store import S3Store
 from tests.functions.deployment import STATED, Answer, Deployment
 from tests.support.reader import read_all, read_root
 from tests.support.s3_server import moto_client

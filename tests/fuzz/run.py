@@ -124,7 +124,7 @@ def _fuzz_here(name: str, options: Sequence[str]) -> None:
 
 def _instrument_generated_code(instrument: Callable[[Any], Any]) -> None:
     """Let the first decoders that `projection` writes count as code, those of the seeds among them."""
-    from lakesweep.format import projection
+    from lakesweep.format.avro import projection
 
     compile_decoder, seen = projection._compile, set()
 

@@ -17,21 +17,21 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.control.plans import load_plan, store_plan
 from lakesweep.errors import FormatError, MaintenanceError, StorageError, UnsupportedFormatError
-from lakesweep.format import json_document, options, uri
-from lakesweep.format.avro import read_container
-from lakesweep.format.binary_row import decode_row
+from lakesweep.format.avro.container import read_container
 from lakesweep.format.changelog import parse_changelog
 from lakesweep.format.consumer import parse_consumer
-from lakesweep.format.data_type import DataType, parse_data_type
 from lakesweep.format.hint import parse_hint
 from lakesweep.format.index_manifest import read_index_manifest
 from lakesweep.format.manifest import live_entries, read_manifest
 from lakesweep.format.manifest_list import read_manifest_list
-from lakesweep.format.orc_frame import check_frame
-from lakesweep.format.partition_path import partition_path
+from lakesweep.format.orc.frame import check_frame
 from lakesweep.format.schema import parse_schema
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.format.tag import parse_tag
+from lakesweep.format.values import json_document, options, uri
+from lakesweep.format.values.binary_row import decode_row
+from lakesweep.format.values.data_type import DataType, parse_data_type
+from lakesweep.format.values.partition_path import partition_path
 from lakesweep.storage.list_page import parse_page
 from tests.bad_bytes.worlds import BUILT, built_world
 from tests.support.binary_row import encode_row
@@ -129,7 +129,7 @@ def _read_whole_manifest(data: bytes, path: str) -> None:
 def _orc(data: bytes) -> None:
     """Decode in the process that ORC has of its own. That damage may end that process is how it is meant to be."""
     from lakesweep.format import metadata_file
-    from lakesweep.format.projection import Want
+    from lakesweep.format.avro.projection import Want
 
     wants = (Want("_VERSION", "int"), Want("_FILE", "record", fields=(Want("_FILE_NAME", "string"),)))
     list(metadata_file.read_rows(b"ORC" + data[3:], PATH, wants, None))

@@ -27,28 +27,28 @@ MUTATIONS = (
     # --- which snapshots expire ---
     Mutation(
         "retain_min keeps one snapshot less",
-        "plan/snapshot_range",
+        "operations/retention/rules/snapshot_range",
         "latest - policy.retain_min + 1, first",
         "latest - policy.retain_min + 2, first",
         "unit/plan/test_due.py::test_snapshots_are_due_that_the_planner_chooses",
     ),
     Mutation(
         "a consumer's next snapshot does not bound the range",
-        "plan/snapshot_range",
+        "operations/retention/rules/snapshot_range",
         "        ends.append(consumer_next)\n",
         "        ends.append(consumer_next + 1)\n",
         "unit/plan/test_snapshot_range.py::test_the_range[S5-a-consumer-keeps-what-it-has-not-read]",
     ),
     Mutation(
         "a snapshot expires at the cutoff itself",
-        "plan/snapshot_range",
+        "operations/retention/rules/snapshot_range",
         "if max(time_ms[snapshot_id], time_ms[successor]) >= cutoff_ms:",
         "if max(time_ms[snapshot_id], time_ms[successor]) > cutoff_ms:",
         "unit/plan/test_due.py::test_snapshots_are_due_that_the_planner_chooses",
     ),
     Mutation(
         "a young snapshot does not shield the next ones",
-        "plan/snapshot_range",
+        "operations/retention/rules/snapshot_range",
         "if max(time_ms[snapshot_id], time_ms[successor]) >= cutoff_ms:",
         "if min(time_ms[snapshot_id], time_ms[successor]) >= cutoff_ms:",
         "unit/plan/test_due.py::test_snapshots_are_due_that_the_planner_chooses",
@@ -56,7 +56,7 @@ MUTATIONS = (
     # --- which tags expire ---
     Mutation(
         "a tag that a calendar rule keeps expires by its age",
-        "plan/tag_expiry",
+        "operations/tags/rules/expiry",
         "        if reasons:\n",
         "        if reasons and older_than_ms is None:\n",
         "unit/plan/test_tag_expiry.py::test_a_calendar_rule_is_stronger_than_a_date",
@@ -64,14 +64,14 @@ MUTATIONS = (
     # --- freed: what an expiry may delete ---
     Mutation(
         "a root needs the files that it deleted, and not those that it has",
-        "table/references",
+        "table/reach/references",
         "live = [entry for entry in added if entry.identity not in gone]",
         "live = [entry for entry in added if entry.identity in gone]",
         "unit/operations/test_unsafe_cases.py::test_f13_files_of_a_replaced_tag_stay_as_garbage",
     ),
     Mutation(
         "changes that can still be read are freed with their snapshot",
-        "table/freed",
+        "table/reach/freed",
         "if keep_appended and entry.file_source != COMPACT:",
         "if keep_appended and entry.file_source == COMPACT:",
         "unit/operations/test_changelogs.py::test_snapshot_expiry_moves_documents[none]",
@@ -79,28 +79,28 @@ MUTATIONS = (
     # --- referenced: what roots need ---
     Mutation(
         "an unreadable manifest hides no data files",
-        "table/references",
+        "table/reach/references",
         'self._hidden(root, content, "data", "extra", "changelog")\n                continue',
         "continue",
         "unit/operations/test_unsafe_cases.py::test_n13_truncated_and_missing_metadata_keep_what_a_root_may_need[tag/tag-t-manifest-cut]",
     ),
     Mutation(
         "an unreadable index manifest hides no index files",
-        "table/references",
+        "table/reach/references",
         '                    self._hidden(root, content, "index")\n',
         "                    pass\n",
         "unit/operations/test_unsafe_cases.py::test_an_index_manifest_that_cannot_be_read_keeps_index_files[cut]",
     ),
     Mutation(
         "statistics of roots that stay are not asked for",
-        "table/references",
+        "table/reach/references",
         "named += [snapshot.index_manifest, snapshot.statistics]",
         "named += [snapshot.index_manifest]",
         "unit/operations/test_unsafe_cases.py::test_u1_many_rollbacks[before-1]",
     ),
     Mutation(
         "changelog files of roots that stay are not asked for",
-        "table/references",
+        "table/reach/references",
         '        if root.ref.kind != "tag":\n            live += self._changelog_entries(files, found)\n',
         "",
         "unit/operations/test_changelogs.py::test_a_branch_keeps_its_own_changelogs_and_protects_the_other_side[input]",
@@ -115,35 +115,35 @@ MUTATIONS = (
     # --- orphans ---
     Mutation(
         "a file as old as the cutoff is an orphan",
-        "plan/orphans",
+        "operations/orphans/rules/orphans",
         "if modified_ms >= self.cutoff_ms:",
         "if modified_ms > self.cutoff_ms:",
         "unit/orphans/test_rows_of_files.py::test_row_18_a_file_that_waits_for_its_commit",
     ),
     Mutation(
         "a scan beside a damaged root deletes more than temporary files",
-        "plan/orphans",
+        "operations/orphans/rules/orphans",
         'return "damaged_root" if self.damaged and found.kind != TEMP else None',
         'return "damaged_root" if self.damaged and found.kind == TEMP else None',
         "unit/orphans/test_rows_of_damage.py::test_a_scan_of_a_damaged_root_is_no_success",
     ),
     Mutation(
         "an orphan is deleted whose owner is live",
-        "plan/orphans",
+        "operations/orphans/rules/orphans",
         "if found.owner is not None and self.is_live(found.owner) else None",
         "if found.owner is not None and not self.is_live(found.owner) else None",
         "unit/orphans/test_rows_of_files.py::test_row_21_a_stale_sidecar_of_a_live_file[None]",
     ),
     Mutation(
         "an orphan's ETag is not part of its deletion",
-        "plan/orphans",
+        "operations/orphans/rules/orphans",
         "            etag=orphan.etag,\n            owner=orphan.owner,\n",
         "            owner=orphan.owner,\n",
         "unit/orphans/test_rows_of_runs.py::test_row_22_a_sidecar_that_is_written_again[OrphanScene]",
     ),
     Mutation(
         "a nested table's files are not spared",
-        "plan/orphans",
+        "operations/orphans/rules/orphans",
         "self._divide(lambda orphan: orphan.key.startswith(nested), ",
         "self._divide(lambda orphan: orphan.key.endswith(nested), ",
         "unit/orphans/test_rows_of_files.py::test_row_43_a_table_in_a_folder_of_this_one[dt=v00000]",
@@ -151,14 +151,14 @@ MUTATIONS = (
     # --- what a plan may hold ---
     Mutation(
         "paths with dots are plain",
-        "model/allowed",
+        "model/paths/allowed",
         'all(part not in ("", ".", "..") for part in path.split("/"))',
         'all(part not in ("",) for part in path.split("/"))',
         "unit/model/test_allowed_moves.py::test_nothing_else_may_go[withdraw-branch_document-branch/branch-b/tag/../../../snapshot/x]",
     ),
     Mutation(
         "schemas may be deleted in any phase",
-        "model/allowed",
+        "model/paths/allowed",
         'fine = _fits(_MOVE_DELETE_PATHS, action) and (action.kind != "schema" or action.phase == LAST_PHASE)',
         "fine = _fits(_MOVE_DELETE_PATHS, action)",
         "unit/model/test_allowed_moves.py::test_nothing_else_may_go[withdraw-schema-schema/schema-2]",
@@ -166,28 +166,28 @@ MUTATIONS = (
     # --- looks ---
     Mutation(
         "no look lists the roots before a batch",
-        "execute/spine",
+        "execute/deletions/executor",
         "                references = self._looker.look([a for a in pending if isinstance(a, Delete)])\n",
         "                references = References()\n",
         "fault/test_races.py::test_no_interleaving_loses_a_live_file[tag-at_once]",
     ),
     Mutation(
         "a consumer that was reset is not noticed",
-        "execute/look",
+        "execute/recheck",
         "            if next_id < self.header.end_id:\n",
         "            if next_id < 0:\n",
         "fault/test_races_of_every_kind.py::test_whatever_others_do_every_root_reads[consumer_made-plain]",
     ),
     Mutation(
         "what new roots need is deleted in waves",
-        "execute/waves",
+        "execute/waves/driver",
         "replace(each, kept=self._newcomers.needed(self._actions.of(each.part, each.start, each.stop)))",
         "each",
         "unit/execute/test_large_plans.py::test_a_root_that_appears_between_waves_keeps_its_files",
     ),
     Mutation(
         "a stored plan of orphans is not held against the roots that are there",
-        "execute/newcomers",
+        "execute/new_roots",
         "        if live.names and not has_begun:\n",
         "        if not live.names and not has_begun:\n",
         "unit/execute/test_large_plans.py::test_parts_are_read_once",
@@ -230,14 +230,14 @@ MUTATIONS = (
     ),
     Mutation(
         "a slice goes on after the lease of its wave",
-        "execute/slices",
+        "execute/waves/slices",
         "        if self._site.area.store.now_ms() >= self._last_ms:\n            raise",
         "        if self._site.area.store.now_ms() < 0:\n            raise",
         "unit/execute/test_waves.py::test_who_stands_still_right_before_its_request_sends_none",
     ),
     Mutation(
         "an intent is not written before files are deleted",
-        "execute/spine",
+        "execute/deletions/executor",
         "            self._ledger.intend(deletes)\n",
         "",
         "fault/test_every_deletion_recorded.py::test_what_is_gone_is_booked_and_comes_back",
@@ -252,14 +252,14 @@ MUTATIONS = (
     ),
     Mutation(
         "S3 deletes without the ETag that the plan names",
-        "storage/s3",
+        "storage/s3/store",
         """condition = {} if request.etag is None else {"IfMatch": f'"{request.etag}"'}""",
         "condition: dict[str, str] = {}",
         "unit/storage/test_s3.py::test_conditions_are_sent",
     ),
     Mutation(
         "a marker below another one counts as restorable",
-        "storage/s3_versions",
+        "storage/versions",
         "    if not marker.is_current:\n",
         "    if marker is None:\n",
         "unit/storage/test_s3_versions.py::test_below_a_marker[versions6-marker_not_current]",
@@ -274,14 +274,14 @@ MUTATIONS = (
     # --- one of each: arguments, denied requests, seals ---
     Mutation(
         "an age below a day needs no word that nobody writes",
-        "operations/orphan_scan",
+        "operations/orphans/scan",
         'if cutoff_ms > now_ms - DEFAULT_AGE_MS and not (arguments.no_writers or "").strip():',
         'if cutoff_ms > now_ms and not (arguments.no_writers or "").strip():',
         "unit/cli/test_remove_orphan_files.py::test_arguments_that_are_refused",
     ),
     Mutation(
         "a document that could not be deleted does not stop its files",
-        "execute/spine",
+        "execute/deletions/executor",
         "            if not result.ok and step != CONSUMER_PHASE:\n",
         "            if not result.ok and step == CONSUMER_PHASE:\n",
         "fault/test_denied_deletions.py::test_a_document_that_stays_keeps_every_file[1-plain]",

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from lakesweep.storage import s3_client
-from lakesweep.storage.s3 import S3Store
+from lakesweep.storage import aws_client as s3_client
+from lakesweep.storage.s3.store import S3Store
 from tests.servers.tables import snapshots, table_of
 from tests.support.lake import Lake, lake_on
 from tests.support.reader import read_all

@@ -12,8 +12,8 @@ import pytest
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.model.plan import Plan
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.run import require_area
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.runs.run import require_area
 from lakesweep.spark.scan import scans_of
 from lakesweep.storage.store import DeleteRequest
 from tests.support.orphan_scene import DAY_MS, HOUR_MS, OrphanScene

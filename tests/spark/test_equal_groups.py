@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ndjson import unpack
 from lakesweep.errors import MaintenanceError
-from lakesweep.operations.orphan_judging import Holding, Question
-from lakesweep.operations.orphan_listing import Place
-from lakesweep.plan.orphans import SAMPLE, Totals
+from lakesweep.operations.orphans.judging import Holding, Question
+from lakesweep.operations.orphans.listing import Place
+from lakesweep.operations.orphans.rules.orphans import SAMPLE, Totals
 from lakesweep.spark.listing import LISTING_SCHEMA
 from lakesweep.spark.match import LISTED, LIVE, Matcher
 from lakesweep.spark.parts import part_of, read_part
-from lakesweep.table.named_entries import ADDED, BY_ROOT, COMPACTED
+from lakesweep.table.reach.named_entries import ADDED, BY_ROOT, COMPACTED
 from tests.support.memory_store import MemoryStore
 
 CUTOFF_MS = 1000

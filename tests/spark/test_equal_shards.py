@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakesweep.operations.orphan_listing import WAYS, Shard, Walk, cuts_of
+from lakesweep.operations.orphans.listing import WAYS, Shard, Walk, cuts_of
 from lakesweep.storage.keys import is_key
 from tests.support.memory_store import MemoryStore
 from tests.support.paged_store import PagedStore

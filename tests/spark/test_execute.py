@@ -13,9 +13,9 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import read_lease
 from lakesweep.control.ledger import fates
 from lakesweep.errors import UsageError
-from lakesweep.operations.run import execute_stored
+from lakesweep.runs.run import execute_stored
 from lakesweep.spark.execute import refuse_speculation, spark_engine
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from tests.support.orphan_scene import FOLDER, S3Scene, unique
 from tests.support.reader import assert_all_readable
 from tests.support.s3_server import moto_settings, moto_store, seed_moto, versioned_bucket

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from lakesweep.errors import StorageError
-from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
-from lakesweep.operations.run import require_area
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.operations.orphans.local import plan_remove_orphan_files
+from lakesweep.runs.run import require_area
+from lakesweep.runs.session import Table
 from lakesweep.spark.scan import scans_of
 from tests.support.engines_compared import Answer, ask, differences
 from tests.support.orphan_scene import FOLDER, OrphanScene, unique

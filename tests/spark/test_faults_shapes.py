@@ -10,11 +10,11 @@ import pytest
 import lakesweep.spark.listing as listing
 import lakesweep.spark.match as matching
 from lakesweep.control.area import ControlArea
+from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
-from lakesweep.operations.run import require_area
+from lakesweep.operations.orphans.local import plan_remove_orphan_files
+from lakesweep.runs.run import require_area
+from lakesweep.runs.session import Table
 from lakesweep.spark.scan import SparkScan
 from lakesweep.storage.open import StoreSettings, open_store
 from tests.support.engines_compared import Answer, ask, differences

@@ -11,7 +11,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_plan
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from tests.support.random_scene import FolderScene
 from tests.support.spark import REPOSITORY, Finished, environment, submit, two_hosts
 

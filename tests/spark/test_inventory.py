@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakesweep.control.area import ControlArea
+from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
+from lakesweep.operations.orphans.local import plan_remove_orphan_files
+from lakesweep.runs.session import Table
 from lakesweep.spark.scan import SparkScan
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.run import require_area
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.runs.run import require_area
 from lakesweep.spark.parts import Part
 from lakesweep.spark.tasks import Access, Row
 from tests.support import spark_stand_in

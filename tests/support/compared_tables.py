@@ -15,9 +15,9 @@ import pyarrow as pa
 from pypaimon import CatalogFactory, Schema
 
 from lakesweep.control.area import ControlArea
+from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_arguments import OrphanArguments
+from lakesweep.runs.session import Table
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store

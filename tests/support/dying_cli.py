@@ -236,8 +236,8 @@ def _child(asked: Any, folder: Path, level: str) -> int:
     secrets.token_hex = lambda size=4: f"{next(numbers):0{2 * size}x}"
 
     from lakesweep.cli.main import main
-    from lakesweep.storage.local import LocalStore
-    from lakesweep.storage.s3 import S3Store
+    from lakesweep.storage.local.store import LocalStore
+    from lakesweep.storage.s3.store import S3Store
 
     LocalStore.now_ms = S3Store.now_ms = lambda store: now_ms  # type: ignore[method-assign, assignment]
     calls = _Calls(trouble, note)
@@ -271,8 +271,9 @@ def _serve(folder: Path, level: str) -> None:
 def _warm_up() -> None:
     """Run a pass in memory, so that children find imported and compiled what they need."""
     from lakesweep.cli.main import main
-    from lakesweep.storage import local, s3
+    from lakesweep.storage.local import store as local
     from lakesweep.storage.open import MEMORY_STORES
+    from lakesweep.storage.s3 import store as s3
     from tests.support import faulty_store
     from tests.support.fault_history import build
     from tests.support.memory_store import MemoryStore

@@ -15,20 +15,21 @@ from typing import Any
 
 import pytest
 
-from lakesweep import errors, fan_out
+from lakesweep import errors
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import MaintenanceError
-from lakesweep.fan_out import first_shards
-from lakesweep.fan_out.scan import Ended, begin, fold
-from lakesweep.fan_out.worker import work
 from lakesweep.model.plan import Plan
-from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.run import require_area
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.operations.orphans import fan_out
+from lakesweep.operations.orphans.fan_out import first_shards
+from lakesweep.operations.orphans.fan_out.scan import Ended, begin, fold
+from lakesweep.operations.orphans.fan_out.worker import work
+from lakesweep.runs.run import require_area
+from lakesweep.runs.session import Table
 from lakesweep.storage import store as store_module
-from lakesweep.storage.remembering import Memory
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
+from lakesweep.storage.wrappers.remembering import Memory
 from tests.support.faulty_store import ProcessDeathError, Switch
 
 SCAN_ID = "scan-1"

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lakesweep.control.area import ControlArea
-from lakesweep.model.allowance import Allowance
+from lakesweep.model.paths.allowance import Allowance
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
-from lakesweep.operations.expire_snapshots import plan_expire_snapshots
 from lakesweep.operations.registry import run_operation
-from lakesweep.operations.retention_options import ExpireArguments
-from lakesweep.operations.run import execute_stored, plan_and_execute, plan_only
+from lakesweep.operations.retention.expire_snapshots import plan_expire_snapshots
+from lakesweep.runs.parameters.retention_options import ExpireArguments
+from lakesweep.runs.run import execute_stored, plan_and_execute, plan_only
+from lakesweep.runs.session import Table
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
 from tests.support.memory_store import MemoryStore

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from lakesweep.storage.store import Store, StoredObject
-from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.memory_store import MemoryStore
 
 

@@ -6,7 +6,7 @@ Each page shows what is there when it is asked for, as S3 does: the pages of one
 from collections.abc import Callable, Iterator, Sequence
 
 from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, Page, Store, StoredObject
-from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 
 
 class PagedStore(WrappingStore):

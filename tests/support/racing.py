@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.open import StoreSettings, open_store
-from lakesweep.storage.s3 import S3Store
+from lakesweep.storage.s3.store import S3Store
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 

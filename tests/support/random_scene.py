@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from lakesweep.errors import StorageError
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest
 from tests.differential.planting import _BESIDE_BUCKETS, _ELSEWHERE, _IN_BRANCHES, _IN_BUCKETS
 from tests.support.metadata_files import stable_uuid

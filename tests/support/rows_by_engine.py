@@ -14,10 +14,10 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_part
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.model.plan import Plan, order_problem
-from lakesweep.operations import remove_orphan_files
-from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.run import require_area
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.operations.orphans import local as remove_orphan_files
+from lakesweep.runs.run import require_area
+from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
 from tests.support.engines_compared import ask, differences
 from tests.support.memory_store import MemoryStore

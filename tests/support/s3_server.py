@@ -16,10 +16,10 @@ import boto3
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
+from lakesweep.storage.aws_client import make_client
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.s3 import S3Store
-from lakesweep.storage.s3_client import make_client
+from lakesweep.storage.s3.store import S3Store
 from tests.support.moto_http import all_services, serve
 
 OTHER_ENDPOINT = os.environ.get("LAKESWEEP_TEST_S3_ENDPOINT", "")

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pytest
 
 from lakesweep.model.plan import Plan
-from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.orphan_judging import Holding, Question
-from lakesweep.operations.run import require_area
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.operations.orphans.judging import Holding, Question
+from lakesweep.runs.run import require_area
+from lakesweep.runs.session import Table
 from lakesweep.spark import match as matching
 from lakesweep.spark import scan as scanning
 from lakesweep.spark import tasks

@@ -10,9 +10,9 @@ from typing import Any
 
 import boto3
 
+from lakesweep.storage.aws_client import make_client
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.s3 import S3Store
-from lakesweep.storage.s3_client import make_client
+from lakesweep.storage.s3.store import S3Store
 
 
 @dataclass(frozen=True)

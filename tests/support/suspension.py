@@ -146,8 +146,8 @@ def shorten(patch: Callable[[Any, str, object], None], lease_ms: int = LEASE_MS)
         lease_ms: How long leases last.
     """
     from lakesweep.control import lease
-    from lakesweep.execute import slices
-    from lakesweep.operations import run
+    from lakesweep.execute.waves import slices
+    from lakesweep.runs import run
 
     patch(lease, "LEASE_MS", lease_ms)
     patch(lease.Lease.check, "__defaults__", (lease_ms // 2,))
@@ -156,7 +156,7 @@ def shorten(patch: Callable[[Any, str, object], None], lease_ms: int = LEASE_MS)
 
 
 def _stop_before(method: str, number: int) -> None:
-    from lakesweep.storage.local import LocalStore
+    from lakesweep.storage.local.store import LocalStore
 
     real, calls = getattr(LocalStore, method), 0
 

@@ -15,7 +15,7 @@ import fastavro
 
 from lakesweep.errors import ObjectNotFoundError
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
-from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.reader import all_roots
 
 _SHARE = re.compile(r"(compacted-changelog-[^$]+\$\d+-\d+)-\d+-\d+(\..+)")

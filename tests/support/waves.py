@@ -10,13 +10,13 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.chain import is_object_row
 from lakesweep.control.ledger import day_of
 from lakesweep.control.ndjson import unpack
-from lakesweep.execute.slices import Lane, Site, SliceResult, work
-from lakesweep.execute.spine import Environment
-from lakesweep.execute.waves import Crew
+from lakesweep.execute.deletions.executor import Environment
+from lakesweep.execute.waves.driver import Crew
+from lakesweep.execute.waves.slices import Lane, Site, SliceResult, work
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import RunReport
-from lakesweep.operations.execute_in_waves import engine_of
-from lakesweep.operations.run import Engine
+from lakesweep.runs.execute_in_waves import engine_of
+from lakesweep.runs.run import Engine
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.store import Store
 from tests.support.orphan_scene import FOLDER, OPERATION, OrphanScene, unique

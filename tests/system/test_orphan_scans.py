@@ -19,10 +19,10 @@ import pytest
 from werkzeug.wrappers import Response
 
 from lakesweep.aws.messages import OrphanScan, to_body
-from lakesweep.aws.orphan_schedule import SILENCE_MS
+from lakesweep.aws.scans.schedule import SILENCE_MS
 from lakesweep.control.area import ControlArea
-from lakesweep.execute.spine import EPOCH_MS
-from lakesweep.fan_out import limits
+from lakesweep.execute.deletions.executor import EPOCH_MS
+from lakesweep.operations.orphans.fan_out import limits
 from tests.support.engines_compared import differences
 from tests.support.system.altered import SMALL, altered
 from tests.support.system.build import Build
@@ -66,7 +66,9 @@ def tiny(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Build:
         if name in LIMITS
     ]
     assert len(changes) == len(LIMITS)
-    return altered(build, tmp_path_factory.mktemp("tiny") / "build", {"fan_out/limits.py": changes, **SMALL})
+    return altered(
+        build, tmp_path_factory.mktemp("tiny") / "build", {"operations/orphans/fan_out/limits.py": changes, **SMALL}
+    )
 
 
 @pytest.fixture(autouse=True, scope="module")

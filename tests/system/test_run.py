@@ -58,12 +58,12 @@ def test_tables_are_scanned_while_writers_commit(
 
 WRONG = {
     "a file that is needed": (
-        "plan/expire_snapshots.py",
+        "operations/retention/rules/expire_snapshots.py",
         ("why = references.reason_to_keep(file)", "why = None"),
         "is missing",
     ),
     "a file that nobody needs": (
-        "plan/expire_snapshots.py",
+        "operations/retention/rules/expire_snapshots.py",
         ("return tuple(deletes), KeptFiles(", "return (), KeptFiles("),
         "files are left that nobody needs",
     ),

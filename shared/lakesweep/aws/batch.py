@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from lakesweep.aws.messages import Hint, OrphanTask, Sweep, TagTour, Work, parse_message
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import MaintenanceError
-from lakesweep.format.json_document import wrong_type
+from lakesweep.format.values.json_document import wrong_type
 
 M = TypeVar("M", Hint, Work, Sweep, TagTour, OrphanTask)
 Take = Callable[[str, str], None]

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakesweep.errors import AccessDeniedError, RefusedError, StorageError
+from lakesweep.storage.aws_client import make_client, s3_request
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.s3_client import make_client, s3_request
 
 Configuration = Mapping[str, Any]
 """As S3 returns it: lists by kind of destination, and `EventBridgeConfiguration` if EventBridge is on."""

@@ -6,8 +6,8 @@ from lakesweep.aws.events import CommitHint, hints_of_document
 from lakesweep.aws.messages import Hint, is_ours, message_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import FormatError, MaintenanceError
-from lakesweep.format.json_document import parse_object, wrong_type
-from lakesweep.operations.triage import triage
+from lakesweep.format.values.json_document import parse_object, wrong_type
+from lakesweep.operations.maintenance.triage import triage
 
 Branch = tuple[str, str]
 

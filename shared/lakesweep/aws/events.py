@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import unquote_plus
 
 from lakesweep.errors import FormatError
-from lakesweep.format.json_document import (
+from lakesweep.format.names import branch_name_of, snapshot_id_of
+from lakesweep.format.values.json_document import (
     describe,
     get_list,
     get_object,
@@ -27,7 +28,6 @@ from lakesweep.format.json_document import (
     shorten,
     wrong_type,
 )
-from lakesweep.format.names import branch_name_of, snapshot_id_of
 from lakesweep.model.table_ref import MAIN
 
 TEST_EVENT = "s3:TestEvent"

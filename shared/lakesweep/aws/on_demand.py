@@ -6,23 +6,27 @@ The function behind this module has no permission to delete. It stores the plan 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakesweep.aws.job_documents import job_name
+from lakesweep.aws.jobs.documents import job_name
 from lakesweep.aws.messages import SparkScan, Work, branch_of
 from lakesweep.aws.orphan_arguments import call_of
-from lakesweep.aws.orphan_demand import ask_for_scans
 from lakesweep.aws.runtime import Context, Runtime
+from lakesweep.aws.scans.demand import ask_for_scans
 from lakesweep.aws.telemetry import summary_of
 from lakesweep.control.plans import load_header
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
-from lakesweep.format.json_document import get_object, get_str, require_str, wrong_type
+from lakesweep.format.values.json_document import get_object, get_str, require_str, wrong_type
 from lakesweep.model.table_ref import MAIN, check_whole
-from lakesweep.operations import by_hand, maintain, remove_orphan_files, tag_schedule, undo
-from lakesweep.operations.context import Table
-from lakesweep.operations.fleet import watched_ruling
-from lakesweep.operations.identifiers import new_id
+from lakesweep.operations.maintenance import maintain
+from lakesweep.operations.orphans import local as remove_orphan_files
 from lakesweep.operations.registry import OPERATIONS, parse_call, run_operation
-from lakesweep.operations.run import require_area
-from lakesweep.operations.times import parse_span_ms
+from lakesweep.operations.tags import schedule as tag_schedule
+from lakesweep.operations.undo import undo
+from lakesweep.runs import manual as by_hand
+from lakesweep.runs.fleet import watched_ruling
+from lakesweep.runs.identifiers import new_id
+from lakesweep.runs.parameters.times import parse_span_ms
+from lakesweep.runs.run import require_area
+from lakesweep.runs.session import Table
 
 EXECUTE = "execute"
 """The operation that executes a stored plan."""

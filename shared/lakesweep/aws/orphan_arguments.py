@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from lakesweep.errors import UsageError
-from lakesweep.operations import remove_orphan_files
-from lakesweep.operations.orphan_arguments import PARALLELISM, OrphanArguments
+from lakesweep.model.scan_arguments import PARALLELISM, OrphanArguments
+from lakesweep.operations.orphans import local as remove_orphan_files
 from lakesweep.operations.registry import OPERATIONS, Call, parse_call
 
 OPERATION = remove_orphan_files.OPERATION

@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from lakesweep.aws.settings import Settings
 from lakesweep.errors import OutOfTimeError
-from lakesweep.operations.database import is_table as has_schemas
-from lakesweep.storage.deadline import BATCH_RESERVE_MS, Deadline
+from lakesweep.runs.database import is_table as has_schemas
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
+from lakesweep.storage.wrappers.deadline import BATCH_RESERVE_MS, Deadline
 
 T = TypeVar("T")
 

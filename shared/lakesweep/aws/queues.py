@@ -53,7 +53,7 @@ class Queues:
             return self._given
         from botocore.config import Config
 
-        from lakesweep.storage.s3_client import new_session
+        from lakesweep.storage.aws_client import new_session
 
         return new_session().create_client(
             "sqs",

@@ -10,15 +10,15 @@ from lakesweep.aws.settings import Settings, load_settings
 from lakesweep.aws.telemetry import Telemetry
 from lakesweep.control.area import ControlArea
 from lakesweep.control.seal import Sealer
-from lakesweep.model.allowance import Allowance
+from lakesweep.model.paths.allowance import Allowance
 from lakesweep.model.table_ref import MAIN, TableRef
 from lakesweep.model.who import Who
-from lakesweep.operations.context import Table
-from lakesweep.storage.deadline import BATCH_RESERVE_MS, Deadline, DeadlineStore
+from lakesweep.runs.session import Table
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
+from lakesweep.storage.wrappers.deadline import BATCH_RESERVE_MS, Deadline, DeadlineStore
 
 
 class Context(Protocol):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from lakesweep.aws.emr import EmrSettings
 from lakesweep.errors import UsageError
-from lakesweep.operations.allowance import EXTERNAL_ROOTS, bound_of
-from lakesweep.operations.times import parse_span_ms
+from lakesweep.runs.allowance import EXTERNAL_ROOTS, bound_of
+from lakesweep.runs.parameters.times import parse_span_ms
 from lakesweep.storage.location import Location, parse_location
 
 DEFAULT_MIN_INTERVAL = "1 min"

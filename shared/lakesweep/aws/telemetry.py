@@ -16,8 +16,10 @@ from aws_lambda_powertools.metrics import MetricUnit
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.report import RunReport
-from lakesweep.operations import auto_tags, create_tag, expire_tags
-from lakesweep.operations.fleet import OBSERVED
+from lakesweep.operations.tags import automatic as auto_tags
+from lakesweep.operations.tags import create as create_tag
+from lakesweep.operations.tags import expire as expire_tags
+from lakesweep.runs.fleet import OBSERVED
 
 NAMESPACE = "Lakesweep"
 SKIPPED = frozenset({"paused", "retention_not_stated", OBSERVED, "plan_undone"})

@@ -16,12 +16,12 @@ from lakesweep.control.lease import HELD_AGAIN_S, REST_MS
 from lakesweep.control.plans import UNSUPPORTED_PLAN
 from lakesweep.errors import LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.model.report import RunReport
-from lakesweep.operations import remove_orphan_files
-from lakesweep.operations.context import Table
-from lakesweep.operations.maintain import MaintainArguments, maintain
-from lakesweep.operations.run import TOO_MANY_ACTIONS, execute_stored
-from lakesweep.operations.shortcut import wants_more
-from lakesweep.operations.triage import triage
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
+from lakesweep.operations.maintenance.triage import triage
+from lakesweep.operations.orphans import local as remove_orphan_files
+from lakesweep.runs.pass_state import wants_more
+from lakesweep.runs.run import TOO_MANY_ACTIONS, execute_stored
+from lakesweep.runs.session import Table
 
 MAX_ACTIONS_IN_PLACE = 10_000
 """A plan with more actions is left to the larger executor, which has time for it."""

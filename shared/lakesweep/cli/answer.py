@@ -31,7 +31,7 @@ from lakesweep.errors import (
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import Refusal, RunReport
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
+from lakesweep.runs.session import Table
 from lakesweep.storage.location import alias_warning
 from lakesweep.storage.requests import RequestCounter
 
@@ -73,7 +73,7 @@ def answer_database(
         run: Runs it on one table.
         of_one_table: Names of given arguments that make sense only for one table. With a database they are refused.
     """
-    from lakesweep.operations.database import is_table, tables_of
+    from lakesweep.runs.database import is_table, tables_of
 
     try:
         store = open_table(place, RequestCounter(), lambda done, total: None).store
@@ -204,7 +204,7 @@ def answer_call(
 
 def _located(table: Table, sentence: str) -> str:
     """Return a sentence about a location that is not a table, extended by what is there instead."""
-    from lakesweep.operations.whereabouts import whereabouts
+    from lakesweep.operations.inspect.whereabouts import whereabouts
 
     found = whereabouts(table)
     return sentence if found is None else f"{sentence}; {found}"

@@ -9,7 +9,7 @@ import socket
 from functools import cache
 
 from lakesweep.model.who import Who
-from lakesweep.storage.s3_identity import caller_arn
+from lakesweep.storage.aws_identity import caller_arn
 
 
 @cache

@@ -6,9 +6,9 @@ from importlib.util import find_spec
 
 from lakesweep.cli.options import Place, given
 from lakesweep.errors import UsageError
-from lakesweep.execute.waves import KEYS_PER_S, MAX_KEYS_PER_S, MIN_KEYS_PER_S
-from lakesweep.operations.context import OrphanEngine, Table
-from lakesweep.operations.run import LOCAL, Engine
+from lakesweep.execute.waves.driver import KEYS_PER_S, MAX_KEYS_PER_S, MIN_KEYS_PER_S
+from lakesweep.runs.run import LOCAL, Engine
+from lakesweep.runs.session import OrphanEngine, Table
 from lakesweep.storage.open import StoreSettings
 
 _ENGINES = ("local", "spark")
@@ -28,13 +28,13 @@ def with_engines(table: Table, place: Place, settings: StoreSettings) -> Table:
         settings: Settings of its stores.
     """
     from lakesweep.cli.spark import SparkOnDemand
-    from lakesweep.plan.engine_choice import LocalFacts, SparkFacts
-    from lakesweep.plan.engine_facts import Available
+    from lakesweep.model.scan_facts import Available
+    from lakesweep.operations.orphans.rules.engine_choice import LocalFacts, SparkFacts
 
     engines: dict[str, OrphanEngine] = {"spark": SparkOnDemand(settings, place.scan_id)}
     queue_url = scan_queue(place)
     if queue_url is not None:
-        from lakesweep.aws.scan_engine import LambdaScan
+        from lakesweep.aws.scans.remote import LambdaScan
 
         engines["lambda"] = LambdaScan(queue_url, place.region, place.scan_id)
     cores = os.cpu_count() or 1

@@ -1,6 +1,6 @@
 """The command line for a job on Spark. The caller of a job learns only its exit code.
 
-For a job, a refusal is final and an error is retried (`aws/spark_jobs.py`). An endpoint that did not answer may answer
+For a job, a refusal is final and an error is retried (`aws/jobs/spark.py`). An endpoint that did not answer may answer
 the next attempt. So in this case a job ends with another exit code than a command, whose user reads the hint.
 """
 

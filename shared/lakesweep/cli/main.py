@@ -10,38 +10,15 @@ from typing import Annotated
 import typer
 
 from lakesweep import __version__
-from lakesweep.cli import (
-    audit,
-    branches,
-    check,
-    consumers,
-    create_branch,
-    create_tag,
-    delete_branch,
-    delete_tag,
-    demo,
-    enable_events,
-    execute,
-    expire_changelogs,
-    expire_snapshots,
-    expire_tags,
-    explain,
-    fast_forward,
-    files,
-    maintain,
-    plans,
-    remove_orphan_files,
-    rename_tag,
-    report,
-    rollback,
-    runs,
-    show,
-    tag_schedule,
-    tags,
-    undo,
-)
+from lakesweep.cli import demo, enable_events
+from lakesweep.cli.branches import branches, create_branch, delete_branch, fast_forward, rollback
+from lakesweep.cli.history import audit, execute, plans, report, runs, undo
+from lakesweep.cli.inspect import check, explain, files, show
+from lakesweep.cli.orphans import remove_orphan_files
 from lakesweep.cli.output import explain_usage, print_lines, say, unwritten
+from lakesweep.cli.retention import consumers, expire_changelogs, expire_snapshots, maintain
 from lakesweep.cli.signals import end_quietly, stopping
+from lakesweep.cli.tags import create_tag, delete_tag, expire_tags, rename_tag, tag_schedule, tags
 from lakesweep.errors import MaintenanceError, stop_exit_code, stopped_by
 
 _COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (

@@ -11,12 +11,12 @@ from lakesweep.cli.plan_key import plan_keys
 from lakesweep.cli.progress import Report
 from lakesweep.control.area import ControlArea, area_of, check_apart
 from lakesweep.errors import UsageError
-from lakesweep.model.allowance import Allowance
+from lakesweep.model.paths.allowance import Allowance
 from lakesweep.model.table_ref import TableRef, check_whole
 from lakesweep.model.who import Who
-from lakesweep.operations.allowance import EXTERNAL_ROOTS, allowing, bound_of
-from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_scan import check_scan_id
+from lakesweep.operations.orphans.scan import check_scan_id
+from lakesweep.runs.allowance import EXTERNAL_ROOTS, allowing, bound_of
+from lakesweep.runs.session import Table
 from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter

@@ -8,8 +8,8 @@ from lakesweep.cli.answer import answer_database, answer_operation
 from lakesweep.cli.options import Place
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.model.report import RunReport
-from lakesweep.operations.context import Table
 from lakesweep.operations.registry import run_operation
+from lakesweep.runs.session import Table
 
 _TYPED = {
     "including_consumers": "--including",

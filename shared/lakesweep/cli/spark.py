@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from lakesweep.errors import UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
-from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_arguments import OrphanArguments
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.runs.session import Table
 from lakesweep.storage.open import StoreSettings
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from lakesweep.operations.time_travel import Version
+    from lakesweep.runs.parameters.time_travel import Version
 
 Snapshot = Annotated[int | None, typer.Option("--snapshot", metavar="N", help="The version of this snapshot.")]
 Tag = Annotated[str | None, typer.Option("--tag", metavar="NAME", help="The version of this tag.")]
@@ -45,8 +45,8 @@ def version_of(
     Raises:
         UsageError: A time is not valid.
     """
-    from lakesweep.operations.time_travel import Version
-    from lakesweep.operations.times import parse_time_ms
+    from lakesweep.runs.parameters.time_travel import Version
+    from lakesweep.runs.parameters.times import parse_time_ms
 
     timestamp_ms = None if timestamp is None else parse_time_ms(timestamp, "--timestamp")
     return Version(snapshot, tag, timestamp_ms, watermark, version)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 from lakesweep.control.seal import Sealer
 from lakesweep.errors import FormatError, RefusedError
-from lakesweep.format.json_document import SEPARATORS
+from lakesweep.format.values.json_document import SEPARATORS
 from lakesweep.model.who import Who, nobody
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Body, Store
-from lakesweep.storage.wrapping import endpoint_of
+from lakesweep.storage.wrappers.wrapping import endpoint_of
 
 MAX_CONTROL_BYTES = 256 << 20
 MAX_JSON_BYTES = 64 << 20

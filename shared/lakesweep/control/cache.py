@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from lakesweep.control.area import ControlArea
 from lakesweep.control.sealed import believed, put_sealed
 from lakesweep.errors import ObjectNotFoundError
-from lakesweep.format.json_document import MAX_SEPARATORS, SEPARATORS
-from lakesweep.storage.remembering import MAX_TOTAL_BYTES, Remembered
+from lakesweep.format.values.json_document import MAX_SEPARATORS, SEPARATORS
 from lakesweep.storage.store import Body
+from lakesweep.storage.wrappers.remembering import MAX_TOTAL_BYTES, Remembered
 
 CACHE_FORMAT_VERSION = 1
 _NAME = "cache.bin"

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 
 from lakesweep.errors import FormatError
-from lakesweep.format.json_document import MAX_SEPARATORS, SEPARATORS
+from lakesweep.format.values.json_document import MAX_SEPARATORS, SEPARATORS
 
 MAX_RATIO = 500
 """A part may unpack to this many times its size, plus `FREE_BYTES`. Rows that differ only in a counter, in folders with

@@ -6,7 +6,7 @@ exist, and a part that the header does not name belongs to no plan. A small plan
 Lakesweep checks a loaded plan against its hashes, so a damaged plan deletes nothing. But hashes prove nothing against
 somebody who may write here. So there are further checks:
 
-- Every action must be one that may exist at all, and that the plan's operation can have planned (`model/permitted.py`).
+- Every action must be one that may exist at all, and that the plan's operation can have planned (`model/paths/permitted.py`).
 - The order of the actions must be the order of the phases (`order_problem`).
 - The run that carries out the plan asks all present roots for its files (`execute/present.py`).
 
@@ -25,7 +25,7 @@ from lakesweep.control.checks import is_count, is_number
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.control.seal import check_seal, digest_of
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError, RefusedError
-from lakesweep.model.permitted import check_actions, check_plan
+from lakesweep.model.paths.permitted import check_actions, check_plan
 from lakesweep.model.plan import (
     MOVE_FORMAT_VERSION,
     PLAN_FORMAT_VERSION,

@@ -16,8 +16,8 @@ from lakesweep.demo.orders import Orders
 from lakesweep.model.plan import Delete, Put
 from lakesweep.model.report import RunReport
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
-from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
+from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 

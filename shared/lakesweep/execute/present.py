@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lakesweep.errors import StalePlanError
-from lakesweep.execute.look import Looker, references_among
 from lakesweep.execute.planned_roots import roots_to_write
+from lakesweep.execute.recheck import Looker, references_among
 from lakesweep.model.facts import References, base_name
 from lakesweep.model.plan import Action, Delete, PlanHeader, to_bytes
 from lakesweep.table.discover import ROOT_FOLDERS, discover
 from lakesweep.table.documents import read_roots
-from lakesweep.table.live_set import LiveSet, name_hash
+from lakesweep.table.reach.live_set import LiveSet, name_hash
 
 NAMES_LIVE_FILES = "names_live_files"
 """Code of a plan that would delete a file which a root of the plan's own time needs."""

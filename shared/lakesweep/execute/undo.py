@@ -38,8 +38,8 @@ from lakesweep.errors import (
     StalePlanError,
 )
 from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE, outcome_of
-from lakesweep.execute.look import SETTLE_MS, hint_lags
-from lakesweep.execute.spine import Environment, Executed
+from lakesweep.execute.deletions.executor import Environment, Executed
+from lakesweep.execute.recheck import SETTLE_MS, hint_lags
 from lakesweep.format.names import changelog_id_of, snapshot_id_of
 from lakesweep.model.facts import base_name
 from lakesweep.model.outcome import FailedDelete, Outcome

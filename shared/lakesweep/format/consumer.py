@@ -1,6 +1,6 @@
 """Consumers: the progress of a streaming reader. Source: Paimon `Consumer`."""
 
-from lakesweep.format import json_document
+from lakesweep.format.values import json_document
 
 
 def parse_consumer(body: bytes, path: str) -> int:

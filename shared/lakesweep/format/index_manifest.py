@@ -7,10 +7,10 @@ a new manifest.
 from typing import NamedTuple
 
 from lakesweep.errors import FormatError
-from lakesweep.format.json_document import check_file_name, describe
+from lakesweep.format.avro.projection import Row, Want
 from lakesweep.format.metadata_file import check_version, read_rows
-from lakesweep.format.projection import Row, Want
-from lakesweep.format.uri import check_external_path
+from lakesweep.format.values.json_document import check_file_name, describe
+from lakesweep.format.values.uri import check_external_path
 
 VERSION = 1
 

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from lakesweep.errors import FormatError
-from lakesweep.format.json_document import check_file_name, describe
+from lakesweep.format.avro.projection import Row, Want
 from lakesweep.format.metadata_file import check_version, read_rows
-from lakesweep.format.projection import Row, Want
+from lakesweep.format.values.json_document import check_file_name, describe
 
 VERSION = 2
 

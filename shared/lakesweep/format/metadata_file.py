@@ -6,9 +6,11 @@ The first bytes show the container format; the name does not.
 from collections.abc import Iterator
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
-from lakesweep.format import avro, orc, projection
-from lakesweep.format.json_document import describe
-from lakesweep.format.projection import Row, Want
+from lakesweep.format.avro import container as avro
+from lakesweep.format.avro import projection
+from lakesweep.format.avro.projection import Row, Want
+from lakesweep.format.orc import file as orc
+from lakesweep.format.values.json_document import describe
 
 PARQUET_MAGIC = b"PAR1"
 

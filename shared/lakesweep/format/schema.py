@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
-from lakesweep.format import json_document
-from lakesweep.format.data_type import DataField, DataType, parse_fields
+from lakesweep.format.values import json_document
+from lakesweep.format.values.data_type import DataField, DataType, parse_fields
 
 LATEST_VERSION = 3
 

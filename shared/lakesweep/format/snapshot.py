@@ -7,7 +7,7 @@ changelogs are snapshot documents too. Source: Paimon `Snapshot`.
 from dataclasses import dataclass
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
-from lakesweep.format import json_document
+from lakesweep.format.values import json_document
 
 LATEST_VERSION = 3
 """Documents up to this version are supported; the first ones have no version."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from lakesweep.format import json_document
-from lakesweep.format.json_text import RawNumber, parse_raw, print_object
 from lakesweep.format.snapshot import Snapshot, snapshot_of
+from lakesweep.format.values import json_document
+from lakesweep.format.values.json_text import RawNumber, parse_raw, print_object
 
 _CREATE_TIME = "tagCreateTime"
 _TIME_RETAINED = "tagTimeRetained"

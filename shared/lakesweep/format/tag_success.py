@@ -1,7 +1,7 @@
 """Success files: each lies beside a tag and tells waiting programs about it. Source: Paimon `SuccessFile`."""
 
-from lakesweep.format import json_document
-from lakesweep.format.json_text import print_object
+from lakesweep.format.values import json_document
+from lakesweep.format.values.json_text import print_object
 
 
 def success_body(created_ms: int, modified_ms: int) -> bytes:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
-from lakesweep.format.json_document import describe, parse_object, shorten
-from lakesweep.format.options import parse_duration_ms, parse_int
-from lakesweep.format.zone import parse_zone
+from lakesweep.format.values.json_document import describe, parse_object, shorten
+from lakesweep.format.values.options import parse_duration_ms, parse_int
+from lakesweep.format.values.zone import parse_zone
 from lakesweep.model.policy import INT_MAX, SnapshotRetention
 from lakesweep.model.tag_rules import KeepRules
 

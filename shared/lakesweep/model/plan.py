@@ -45,7 +45,7 @@ MOVE_PHASES = (
     "clean",
 )
 """Order of a branch rewrite, which deletes no file: a rollback, a fast-forward, a new branch or a deleted branch.
-Within a phase, the plan's own order counts (`execute/root_moves.py`).
+Within a phase, the plan's own order counts (`execute/branch_rewrites/rewrite.py`).
 
 Tags are deleted before snapshots and return after them. The reason: whoever deletes a tag without its snapshot deletes
 files, too. Paimon then looks at the previous tag and the oldest snapshot, not at snapshots that are about to return."""

@@ -10,35 +10,29 @@ from dataclasses import dataclass, field
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
-from lakesweep.operations import (
-    all_branches,
-    auto_tags,
-    create_branch,
-    create_tag,
-    delete_branch,
-    delete_tag,
-    expire_changelogs,
-    expire_consumers,
-    expire_snapshots,
-    expire_tags,
-    fast_forward,
-    maintain,
-    orphan_run,
-    remove_orphan_files,
-    rename_tag,
-    rollback,
-    tag_schedule,
-    undo,
-)
-from lakesweep.operations.allowance import allowing
-from lakesweep.operations.branch_call import BRANCH_ARGUMENTS, BranchCall, branch_call
-from lakesweep.operations.call_values import count_of, flag_of, text_of, texts_of, words_of
-from lakesweep.operations.context import Table
-from lakesweep.operations.fleet import watched_ruling
-from lakesweep.operations.retention_options import ExpireArguments
-from lakesweep.operations.run import plan_and_execute, plan_and_write, plan_only, refused
-from lakesweep.operations.tag_call import TAG_ARGUMENTS, TagCall, tag_call
-from lakesweep.operations.times import parse_span_ms, parse_time_ms
+from lakesweep.operations.branches import create as create_branch
+from lakesweep.operations.branches import delete as delete_branch
+from lakesweep.operations.branches import fast_forward, rollback
+from lakesweep.operations.branches.call import BRANCH_ARGUMENTS, BranchCall, branch_call
+from lakesweep.operations.maintenance import all_branches, maintain
+from lakesweep.operations.orphans import local as remove_orphan_files
+from lakesweep.operations.orphans import remove as orphan_run
+from lakesweep.operations.retention import expire_changelogs, expire_consumers, expire_snapshots
+from lakesweep.operations.tags import automatic as auto_tags
+from lakesweep.operations.tags import create as create_tag
+from lakesweep.operations.tags import delete as delete_tag
+from lakesweep.operations.tags import expire as expire_tags
+from lakesweep.operations.tags import rename as rename_tag
+from lakesweep.operations.tags import schedule as tag_schedule
+from lakesweep.operations.tags.call import TAG_ARGUMENTS, TagCall, tag_call
+from lakesweep.operations.undo import undo
+from lakesweep.runs.allowance import allowing
+from lakesweep.runs.fleet import watched_ruling
+from lakesweep.runs.parameters.call_values import count_of, flag_of, text_of, texts_of, words_of
+from lakesweep.runs.parameters.retention_options import ExpireArguments
+from lakesweep.runs.parameters.times import parse_span_ms, parse_time_ms
+from lakesweep.runs.run import plan_and_execute, plan_and_write, plan_only, refused
+from lakesweep.runs.session import Table
 
 RETENTION_OPTIONS = frozenset(
     {

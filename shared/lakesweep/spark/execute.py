@@ -1,7 +1,7 @@
 """Executors carry out stored plans of orphan files.
 
-The driver coordinates (`lakesweep.execute.waves`): it holds the lease and rechecks the roots. A wave is one Spark job.
-An assignment (a `Lane`) is one task (`lakesweep.execute.slices`). A task answers with a small row for each slice.
+The driver coordinates (`lakesweep.execute.waves.driver`): it holds the lease and rechecks the roots. A wave is one Spark job.
+An assignment (a `Lane`) is one task (`lakesweep.execute.waves.slices`). A task answers with a small row for each slice.
 
 A repeated task is harmless. But each copy of a task has its own request rate, so speculative execution would send keys
 twice, at twice the rate. It would also gain nothing, since tasks wait for their rate and not for a slow machine. So
@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from lakesweep.errors import MaintenanceError, UsageError
-from lakesweep.execute.slices import Lane, Site, Slice, SliceResult, work
-from lakesweep.execute.spine import Environment
-from lakesweep.execute.waves import KEYS_PER_S, Crew
+from lakesweep.execute.deletions.executor import Environment
+from lakesweep.execute.waves.driver import KEYS_PER_S, Crew
+from lakesweep.execute.waves.slices import Lane, Site, Slice, SliceResult, work
 from lakesweep.model.outcome import FailedDelete
-from lakesweep.model.stays import Stay, Stays
-from lakesweep.operations.execute_in_waves import engine_of
-from lakesweep.operations.run import Engine
+from lakesweep.model.paths.stays import Stay, Stays
+from lakesweep.runs.execute_in_waves import engine_of
+from lakesweep.runs.run import Engine
 from lakesweep.spark.tasks import Access, Row, Task, check_workers, count_requests, run_tasks
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.open import StoreSettings

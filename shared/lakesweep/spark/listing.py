@@ -1,6 +1,6 @@
 """The objects below a table and its external roots. Executors list them and store them in parts.
 
-Listing proceeds in rounds. A task lists one shard (`operations/orphan_listing.py`) until its budget is used up. It
+Listing proceeds in rounds. A task lists one shard (`operations/orphans/listing.py`) until its budget is used up. It
 returns the rest of the shard to the driver in several pieces, which become shards of the next round. The results of a
 round count once the driver has stored them. A scan that dies continues with the shards that are left.
 
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.file_class import FileClasses
-from lakesweep.model.layout import Layout
-from lakesweep.operations.orphan_listing import Place, PlaceListing, Shard, Walk
-from lakesweep.plan.orphan_totals import to_row, totals_of
-from lakesweep.plan.orphans import Totals
+from lakesweep.model.paths.file_class import FileClasses
+from lakesweep.model.paths.layout import Layout
+from lakesweep.operations.orphans.listing import Place, PlaceListing, Shard, Walk
+from lakesweep.operations.orphans.rules.orphans import Totals
+from lakesweep.operations.orphans.rules.totals import to_row, totals_of
 from lakesweep.spark.parts import Columns, Part, as_bytes, part_of, part_row
 from lakesweep.spark.tasks import Access, Row, Task, count_requests, run_tasks
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Page
-from lakesweep.table.inventory import Inventory
-from lakesweep.table.inventory_reach import Reach, reach_of
-from lakesweep.table.inventory_rows import read_file, rows_of
+from lakesweep.table.inventory.manifest import Inventory
+from lakesweep.table.inventory.reach import Reach, reach_of
+from lakesweep.table.inventory.rows import read_file, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,9 +16,9 @@ from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.spark.parts import Columns, Part, as_bytes, part_of, part_row
 from lakesweep.spark.tasks import Access, Row, Task, count_requests, run_tasks
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.table.live_set import LiveSet
 from lakesweep.table.metadata import MetadataReader, Unreadable
-from lakesweep.table.named_entries import BY_ROOT, named_entries, number_of
+from lakesweep.table.reach.live_set import LiveSet
+from lakesweep.table.reach.named_entries import BY_ROOT, named_entries, number_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +80,7 @@ def _names(entries: Iterator[ManifestEntry]) -> _Names:
 
 @dataclass(slots=True)
 class SparkDecode:
-    """Decodes manifests on executors; see `lakesweep.table.live_set.Decode`."""
+    """Decodes manifests on executors; see `lakesweep.table.reach.live_set.Decode`."""
 
     session: "SparkSession"
     access: Access

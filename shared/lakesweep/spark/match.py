@@ -21,11 +21,11 @@ import pyarrow as pa
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.facts import base_name
-from lakesweep.model.file_class import FileClass
-from lakesweep.operations.orphan_judging import Holding, Judge, Question, is_needed
-from lakesweep.operations.orphan_parts import PlanParts
-from lakesweep.plan.orphan_totals import to_row
-from lakesweep.plan.orphans import Orphan
+from lakesweep.model.paths.file_class import FileClass
+from lakesweep.operations.orphans.judging import Holding, Judge, Question, is_needed
+from lakesweep.operations.orphans.parts import PlanParts
+from lakesweep.operations.orphans.rules.orphans import Orphan
+from lakesweep.operations.orphans.rules.totals import to_row
 from lakesweep.spark.listing import LISTING_SCHEMA
 from lakesweep.spark.live import LIVE_SCHEMA
 from lakesweep.spark.parts import Columns, Part, as_bytes, as_text, part_row, read_part

@@ -17,16 +17,16 @@ from lakesweep.control.ndjson import pack, unpack
 from lakesweep.control.plans import PLAN_LIFETIME_MS
 from lakesweep.control.quarantine import Quarantine, believed_quarantine, write_quarantine
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError
-from lakesweep.model.layout import Layout, layout_of, layout_to_json
+from lakesweep.model.paths.layout import Layout, layout_of, layout_to_json
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport
-from lakesweep.operations.context import Table
-from lakesweep.operations.identifiers import new_id
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.orphan_judging import Holding, Question, joined, outside_of
-from lakesweep.operations.orphan_listing import Place, Shard, places_of_scan
-from lakesweep.operations.orphan_parts import apart_of
-from lakesweep.operations.orphan_scan import (
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.operations.orphans.judging import Holding, Question, joined, outside_of
+from lakesweep.operations.orphans.listing import Place, Shard, places_of_scan
+from lakesweep.operations.orphans.parts import apart_of
+from lakesweep.operations.orphans.rules.orphans import Totals
+from lakesweep.operations.orphans.rules.totals import to_row, totals_of
+from lakesweep.operations.orphans.scan import (
     Scanned,
     check_scan_id,
     check_table,
@@ -40,23 +40,23 @@ from lakesweep.operations.orphan_scan import (
     schemas_of,
     stores_of,
 )
-from lakesweep.operations.run import require_area
-from lakesweep.operations.times import say_time
-from lakesweep.plan.orphan_totals import to_row, totals_of
-from lakesweep.plan.orphans import Totals
+from lakesweep.runs.identifiers import new_id
+from lakesweep.runs.parameters.times import say_time
+from lakesweep.runs.run import require_area
+from lakesweep.runs.session import Table
 from lakesweep.spark.listing import Listed, ReadInventory, Sorter, list_places, read_files
 from lakesweep.spark.live import NamedLiveSet, SparkDecode, write_own_names
 from lakesweep.spark.match import live_frame, match
 from lakesweep.spark.parts import Part, as_text, part_of, read_part
 from lakesweep.spark.tasks import SCANS, Access, Row, check_workers, column_of, count_requests
 from lakesweep.storage.open import StoreSettings
-from lakesweep.table.capture import Capture, capture
-from lakesweep.table.holders import Holders
-from lakesweep.table.inventory import Inventory
-from lakesweep.table.inventory_reach import Reach, refuse_partial, refuse_too_old, settled_cutoff
-from lakesweep.table.live_set import name_hash
-from lakesweep.table.missing import MAX_ASKED, Missing, find_missing, whole_roots
-from lakesweep.table.named_entries import number_of
+from lakesweep.table.inventory.manifest import Inventory
+from lakesweep.table.inventory.reach import Reach, refuse_partial, refuse_too_old, settled_cutoff
+from lakesweep.table.reach.capture import Capture, capture
+from lakesweep.table.reach.holders import Holders
+from lakesweep.table.reach.live_set import name_hash
+from lakesweep.table.reach.missing import MAX_ASKED, Missing, find_missing, whole_roots
+from lakesweep.table.reach.named_entries import number_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +66,7 @@ STATE_VERSION = 1
 
 @dataclass(slots=True)
 class SparkScan:
-    """The Spark backend of orphan scans; see `lakesweep.operations.context.OrphanEngine`."""
+    """The Spark backend of orphan scans; see `lakesweep.runs.session.OrphanEngine`."""
 
     session: "SparkSession"
     settings: StoreSettings

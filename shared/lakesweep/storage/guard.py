@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from lakesweep.errors import LeaseLostError
 from lakesweep.storage.elapsed import Stopwatch
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store, UndeleteRequest, UndeleteResult
-from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 
 Guard = Callable[[], None]
 """Raises LeaseLostError if no change is allowed any more."""

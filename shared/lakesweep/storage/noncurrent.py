@@ -1,7 +1,7 @@
 """The versions in a bucket beside its current objects: replaced and deleted ones, which still cost money."""
 
-from lakesweep.storage.s3_versions import Noncurrent
 from lakesweep.storage.store import Store
+from lakesweep.storage.versions import Noncurrent
 
 
 def noncurrent_versions(store: Store) -> Noncurrent | None:
@@ -12,6 +12,6 @@ def noncurrent_versions(store: Store) -> Noncurrent | None:
     """
     if not store.location.startswith("s3://"):
         return None
-    from lakesweep.storage.s3 import S3Store
+    from lakesweep.storage.s3.store import S3Store
 
     return store.noncurrent() if isinstance(store, S3Store) else None

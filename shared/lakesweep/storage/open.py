@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from lakesweep.errors import UsageError
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
@@ -45,7 +45,7 @@ def open_store(
     if place.scheme == "file":
         return LocalStore(place.path, counter)
     if place.scheme == "s3":
-        from lakesweep.storage.s3 import S3Store
+        from lakesweep.storage.s3.store import S3Store
 
         return S3Store(place.bucket, place.path, _client(settings), counter)
     if str(place) in MEMORY_STORES:
@@ -55,6 +55,6 @@ def open_store(
 
 @cache
 def _client(settings: StoreSettings) -> Any:
-    from lakesweep.storage.s3_client import make_client
+    from lakesweep.storage.aws_client import make_client
 
     return make_client(settings.endpoint_url, settings.region, settings.max_parallel)

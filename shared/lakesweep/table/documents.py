@@ -15,8 +15,8 @@ from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, TableListing
 from lakesweep.storage.reads import read_many
-from lakesweep.storage.remembering import read_anew
 from lakesweep.storage.store import Body, Store
+from lakesweep.storage.wrappers.remembering import read_anew
 
 T = TypeVar("T")
 

@@ -22,15 +22,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from lakesweep.errors import FormatError, MaintenanceError, OutOfTimeError, UsageError
-from lakesweep.format.uri import normalise_uri
-from lakesweep.model.file_class import FileClasses
-from lakesweep.model.layout import Layout
-from lakesweep.model.stays import Stay
-from lakesweep.storage.local import LocalStore
-from lakesweep.storage.local_trail import Trail
+from lakesweep.format.values.uri import normalise_uri
+from lakesweep.model.paths.file_class import FileClasses
+from lakesweep.model.paths.layout import Layout
+from lakesweep.model.paths.stays import Stay
+from lakesweep.storage.local.store import LocalStore
+from lakesweep.storage.local.trail import Trail
 from lakesweep.storage.location import Location, parse_location
 from lakesweep.storage.store import Store
-from lakesweep.storage.wrapping import innermost
+from lakesweep.storage.wrappers.wrapping import innermost
 from lakesweep.table.outside import classify_outside
 
 NOT_DECLARED = "undeclared_external_root"

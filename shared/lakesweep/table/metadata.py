@@ -14,8 +14,8 @@ from lakesweep.format.index_manifest import IndexEntry, read_index_manifest
 from lakesweep.format.manifest import ManifestEntry, read_manifest
 from lakesweep.format.manifest_list import ManifestMeta, read_manifest_list
 from lakesweep.storage.reads import read_many
-from lakesweep.storage.remembering import read_anew
 from lakesweep.storage.store import Store
+from lakesweep.storage.wrappers.remembering import read_anew
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lakesweep.errors import FormatError, RefusedError, UsageError
-from lakesweep.format.uri import normalise_uri
-from lakesweep.model.file_class import FileClass, FileClasses
-from lakesweep.model.known_files import NO_SUCH_NAME
+from lakesweep.format.values.uri import normalise_uri
+from lakesweep.model.paths.file_class import FileClass, FileClasses
+from lakesweep.model.paths.known_files import NO_SUCH_NAME
 from lakesweep.storage.location import parse_location
 
 _SPREAD = re.compile(r"(?P<bucket>(?:.*/)?bucket-[^/]+/)[01]{4}/[01]{4}/[01]{4}/[01]{8}/(?P<name>[^/]+)", re.DOTALL)

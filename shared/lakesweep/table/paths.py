@@ -8,13 +8,13 @@ of the branch. For a file outside the table, metadata contains the whole path. S
 import re
 
 from lakesweep.errors import FormatError
-from lakesweep.format import options
-from lakesweep.format.binary_row import decode_row
 from lakesweep.format.index_manifest import DELETION_VECTORS, HASH, IndexEntry
 from lakesweep.format.manifest import POSTPONE_BUCKET, ManifestEntry
-from lakesweep.format.partition_path import DEFAULT_NAME, partition_path
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.uri import normalise_uri
+from lakesweep.format.values import options
+from lakesweep.format.values.binary_row import decode_row
+from lakesweep.format.values.partition_path import DEFAULT_NAME, partition_path
+from lakesweep.format.values.uri import normalise_uri
 
 _PLACED_BY_BUCKET = frozenset((DELETION_VECTORS, HASH))
 """Index files that may lie in bucket directories. Global indexes never do."""

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
 from typing import Protocol
 
-from lakesweep.format.json_document import MAX_NAME_BYTES
+from lakesweep.format.values.json_document import MAX_NAME_BYTES
 from lakesweep.storage.store import Page, Store
 
 SECOND_MS = 1000

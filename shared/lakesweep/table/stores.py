@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.uri import normalise_uri
-from lakesweep.model.allowed import is_external
-from lakesweep.model.stays import Stay
+from lakesweep.format.values.uri import normalise_uri
+from lakesweep.model.paths.allowed import is_external
+from lakesweep.model.paths.stays import Stay
 from lakesweep.storage.guard import Guard, GuardedStore
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.store import Store

@@ -26,7 +26,7 @@ from typing import Any, Self
 import boto3
 
 from lakesweep.storage.open import StoreSettings, open_store
-from lakesweep.storage.s3 import S3Store
+from lakesweep.storage.s3.store import S3Store
 from tests.support.iam import role_of
 from tests.support.stack import REGION, Stack, render
 from tests.support.system.backdoor import Backdoor

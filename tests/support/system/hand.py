@@ -5,12 +5,12 @@ import boto3
 from lakesweep.control.area import ControlArea
 from lakesweep.model.report import RunReport
 from lakesweep.model.table_ref import MAIN, TableRef
-from lakesweep.operations.context import Table
 from lakesweep.operations.registry import run_operation
+from lakesweep.runs.session import Table
+from lakesweep.storage.aws_client import make_client
 from lakesweep.storage.location import parse_location
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.s3 import S3Store
-from lakesweep.storage.s3_client import make_client
+from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.store import Store
 from tests.support.iam import role_of
 from tests.support.stack import REGION

@@ -9,7 +9,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_header, load_part, load_plan
 from lakesweep.errors import ObjectNotFoundError
 from lakesweep.model.plan import Delete, Plan
-from lakesweep.operations.orphan_scan import OPERATION
+from lakesweep.operations.orphans.scan import OPERATION
 from tests.support.engines_compared import Answer, ask
 from tests.support.system.deployed import System
 from tests.support.system.hand import Hand

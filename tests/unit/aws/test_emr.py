@@ -14,7 +14,7 @@ from lakesweep.aws.emr import (
     size_for,
     start_job_run,
 )
-from lakesweep.aws.emr_serverless import JobRun
+from lakesweep.aws.jobs.emr_serverless import JobRun
 from lakesweep.control.area import table_key
 from lakesweep.control.plans import PLAN_LIFETIME_MS
 from lakesweep.errors import UsageError

@@ -10,8 +10,8 @@ import pytest
 
 from lakesweep.aws.emr import parse_name
 from lakesweep.aws.events import hints_of_event, hints_of_message
+from lakesweep.aws.jobs.spark import STATE_CHANGE
 from lakesweep.aws.orphan_arguments import call_of
-from lakesweep.aws.spark_jobs import STATE_CHANGE
 from lakesweep.control.area import table_key
 from lakesweep.errors import FormatError
 from lakesweep.operations.registry import OPERATIONS, parse_call

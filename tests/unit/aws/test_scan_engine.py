@@ -9,18 +9,18 @@ import pytest
 
 from lakesweep.aws.emr import SIZES
 from lakesweep.aws.messages import OrphanScan, message_of, to_body
-from lakesweep.aws.scan_engine import BEGIN_WITHIN_S, SILENT_FOR_S, LambdaScan, emr_facts, sqs_client
+from lakesweep.aws.scans.remote import BEGIN_WITHIN_S, SILENT_FOR_S, LambdaScan, emr_facts, sqs_client
 from lakesweep.control.area import ControlArea
 from lakesweep.control.scan_history import read_history
 from lakesweep.errors import MaintenanceError, RefusedError, UsageError
-from lakesweep.fan_out import scan
-from lakesweep.fan_out.worker import work
+from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import RemoteEngine, Table
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.orphan_run import note_fan_out
+from lakesweep.operations.orphans.fan_out import scan
+from lakesweep.operations.orphans.fan_out.worker import work
+from lakesweep.operations.orphans.local import plan_remove_orphan_files
+from lakesweep.operations.orphans.remove import note_fan_out
 from lakesweep.operations.registry import OPERATIONS, parse_call, run_operation
-from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
+from lakesweep.runs.session import RemoteEngine, Table
 from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import stable_uuid
 from tests.support.table_builder import TableBuilder

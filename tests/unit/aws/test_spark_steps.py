@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakesweep.aws.emr_serverless import JobRun
-from lakesweep.aws.job_documents import (
+from lakesweep.aws.jobs.documents import (
     CANCELLED,
     EXECUTED,
     FAILED,
@@ -18,7 +17,8 @@ from lakesweep.aws.job_documents import (
     read_job,
     write_job,
 )
-from lakesweep.aws.spark_jobs import MAX_ATTEMPTS, MAX_HELD, SMALL_PLAN_ACTIONS, PlanResult, job_of, next_step
+from lakesweep.aws.jobs.emr_serverless import JobRun
+from lakesweep.aws.jobs.spark import MAX_ATTEMPTS, MAX_HELD, SMALL_PLAN_ACTIONS, PlanResult, job_of, next_step
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, PreconditionFailedError
 from lakesweep.operations.registry import OPERATIONS

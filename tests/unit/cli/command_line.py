@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lakesweep.cli.main import main
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from tests.support.table_builder import TableBuilder
 
 KEYS = (

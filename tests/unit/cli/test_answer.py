@@ -13,7 +13,7 @@ from lakesweep.cli.answer import exit_code_of
 from lakesweep.errors import LeaseLostError, MaintenanceError, StorageError
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.report import RunReport, Status
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from tests.unit.cli.command_line import call, write_table
 
 RULES = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3"}

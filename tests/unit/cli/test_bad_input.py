@@ -12,7 +12,7 @@ from moto.core import set_initial_no_auth_action_count
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from tests.unit.cli.command_line import KEYS, Answer, call, contents, write_table
 
 RULES = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3"}

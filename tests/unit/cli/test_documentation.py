@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import lakesweep
-from lakesweep.model import allowed
+from lakesweep.model.paths import allowed
 from lakesweep.model.plan import MOVE_PHASES
-from lakesweep.plan.expire_snapshots import PHASES
+from lakesweep.operations.retention.rules.expire_snapshots import PHASES
 from lakesweep.storage.requests import RequestCounter
 from tests.conftest import REPOSITORY
 from tests.unit.cli.command_line import KEYS
@@ -135,20 +135,24 @@ def test_every_kind_is_documented() -> None:
 
 def test_every_reason_to_keep_is_documented() -> None:
     """Reasons of snapshots and of files, neither more nor less."""
-    snapshots = returned("plan/snapshot_range.py", "why_kept") | passed("plan/snapshot_cap.py", "cap_at", 2)
+    snapshots = returned("operations/retention/rules/snapshot_range.py", "why_kept") | passed(
+        "operations/retention/rules/snapshot_cap.py", "cap_at", 2
+    )
     files = (
-        returned("table/references.py", "_why")
+        returned("table/reach/references.py", "_why")
         | returned("model/facts.py", "reason_to_keep")
-        | returned("plan/expire_snapshots.py", "_why_kept")
+        | returned("operations/retention/rules/expire_snapshots.py", "_why_kept")
     )
     for code in ("NOT_DECLARED", "NOT_ALLOWED", "OTHER_STORE", "REFUSED", "UNKNOWN_FILE", "NOT_CHECKED"):
         files |= assigned("table/fence.py", code)
-    others = assigned("operations/expire_changelogs.py", "STAYS") | assigned("operations/expire_consumers.py", "STAYS")
+    others = assigned("operations/retention/expire_changelogs.py", "STAYS") | assigned(
+        "operations/retention/expire_consumers.py", "STAYS"
+    )
     assert others == {"changelog_retention", "consumer_stays"}
     assert {"retain_min", "consumer", "limit", "too_young", "commit_user", "fleet_policy"} == snapshots
     assert {"live", "tagged", "branch", "changelog", "unreadable_root", "unknown_name"} <= files
-    orphans = returned("plan/orphans.py", "why_kept")
-    for module in ("plan/orphans.py", "operations/remove_orphan_files.py"):
+    orphans = returned("operations/orphans/rules/orphans.py", "why_kept")
+    for module in ("operations/orphans/rules/orphans.py", "operations/orphans/local.py"):
         orphans |= passed(module, "_divide", 1) | passed(module, "keep", 2)
     assert {"live", "document", "foreign", "reported", "link", "nested_table", "quarantine"} <= orphans
     assert documented(section("Reasons to keep")) == snapshots | files | others | orphans

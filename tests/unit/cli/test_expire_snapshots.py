@@ -8,7 +8,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import acquire
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from tests.unit.cli.command_line import KEYS, Answer, call, contents, write_table
 
 RULES = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.time-retained": "1 h"}

@@ -13,9 +13,9 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
 from lakesweep.errors import AccessDeniedError
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Body
-from lakesweep.table import capture
+from lakesweep.table.reach import capture
 from tests.support.metadata_files import stable_uuid
 from tests.support.orphan_scene import S3Scene
 from tests.support.reader import assert_all_readable

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.operations import draft
+from lakesweep.runs import view as draft
 from tests.unit.cli.command_line import Answer, call, write_table
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.operations import newest
-from lakesweep.storage.local import LocalStore
+from lakesweep.operations.retention import newest
+from lakesweep.storage.local.store import LocalStore
 from tests.support.table_builder import TableBuilder
 from tests.unit.cli.command_line import KEYS, Answer, call, contents, write_table
 

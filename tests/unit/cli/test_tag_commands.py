@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.operations.expire_tags import UNREADABLE, UNREADABLE_ROOT
+from lakesweep.operations.tags.expire import UNREADABLE, UNREADABLE_ROOT
 from tests.unit.cli.command_line import call, contents, write_table
 from tests.unit.cli.test_documentation import section
 

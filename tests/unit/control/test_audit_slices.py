@@ -6,7 +6,7 @@ import json
 import pytest
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.audit import RunAudit, audit
+from lakesweep.control.audit.verify import RunAudit, audit
 from lakesweep.control.chain import hash_of_beginning
 from tests.support.orphan_scene import OrphanScene
 from tests.support.waves import Team, planned, planted

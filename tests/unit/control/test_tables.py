@@ -3,7 +3,7 @@
 import pytest
 
 from lakesweep.control.area import MAX_JSON_BYTES, ControlArea
-from lakesweep.control.tables import known_tables
+from lakesweep.control.audit.tables import known_tables
 from lakesweep.errors import AccessDeniedError
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Body

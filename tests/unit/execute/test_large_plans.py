@@ -16,16 +16,17 @@ from lakesweep.control.ends import PUT_OFF, plan_end
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, Lease, LeaseDocument, acquire, read_lease
 from lakesweep.control.plans import PART_ROWS, store_part, store_plan
 from lakesweep.errors import FormatError, LeaseHeldError, MaintenanceError, OutOfTimeError
-from lakesweep.execute import batches, threads
+from lakesweep.execute import batches
 from lakesweep.execute.part_actions import PartActions
+from lakesweep.execute.waves import threads
 from lakesweep.model.plan import Delete, Plan, PlanHeader, joined_hash
 from lakesweep.model.report import RunReport
-from lakesweep.operations import local_engine
-from lakesweep.operations.context import Table
-from lakesweep.operations.run import execute_stored, finish_begun
-from lakesweep.storage.local import LocalStore
+from lakesweep.runs import local_engine
+from lakesweep.runs.run import execute_stored, finish_begun
+from lakesweep.runs.session import Table
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, Store
-from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import FOLDER, OrphanScene, unique

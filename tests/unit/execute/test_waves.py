@@ -12,12 +12,12 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, read_lease
 from lakesweep.control.ledger import fates
 from lakesweep.errors import LeaseLostError, MaintenanceError, StorageError
-from lakesweep.execute.slices import NOT_BEGUN, Lane, Site, Slice, SliceResult, work
-from lakesweep.execute.waves import SHOWN_FAILURES
-from lakesweep.operations import local_engine
+from lakesweep.execute.waves.driver import SHOWN_FAILURES
+from lakesweep.execute.waves.slices import NOT_BEGUN, Lane, Site, Slice, SliceResult, work
+from lakesweep.runs import local_engine
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
-from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 from lakesweep.table.stores import TableStores
 from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import FOLDER, START_MS, OrphanScene, S3Scene, unique

@@ -10,7 +10,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, StorageError
-from lakesweep.fan_out.cache import (
+from lakesweep.operations.orphans.fan_out.cache import (
     DAY_MS,
     INDEX,
     MANY_SMALL,
@@ -24,7 +24,7 @@ from lakesweep.fan_out.cache import (
     read_index,
     write_index,
 )
-from lakesweep.fan_out.names import names_of_table
+from lakesweep.operations.orphans.fan_out.names import names_of_table
 from lakesweep.storage.store import Body
 from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import stable_uuid

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
-from lakesweep.operations.run import require_area
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.operations.orphans.local import plan_remove_orphan_files
+from lakesweep.runs.run import require_area
 from lakesweep.storage.open import StoreSettings, open_store
 from tests.support import compared_tables as tables
 from tests.support.compared_tables import SETTINGS, Compare, long_ago, table_at

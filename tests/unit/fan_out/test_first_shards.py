@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from lakesweep.fan_out import first_shards
-from lakesweep.fan_out.first_shards import first_tasks
-from lakesweep.fan_out.limits import FIRST_PAGES, LIST_PAGES
-from lakesweep.fan_out.tasks import ListTask
+from lakesweep.operations.orphans.fan_out import first_shards
+from lakesweep.operations.orphans.fan_out.first_shards import first_tasks
+from lakesweep.operations.orphans.fan_out.limits import FIRST_PAGES, LIST_PAGES
+from lakesweep.operations.orphans.fan_out.tasks import ListTask
 from tests.support.memory_store import MemoryStore
 
 

@@ -9,19 +9,14 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, FormatError
-from lakesweep.fan_out.names import (
-    ROW,
-    Names,
-    manifests_of,
-    names_of_table,
-)
-from lakesweep.fan_out.spill import SpillWriter, head_of, read_slots
 from lakesweep.format.manifest import ManifestEntry, read_manifest
 from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.operations.orphans.fan_out.names import ROW, Names, manifests_of, names_of_table
+from lakesweep.operations.orphans.fan_out.spill import SpillWriter, head_of, read_slots
 from lakesweep.storage.store import Body
-from lakesweep.table.live_set import name_hash
 from lakesweep.table.metadata import MetadataReader
-from lakesweep.table.named_entries import ADDED, BY_ROOT, COMPACTED, number_of
+from lakesweep.table.reach.live_set import name_hash
+from lakesweep.table.reach.named_entries import ADDED, BY_ROOT, COMPACTED, number_of
 from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import DataFile, Entry, Manifest, encode_manifest, stable_uuid
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from lakesweep.errors import FormatError
-from lakesweep.fan_out.objects import Rest, rest_of, row_of, rows_in
+from lakesweep.operations.orphans.fan_out.objects import Rest, rest_of, row_of, rows_in
 
 OBJECTS = [
     (bytes([number]) * 16, number, size, Rest(key, etag, modified))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
-from lakesweep.fan_out import spill as module
-from lakesweep.fan_out.spill import HEAD_BYTES, SLOTS, Spill, SpillWriter, head_of, read_slots
+from lakesweep.operations.orphans.fan_out import spill as module
+from lakesweep.operations.orphans.fan_out.spill import HEAD_BYTES, SLOTS, Spill, SpillWriter, head_of, read_slots
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import delete_all
 from tests.support.memory_store import MemoryStore

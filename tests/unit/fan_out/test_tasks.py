@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import FormatError
-from lakesweep.fan_out import gather
-from lakesweep.fan_out.gather import match_tasks
-from lakesweep.fan_out.limits import LIST_PAGES
-from lakesweep.fan_out.spill import SLOTS
-from lakesweep.fan_out.tasks import DecodeTask, ListTask, MatchTask, children_of, task_of
-from lakesweep.operations.orphan_listing import Shard
+from lakesweep.operations.orphans.fan_out import gather
+from lakesweep.operations.orphans.fan_out.gather import match_tasks
+from lakesweep.operations.orphans.fan_out.limits import LIST_PAGES
+from lakesweep.operations.orphans.fan_out.spill import SLOTS
+from lakesweep.operations.orphans.fan_out.tasks import DecodeTask, ListTask, MatchTask, children_of, task_of
+from lakesweep.operations.orphans.listing import Shard
 
 TASKS = (
     ListTask("list-0", Shard(0), 8),

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
-from lakesweep.format import avro
-from lakesweep.format.avro import AvroFile, read_container
+from lakesweep.format.avro import container as avro
+from lakesweep.format.avro.container import AvroFile, read_container
 
 from .samples import avro_file, container, long, record
 

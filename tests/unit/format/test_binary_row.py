@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
-from lakesweep.format.binary_row import Timestamp, decode_row
-from lakesweep.format.data_type import parse_data_type
+from lakesweep.format.values.binary_row import Timestamp, decode_row
+from lakesweep.format.values.data_type import parse_data_type
 
 ONE = "00000001 00000000 00000000 "
 

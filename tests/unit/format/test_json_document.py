@@ -7,8 +7,8 @@ import tracemalloc
 import pytest
 
 from lakesweep.errors import FormatError
-from lakesweep.format import json_document
-from lakesweep.format.json_document import check_file_name, parse_object
+from lakesweep.format.values import json_document
+from lakesweep.format.values.json_document import check_file_name, parse_object
 
 
 def test_null_reads_as_absent() -> None:

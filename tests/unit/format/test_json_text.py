@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError
-from lakesweep.format.json_text import RawNumber, parse_raw, print_object
+from lakesweep.format.values.json_text import RawNumber, parse_raw, print_object
 
 
 @pytest.mark.parametrize(

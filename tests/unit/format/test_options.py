@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError
-from lakesweep.format import options
+from lakesweep.format.values import options
 
 DAY_MS = 86_400_000
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
-from lakesweep.format import orc, orc_frame
 from lakesweep.format.index_manifest import read_index_manifest
 from lakesweep.format.manifest import read_manifest
 from lakesweep.format.manifest_list import read_manifest_list
+from lakesweep.format.orc import file as orc
+from lakesweep.format.orc import frame as orc_frame
 
 from .samples import NEW_MANIFEST, avro_file, index_record, index_schema, list_record, manifest_record
 

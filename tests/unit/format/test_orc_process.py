@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
-from lakesweep.format import orc_process
-from lakesweep.format.orc import read_rows
-from lakesweep.format.orc_process import OrcProcess
-from lakesweep.format.projection import Want
+from lakesweep.format.avro.projection import Want
+from lakesweep.format.orc import process as orc_process
+from lakesweep.format.orc.file import read_rows
+from lakesweep.format.orc.process import OrcProcess
 
 pytest.importorskip("pyarrow")
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import UnsupportedFormatError
-from lakesweep.format import java_text
-from lakesweep.format.binary_row import Timestamp
-from lakesweep.format.data_type import parse_data_type
-from lakesweep.format.partition_path import escape, partition_path
+from lakesweep.format.values import java_text
+from lakesweep.format.values.binary_row import Timestamp
+from lakesweep.format.values.data_type import parse_data_type
+from lakesweep.format.values.partition_path import escape, partition_path
 
 AT = Timestamp(1_704_164_645_123, 456_000)  # 2024-01-02T03:04:05.123456
 MINUTE = Timestamp(1_704_164_640_000, 0)

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
-from lakesweep.format.avro import read_container
-from lakesweep.format.avro_schema import MAX_COLLECTION_DEPTH, MAX_TYPES
-from lakesweep.format.projection import Want, project, read_rows
+from lakesweep.format.avro.container import read_container
+from lakesweep.format.avro.projection import Want, project, read_rows
+from lakesweep.format.avro.schema import MAX_COLLECTION_DEPTH, MAX_TYPES
 
 from .samples import Schema, avro_file, container, long, nullable, record
 

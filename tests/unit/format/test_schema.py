@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
-from lakesweep.format.data_type import MAX_LENGTH, DataField, DataType, parse_data_type
 from lakesweep.format.schema import TableSchema, parse_schema
+from lakesweep.format.values.data_type import MAX_LENGTH, DataField, DataType, parse_data_type
 
 DOCUMENT: dict[str, Any] = {
     "version": 3,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError
-from lakesweep.format.uri import check_external_path, normalise_uri
+from lakesweep.format.values.uri import check_external_path, normalise_uri
 
 
 @pytest.mark.parametrize(

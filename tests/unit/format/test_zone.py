@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError
-from lakesweep.format.zone import earliest_ms, latest_ms, local_time, parse_zone
+from lakesweep.format.values.zone import earliest_ms, latest_ms, local_time, parse_zone
 
 HOUR_MS = 3_600_000
 ZONES = (

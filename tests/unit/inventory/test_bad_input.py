@@ -19,13 +19,8 @@ from lakesweep.errors import (
     UsageError,
 )
 from lakesweep.storage.store import DeleteRequest
-from lakesweep.table.inventory import (
-    Inventory,
-    InventoryFile,
-    place_of_inventory,
-    read_inventory,
-)
-from lakesweep.table.inventory_rows import MAX_LINE, list_inventory, rows_of
+from lakesweep.table.inventory.manifest import Inventory, InventoryFile, place_of_inventory, read_inventory
+from lakesweep.table.inventory.rows import MAX_LINE, list_inventory, rows_of
 from tests.support.inventories import (
     COLUMNS,
     VERSION_COLUMNS,

@@ -6,11 +6,11 @@ import pytest
 
 from lakesweep.control.area import area_of
 from lakesweep.model.plan import Plan
+from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations import orphan_judging as judging
-from lakesweep.operations.context import Table
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
+from lakesweep.operations.orphans import judging
+from lakesweep.operations.orphans.local import plan_remove_orphan_files
+from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 from tests.support.engines_compared import Answer, ask, differences

@@ -8,10 +8,10 @@ import pytest
 from lakesweep.model.plan import Delete
 from lakesweep.storage.listing import list_all
 from lakesweep.storage.store import DeleteRequest, Page, Store
-from lakesweep.storage.wrapping import WrappingStore
-from lakesweep.table.inventory import read_inventory
-from lakesweep.table.inventory_reach import Reach, reach_of, refuse_partial
-from lakesweep.table.inventory_rows import list_inventory
+from lakesweep.storage.wrappers.wrapping import WrappingStore
+from lakesweep.table.inventory.manifest import read_inventory
+from lakesweep.table.inventory.reach import Reach, reach_of, refuse_partial
+from lakesweep.table.inventory.rows import list_inventory
 from lakesweep.table.revalidation import revalidate
 from tests.support.inventories import Row, rows_of_store, rows_of_versions, write_inventory
 from tests.support.memory_store import MemoryStore

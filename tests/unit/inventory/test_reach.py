@@ -12,9 +12,9 @@ from lakesweep.errors import RefusedError
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.table.inventory import Inventory, read_inventory
-from lakesweep.table.inventory_reach import SETTLED_MS, Reach, reach_of, refuse_partial, refuse_too_old
-from lakesweep.table.inventory_rows import list_inventory
+from lakesweep.table.inventory.manifest import Inventory, read_inventory
+from lakesweep.table.inventory.reach import SETTLED_MS, Reach, reach_of, refuse_partial, refuse_too_old
+from lakesweep.table.inventory.rows import list_inventory
 from tests.support.inventories import CREATED_MS, Row, rows_of_store, write_inventory
 from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import moto_store

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lakesweep.storage.listing import list_all
 from lakesweep.storage.store import DeleteRequest, Page, Store, StoredObject
-from lakesweep.table.inventory import read_inventory
-from lakesweep.table.inventory_rows import list_inventory, read_file, rows_of
+from lakesweep.table.inventory.manifest import read_inventory
+from lakesweep.table.inventory.rows import list_inventory, read_file, rows_of
 from tests.support.inventories import Row, rows_of_store, rows_of_versions, write_inventory
 from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import moto_client, moto_store, versioned_bucket

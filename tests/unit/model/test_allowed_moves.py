@@ -3,7 +3,7 @@
 import pytest
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.allowed import check_action
+from lakesweep.model.paths.allowed import check_action
 from lakesweep.model.plan import MOVE_PHASES, Delete, Put
 
 DELETES = (

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakesweep.format.schema import TableSchema, parse_schema
-from lakesweep.model.allowed import may_delete
-from lakesweep.model.file_class import FileClass, FileClasses
-from lakesweep.model.layout import Layout, layout_of
+from lakesweep.model.paths.allowed import may_delete
+from lakesweep.model.paths.file_class import FileClass, FileClasses
+from lakesweep.model.paths.layout import Layout, layout_of
 from tests.support.fixture_tables import TABLE_NAMES, expected_facts, read_branch
 
 U = "0a1b2c3d-4e5f-6789-abcd-ef0123456789"

@@ -1,6 +1,6 @@
 """Automatic tags as the pass makes them: by commits, by the clock, by watermarks and by batch jobs.
 
-Which tag is due is a matter of `plan/auto_tags.py` and its tests; here it is whether a table gets it, once, in time,
+Which tag is due is a matter of `operations/tags/rules/automatic.py` and its tests; here it is whether a table gets it, once, in time,
 and before its snapshot goes.
 """
 
@@ -12,7 +12,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.state import NEVER_MS, BranchState, read_states
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.report import RunReport
-from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.storage.requests import RequestCounter
 from tests.fault.test_attacks import _DyingSwitch
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import RefusedError, UsageError
-from lakesweep.operations.branches import list_branches
+from lakesweep.operations.inspect.branches import list_branches
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder

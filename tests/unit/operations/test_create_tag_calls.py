@@ -6,8 +6,8 @@ import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.operations.registry import OPERATIONS, parse_call
-from lakesweep.operations.tag_call import TAG_ARGUMENTS, TagCall
-from lakesweep.operations.time_travel import Version
+from lakesweep.operations.tags.call import TAG_ARGUMENTS, TagCall
+from lakesweep.runs.parameters.time_travel import Version
 
 CREATE = OPERATIONS["create_tag"]
 

@@ -12,7 +12,7 @@ from lakesweep.errors import UsageError
 from lakesweep.model.plan import Delete
 from lakesweep.model.report import RunReport
 from lakesweep.storage.store import Body, DeleteRequest, DeleteResult
-from lakesweep.table.freed import FreedFiles, find_freed_tags
+from lakesweep.table.reach.freed import FreedFiles, find_freed_tags
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.outside import opener
@@ -487,7 +487,7 @@ def test_tables_whose_tags_others_know_are_refused(option: dict[str, str]) -> No
 
 
 def test_many_files_are_confirmed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakesweep.operations.newest.CONFIRM_ABOVE_FILES", 1)
+    monkeypatch.setattr("lakesweep.operations.retention.newest.CONFIRM_ABOVE_FILES", 1)
     scene.table.commit("+A", "+B", "+C")
     scene.table.commit("-A", "-B", "-C", "+D")
     scene.table.tag("t", snapshot=1)
@@ -586,7 +586,7 @@ def test_what_the_nearest_relative_has_is_not_even_proposed(monkeypatch: pytest.
         proposed.append(sum(freed.kind == "data" for freed in found.files))
         return found
 
-    monkeypatch.setattr("lakesweep.operations.tag_removal.find_freed_tags", noted)
+    monkeypatch.setattr("lakesweep.operations.tags.removal.find_freed_tags", noted)
     scene = Scene()
     scene.table.commit(*(f"+cold{number}" for number in range(200)))
     scene.table.commit("+A", "-cold7")

@@ -12,15 +12,15 @@ from lakesweep.control.scan_history import PastScan, note_scan, read_history
 from lakesweep.errors import RefusedError, StorageError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
-from lakesweep.operations.context import OrphanEngine, RemoteEngine, Table
-from lakesweep.operations.engine_choice import choose, compare, facts_of, happened, refined
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.orphan_run import note_fan_out, remove_orphan_files
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.model.scan_facts import Available
+from lakesweep.operations.orphans.backends import choose, compare, facts_of, happened, refined
+from lakesweep.operations.orphans.local import plan_remove_orphan_files
+from lakesweep.operations.orphans.remove import note_fan_out, remove_orphan_files
+from lakesweep.operations.orphans.rules.engine_choice import Facts, LocalFacts, SparkFacts
 from lakesweep.operations.registry import run_operation
-from lakesweep.operations.remove_orphan_files import plan_remove_orphan_files
-from lakesweep.plan.engine_choice import Facts, LocalFacts, SparkFacts
-from lakesweep.plan.engine_facts import Available
-from lakesweep.table.capture import capture
+from lakesweep.runs.session import OrphanEngine, RemoteEngine, Table
+from lakesweep.table.reach.capture import capture
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import DAY_MS, OrphanScene, S3Scene

@@ -10,8 +10,8 @@ import pytest
 
 from lakesweep.model.report import RunReport
 from lakesweep.model.tag_rules import KeepRules
-from lakesweep.operations.expire_tags import ExpireTagsArguments, plan_expire_tags
-from lakesweep.operations.run import plan_and_execute
+from lakesweep.operations.tags.expire import ExpireTagsArguments, plan_expire_tags
+from lakesweep.runs.run import plan_and_execute
 from lakesweep.storage.store import DeleteRequest
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
@@ -290,7 +290,7 @@ def test_only_what_matches_is_touched() -> None:
 def test_a_call_by_hand_that_takes_much_is_confirmed_a_pass_is_not(
     monkeypatch: pytest.MonkeyPatch, is_pass: bool
 ) -> None:
-    monkeypatch.setattr("lakesweep.operations.newest.CONFIRM_ABOVE_FILES", 1)
+    monkeypatch.setattr("lakesweep.operations.retention.newest.CONFIRM_ABOVE_FILES", 1)
     scene = Scene()
     scene.tagged(a=_ttl(hours=1), b=_ttl(hours=1))
     scene.now_ms += 100 * HOUR_MS

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import AccessDeniedError, RefusedError, StorageError, UsageError
-from lakesweep.operations.explain import ExplainArguments, explain_file
-from lakesweep.operations.explain_table import REASONS, TableShares, explain_table, reason_of
-from lakesweep.operations.explanation import WHAT, Explanation
-from lakesweep.storage.local import LocalStore
+from lakesweep.operations.inspect.explain import ExplainArguments, explain_file
+from lakesweep.operations.inspect.explain_table import REASONS, TableShares, explain_table, reason_of
+from lakesweep.operations.inspect.explanation import WHAT, Explanation
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from tests.conftest import REPOSITORY
 from tests.support.fixture_tables import TABLE_NAMES, expected_facts
@@ -777,8 +777,8 @@ def test_every_word_is_documented() -> None:
     """Statuses, rules, kinds, reasons and keys."""
     from typing import get_args
 
-    from lakesweep.model.known_files import Kind
-    from lakesweep.operations.explanation import Status
+    from lakesweep.model.paths.known_files import Kind
+    from lakesweep.operations.inspect.explanation import Status
 
     text = (REPOSITORY / "docs" / "cli_json.md").read_text(encoding="utf-8")
     of_file, of_table = text.split("### `explain TABLE FILE`\n")[1].split("### `explain TABLE`\n")
@@ -801,7 +801,7 @@ def test_every_word_is_documented() -> None:
 
 def test_every_reason_has_words() -> None:
     """And no others have."""
-    from lakesweep.cli.explain import _SAYS
+    from lakesweep.cli.inspect.explain import _SAYS
 
     assert set(_SAYS) == set(REASONS)
     assert Counter(REASONS).most_common(1)[0][1] == 1

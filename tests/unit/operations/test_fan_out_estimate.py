@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from lakesweep.control.area import ControlArea
-from lakesweep.fan_out import scan
-from lakesweep.fan_out.worker import work
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.model.scan_facts import Available
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
-from lakesweep.operations.engine_choice import facts_of
-from lakesweep.operations.orphan_arguments import OrphanArguments
-from lakesweep.operations.orphan_run import note_fan_out
-from lakesweep.plan.engine_choice import Estimate, Facts
-from lakesweep.plan.engine_facts import Available
-from lakesweep.plan.fan_out_estimate import fan_out_estimate
+from lakesweep.operations.orphans.backends import facts_of
+from lakesweep.operations.orphans.fan_out import scan
+from lakesweep.operations.orphans.fan_out.worker import work
+from lakesweep.operations.orphans.remove import note_fan_out
+from lakesweep.operations.orphans.rules.engine_choice import Estimate, Facts
+from lakesweep.operations.orphans.rules.fan_out_estimate import fan_out_estimate
+from lakesweep.runs.session import Table
 from lakesweep.storage.requests import RequestCounter
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder

@@ -15,14 +15,14 @@ from lakesweep.model.fleet_policy import FleetRule
 from lakesweep.model.policy import INT_MAX, SnapshotRetention
 from lakesweep.model.report import RunReport
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
-from lakesweep.operations.fleet import Ruling, limited, ruling_of, spell
-from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.registry import run_operation
-from lakesweep.operations.retention_options import ExpireArguments
-from lakesweep.plan.snapshot_cap import cap_by_floor
-from lakesweep.plan.snapshot_range import select_range
-from lakesweep.storage.local import LocalStore
+from lakesweep.operations.retention.rules.snapshot_cap import cap_by_floor
+from lakesweep.operations.retention.rules.snapshot_range import select_range
+from lakesweep.runs.fleet import Ruling, limited, ruling_of, spell
+from lakesweep.runs.parameters.retention_options import ExpireArguments
+from lakesweep.runs.session import Table
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Body, Store
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
@@ -124,7 +124,7 @@ def test_a_paused_table_is_refused() -> None:
     planned = scene.maintain(execute=False)
     assert planned.plan is not None
     scene.rule(mode="delete", pause=True)
-    from lakesweep.operations.run import execute_stored
+    from lakesweep.runs.run import execute_stored
 
     by_hand = {"retain_max": 1, "retain_min": 1}
     reports = [

@@ -9,10 +9,10 @@ import pytest
 
 from lakesweep.errors import LeaseHeldError, StorageError, UsageError
 from lakesweep.model.report import RunReport
-from lakesweep.operations.all_branches import maintain_all_branches
-from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.operations.maintenance.all_branches import maintain_all_branches
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.registry import run_operation
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from tests.support.maintenance import Maintainer, assert_roots_readable
@@ -213,7 +213,7 @@ def test_a_held_lease_is_said_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     def held(*_: object, **_words: object) -> None:
         raise LeaseHeldError("held")
 
-    monkeypatch.setattr("lakesweep.execute.spine.acquire", held)
+    monkeypatch.setattr("lakesweep.execute.deletions.executor.acquire", held)
     report = Scene().run()
     assert [step.refusal and step.refusal.exit_code for step in report.steps or ()] == [5, 5, 5]
     assert report.executed is False

@@ -6,8 +6,8 @@ import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
 from lakesweep.operations.registry import OPERATIONS, Call, parse_call, run_operation
+from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder

@@ -12,9 +12,9 @@ from lakesweep.control.intent import Intent
 from lakesweep.errors import UsageError
 from lakesweep.model.plan import Delete, Put
 from lakesweep.model.report import RunReport
-from lakesweep.operations.context import Table
-from lakesweep.operations.expiry_conflict import may_conflict
 from lakesweep.operations.registry import run_operation
+from lakesweep.runs.expiry_conflict import may_conflict
+from lakesweep.runs.session import Table
 from lakesweep.storage.store import DeleteRequest
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer

@@ -1,6 +1,6 @@
 """The expiry of many snapshots is undone: more objects than one request takes, and every byte comes back."""
 
-from lakesweep.operations.undo import undo
+from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.store import DeleteRequest
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore

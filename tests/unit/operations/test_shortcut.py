@@ -3,7 +3,7 @@
 import pytest
 
 from lakesweep.model.report import RunReport
-from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.storage.requests import RequestCounter
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore

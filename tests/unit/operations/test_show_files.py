@@ -11,12 +11,12 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
-from lakesweep.operations.files import list_files
-from lakesweep.operations.show import summarise
-from lakesweep.operations.table_summary import ShownLive, ShownSnapshot, ShownTag
-from lakesweep.operations.time_travel import Version
-from lakesweep.storage.local import LocalStore
+from lakesweep.operations.inspect.files import list_files
+from lakesweep.operations.inspect.show import summarise
+from lakesweep.operations.inspect.table_summary import ShownLive, ShownSnapshot, ShownTag
+from lakesweep.runs.parameters.time_travel import Version
+from lakesweep.runs.session import Table
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Body, Store
 from tests.support.fixture_tables import TABLE_NAMES, expected_facts
 from tests.support.memory_store import MemoryStore

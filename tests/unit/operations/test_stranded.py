@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from lakesweep.model.roots import Root
-from lakesweep.operations.draft import begin
-from lakesweep.operations.stranded import Stranded, find_stranded
+from lakesweep.operations.branches.newly_orphaned import Stranded, find_stranded
+from lakesweep.runs.view import begin
 from lakesweep.table.documents import read_roots
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore

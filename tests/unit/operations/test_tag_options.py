@@ -8,14 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import RefusedError, UsageError
-from lakesweep.format.zone import parse_zone
+from lakesweep.format.values.zone import parse_zone
 from lakesweep.model.fleet_policy import FleetRule
 from lakesweep.model.table_ref import TableRef
 from lakesweep.model.tag_rules import AutoTagRules
-from lakesweep.operations.context import Table
-from lakesweep.operations.fleet import Ruling
-from lakesweep.operations.tag_names import check_tag_name
-from lakesweep.operations.tag_options import (
+from lakesweep.operations.tags.names import check_tag_name
+from lakesweep.operations.tags.options import (
     MAX_TIME_RETAINED_MS,
     auto_tag_rules,
     check_callbacks,
@@ -27,6 +25,8 @@ from lakesweep.operations.tag_options import (
     is_write_only,
     writes_success_file,
 )
+from lakesweep.runs.fleet import Ruling
+from lakesweep.runs.session import Table
 from tests.support.memory_store import MemoryStore
 
 STORE = MemoryStore("memory://lake/orders")

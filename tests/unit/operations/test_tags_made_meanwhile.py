@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.state import NEVER_MS, read_states
-from lakesweep.operations.maintain import MaintainArguments, maintain
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.storage.store import Body
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore

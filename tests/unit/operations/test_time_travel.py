@@ -9,8 +9,8 @@ from lakesweep.control.area import ControlArea
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.roots import BranchListing, Root
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.context import Table
-from lakesweep.operations.time_travel import Purpose, Version, resolve
+from lakesweep.runs.parameters.time_travel import Purpose, Version, resolve
+from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
 from tests.support.memory_store import MemoryStore

@@ -3,7 +3,7 @@
 import pytest
 
 from lakesweep.errors import UsageError
-from lakesweep.operations.times import parse_span_ms, parse_time_ms, say_time
+from lakesweep.runs.parameters.times import parse_span_ms, parse_time_ms, say_time
 
 
 @pytest.mark.parametrize(

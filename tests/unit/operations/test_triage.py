@@ -4,8 +4,8 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.state import read_states
-from lakesweep.operations.maintain import MaintainArguments, maintain
-from lakesweep.operations.triage import Lag, Triage, lag_of, triage
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
+from lakesweep.operations.maintenance.triage import Lag, Triage, lag_of, triage
 from lakesweep.storage.requests import RequestCounter
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore

@@ -12,7 +12,7 @@ from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.registry import run_operation
-from lakesweep.operations.undo import undo
+from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.store import DeleteRequest, UndeleteRequest, delete_all
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable

@@ -3,7 +3,7 @@
 import pytest
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.object_history import history_of
+from lakesweep.control.audit.object_history import history_of
 from tests.fault.test_attacks import Stage, simple
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore

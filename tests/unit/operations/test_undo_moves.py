@@ -13,7 +13,7 @@ from lakesweep.control.ends import undone_by
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, read_lease
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError
 from lakesweep.model.report import RunReport
-from lakesweep.operations.undo import undo
+from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.store import DeleteRequest
 from lakesweep.table.discover import discover
 from tests.support.acting import Acting

@@ -8,7 +8,7 @@ import pytest
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from lakesweep.operations.undo import undo
+from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.store import DeleteRequest
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer

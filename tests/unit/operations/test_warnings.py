@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import RefusedError, StorageError, UsageError
+from lakesweep.operations.inspect.show import summarise
+from lakesweep.operations.inspect.table_summary import ShownPin
 from lakesweep.operations.registry import OPERATIONS, parse_call
-from lakesweep.operations.show import summarise
-from lakesweep.operations.table_summary import ShownPin
 from lakesweep.storage.requests import RequestCounter
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore

@@ -2,8 +2,8 @@
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.state import BranchState, read_states
-from lakesweep.operations.shortcut import needs_nothing
-from lakesweep.operations.triage import lag_of
+from lakesweep.operations.maintenance.triage import lag_of
+from lakesweep.runs.pass_state import needs_nothing
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from lakesweep.storage.store import Store
-from lakesweep.table.capture import Capture
 from lakesweep.table.discover import TableListing
-from lakesweep.table.live_set import LiveSet
 from lakesweep.table.metadata import MetadataReader
+from lakesweep.table.reach.capture import Capture
+from lakesweep.table.reach.live_set import LiveSet
 from tests.support.metadata_files import stable_uuid
 from tests.support.orphan_scene import OrphanScene
 from tests.support.paged_store import PagedStore

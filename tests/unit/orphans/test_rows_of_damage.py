@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from lakesweep.storage.store import Body, Store
-from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.orphan_scene import DAY_MS, OrphanScene
 from tests.support.table_builder import TableBuilder
 

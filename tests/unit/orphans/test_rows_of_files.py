@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import UsageError
-from lakesweep.operations import remove_orphan_files
-from lakesweep.plan.orphans import Sorting
+from lakesweep.operations.orphans import local as remove_orphan_files
+from lakesweep.operations.orphans.rules.orphans import Sorting
 from lakesweep.storage.store import Store, StoredObject
 from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import Entry, Manifest, encode_manifest, encode_manifest_list

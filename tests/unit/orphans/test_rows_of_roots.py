@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from lakesweep.errors import AccessDeniedError, StorageError
-from lakesweep.format import orc
+from lakesweep.format.orc import file as orc
 from lakesweep.storage.store import Body
-from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.orphan_scene import DAY_MS, OrphanScene, unique
 from tests.support.paged_store import PagedStore
 from tests.support.reader import assert_all_readable

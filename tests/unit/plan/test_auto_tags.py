@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakesweep.format.zone import parse_zone
+from lakesweep.format.values.zone import parse_zone
 from lakesweep.model.tag_rules import AutoTagMode, AutoTagRules, Formatter
-from lakesweep.plan.auto_tags import (
+from lakesweep.operations.tags.rules.automatic import (
     BATCH_IDENTIFIER,
     CLOCK_MARGIN_MS,
     Commit,

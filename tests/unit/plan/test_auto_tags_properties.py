@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakesweep.format.zone import local_time
+from lakesweep.format.values.zone import local_time
 from lakesweep.model.tag_rules import AutoTagRules
-from lakesweep.plan.auto_tags import (
+from lakesweep.operations.tags.rules.automatic import (
     CLOCK_MARGIN_MS,
     Commit,
     Pointer,

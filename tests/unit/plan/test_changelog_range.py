@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.model.policy import INT_MAX, ChangelogRetention
-from lakesweep.plan.changelog_range import changelog_bounds, select_changelogs
+from lakesweep.operations.retention.rules.changelog_range import changelog_bounds, select_changelogs
 
 UNBOUNDED = ChangelogRetention(retain_min=1, retain_max=3)
 """At most three, snapshots included; age drops none."""

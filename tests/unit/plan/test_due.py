@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.model.policy import INT_MAX, ChangelogRetention, SnapshotRetention
-from lakesweep.plan.changelog_range import select_changelogs
-from lakesweep.plan.due import changelogs_due, snapshots_due
-from lakesweep.plan.snapshot_range import select_range
+from lakesweep.operations.retention.rules.changelog_range import select_changelogs
+from lakesweep.operations.retention.rules.due import changelogs_due, snapshots_due
+from lakesweep.operations.retention.rules.snapshot_range import select_range
 
 numbers = st.integers(1, 4)
 maxima = st.just(INT_MAX) | st.integers(4, 8)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from lakesweep.fan_out import limits
-from lakesweep.fan_out.spill import SLOTS
 from lakesweep.model.prices import PRICES_DATE, USD, request_units, usd_of
-from lakesweep.plan import fan_out_estimate
-from lakesweep.plan.engine_choice import (
+from lakesweep.operations.orphans.fan_out import limits
+from lakesweep.operations.orphans.fan_out.spill import SLOTS
+from lakesweep.operations.orphans.rules import fan_out_estimate
+from lakesweep.operations.orphans.rules.engine_choice import (
     FAR_LONGER,
     MAX_LAMBDA_OBJECTS,
     MIN_INVENTORY_OBJECTS,
@@ -25,7 +25,7 @@ from lakesweep.plan.engine_choice import (
     say_seconds,
     say_usd,
 )
-from lakesweep.plan.engine_estimates import local_mib
+from lakesweep.operations.orphans.rules.engine_estimates import local_mib
 from tests.conftest import REPOSITORY
 
 IN_A_FUNCTION = LocalFacts(memory_mib=1024, seconds=900.0, cores=1024 / 1769, is_lambda=True)

@@ -7,7 +7,12 @@ import pytest
 from lakesweep.format.changelog import parse_changelog
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.roots import DocumentRef, Root, RootKind, RootRef
-from lakesweep.plan.fast_forward import History, SchemaDocument, fast_forward_course, schema_conflict
+from lakesweep.operations.branches.rules.fast_forward import (
+    History,
+    SchemaDocument,
+    fast_forward_course,
+    schema_conflict,
+)
 
 
 def root(kind: RootKind, snapshot_id: int, schema_id: int = 0, name: str = "", user: str = "main") -> Root:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from lakesweep.model.plan import Action, Delete, Put
-from lakesweep.plan.inversion import Current, inverse
+from lakesweep.operations.undo.rules import Current, inverse
 
 
 def put(phase: str, kind: str, path: str, body: str, former: str | None = None) -> Put:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.model.policy import INT_MAX, SnapshotRetention
-from lakesweep.plan.snapshot_range import SnapshotRange, bounds, select_range
+from lakesweep.operations.retention.rules.snapshot_range import SnapshotRange, bounds, select_range
 
 
 @dataclass(frozen=True)

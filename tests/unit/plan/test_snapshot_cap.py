@@ -5,8 +5,14 @@ from dataclasses import replace
 import pytest
 
 from lakesweep.format.snapshot import Snapshot
-from lakesweep.plan.snapshot_cap import BATCH_IDENTIFIER, cap_at, cap_by_users, forgotten_users, newest_by_user
-from lakesweep.plan.snapshot_range import SnapshotRange
+from lakesweep.operations.retention.rules.snapshot_cap import (
+    BATCH_IDENTIFIER,
+    cap_at,
+    cap_by_users,
+    forgotten_users,
+    newest_by_user,
+)
+from lakesweep.operations.retention.rules.snapshot_range import SnapshotRange
 
 CHOSEN = SnapshotRange(first_id=2, latest_id=9, end_id=7, expired=(2, 3, 5, 6), kept={"retain_min": 3})
 

@@ -12,7 +12,7 @@ import pytest
 
 from lakesweep.errors import RefusedError
 from lakesweep.model.policy import INT_MAX, SnapshotRetention
-from lakesweep.plan.snapshot_range import SnapshotRange, select_range
+from lakesweep.operations.retention.rules.snapshot_range import SnapshotRange, select_range
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder

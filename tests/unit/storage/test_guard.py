@@ -9,7 +9,7 @@ import pytest
 from lakesweep.errors import LeaseLostError
 from lakesweep.storage.elapsed import Clocks, Stopwatch
 from lakesweep.storage.guard import GuardedStore, LateDeleteError, TimeLimit, current_guard, guarded_by
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest, Store, UndeleteRequest, delete_all
 from tests.support.memory_store import MemoryStore
 from tests.support.stub_s3 import Answer, Request, error, stub_s3

@@ -11,10 +11,10 @@ import pytest
 
 from lakesweep.errors import OutOfTimeError, StorageError
 from lakesweep.storage import listing
-from lakesweep.storage.deadline import READ_RESERVE_MS, Deadline, DeadlineStore
 from lakesweep.storage.listing import WINDOW_PAGES, ListProgress, list_all
-from lakesweep.storage.planned import PlannedStore
 from lakesweep.storage.store import Page, StoredObject
+from lakesweep.storage.wrappers.deadline import READ_RESERVE_MS, Deadline, DeadlineStore
+from lakesweep.storage.wrappers.planned import PlannedStore
 from tests.support.memory_store import MemoryStore
 
 PAGE = 10

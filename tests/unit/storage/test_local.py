@@ -15,9 +15,9 @@ import pytest
 
 from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.format.names import snapshot_id_of
-from lakesweep.storage.local import LocalStore
-from lakesweep.storage.local_folders import Folders
-from lakesweep.storage.local_locks import LOCK_NAME
+from lakesweep.storage.local.folders import Folders
+from lakesweep.storage.local.locks import LOCK_NAME
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, delete_all
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lakesweep.errors import UsageError
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.open import MEMORY_STORES, open_store
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.s3 import S3Store
+from lakesweep.storage.s3.store import S3Store
 from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import fresh_bucket, moto_settings
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from lakesweep.errors import ObjectNotFoundError, OutOfTimeError, StorageError
-from lakesweep.storage.deadline import READ_RESERVE_MS, Deadline, DeadlineStore
-from lakesweep.storage.planned import PlannedStore
-from lakesweep.storage.remembering import Memory, RememberingStore
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.returning import ReturningStore
 from lakesweep.storage.store import Store, delete_all
-from lakesweep.storage.wrapping import WrappingStore
+from lakesweep.storage.wrappers.deadline import READ_RESERVE_MS, Deadline, DeadlineStore
+from lakesweep.storage.wrappers.planned import PlannedStore
+from lakesweep.storage.wrappers.remembering import Memory, RememberingStore
+from lakesweep.storage.wrappers.returning import ReturningStore
+from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.memory_store import MemoryStore
 
 

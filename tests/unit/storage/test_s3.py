@@ -15,10 +15,10 @@ from lakesweep.errors import (
     StorageError,
     UsageError,
 )
-from lakesweep.storage import s3
+from lakesweep.storage.aws_client import LONGEST_REQUEST_S, MAX_ATTEMPTS, make_client
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.s3 import S3Store
-from lakesweep.storage.s3_client import LONGEST_REQUEST_S, MAX_ATTEMPTS, make_client
+from lakesweep.storage.s3 import store as s3
+from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.store import DeleteRequest, delete_all
 from tests.support.s3_server import fresh_bucket, moto_client, moto_endpoint, moto_store
 from tests.support.stub_s3 import DROP, Answer, Request, error, page, stub_s3

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.storage.s3_versions import KeyVersion, below_marker, noncurrent_days_of, versions_of
+from lakesweep.storage.versions import KeyVersion, below_marker, noncurrent_days_of, versions_of
 
 
 def version(name: str, second: int, *, marker: bool = False, current: bool = False) -> KeyVersion:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from tests.support.reader import all_roots, read_all
 
 WITH_SNAPSHOTS = [

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from lakesweep.errors import ObjectNotFoundError
-from lakesweep.storage.local import LocalStore
-from lakesweep.storage.s3 import S3Store
+from lakesweep.storage.local.store import LocalStore
+from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.store import DeleteRequest, Store
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import UnreadableRootError, all_roots, assert_all_readable, assert_root_readable, read_root

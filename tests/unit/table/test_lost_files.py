@@ -4,13 +4,13 @@ import pytest
 
 from lakesweep.errors import LeaseLostError, RefusedError
 from lakesweep.model.roots import Root
-from lakesweep.table.completeness import first_missing, lost_files
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_roots, read_schema
 from lakesweep.table.metadata import MetadataReader
-from lakesweep.table.needs import Needs
 from lakesweep.table.outside_files import OutsideFiles
 from lakesweep.table.paths import TablePaths
+from lakesweep.table.reach.completeness import first_missing, lost_files
+from lakesweep.table.reach.needs import Needs
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder

@@ -8,8 +8,8 @@ import pytest
 
 from lakesweep.model.roots import TableListing
 from lakesweep.storage.store import Body
-from lakesweep.table.capture import Capture, capture
-from lakesweep.table.missing import Missing, find_missing
+from lakesweep.table.reach.capture import Capture, capture
+from lakesweep.table.reach.missing import Missing, find_missing
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder

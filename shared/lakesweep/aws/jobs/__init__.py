@@ -1,0 +1,1 @@
+"""Spark jobs on EMR Serverless."""

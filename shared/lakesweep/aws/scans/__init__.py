@@ -1,0 +1,1 @@
+"""Orphan scans by functions and jobs."""

@@ -1,0 +1,118 @@
+"""The documents of `audit verify` and `runs`: for one table, or for all tables of a control location."""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lakesweep.cli.history.stored import list_runs
+from lakesweep.cli.opening import open_table, require_control
+from lakesweep.cli.options import Place
+from lakesweep.cli.plan_key import plan_keys
+from lakesweep.control.area import ControlArea
+from lakesweep.control.audit.tables import is_control_location, known_tables
+from lakesweep.control.audit.verify import Audit, audit
+from lakesweep.control.ledger import time_of
+from lakesweep.errors import MaintenanceError, UsageError
+from lakesweep.runs.session import Table
+from lakesweep.storage.location import parse_location
+from lakesweep.storage.open import StoreSettings, open_store
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.store import Store
+
+Document = dict[str, Any]
+
+
+def control_store(place: Place) -> Store | None:
+    """Return the store of a control location; `None` if the place is a table."""
+    store = open_store(
+        parse_location(place.table),
+        counter=RequestCounter(),
+        settings=StoreSettings(endpoint_url=place.endpoint_url, region=place.region),
+    )
+    return store if is_control_location(store) else None
+
+
+def audit_of(place: Place) -> Document:
+    """Return the problems of ledgers and plans.
+
+    Raises:
+        UsageError: Neither a table nor a control location is given.
+    """
+    if not place.table:
+        stated = place.control or os.environ.get("LAKESWEEP_CONTROL")
+        if not stated:
+            raise UsageError(
+                "audit verify: expected a table, a control location, --control or $LAKESWEEP_CONTROL",
+                code="control_missing",
+            )
+        place = dataclasses.replace(place, table=stated)
+    control = control_store(place)
+    if control is None:
+        area = require_control(open_table(place, RequestCounter(), lambda done, total: None))
+        rows = [_audit_row(area.prefix.split("/")[1], area)]
+    else:
+        keys = plan_keys()
+        areas = ((known.key, known.area) for known in known_tables(control))
+        rows = [_audit_row(key, area and dataclasses.replace(area, sealer=keys)) for key, area in areas]
+    return {"whole": all(row["whole"] for row in rows), "tables": rows}
+
+
+def _audit_row(key: str, area: ControlArea | None) -> Document:
+    if area is None:
+        problem = "no report or plan says which table this is; audit the table by its location"
+        return _row(key, None, Audit((), 0, ()), problem)
+    try:
+        return _row(key, area.table, audit(area), None)
+    except MaintenanceError as error:
+        return _row(key, area.table, Audit((), 0, ()), str(error))
+
+
+def _row(key: str, table: str | None, found: Audit, problem: str | None) -> Document:
+    return {
+        "table_key": key,
+        "table": table,
+        "whole": found.is_whole and problem is None,
+        "runs": [{**dataclasses.asdict(run), "problems": list(run.problems)} for run in found.runs],
+        "plan_count": found.plan_count,
+        "plans": [dataclasses.asdict(plan) for plan in found.plans],
+        "problem": problem,
+    }
+
+
+def runs_of_all(place: Place, control: Store, limit: int, since_ms: int | None) -> Document:
+    """Return the newest runs of all tables of a control location, newest first."""
+    rows: list[Document] = []
+    problems: list[str] = []
+    for known in known_tables(control):
+        if known.area is None:
+            problems.append(f"{known.key}: no report or plan says which table this is")
+            continue
+        each = dataclasses.replace(place, table=known.area.table, control=control.location)
+        try:
+            table = open_table(each, RequestCounter(), lambda done, total: None)
+            listed = list_runs(table, limit)
+            rows += [{"table": known.area.table, **run} for run in listed["runs"]]
+            problems += listed["warnings"]
+        except MaintenanceError as error:
+            problems.append(f"{known.area.table}: {error}")
+    rows = list(since(rows, since_ms))
+    rows.sort(key=_time, reverse=True)
+    return {"control": control.location, "runs": rows[:limit], "warnings": problems}
+
+
+def runs_of_table(table: Table, limit: int, since_ms: int | None) -> Document:
+    """Return the newest runs of one table, newest first."""
+    document = list_runs(table, limit)
+    return {**document, "runs": list(since(document["runs"], since_ms))}
+
+
+def since(rows: list[Document], since_ms: int | None) -> Iterator[Document]:
+    """Yield the runs that began at or after a time, and the runs under way."""
+    for row in rows:
+        if since_ms is None or row["status"] == "running" or _time(row) >= since_ms:
+            yield row
+
+
+def _time(row: Mapping[str, Any]) -> int:
+    return int(row["started_ms"] or time_of(row["run_id"]) or 0)

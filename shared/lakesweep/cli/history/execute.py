@@ -1,0 +1,63 @@
+"""`lakesweep execute`."""
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from lakesweep.cli.options import Grace, Place, at_place
+
+EXAMPLES = (
+    "lakesweep execute /data/orders 20260131T120000Z-1f2e3d4c",
+    "lakesweep execute /data/orders 20260131T120000Z-1f2e3d4c --confirm 20260131T120000Z-1f2e3d4c",
+    "lakesweep execute s3://lake/sales.db/orders 20260131T120000Z-1f2e3d4c --control s3://ops/lakesweep --engine spark",
+)
+
+
+@at_place("policy", "control", "external_root")
+def execute(
+    place: Place,
+    plan_id: Annotated[str, typer.Argument(metavar="PLAN_ID", help="Plan id, as a dry run or `plans` shows it.")],
+    confirm: Annotated[
+        str | None,
+        typer.Option("--confirm", metavar="PLAN_ID", help="The plan id again, for a plan that needs confirmation."),
+    ] = None,
+    grace: Grace = None,
+    branch: Annotated[
+        str | None, typer.Option("--branch", metavar="NAME", help="Refuse a plan of another branch.")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="ENGINE",
+            help="local: this process. spark: executors of a Spark session, for plans of orphan files.",
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            "--rate", metavar="N", help="With --engine spark: delete at most N objects a second; default 2000."
+        ),
+    ] = None,
+) -> int:
+    """Execute a stored plan.
+
+    Lakesweep changes nothing if the table changed in a way that the plan does not allow. Running it twice is harmless.
+    """
+    from lakesweep.cli.answer import answer_operation
+    from lakesweep.cli.engines import chosen_engine
+    from lakesweep.cli.history.stored import execute_plan
+
+    return answer_operation(
+        replace(place, branch=branch or "main"),
+        "execute",
+        lambda opened: execute_plan(
+            opened,
+            plan_id,
+            branch=branch,
+            confirm=confirm,
+            grace=grace,
+            engine=chosen_engine(place, opened, engine, rate),
+        ),
+    )

@@ -1,0 +1,273 @@
+"""Stored plans and reports, for the commands that name them."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from lakesweep.cli.opening import require_control
+from lakesweep.control.area import ControlArea
+from lakesweep.control.audit.unreported import is_known, known_runs, unreported
+from lakesweep.control.ends import plan_end
+from lakesweep.control.lease import LeaseDocument, read_lease
+from lakesweep.control.plans import load_header, load_listed, plan_ids
+from lakesweep.control.reports import load_report
+from lakesweep.errors import FormatError, RefusedError, UsageError
+from lakesweep.model.plan import Delete, Plan, Put
+from lakesweep.model.report import RunReport
+from lakesweep.operations.undo.ledger import UNKNOWN_RESULT
+from lakesweep.operations.undo.undo import load_record
+from lakesweep.runs.database import is_table
+from lakesweep.runs.parameters.times import parse_span_ms
+from lakesweep.runs.run import LOCAL, Engine, execute_stored
+from lakesweep.runs.session import Table
+from lakesweep.storage.lifecycle import noncurrent_days
+
+Document = dict[str, Any]
+
+_PARALLEL = 16
+_DAY_MS = 86_400_000
+UNREADABLE = "unreadable"
+"""Status of a plan or run whose documents cannot be read; `problem` tells why."""
+_PLAN_ROW = (
+    *("plan_id", "operation", "branch", "created_ms", "expires_ms", "status", "run_id", "needs_confirmation"),
+    *("action_count", "expired_snapshot_count", "withdrawn_snapshot_count", "written_snapshot_count", "problem"),
+)
+_RUN_ROW = (
+    *("run_id", "operation", "branch", "plan_id", "started_ms", "finished_ms", "status", "deleted", "failed_count"),
+    *("bytes", "finished_by", "undoable", "undoable_reason", "undoable_until_ms", "problem"),
+)
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+def execute_plan(
+    table: Table,
+    plan_id: str,
+    *,
+    branch: str | None,
+    confirm: str | None,
+    grace: str | None,
+    engine: Engine = LOCAL,
+) -> RunReport:
+    """Execute a stored plan on its branch. If `branch` is given, the plan must be of that branch."""
+    grace_ms = 0 if grace is None else parse_span_ms(grace, "--grace")
+    if branch is None:
+        planned = load_header(require_control(table), plan_id).branch
+        table = dataclasses.replace(table, ref=dataclasses.replace(table.ref, branch=planned))
+    return execute_stored(table, plan_id, confirm=confirm, grace_ms=grace_ms, engine=engine)
+
+
+def list_plans(table: Table, limit: int) -> Document:
+    """Return the newest plans of a table, newest first."""
+    area = require_control(table)
+    now_ms = table.store.now_ms()
+    intent = read_lease(area).intent
+    begun = None if intent is None else intent.plan_id
+    ids = plan_ids(area)
+    rows = _newest(ids, limit, "created_ms", lambda plan_id: _plan(area, plan_id, begun, now_ms))
+    return {"table": table.ref.location, "plans": rows or _none_of(table)}
+
+
+def _none_of(table: Table) -> list[Document]:
+    """Return no rows for an existing table. For a deleted table, the stored documents are listed all the same.
+
+    Raises:
+        RefusedError: There is no table.
+    """
+    if not is_table(table.store):
+        raise RefusedError(
+            f"{table.ref.location}: expected a Paimon table directory, found no schema/schema-<n> there",
+            code="not_a_table",
+        )
+    return []
+
+
+def _plan(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Document:
+    """Return the row of a plan. A plan that cannot be read does not affect other rows."""
+    try:
+        return {**_plan_row(area, plan_id, begun, now_ms), "problem": None}
+    except (FormatError, RefusedError) as error:
+        return {**dict.fromkeys(_PLAN_ROW), "plan_id": plan_id, "status": UNREADABLE, "problem": str(error)}
+
+
+def _plan_row(area: ControlArea, plan_id: str, begun: str | None, now_ms: int) -> Document:
+    plan, end = load_listed(area, plan_id), plan_end(area, plan_id)
+    header = plan.header
+    if plan_id == begun:
+        status = "partial"
+    elif end is not None:
+        status = end.status
+    else:
+        status = "expired" if now_ms >= header.expires_ms else "waiting"
+    expired = header.snapshots.get("expired")
+    return {
+        "plan_id": header.plan_id,
+        "operation": header.operation,
+        "branch": header.branch,
+        "created_ms": header.created_ms,
+        "expires_ms": header.expires_ms,
+        "status": status,
+        "run_id": None if end is None else end.run_id,
+        "needs_confirmation": header.needs_confirmation,
+        "action_count": header.action_count,
+        "expired_snapshot_count": len(expired) if isinstance(expired, list) else 0,
+        "withdrawn_snapshot_count": len(_paths(plan, before=True)),
+        "written_snapshot_count": len(_paths(plan, before=False)),
+    }
+
+
+def _paths(plan: Plan, *, before: bool) -> frozenset[str]:
+    """Return the paths of the snapshots that a plan deletes or replaces; or with `before` false, that it writes."""
+    snapshots = (action for action in plan.actions if action.kind == "snapshot")
+    return frozenset(
+        action.path
+        for action in snapshots
+        if (isinstance(action, Delete) or action.former is not None if before else isinstance(action, Put))
+    )
+
+
+def list_runs(table: Table, limit: int) -> Document:
+    """Return the newest runs of a table, newest first.
+
+    With a damaged lease the rows of runs without a report are unreadable: it is unknown whether these runs are under
+    way.
+    """
+    area = require_control(table)
+    days = noncurrent_days(table.store)
+    now_ms = 0 if days is None else table.store.now_ms()
+    problems: list[str] = []
+    lease: LeaseDocument | FormatError
+    try:
+        lease = read_lease(area)
+    except FormatError as error:
+        lease = error
+        problems.append(f"{error}; a run that has no report may be missing here")
+    known = LeaseDocument(None) if isinstance(lease, FormatError) else lease
+    return {
+        "table": table.ref.location,
+        "runs": _newest(
+            known_runs(area, known, max(limit, 1)),
+            limit,
+            "started_ms",
+            lambda run_id: _run(area, run_id, lease, days, now_ms),
+        )
+        or _none_of(table),
+        "warnings": problems,
+    }
+
+
+def _run(area: ControlArea, run_id: str, lease: LeaseDocument | FormatError, days: int | None, now_ms: int) -> Document:
+    """Return the row of a run. A report that cannot be read does not affect other rows."""
+    try:
+        return {**_run_row(area, run_id, lease, days, now_ms), "problem": None}
+    except (FormatError, RefusedError) as error:
+        unknown = {**dict.fromkeys(_RUN_ROW), "undoable": False, "undoable_reason": error.code}
+        return {**unknown, "run_id": run_id, "status": UNREADABLE, "problem": str(error)}
+
+
+def _undoable(area: ControlArea, run_id: str, started_ms: int, days: int | None, now_ms: int) -> Document:
+    """Tell whether a run can be undone, judging by the control location and the bucket's rules."""
+    until_ms = None if days is None else started_ms + days * _DAY_MS
+    reason = None if until_ms is None or now_ms < until_ms else "expired"
+    try:
+        record = load_record(area, run_id)
+        if all(each.version_id is None for each in record.restores):  # its plan holds the deleted documents
+            until_ms = reason = None
+        if record.undone_by is not None:
+            reason = "undone"
+        elif not record.is_told:
+            reason = UNKNOWN_RESULT
+    except (FormatError, RefusedError) as error:
+        reason = error.code
+    return {
+        "undoable": reason is None,
+        "undoable_reason": reason,
+        "undoable_until_ms": until_ms if reason is None else None,
+    }
+
+
+def _run_row(
+    area: ControlArea, run_id: str, lease: LeaseDocument | FormatError, days: int | None, now_ms: int
+) -> Document:
+    try:
+        stored: Document = load_report(area, run_id)
+    except RefusedError:
+        if isinstance(lease, FormatError):
+            raise lease from None
+        return _unreported_row(area, run_id, lease, days, now_ms)
+    report: Document = stored["report"]
+    outcome: Document = report.get("outcome") or {}
+    return {
+        "run_id": run_id,
+        "operation": report.get("operation"),
+        "branch": report.get("branch"),
+        "plan_id": report.get("plan_id"),
+        "started_ms": stored.get("started_ms"),
+        "finished_ms": stored.get("finished_ms"),
+        "status": report.get("status"),
+        "deleted": outcome.get("deleted", 0),
+        "failed_count": len(outcome.get("failed", ())),
+        "bytes": outcome.get("bytes", 0),
+        "finished_by": None,
+        **_undoable(area, run_id, stored["started_ms"], days, now_ms),
+    }
+
+
+def _unreported_row(area: ControlArea, run_id: str, lease: LeaseDocument, days: int | None, now_ms: int) -> Document:
+    run = unreported(area, run_id, lease, area.store.now_ms())
+    header = None
+    if run.plan_id is not None:
+        try:
+            header = load_header(area, run.plan_id)
+        except (FormatError, RefusedError):  # the plan is gone or damaged, but the run is still known
+            header = None
+    return {
+        "run_id": run_id,
+        "operation": None if header is None else header.operation,
+        "branch": None if header is None else header.branch,
+        "plan_id": run.plan_id,
+        "started_ms": run.started_ms,
+        "finished_ms": None,
+        "status": run.status,
+        "deleted": run.deleted,
+        "failed_count": run.failed,
+        "bytes": run.bytes,
+        "finished_by": run.finished_by,
+        **_undoable(area, run_id, run.started_ms or 0, days, now_ms),
+    }
+
+
+def stored_report(table: Table, run_id: str) -> Document:
+    """Return the report of a run as it is stored.
+
+    Raises:
+        RefusedError: The table has no such run.
+    """
+    if not _RUN_ID.fullmatch(run_id):
+        raise RefusedError(f"table {table.ref}: {run_id!r} is not a run id", code="no_such_run")
+    area = require_control(table)
+    try:
+        return load_report(area, run_id)
+    except RefusedError as error:
+        lease = read_lease(area)
+        if not is_known(area, run_id, lease):
+            raise
+        run = unreported(area, run_id, lease, area.store.now_ms())
+        state = "is under way" if run.status == "running" else "ended before it could write one"
+        came = "the number of objects it deleted is unknown, since a part of its ledger cannot be read"
+        if run.deleted is not None:
+            came = f"it deleted {run.deleted} objects so far, as lakesweep runs TABLE shows"
+        raise RefusedError(
+            f"table {table.ref}: expected a report of run {run_id}, found none: the run {state}; {came}",
+            code="run_unfinished",
+        ) from error
+
+
+def _newest(ids: Sequence[str], limit: int, time: str, row: Callable[[str], Document]) -> list[Document]:
+    """Return rows ordered by their times. Ids do not tell the order within a second."""
+    if limit < 1:
+        raise UsageError(f"--limit: expected at least 1, found {limit}", code="bad_argument")
+    with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
+        found = pool.map(row, sorted(ids, reverse=True)[:limit])
+    return sorted(found, key=lambda each: int(each[time] or 0), reverse=True)

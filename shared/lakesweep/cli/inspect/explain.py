@@ -1,0 +1,164 @@
+"""`lakesweep explain`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from lakesweep.cli import options
+from lakesweep.cli.options import Place, at_place
+
+EXAMPLES = (
+    "lakesweep explain s3://lake/sales.db/orders",
+    "lakesweep explain /data/orders dt=2026-01-31/bucket-0/data-5b0c.parquet",
+    "lakesweep explain s3://lake/sales.db/orders s3://lake/sales.db/orders/tag/tag-month-end --json",
+    "lakesweep explain s3://lake/sales.db/orders manifest/manifest-8c1f-0 --control s3://ops/lakesweep",
+)
+
+_SAYS = {
+    "missing": "readers need them, but they do not exist",
+    "current": "the newest snapshot needs them",
+    "expired": "the next expiry deletes them",
+    "snapshots": "only older snapshots need them, which are not due yet",
+    "consumer": "only snapshots that a consumer holds back need them",
+    "tags": "only tags need them",
+    "branches": "only other branches need them",
+    "changelogs": "only long-lived changelogs need them",
+    "shared": "several kinds of older roots need them",
+    "deleted_entries": "deleted, but manifests that are not merged yet still name them",
+    "too_young": "no root names them, but a writer may still commit them",
+    "orphan": "no root names them: remove-orphan-files deletes them",
+    "damaged_root": "no root names them, but a root is incomplete",
+    "live_owner": "extra files of files in use",
+    "foreign": "names that Paimon does not use",
+    "reported": "left by other programs",
+    "nested_table": "of another table, in a folder of this table",
+    "link": "symbolic links",
+    "pack": "managed packs of large values, never deleted",
+    "document": "snapshots, schemas, tags and other documents",
+}
+_FIRST = 3
+
+
+@at_place("control")
+def explain(
+    place: Place,
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE]", help="An object, relative to the table or as a full URI; by default the whole table."
+        ),
+    ] = None,
+    older_than: options.OlderThan = None,
+    quarantine: Annotated[
+        str | None,
+        typer.Option(
+            "--quarantine", metavar="DURATION", help="Quarantine of this table's orphan scans, such as '1 d'."
+        ),
+    ] = None,
+) -> int:
+    """Explain why an object exists, or what happened to it. Without FILE, explain why the table's bytes are kept.
+
+        For an object, it shows which snapshots, tags, branches and changelogs need it and until when. Or it shows which
+    rule protects the object, that it is an orphan, or which run deleted it. Changes nothing. Exit code 3: nothing is
+    known about the object.
+    """
+    from lakesweep.cli.answer import answer_document
+    from lakesweep.operations.inspect.explain import ExplainArguments, explain_file
+    from lakesweep.operations.inspect.explain_table import explain_table
+    from lakesweep.runs.parameters.times import parse_span_ms, parse_time_ms
+    from lakesweep.runs.session import Table
+
+    def read(opened: Table) -> Mapping[str, object]:
+        older_than_ms = None if older_than is None else parse_time_ms(older_than, "--older-than")
+        quarantine_ms = None if quarantine is None else parse_span_ms(quarantine, "--quarantine")
+        if file is None:
+            return explain_table(opened, older_than_ms).to_json()
+        return explain_file(opened, file, ExplainArguments(older_than_ms, quarantine_ms)).to_json()
+
+    return answer_document(place, read, _table_lines if file is None else _file_lines, _is_damaged)
+
+
+def _is_damaged(document: Mapping[str, Any]) -> bool:
+    if "reasons" in document:
+        return bool(document["damage"]) or any(
+            share["reason"] in ("missing", "damaged_root") for share in document["reasons"]
+        )
+    is_wrong = document["expected_bytes"] not in (None, document["size_bytes"])
+    return bool(document["status"] == "missing" or document["rule"] == "damaged_root" or is_wrong)
+
+
+def _table_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    from lakesweep.cli.text import columns, counted, human_bytes
+
+    noncurrent = document["noncurrent"]
+    paid = document["bytes"] + (noncurrent["bytes"] if noncurrent else 0)
+    times = "and no snapshot"
+    if document["factor"] is not None:
+        times = f"{document['factor']:g} times the {human_bytes(document['current_bytes'])} of its newest snapshot"
+    yield f"{document['table']}: {human_bytes(paid)}, {times}"
+    rows = [
+        (share["reason"].replace("_", " "), str(share["count"]), human_bytes(share["bytes"]), _SAYS[share["reason"]])
+        for share in document["reasons"]
+    ]
+    if noncurrent:
+        says = (
+            f"replaced or deleted, and {counted(noncurrent['markers'], 'delete marker')}: the bucket's lifecycle rules"
+        )
+        rows.append(("versions", str(noncurrent["versions"]), human_bytes(noncurrent["bytes"]), says))
+    yield from columns(("REASON", "OBJECTS", "BYTES", ""), rows)
+    for share in document["reasons"]:
+        for key in share["first"][:_FIRST]:
+            yield f"{share['reason'].replace('_', ' ')}: {key}"
+
+
+def _file_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    from lakesweep.cli.text import fields
+
+    yield from fields(_pairs(document))
+
+
+def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    from lakesweep.cli.text import human_bytes, human_time
+
+    rule = f" ({document['rule'].replace('_', ' ')})" if document["rule"] else ""
+    yield "object", document["path"]
+    yield "status", f"{document['status']}{rule}: {document['why']}"
+    yield "kind", document["what"]
+    if document["size_bytes"] is not None:
+        yield "size", f"{human_bytes(document['size_bytes'])}, written {human_time(document['modified_ms'])}"
+    if document["until"] is not None:
+        yield "kept", document["until"]
+    for holder in document["held_by"]:
+        yield "needed by" if holder["needs"] else "named by", f"{_holder(holder)}, which is kept {holder['until']}"
+    for run in document["runs"]:
+        yield "run", _run(run)
+    if document["origin"] is not None:
+        yield from _origin(document["origin"])
+
+
+def _holder(holder: Mapping[str, Any]) -> str:
+    branch = "" if holder["branch"] == "main" else f" of branch {holder['branch']}"
+    if holder["count"] == 1:
+        return f"{holder['kind']} {holder['first']}{branch}"
+    return f"{holder['count']} {holder['kind']}s, {holder['first']} to {holder['last']}{branch}; the last"
+
+
+def _run(run: Mapping[str, Any]) -> str:
+    from lakesweep.cli.text import human_time
+
+    result = run["result"].replace("_", " ") + (f" ({run['why']})" if run["why"] else "")
+    back = {True: "; restore it: lakesweep undo", False: "; it cannot be restored", None: ""}[run["restorable"]]
+    return f"{run['run_id']}, {human_time(run['time_ms'])}, {run['operation'] or '?'}: {result}; {run['reason']}{back}"
+
+
+def _origin(origin: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    from lakesweep.cli.text import human_time
+
+    if origin["first_seen_ms"] is not None:
+        yield "first seen", f"as an orphan at {human_time(origin['first_seen_ms'])}"
+    if origin["commit_user"] is not None:
+        whose = f", according to {origin['commit_user_of']}" if origin["commit_user_of"] else ""
+        yield "writer", f"commit user {origin['commit_user']}{whose}"
+    elif origin["writer"] is not None:
+        yield "writer", f"{origin['writer']}, and no root names a file of this writer"

@@ -1,0 +1,149 @@
+"""`lakesweep show`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from lakesweep.cli.options import Place, at_place
+from lakesweep.cli.version import (
+    FallBackToTags,
+    Snapshot,
+    Tag,
+    Timestamp,
+    VersionText,
+    Watermark,
+    version_of,
+)
+
+EXAMPLES = (
+    "lakesweep show /data/orders",
+    "lakesweep show s3://lake/sales.db/orders --branch rt --pinned --json",
+    "lakesweep show s3://lake/sales.db/orders --timestamp 2026-01-31T12:00:00Z",
+)
+
+
+@at_place("branch")
+def show(
+    place: Place,
+    pinned: Annotated[
+        bool,
+        typer.Option(
+            "--pinned", help="Measure live files, and files that old consumers, branches and tags hold; reads more."
+        ),
+    ] = False,
+    snapshot: Snapshot = None,
+    tag: Tag = None,
+    timestamp: Timestamp = None,
+    watermark: Watermark = None,
+    version: VersionText = None,
+    fall_back_to_tags: FallBackToTags = False,
+) -> int:
+    """Show a table's roots, retention and oddities; and one version if an option names it."""
+    from lakesweep.cli.answer import answer_document
+    from lakesweep.operations.inspect.show import summarise
+    from lakesweep.runs.session import Table
+
+    def read(opened: Table) -> Mapping[str, object]:
+        asked = version_of(snapshot, tag, timestamp, watermark, version)
+        return summarise(opened, asked, pinned=pinned, falls_back_to_tags=fall_back_to_tags).to_json()
+
+    return answer_document(place, read, _lines, lambda document: bool(document["damage"]))
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+    from lakesweep.cli.text import fields
+
+    yield from fields(_pairs(document))
+
+
+def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    from lakesweep.cli.text import human_bytes
+    from lakesweep.runs.parameters.times import say_span
+
+    keys = document["primary_keys"]
+    yield "table", document["table"]
+    yield "branch", f"{document['branch']} (of {', '.join(document['branches'])})"
+    yield "type", f"{document['type']}, {'primary key ' + ', '.join(keys) if keys else 'append'}"
+    yield "schema", str(document["schema_id"])
+    yield "partitions", ", ".join(document["partition_keys"]) or "none"
+    for key, value in document["options"].items():
+        yield "option", f"{key} = {value}"
+    stated = "stated by the schema" if document["retention_stated"] else "defaults"
+    yield "retention", f"{_retention(document['retention'], 'snapshot', say_span)} ({stated})"
+    if document["changelog_retention"] is not None:
+        yield "retention", _retention(document["changelog_retention"], "changelog", say_span)
+    yield "snapshots", _range(document["snapshots"])
+    yield "changelogs", _range(document["changelogs"])
+    for tag in document["tags"]:
+        yield "tag", _tag(tag, say_span)
+    for consumer in document["consumers"]:
+        yield "consumer", f"{consumer['id']}: needs snapshot {consumer['next_snapshot']} and later"
+    for pin in document["pins"]:
+        yield "pinned by", _pin(pin, human_bytes)
+    for hint in document["hints"]:
+        yield "hint", f"{hint['path']}: {hint['value']}{' (off)' if hint['off'] else ''}"
+    if document["live"] is not None:
+        yield "live", _live(document["live"], human_bytes)
+    if document["version"] is not None:
+        yield "version", _version(document["version"])
+        yield "version", f"live then: {_live(document['version']['live'], human_bytes)}"
+
+
+def _live(live: Mapping[str, Any], size: Any) -> str:
+    from lakesweep.cli.text import counted
+
+    amounts = [counted(live["files"], "file")]
+    if live["bytes"] is not None:
+        amounts.append(size(live["bytes"]))
+    if live["rows"] is not None:
+        amounts.append(counted(live["rows"], "row"))
+    return ", ".join([*amounts, counted(live["manifests"], "manifest")])
+
+
+def _version(version: Mapping[str, Any]) -> str:
+    from lakesweep.cli.text import exact_time
+
+    held = f", held by tag {version['name']}" if version["kind"] == "tag" else ""
+    mark = "" if version["watermark"] is None else f", watermark {version['watermark']}"
+    rows = "" if version["delta_rows"] is None else f", {version['delta_rows']:+} rows"
+    return (
+        f"snapshot {version['snapshot_id']}{held}: {exact_time(version['time_ms'])}, {version['commit_kind']} by "
+        f"{version['commit_user']}, schema {version['schema_id']}{mark}{rows}"
+    )
+
+
+def _retention(rules: Mapping[str, Any] | None, what: str, duration: Any) -> str:
+    from lakesweep.cli.text import counted
+
+    if rules is None:
+        return "none that can be read"
+    most = "no limit" if rules["retain_max"] >= 2_147_483_647 else f"at most {rules['retain_max']}"
+    life = "of any age" if rules["time_retained_ms"] is None else f"for {duration(rules['time_retained_ms'])}"
+    return f"at least {counted(rules['retain_min'], what)}, {most}, {life}, {rules['max_deletes']} a run"
+
+
+def _range(found: Mapping[str, Any]) -> str:
+    from lakesweep.cli.text import exact_time
+
+    if not found["count"]:
+        return "none"
+    first, last = (f"{found[end]['id']} ({exact_time(found[end]['time_ms'])})" for end in ("earliest", "latest"))
+    return f"{found['count']}, {first} to {last}"
+
+
+def _tag(tag: Mapping[str, Any], duration: Any) -> str:
+    life = "no time to live"
+    if tag["time_retained_ms"] is not None:
+        life = f"made {tag['created'] or '?'}, lives {duration(tag['time_retained_ms'])}"
+    return f"{tag['name']}: snapshot {tag['snapshot_id']}, {life}"
+
+
+def _pin(pin: Mapping[str, Any], size: Any) -> str:
+    where = f"at snapshot {pin['snapshot_id']}" if pin["kind"] == "tag" else f"from snapshot {pin['snapshot_id']} on"
+    from lakesweep.cli.text import counted
+
+    amount = ""
+    if pin["bytes"] is not None:
+        amount = f", {counted(pin['files'], 'file')}, {size(pin['bytes'])} that would be freed without it"
+    return f"{pin['kind']} {pin['name']} {where}{amount}"

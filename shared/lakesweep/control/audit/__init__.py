@@ -1,0 +1,1 @@
+"""What ledgers, plans and reports say, checked against each other."""

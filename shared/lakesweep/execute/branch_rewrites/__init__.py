@@ -1,0 +1,1 @@
+"""Plans that rewrite a branch's documents, request by request."""

@@ -1,0 +1,147 @@
+"""Check that every file exists that the documents of a branch rewrite need.
+
+A run checks before it writes the documents, unless its call has just made the plan and checked then. It checks again
+when the documents are in place. `hollow.py` checks the documents that compensation restores.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from lakesweep.errors import FormatError, RefusedError
+from lakesweep.execute.branch_rewrites.observation import Ground
+from lakesweep.execute.branch_rewrites.progress import bytes_of
+from lakesweep.execute.branch_rewrites.schema_needs import schema_id
+from lakesweep.execute.deletions.executor import Environment
+from lakesweep.execute.planned_roots import ROOT_KINDS, roots_to_write
+from lakesweep.format.schema import TableSchema, parse_schema
+from lakesweep.model.plan import Put, branch_of
+from lakesweep.model.roots import BranchListing, Root, RootRef
+from lakesweep.table.documents import read_roots, read_schema
+from lakesweep.table.outside_files import OutsideFiles
+from lakesweep.table.reach.completeness import lost_files
+
+
+def lost_ahead(env: Environment, ground: Ground, check: Callable[[], None] = lambda: None) -> tuple[str, ...]:
+    """Return what is missing of the roots that a plan has yet to write, and of the roots that it must leave complete.
+
+    All roots to write are checked, old snapshots as well. No expiry has a reason to delete files of a root that does
+    not exist yet. But an orphan scan between two runs finds that nothing refers to these files.
+
+    Args:
+        env: Of the execution.
+        ground: What the last recheck found.
+        check: Called now and then, since all objects of the table are listed; raises when the lease is lost.
+
+    Returns:
+        Paths and sentences. Empty when nothing is missing. No request is sent when all roots are already written.
+
+    Raises:
+        StorageError: A request failed, so the answer is not known.
+    """
+    left = [ground.plan.actions[number] for number in ground.pending]
+    if not any(action.kind in ROOT_KINDS for action in left):
+        return ()
+    changing = {action.path for action in left}
+    whole = {*_whole(ground)} - changing
+    there = [ref for ref in ground.own.roots() if ref.path in whole]
+    try:
+        coming = tuple(roots_to_write(ground.own.name, left))
+        schemas = _schemas_in_the_end(env, ground)
+        roots = (*coming, *read_roots(env.stores.table, there).roots)
+    except (FormatError, RefusedError) as error:
+        return (str(error),)
+    return _lost_of(env, ground.own.name, roots, schemas, _outside(env), check) if roots else ()
+
+
+def lost_of(env: Environment, ground: Ground, check: Callable[[], None] = lambda: None) -> tuple[str, ...]:
+    """Return the missing files of the roots that a plan names in `whole`: paths and sentences, empty when all exist.
+
+    Args:
+        env: Of the execution.
+        ground: What the last recheck found.
+        check: Called now and then, since all objects of the table are listed; raises when the lease is lost.
+
+    Raises:
+        StorageError: A request failed, so the answer is not known.
+    """
+    wanted = _whole(ground)
+    refs = {ref.path: ref for ref in ground.listing.roots()}
+    missing = tuple(path for path in wanted if path not in refs)
+    if missing:
+        return missing
+    by_branch: dict[str, list[RootRef]] = {}
+    for path in wanted:
+        by_branch.setdefault(branch_of(path), []).append(refs[path])
+    outside = _outside(env)
+    return tuple(each for name, group in by_branch.items() for each in _lost(env, ground, name, group, outside, check))
+
+
+def _whole(ground: Ground) -> tuple[str, ...]:
+    """Return the paths of the roots that must be complete at the end."""
+    whole = ground.plan.header.findings.get("whole")
+    return tuple(map(str, whole)) if isinstance(whole, list) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Schemas:
+    """The schemas of a branch."""
+
+    ids: frozenset[int]
+    latest: TableSchema | None
+    """`None`: there is no schema."""
+
+
+def _schemas_in_the_end(env: Environment, ground: Ground) -> _Schemas:
+    """Return the schemas that the branch has when the plan is carried out.
+
+    Raises:
+        FormatError: A schema that the plan writes does not parse.
+        RefusedError: A schema of the branch does not parse.
+    """
+    own = ground.own
+    last = {action.path: action for action in ground.plan.actions if action.kind == "schema"}
+    coming = {schema_id(path): action for path, action in last.items() if isinstance(action, Put)}
+    kept = tuple(document for document in own.schemas if document.path not in last)
+    ids = frozenset(coming) | {schema_id(document.path) for document in kept}
+    newest = coming.get(max(ids, default=-1))
+    if newest is not None:
+        return _Schemas(ids, parse_schema(bytes_of(newest) or b"", newest.path))
+    return _Schemas(ids, read_schema(env.stores.table, replace(own, schemas=kept)) if ids else None)
+
+
+def _lost(
+    env: Environment,
+    ground: Ground,
+    name: str,
+    refs: Iterable[RootRef],
+    outside: OutsideFiles,
+    check: Callable[[], None],
+) -> tuple[str, ...]:
+    branch = ground.listing.branches.get(name) or BranchListing(name)
+    try:
+        found = read_roots(env.stores.table, refs)
+        ids = frozenset(schema_id(document.path) for document in branch.schemas)
+        schemas = _Schemas(ids, read_schema(env.stores.table, branch))
+        lost = _lost_of(env, name, found.roots, schemas, outside, check)
+    except RefusedError as error:
+        return (str(error),)
+    return (*(ref.path for ref in found.vanished), *lost)
+
+
+def _lost_of(
+    env: Environment,
+    name: str,
+    roots: Sequence[Root],
+    schemas: _Schemas,
+    outside: OutsideFiles,
+    check: Callable[[], None],
+) -> tuple[str, ...]:
+    unknown = sorted({root.snapshot.schema_id for root in roots} - schemas.ids)
+    sentences = tuple(f"schema {number} of branch {name}" for number in unknown)
+    if schemas.latest is None:
+        return sentences
+    return (*sentences, *lost_files(env.stores.table, schemas.latest, roots, outside=outside, check=check))
+
+
+def _outside(env: Environment) -> OutsideFiles:
+    return OutsideFiles(env.stores.table, env.stores.open_store)

@@ -1,0 +1,320 @@
+"""Carry out a branch rewrite request by request, so that the table is readable after each one.
+
+A branch rewrite deletes no file. It deletes documents whose content the plan holds, so every deletion can be reverted
+(`execute/branch_rewrites/compensation.py`). Compensation happens when somebody commits meanwhile: the history becomes complete again, and
+the commit builds on it. It also happens when files of the target version turn out to be missing.
+
+A run that continues a plan, or carries out a stored one, first checks that all files exist that the roots it writes
+name. While no run worked on the plan, no root named these files, so an orphan scan may have deleted some. A call that
+has just made the plan checked this when it made it.
+
+The run rechecks before the first action, after the last snapshot is removed, after a fixed number of deletions, and at
+the end. The window that remains lies between the last recheck and a request. A writer that commits in this window
+builds on a history that is being removed. The next recheck then puts that history back.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from lakesweep.control.lease import Lease
+from lakesweep.control.ledger import Ledger, earlier_work
+from lakesweep.errors import (
+    AccessDeniedError,
+    MaintenanceError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    RefusedError,
+    StalePlanError,
+)
+from lakesweep.execute.batches import id_of, outcome_of
+from lakesweep.execute.branch_rewrites.compensation import reverse, settle_latest
+from lakesweep.execute.branch_rewrites.completeness import lost_ahead, lost_of
+from lakesweep.execute.branch_rewrites.incomplete import bare_others, hollow_snapshots
+from lakesweep.execute.branch_rewrites.observation import Ground, stale, take_look
+from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, Documents, bytes_of
+from lakesweep.execute.branch_rewrites.requests import RootRequests, is_latest
+from lakesweep.execute.branch_rewrites.schema_needs import newest_schema, schema_id
+from lakesweep.execute.deletions.earlier import BY_INTENT, BY_MARKER, earlier_deletions
+from lakesweep.execute.deletions.executor import Attempt, Environment, Executed, stopped, under_lease
+from lakesweep.execute.expiring import doomed_snapshots
+from lakesweep.model.paths.allowed import LAST_PHASE
+from lakesweep.model.plan import Action, Delete, Plan, Put, order_problem
+from lakesweep.model.wording import some_of
+from lakesweep.storage.store import DeleteResult
+
+LOOK_AFTER = 100
+"""The largest number of deletions between two rechecks."""
+LOST_FILES = "target_lost_files"
+"""Code of a plan that was compensated because files of the target are missing."""
+MOVED_ON = "moved_on"
+"""Code of a plan with nothing left to do or to revert: others have expired the target."""
+DENIED = AccessDeniedError.code
+_NOTHING = "; nothing was done"
+
+
+def move_roots(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
+    """Carry out a plan for which `moves_roots` is true, under the table's lease.
+
+    Raises:
+        RefusedError: The actions are in an order that no run could finish.
+        LeaseHeldError: Another run maintains this table.
+        LeaseLostError: The lease went to another run; this one stopped.
+        StorageError: A request failed before anything was done; the intent is kept, and the next run continues the
+            plan.
+    """
+    problem = order_problem(plan.actions)
+    if problem is not None:  # a run that finishes the plan loads it, and loading refuses such a plan
+        raise RefusedError(
+            f"table {plan.header.table}: plan {plan.header.plan_id}: expected {problem}", code="forbidden_action"
+        )
+
+    def run(lease: Lease) -> Executed:
+        return _Moving(env.under(lease), plan, attempt, lease).run()
+
+    return under_lease(env.area, plan.header, attempt, run, doomed_snapshots(plan))
+
+
+class _Moving:
+    def __init__(self, env: Environment, plan: Plan, attempt: Attempt, lease: Lease) -> None:
+        self._env = env
+        self._plan = plan
+        self._lease = lease
+        self._is_first = not attempt.earlier_runs
+        self._attempt = attempt
+        self._has_begun = bool(attempt.earlier_runs)
+        self._has_just_planned = attempt.has_just_planned
+        self._store = env.stores.table
+        self._documents = Documents(self._store, plan)
+        self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id, attempt.chain)
+        self._requests = RootRequests(self._documents, self._ledger)
+        self._warnings: dict[str, None] = {}
+        self._number = -1
+        """Number of the action that this run has reached."""
+
+    def run(self) -> Executed:
+        try:
+            return self._run()
+        except KeyboardInterrupt as stop:
+            with suppress(MaintenanceError):
+                self._ledger.flush()
+            self._attempt.on_stop(stopped(self._requests.outcome, stop))
+            raise
+
+    def _run(self) -> Executed:
+        try:
+            try:
+                self._carry_out()
+            except StalePlanError as error:
+                return self._stop(error)
+            self._ledger.flush()
+        except MaintenanceError as error:
+            with suppress(MaintenanceError):
+                self._ledger.flush()
+            if self._requests.has_acted:
+                return self._executed("interrupted", error)
+            if error.code == DENIED and not self._has_begun:
+                return self._executed("stale", error, _NOTHING)  # so the next run need not finish the plan
+            raise
+        return self._executed("done")
+
+    def _executed(self, status: str, error: MaintenanceError | None = None, more: str = "") -> Executed:
+        message = "" if error is None else f"{error}{more}"
+        code = "" if error is None else error.code
+        return Executed(status, self._requests.outcome, message, code, tuple(self._warnings))
+
+    def _carry_out(self) -> None:
+        ground = self._look()
+        self._settle(ground)
+        if not self._has_just_planned and not (self._has_begun and ground.has_moved_on()):
+            self._check_schemas(ground)
+            lost = lost_ahead(self._env, ground, self._lease.check)
+            if lost:
+                raise self._lost(lost)
+            # This check took as long as listing the table, so the recheck before it is old.
+            self._is_first = not self._has_begun
+            ground = self._look()
+        pending = ground.pending
+        if self._has_begun and ground.has_moved_on():
+            settle_latest(self._store, ground.own)
+            left = [self._plan.actions[number] for number in pending]
+            paths = [action.path for action in left if action.kind not in LOOSE_KINDS]
+            if paths:
+                what = f"others changed the branch after an earlier run of the plan, so {some_of(paths)} is kept"
+                raise stale(self._plan.header, what, MOVED_ON)
+            return
+        phase = ""
+        for number in pending:
+            action = self._plan.actions[number]
+            comes_next = action.phase != phase and (self._requests.unseen or action.phase == LAST_PHASE)
+            if comes_next or self._requests.unseen >= LOOK_AFTER:
+                ground = self._look()
+            phase = action.phase
+            if (phase == LAST_PHASE and self._is_needed(action, ground)) or _is_outdated(action, ground):
+                continue
+            self._env.check_time(f"plan {self._plan.header.plan_id} of table {self._plan.header.table}")
+            self._lease.check()
+            self._number = number
+            if isinstance(action, Delete):
+                self._requests.delete(action)
+            else:
+                self._write(action, ground)
+            self._env.progress(number + 1, len(self._plan.actions))
+        self._verify(self._look())
+        ground = self._look()
+        self._return_schemas(ground)
+        settle_latest(self._store, ground.own)
+
+    def _settle(self, ground: Ground) -> None:
+        """Record what earlier runs deleted without recording it; the present documents are the proof.
+
+        A listing does not show the success file of a tag. It is deleted again, and its intent is the proof.
+        """
+        if not self._has_begun:
+            return
+        settled = earlier_work(self._env.area, self._plan.header.plan_id, self._attempt.earlier_runs).settled
+        numbers = [n for n in sorted(ground.standing.done) if self._plan.actions[n].path not in ground.standing.etags]
+        deletes = {
+            action.path: action
+            for action in (self._plan.actions[number] for number in numbers)
+            if isinstance(action, Delete) and action.path not in settled and action.path not in ground.standing.foreign
+        }
+        suspects = list(deletes.values())
+        found = earlier_deletions(self._env.stores, suspects, self._plan.header.created_ms, self._lease.check).deleted
+        results = {path: found.get(path, DeleteResult(path, "deleted")) for path in deletes}
+        why = {path: BY_MARKER if path in found else BY_INTENT for path in deletes}
+        self._ledger.record_earlier(suspects, results, why)
+        self._requests.outcome += outcome_of(suspects, results, 0)
+        self._requests.untold = frozenset(self._documents.numbers.keys() - deletes.keys() - settled.keys())
+
+    def _write(self, action: Put, ground: Ground) -> None:
+        if action.former is not None:
+            self._check_replaced(action, ground)
+        try:
+            self._requests.write(action)
+        except StalePlanError:
+            if not (is_latest(action) and _is_outdated(action, self._look())):
+                raise
+
+    def _check_replaced(self, action: Put, ground: Ground) -> None:
+        """Make sure that no commit builds on the document that is about to be overwritten.
+
+        Raises:
+            StalePlanError: Somebody has committed under a schema, or on top of a snapshot, since the last recheck.
+                After the snapshot is replaced, such a commit would look as if it were made on the replacement.
+        """
+        if self._is_needed(action, ground):
+            raise stale(self._plan.header, f"somebody has committed under {action.path}")
+        if action.kind != "snapshot" or any(ref.id > id_of(action.path) for ref in ground.own.snapshots):
+            return
+        after = f"{action.path.rpartition('-')[0]}-{id_of(action.path) + 1}"
+        if after in self._documents.numbers:  # the plan writes it, and that write checks it
+            return
+        with suppress(ObjectNotFoundError):
+            self._store.read(after)
+            raise stale(self._plan.header, f"{after} was written by somebody else")
+
+    def _check_schemas(self, ground: Ground) -> None:
+        """Make sure that the plan deletes no schema that a kept root needs. For commits of others see `_is_needed`.
+
+        Raises:
+            StalePlanError: It deletes one: the plan was not made from this branch.
+        """
+        going = [each for each in self._plan.actions if isinstance(each, Delete) and each.kind == "schema"]
+        if not going:
+            return
+        touched = {action.path for action in self._plan.actions} | {ref.path for ref in ground.newcomers()}
+        needed = newest_schema(self._store, (ref for ref in ground.own.roots() if ref.path not in touched))
+        for action in going:
+            if schema_id(action.path) <= needed:
+                raise stale(
+                    self._plan.header, f"the plan deletes {action.path}, but a root that the plan keeps needs it"
+                )
+
+    def _is_needed(self, action: Action, ground: Ground) -> bool:
+        """Tell whether somebody has committed under a schema that the plan deletes."""
+        if action.kind != "schema" or not ground.newcomers():
+            return False
+        return schema_id(action.path) <= newest_schema(self._store, ground.newcomers())
+
+    def _return_schemas(self, ground: Ground) -> None:
+        """Warn of commits that came meanwhile, and restore the schemas that they need.
+
+        The plan may have deleted such a schema after the recheck.
+        """
+        for ref in ground.newcomers():
+            if ref.kind == "snapshot":
+                self._warnings[f"{ref} was committed meanwhile and is kept; check which snapshot it builds on"] = None
+        for action in self._plan.actions:
+            if isinstance(action, Delete) and self._is_needed(action, ground):
+                with suppress(PreconditionFailedError):  # the schema exists
+                    self._store.put(action.path, bytes_of(action) or b"", if_absent=True)
+                self._warnings[f"{action.path} is kept: somebody has committed under it meanwhile"] = None
+
+    def _look(self) -> Ground:
+        ground = take_look(self._documents)
+        if self._is_first:
+            ground.check_untouched(self._store)
+            self._is_first = False
+        elif self._requests.has_acted or not ground.has_moved_on():
+            ground.check()
+        self._requests.see(ground)
+        self._warn(ground)
+        return ground
+
+    def _warn(self, ground: Ground) -> None:
+        """Warn of tags and branches that appeared and are kept."""
+        for ref in ground.newcomers():
+            if ref.kind == "tag":
+                self._warnings[f"{ref} was made meanwhile; it is kept, and so are its files"] = None
+        for name in ground.new_branches():
+            self._warnings[f"branch {name} was made meanwhile; it is kept, and so are its files"] = None
+
+    def _verify(self, ground: Ground) -> None:
+        """Make sure that every file of the roots exists that the plan names as complete.
+
+        Raises:
+            StalePlanError: A file is missing: `target_lost_files`.
+        """
+        lost = lost_of(self._env, ground, self._lease.check)
+        if lost:
+            raise self._lost(lost)
+
+    def _lost(self, lost: Sequence[str]) -> StalePlanError:
+        what = f"files of the target version are missing: {'; '.join(lost)}"
+        return stale(self._plan.header, what, LOST_FILES)
+
+    def _stop(self, error: StalePlanError) -> Executed:
+        """Revert what was done, if anything was, and report what remains."""
+        if error.code == MOVED_ON:
+            return self._executed("stale", error)
+        if not self._requests.has_acted and not self._has_begun:  # somebody else made what looks done
+            return self._executed("stale", error, _NOTHING)
+        ground = take_look(self._documents)
+        if not ground.standing.done | ground.standing.uncertain:
+            return self._executed("stale", error, _NOTHING)
+        # In a large table, looking for files takes long, and readers find a shorter history until then.
+        has_lost = error.code == LOST_FILES or bool(self._requests.outcome.already_gone)
+        check = self._lease.check
+        hollow: frozenset[str] = frozenset()
+        if has_lost or self._has_begun or ground.is_expired():
+            hollow = hollow_snapshots(self._env, ground, self._documents, check, goes_on=self._has_begun)
+            hollow |= bare_others(self._env, ground, self._documents, hollow)
+        reversal = reverse(self._documents, check, hollow, self._until())
+        self._ledger.record_restored([action for action in reversal.restored if isinstance(action, Delete)])
+        self._ledger.flush()
+        return self._executed("stale", error, f"; {reversal.sentence()}")
+
+    def _until(self) -> int | None:
+        """Return the last action that was carried out, where the plan had deleted no snapshot yet.
+
+        Then others deleted the snapshots that are gone. A rollback by Paimon deletes the newest snapshots first, as a
+        plan does. It would continue below the snapshots that compensation restores.
+        """
+        done = self._plan.actions[: self._number + 1]
+        has_taken = any(action.kind == "snapshot" and isinstance(action, Delete) for action in done)
+        return None if self._has_begun or has_taken else self._number
+
+
+def _is_outdated(action: Action, ground: Ground) -> bool:
+    """Tell whether the plan's LATEST is outdated: others have committed on the target, and wrote their own LATEST."""
+    return is_latest(action) and bool(ground.foreign_ids()) and ground.is_arrived()

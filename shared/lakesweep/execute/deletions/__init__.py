@@ -1,0 +1,1 @@
+"""Plans that delete documents and files."""

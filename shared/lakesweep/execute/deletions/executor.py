@@ -1,0 +1,629 @@
+"""Carry out a stored plan: recheck the roots, delete a batch, write the ledger, and repeat to the end.
+
+The execution makes two decisions only: to stop, and to keep what a recheck finds in use. Stopping is harmless at any
+point:
+
+- Before the first document is deleted, the table is as it was.
+- After that, the remaining files belong to no root, or a recheck finds the root that needs them.
+
+Documents are snapshots, changelogs and tags. When a tag is renamed, the new name is written before the old one is
+deleted.
+
+A plan is overtaken if another maintainer removed its documents before the plan's first delete. The files are then the
+other maintainer's to delete. On a store that cannot tell a missing object from one that it deletes, both would claim
+the deletion. On a versioned bucket each object would get two delete markers, and undo cannot bring it back from below
+both.
+
+So a plan that turns out stale before its first delete is dropped. A plan that turns out stale while only documents are
+deleted is compensated: the documents return. They do not return where a rollback has left them behind, or where
+somebody else may have touched their files.
+
+A plan that turns out stale later, or after others had time to act, is finished in *salvage*. Lakesweep deletes no
+further document. It asks every present root again what it needs, and deletes only files that no root needs.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import get_args
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.chain import Chain
+from lakesweep.control.intent import Intent
+from lakesweep.control.lease import Lease, LeaseDocument, acquire
+from lakesweep.control.ledger import EarlierWork, Ledger, earlier_work
+from lakesweep.errors import (
+    HeldBackError,
+    MaintenanceError,
+    ObjectNotFoundError,
+    OutOfTimeError,
+    PreconditionFailedError,
+    StalePlanError,
+    stop_code,
+    stopped_by,
+)
+from lakesweep.execute.batches import (
+    CONSUMER_PHASE,
+    DOCUMENT_PHASE,
+    FILES_STEP,
+    TAG_PHASE,
+    batches,
+    id_of,
+    is_head,
+    outcome_of,
+    removed_roots,
+    step_of,
+)
+from lakesweep.execute.deletions.compensation import Progress, TakeBack
+from lakesweep.execute.deletions.deleting import REWRITTEN, send
+from lakesweep.execute.deletions.earlier import BY_INTENT, BY_MARKER, earlier_deletions
+from lakesweep.execute.expiring import doomed_snapshots
+from lakesweep.execute.new_roots import NEEDED, Newcomers
+from lakesweep.execute.present import STILL_NEEDED, ask_present_roots, refuse_live_files
+from lakesweep.execute.recheck import Looker, references_of
+from lakesweep.model.facts import FileKind, References, base_name
+from lakesweep.model.outcome import Outcome
+from lakesweep.model.paths.stays import count_stays
+from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put, to_bytes
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.storage.keys import SINGLE_DELETES
+from lakesweep.storage.store import DeleteResult, Store
+from lakesweep.table.discover import ROOT_FOLDERS, discover
+from lakesweep.table.stores import TableStores
+
+_GONE = ("deleted", "already_gone")
+EPOCH_MS = 600_000
+"""A plan that deletes no document holds the lease for at most this long at a time."""
+_STEP_S = 5.0
+FRESH_MS = 10_000
+"""For this long, the listing that a plan was made from serves as the first recheck, in the call that made the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """How an execution ended."""
+
+    status: str
+    """`done`, `partial` (some objects still exist), `stale` (the table changed), `interrupted` (an error came after the
+    first deletion; the next run finishes the plan) or `put_off` (a plan of files alone that continues when somebody
+    executes it again)."""
+    outcome: Outcome
+    message: str = ""
+    """Why the status is not `done`."""
+    code: str = ""
+    """The code word for the message."""
+    warnings: tuple[str, ...] = ()
+    """Further facts that people should know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The stores, limits and callbacks that an execution works with."""
+
+    stores: TableStores
+    area: ControlArea
+    known: Store
+    """The table's store, possibly with a cache of lists and manifests."""
+    sleep: Callable[[float], None] = time.sleep
+    check_time: Callable[[str], None] = lambda what: None
+    """Called before each batch; raises OutOfTimeError when the caller's time is nearly over."""
+    check_policy: Callable[[], None] = lambda: None
+    """Called now and then during a long execution; raises HeldBackError when it must stop."""
+    throttled: Callable[[], int] = lambda: 0
+    """How many answers so far asked for fewer requests."""
+    progress: Callable[[int, int], None] = lambda done, total: None
+    """Called with the number of objects settled so far, and the total."""
+    clear: frozenset[str] = frozenset()
+    """Manifests that name no file of the plan."""
+
+    def under(self, lease: Lease) -> "Environment":
+        """Return a copy whose stores send no attempt of any request to change something after the lease has ended."""
+        return replace(self, stores=self.stores.guarded(lease.refuse_late))
+
+    def wait(self, seconds: float, what: str) -> None:
+        """Sleep in steps, so that the end of the caller's time is noticed.
+
+        Args:
+            seconds: How long.
+            what: What waits, for messages.
+
+        Raises:
+            OutOfTimeError: The caller's time is nearly over.
+        """
+        while seconds > 0:
+            self.check_time(what)
+            self.sleep(min(seconds, _STEP_S))
+            seconds -= _STEP_S
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run's work on a stored plan."""
+
+    run_id: str
+    on_end: Callable[[Executed], None]
+    """Called under the lease once the plan has ended, to record the end before the intent is withdrawn."""
+    on_rest: Callable[[], None] = lambda: None
+    """Called before the lease is released for a while, to record that the plan will continue. A run that dies meanwhile
+    leaves no intent that would say so."""
+    on_stop: Callable[[Executed], None] = lambda executed: None
+    """Called under the lease when somebody stops this process, to record how far it came."""
+    before_return: Callable[[], None] = lambda: None
+    """Called before the lease is taken again after a rest; raises when the plan must not continue in this run."""
+    policy_etag: str | None = None
+    """Of the fleet policy, as this call read it."""
+    chain: Chain | None = None
+    """Of the ledger."""
+    grace_ms: int = 0
+    """How long readers that opened an expiring snapshot may continue before its files are deleted."""
+    earlier_runs: tuple[str, ...] = ()
+    """Runs that began this plan and did not end it. Objects that their ledgers settle are not deleted again."""
+    lease: LeaseDocument | None = None
+    """The lease, if the caller has just read it."""
+    has_just_planned: bool = False
+    """The same call made the plan, after it read the lease."""
+    asks_roots: bool = False
+    """This call made the plan from documents that others wrote into the control location, so it asks the present roots
+    in any case."""
+
+
+def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
+    """Execute a stored plan under the table's lease.
+
+    Args:
+        env: Stores and control area.
+        plan: Checked and stored.
+        attempt: The run, and what earlier runs did.
+
+    Raises:
+        LeaseHeldError: Another run maintains this table.
+        LeaseLostError: The lease went to another run; this one stopped.
+        StorageError: A request failed before anything was deleted; the intent is kept, and the next run continues the
+            plan.
+    """
+
+    def run(lease: Lease) -> Executed:
+        return _Execution(env.under(lease), plan, attempt, lease).run()
+
+    return under_lease(env.area, plan.header, attempt, run, doomed_snapshots(plan))
+
+
+def under_lease(
+    area: ControlArea,
+    header: PlanHeader,
+    attempt: Attempt,
+    run: Callable[[Lease], Executed],
+    snapshot_ids: tuple[int, ...] = (),
+) -> Executed:
+    """Take a table's lease with the intent to carry out a plan, carry it out, and release the lease.
+
+    Args:
+        area: Of the table.
+        header: Of the plan.
+        attempt: The run, and what earlier runs did.
+        run: Carries out the plan under the lease.
+        snapshot_ids: See `doomed_snapshots`.
+
+    Raises:
+        LeaseHeldError: Another run maintains this table.
+        LeaseLostError: The lease went to another run; this one stopped.
+        StorageError: A request failed before anything was deleted; the intent is kept, and the next run continues the
+            plan.
+    """
+    # The intent becomes visible with the lease, before the next recheck. A run that tags a snapshot writes the tag
+    # first and reads the intent afterwards. So one of the two always sees the other.
+    intent = Intent(
+        plan_id=header.plan_id,
+        branch=header.branch,
+        end_id=header.end_id,
+        runs=(*attempt.earlier_runs, attempt.run_id),
+        created_ms=area.store.now_ms(),
+        grace_ms=attempt.grace_ms,
+        snapshot_ids=snapshot_ids,
+        plan_hash=header.content_hash,
+        policy_etag=attempt.policy_etag,
+    )
+    # Right after reading the lease, the caller read whether the stored plan has ended and which runs worked on it. A
+    # plan that was made since needs only the rechecks.
+    is_stored = attempt.lease is not None and not attempt.has_just_planned
+    lease = acquire(area, attempt.run_id, intent, attempt.lease, exactly=is_stored)
+    ended = False
+    try:
+        executed = run(lease)
+        if executed.status != "interrupted":
+            lease.check()
+            attempt.on_end(executed)
+            ended = True
+        return executed
+    finally:
+        lease.release(ended=ended)
+
+
+def forget(area: ControlArea, found: LeaseDocument, run_id: str, before: Callable[[], None] = lambda: None) -> None:
+    """Withdraw the intent of a plan that is put off, or that cannot be loaded anymore.
+
+    Args:
+        area: Of the table.
+        found: The lease with the intent, as it was just read. A run that held it since may have ended the plan.
+        run_id: The run that withdraws it.
+        before: Called under the lease, to record what becomes of the plan.
+
+    Raises:
+        LeaseHeldError: Another run maintains this table.
+    """
+    lease = acquire(area, run_id, found.intent, found, exactly=True)
+    ended = False
+    try:
+        before()
+        ended = True
+    finally:
+        lease.release(ended=ended)
+
+
+def stopped(outcome: Outcome, stop: KeyboardInterrupt) -> Executed:
+    """Return the result of an execution that somebody stopped."""
+    return Executed("interrupted", outcome, f"the run was stopped by {stopped_by(stop)}", stop_code(stop))
+
+
+class _Execution:
+    def __init__(self, env: Environment, plan: Plan, attempt: Attempt, lease: Lease) -> None:
+        self._env = env
+        self._plan = plan
+        self._lease = lease
+        self._grace_ms = attempt.grace_ms
+        self._attempt = attempt
+        self._earlier_runs = attempt.earlier_runs
+        self._is_of_this_call = attempt.has_just_planned
+        self._ledger = Ledger(env.area, attempt.run_id, plan.header.plan_id, attempt.chain)
+        self._changelogs = {
+            action.path: action
+            for action in plan.actions
+            if isinstance(action, Put) and action.kind == "changelog_document"
+        }
+        self._roots = frozenset(delete.path for delete in removed_roots(plan.actions))
+        self._looker = Looker(
+            env.stores.table, plan.header, env.known, self._pause, env.clear, written=frozenset(self._changelogs)
+        )
+        self._newcomers = Newcomers(self._looker)
+        self._epoch_began_ms = env.area.store.now_ms()
+        self._kept: dict[str, str] = {}
+        self._warnings: tuple[str, ...] = ()
+        self._untold: frozenset[str] = frozenset()
+        """Paths that an earlier run was about to delete, where the store cannot tell whether it did."""
+        self._outcome = Outcome()
+        self._settled: set[str] = set()
+        """Paths that this run has deleted or kept. Deleting one again would lay a second marker."""
+        self._progress = Progress(others_were_here=bool(attempt.earlier_runs))
+
+    def run(self) -> Executed:
+        try:
+            return self._run()
+        except KeyboardInterrupt as stop:
+            with suppress(MaintenanceError):
+                self._ledger.flush()
+            self._attempt.on_stop(stopped(self._outcome, stop))
+            raise
+
+    def _run(self) -> Executed:
+        plan_id = self._plan.header.plan_id
+        earlier = earlier_work(self._env.area, plan_id, self._earlier_runs)
+        done = {**earlier.settled, **self._settle(earlier)}
+        # An action that an earlier run intended may have happened, whether or not that run recorded it. A plan of files
+        # alone has no documents, so it cannot be half done.
+        self._progress.documents_gone = bool(self._earlier_runs) and any(map(is_head, self._plan.actions))
+        self._progress.data_begun = earlier.may_have_begun_files
+        self._looker.forget(path for path in self._roots if done.get(path) in _GONE)
+        if self._earlier_runs:
+            self._progress.removed.update(self._roots)
+        self._kept = {path: "an earlier run kept it" for path, result in done.items() if result == "kept_by_look"}
+        pending = [action for action in self._plan.actions if done.get(action.path) not in _GONE]
+        try:
+            try:
+                self._keep_outside(pending)
+                self._carry_out(pending)
+                self._ledger.flush()
+            except StalePlanError as error:
+                return self._after_stale(pending, error)
+        except MaintenanceError as error:
+            with suppress(MaintenanceError):  # the next run finds out what is not recorded
+                self._ledger.flush()
+            if not self._outcome.deleted:
+                raise
+            is_put_off = isinstance(error, HeldBackError | OutOfTimeError) and self._is_of_orphans
+            status = "put_off" if is_put_off and not self._lease.is_let_go else "interrupted"
+            return Executed(status, self._outcome, str(error), error.code, self._warnings)
+        return Executed("partial" if self._outcome.failed else "done", self._outcome, warnings=self._warnings)
+
+    def _keep_outside(self, pending: Sequence[Action]) -> None:
+        """Exclude objects outside the table that may not be deleted there, whatever the plan says."""
+        stays = self._env.stores.stays((action.kind, action.path) for action in pending if isinstance(action, Delete))
+        self._kept |= {path: str(stay) for path, stay in stays.items()}
+        self._warnings = tuple(map(str, count_stays(stays.values())))
+
+    def _settle(self, earlier: EarlierWork) -> dict[str, str]:
+        """Record what earlier runs deleted without recording it, and return path -> result of these deletions.
+
+        Documents have no intents of their own. The lease names the plan, so the documents may be gone.
+        """
+        if not self._earlier_runs:
+            return {}
+        suspects = [
+            delete
+            for delete in self._plan.deletes
+            if delete.path not in earlier.settled
+            and (is_head(delete) or earlier.is_damaged or delete.path in earlier.unanswered)
+        ]
+        outside = self._env.stores.stays((delete.kind, delete.path) for delete in suspects)
+        suspects = [delete for delete in suspects if delete.path not in outside]
+        found = earlier_deletions(self._env.stores, suspects, self._plan.header.created_ms, self._still_ours)
+        self._untold = frozenset(found.untold)
+        gone = [delete for delete in suspects if delete.path in found.deleted]
+        if gone:
+            self._ledger.record_earlier(gone, found.deleted, dict.fromkeys(found.deleted, BY_MARKER))
+            self._outcome += outcome_of(gone, found.deleted, 0)
+        return {delete.path: "deleted" for delete in gone}
+
+    @property
+    def _what(self) -> str:
+        return f"plan {self._plan.header.plan_id} of table {self._plan.header.table}"
+
+    def _still_ours(self) -> None:
+        self._env.check_time(self._what)
+        self._lease.check()
+
+    def _pause(self, seconds: float) -> None:
+        """Sleep after recording all results: a waiting process may be killed."""
+        self._ledger.flush()
+        self._env.sleep(seconds)
+
+    def _carry_out(self, pending: Sequence[Action]) -> None:
+        total = sum(isinstance(action, Delete) for action in pending)
+        grace_ms = 0 if self._progress.data_begun else self._grace_ms  # an earlier run has waited before its first file
+        is_new = not self._earlier_runs
+        batch: tuple[Action, ...] = ()
+        asks_all = self._ask_all(pending)
+        for batch in batches(pending):
+            self._rest()
+            if not is_head(batch[0]):
+                self._wait(grace_ms)
+                grace_ms = 0
+            self._still_ours()
+            if asks_all and self._is_of_orphans:
+                self._newcomers.look()
+                self._kept |= self._newcomers.needed(a for a in pending if isinstance(a, Delete))
+            elif not self._was_just_listed(batch):
+                references = self._looker.look([a for a in pending if isinstance(a, Delete)])
+                if is_new and self._is_overtaken():
+                    return
+                self._keep(pending, references)
+            is_new = False
+            self._batch(batch)
+            self._env.progress(self._outcome.deleted + self._outcome.already_gone, total)
+        if batch and is_head(batch[-1]) and self._progress.documents_gone:
+            # The plan deletes no file, so there was no recheck after the documents were deleted. One of them may be the
+            # target of a rollback.
+            self._looker.look(())
+
+    def _ask_all(self, pending: Sequence[Action]) -> bool:
+        """Ask the present roots for the files of a plan that this call did not make; tell whether they were asked."""
+        files = [a for a in pending if isinstance(a, Delete) and a.kind in get_args(FileKind)]
+        if (self._is_of_this_call and not self._attempt.asks_roots) or not files:
+            return False
+        has_begun = bool(self._earlier_runs)
+        if self._is_of_orphans:
+            self._newcomers.ask_all(lambda: files, self._still_ours, has_begun=has_begun)
+            return True
+        references = ask_present_roots(self._looker, self._plan.actions, files)
+        if references.names and not has_begun:
+            refuse_live_files(self._plan.header, files, lambda delete: base_name(delete.path) in references.names)
+        self._keep(pending, references, STILL_NEEDED)
+        return True
+
+    @property
+    def _is_of_orphans(self) -> bool:
+        """Tell whether the plan deletes nothing but files that no root refers to. Such a plan may stop anywhere."""
+        return self._plan.header.end_id is None and not any(is_head(action) for action in self._plan.actions)
+
+    def _rest(self) -> None:
+        """Let others maintain the table after a long time. The plan deletes files alone, so it may stop anywhere."""
+        now_ms = self._env.area.store.now_ms()
+        if now_ms - self._epoch_began_ms < EPOCH_MS or any(is_head(action) for action in self._plan.actions):
+            return
+        self._ledger.flush()  # if this run dies meanwhile, no other run finishes the plan
+        self._lease.check()  # a lease that was lost meanwhile cannot be released, and must not be taken again
+        self._attempt.on_rest()
+        self._lease.rest(lambda seconds: self._env.wait(seconds, self._what), self._attempt.before_return)
+        self._env.check_policy()
+        self._epoch_began_ms = self._env.area.store.now_ms()
+
+    def _is_overtaken(self) -> bool:
+        """Tell whether another maintainer has removed every document of this plan, so that nothing is left to do.
+
+        Raises:
+            StalePlanError: Another maintainer has removed only some of them, or the plan renames a tag.
+        """
+        gone = sorted(self._roots - self._looker.listed)
+        moves = any(isinstance(action, Put) and action.phase == TAG_PHASE for action in self._plan.actions)
+        if gone and (moves or len(gone) < len(self._roots)):
+            how = "deleted" if "tag/tag-" in gone[0] else "expired"
+            raise StalePlanError(
+                f"table {self._plan.header.table}: {gone[0]} was {how} by another maintainer since the plan was "
+                "made; expected it there",
+                code="overtaken",
+            )
+        return bool(gone)
+
+    def _was_just_listed(self, batch: Sequence[Action]) -> bool:
+        """Tell whether the listing that the plan was made from serves as the recheck before the documents are deleted.
+
+        The recheck after the documents covers what the listing cannot have seen. Until then the plan deletes nothing
+        that cannot be put back. No other maintainer can have worked here since, because the lease is unchanged since
+        before the listing.
+        """
+        header = self._plan.header
+        age_ms = self._env.area.store.now_ms() - header.created_ms
+        documents = sum(action.phase == DOCUMENT_PHASE for action in batch)
+        is_fresh = self._is_of_this_call and self._lease.is_as_known and header.settled and 0 <= age_ms < FRESH_MS
+        return is_fresh and is_head(batch[0]) and documents <= SINGLE_DELETES
+
+    def _wait(self, grace_ms: int) -> None:
+        """Wait for readers while holding the lease."""
+        step_ms = 10_000  # shorter than the time that a caller keeps in reserve
+        self._progress.others_were_here = self._progress.others_were_here or grace_ms > 0
+        if grace_ms > 0:
+            self._ledger.flush()
+        while grace_ms > 0:
+            self._env.check_time(f"readers of what plan {self._plan.header.plan_id} removes")
+            self._env.sleep(min(step_ms, grace_ms) / 1000)
+            grace_ms -= step_ms
+            self._lease.check()
+
+    def _keep(self, pending: Sequence[Action], references: References, why: str = NEEDED) -> None:
+        """Exclude files that roots need from the plan."""
+        if not references.names and not references.unknown:
+            return
+        for action in pending:
+            if isinstance(action, Delete) and not is_head(action):
+                name = base_name(action.path)
+                if (
+                    name in references.names
+                    or (action.owner is not None and action.owner in references.names)
+                    or action.kind in references.unknown
+                ):
+                    self._kept.setdefault(action.path, why)
+
+    def _batch(self, batch: Sequence[Action]) -> None:
+        """Delete one batch, step by step: each step is complete before the next begins."""
+        deletes = [a for a in batch if isinstance(a, Delete) and a.path not in self._kept]
+        kept = [(a, self._kept[a.path]) for a in batch if isinstance(a, Delete) and a.path in self._kept]
+        if any(not is_head(delete) for delete in deletes):
+            self._ledger.intend(deletes)
+            self._progress.data_begun = True
+        results: dict[str, DeleteResult] = {}
+        try:
+            for step in dict.fromkeys(map(step_of, batch)):
+                for action in batch:
+                    if isinstance(action, Put) and step_of(action) == step and not self._is_past(action):
+                        self._write(action)
+                # The recheck and the earlier steps may have taken long, so the lease is checked again.
+                going = [delete for delete in deletes if step_of(delete) == step]
+                found = send(self._env.stores, going, self._lease.check, answered=results)
+                if step == FILES_STEP:
+                    written = {path for path, result in found.items() if result.code == "precondition_failed"}
+                    kept += [(delete, REWRITTEN) for delete in deletes if delete.path in written]
+                    found = {path: result for path, result in found.items() if path not in written}
+                results.update(found)
+                self._check_documents(step, found)
+        finally:
+            answered = [delete for delete in deletes if delete.path in results]
+            by_intent = {path for path in self._untold if path in results and results[path].code == "already_gone"}
+            results |= {path: DeleteResult(results[path].key, "deleted") for path in by_intent}
+            self._settled.update(path for path, result in results.items() if result.code in _GONE)
+            self._settled.update(delete.path for delete, _ in kept)
+            self._outcome += outcome_of(answered, results, len(kept))
+            self._ledger.record(answered, results, kept, dict.fromkeys(by_intent, BY_INTENT))
+
+    def _write(self, action: Put) -> None:
+        """Write an object under its conditions. An object with the same bytes is an earlier write of this plan.
+
+        Raises:
+            StalePlanError: A different object is there.
+        """
+        store, key = self._env.stores.resolve(action.path)
+        body = to_bytes(action.body)
+        old = next(iter(removed_roots(self._plan.actions)), None) if action.phase == TAG_PHASE else None
+        if old is not None and not self._is_there(old):
+            # Either an earlier run has renamed the tag, or others deleted it, and maybe its files. It must not return.
+            with suppress(ObjectNotFoundError):
+                if store.read(key).data == body:
+                    return
+            raise self._moved_from_nothing(old.path)
+        try:
+            etag = store.put(key, body, if_absent=action.if_absent, if_match=action.etag)
+        except PreconditionFailedError as error:
+            with suppress(ObjectNotFoundError):
+                if store.read(key).data == body:
+                    return
+            raise StalePlanError(
+                f"table {self._plan.header.table}: {action.path} is another document than when the plan was made"
+            ) from error
+        self._progress.written[action.path] = etag
+
+    def _is_there(self, document: Delete) -> bool:
+        """Tell whether the plan's version of a document existed at the last recheck."""
+        return document.path in self._looker.listed and self._looker.seen.get(document.path) == document.etag
+
+    def _moved_from_nothing(self, old: str, what: str = "") -> StalePlanError:
+        return StalePlanError(
+            f"table {self._plan.header.table}: {old} was deleted or replaced by another maintainer since the plan was "
+            f"made; expected it unchanged{what}",
+            code="overtaken",
+        )
+
+    def _is_past(self, action: Put) -> bool:
+        """Tell whether the snapshot that was to become a changelog is already gone.
+
+        Either an earlier run of this plan has written the changelog, or others deleted the snapshot. In that case they
+        may have deleted its changelog and the files as well, so the changelog must not return.
+        """
+        if action.phase != "changelog_documents":
+            return False
+        paths = [action.path] if action.path in self._changelogs else self._changelogs
+        folder = f"{branch_dir(self._plan.header.branch)}snapshot/snapshot-"
+        return self._looker.listed.isdisjoint(f"{folder}{id_of(path)}" for path in paths)
+
+    def _check_documents(self, step: str, found: dict[str, DeleteResult]) -> None:
+        if step not in (DOCUMENT_PHASE, TAG_PHASE, CONSUMER_PHASE):
+            return
+        if step != CONSUMER_PHASE:
+            gone = [path for path, result in found.items() if result.ok]
+            progress = self._progress
+            progress.documents_gone = progress.documents_gone or bool(gone)
+            progress.removed.update(path for path in gone if found[path].code == "deleted")
+            progress.others_were_here = progress.others_were_here or not progress.removed.issuperset(gone)
+            self._looker.forget(gone)
+        written = [path for path in self._progress.written if path not in self._changelogs]
+        for path, result in found.items():
+            if step == TAG_PHASE and result.code == "already_gone" and written:
+                # The maintainer that deleted it may have looked for other tags before the new one existed.
+                what = f". {written[0]} was written meanwhile and is kept; some of its files may be missing"
+                raise self._moved_from_nothing(path, what)
+            if result.code == "precondition_failed":
+                raise StalePlanError(
+                    f"table {self._plan.header.table}: {path} is another document than when the plan was made"
+                )
+            if not result.ok and step != CONSUMER_PHASE:
+                what = "tags" if step == TAG_PHASE else "snapshot documents"
+                raise MaintenanceError(
+                    f"table {self._plan.header.table}: {path} could not be deleted ({result.code}), so its files are "
+                    f"kept; expected permission to delete {what}",
+                    code=result.code,
+                )
+
+    def _after_stale(self, pending: Sequence[Action], error: StalePlanError) -> Executed:
+        take_back = TakeBack(self._env.stores.table, self._plan, self._looker.saw_latest, self._progress)
+        if not self._progress.documents_gone:
+            take_back.changelogs()
+        elif take_back.may_restore():
+            self._ledger.record_restored(take_back.documents())
+            take_back.changelogs()
+        else:
+            files = [a for a in pending if isinstance(a, Delete) and a.phase not in (DOCUMENT_PHASE, TAG_PHASE)]
+            self._salvage([file for file in files if file.path not in self._settled])
+        take_back.moved_tags()
+        self._ledger.flush()
+        return Executed("stale", self._outcome, str(error), error.code, self._warnings)
+
+    def _salvage(self, deletes: Sequence[Delete]) -> None:
+        """Delete the files that no present root needs. See the module's docstring."""
+        table = self._env.stores.table
+        for batch in batches(deletes):
+            self._lease.check()
+            refs = list(discover(table, ROOT_FOLDERS).roots())
+            if not refs:
+                raise StalePlanError(
+                    f"table {table.location}: no root is left; expected some, so nothing more is deleted"
+                )
+            self._keep(deletes, references_of(table, self._env.known, refs, deletes, self._plan.header.branch))
+            self._batch(batch)

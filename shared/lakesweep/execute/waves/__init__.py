@@ -1,0 +1,1 @@
+"""Large plans, executed by many workers."""

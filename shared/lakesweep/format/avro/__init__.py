@@ -1,0 +1,1 @@
+"""Avro containers and their decoding."""

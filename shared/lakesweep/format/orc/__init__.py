@@ -1,0 +1,1 @@
+"""ORC files, decoded in a process of their own."""

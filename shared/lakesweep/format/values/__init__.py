@@ -1,0 +1,1 @@
+"""Values and texts that documents hold: rows, types, dates, URIs, JSON."""

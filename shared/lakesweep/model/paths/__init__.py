@@ -1,0 +1,1 @@
+"""Which file a path is, and what Lakesweep may delete there."""

@@ -1,0 +1,1 @@
+"""Branch rewrites: rollback, fast-forward, new and deleted branches."""

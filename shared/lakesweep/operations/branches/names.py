@@ -1,0 +1,119 @@
+"""Names of branches, and the folders of branches. Source: Paimon `BranchManager#validateBranch`."""
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lakesweep.errors import RefusedError, UsageError
+from lakesweep.format.values.json_document import shorten
+from lakesweep.model.roots import BranchListing
+from lakesweep.model.table_ref import MAIN, branch_dir
+from lakesweep.model.wording import some_of
+from lakesweep.runs.session import Table
+from lakesweep.storage.keys import is_key
+from lakesweep.storage.store import StoredObject
+from lakesweep.table.discover import sort_listing
+
+MAX_NAME_BYTES = 200
+"""The name of a branch is part of a folder's name. Local file systems allow 255 bytes for that."""
+
+BAD_NAME = "bad_branch_name"
+EXISTS = "branch_exists"
+NO_BRANCH = "no_such_branch"
+
+
+@dataclass(frozen=True, slots=True)
+class BranchObjects:
+    """All objects in a branch's folder."""
+
+    objects: tuple[StoredObject, ...]
+    own: BranchListing
+    others: tuple[str, ...]
+    """Branches whose folders lie inside this branch's folder: their names begin with its name and a slash."""
+
+
+def check_new_name(name: str) -> None:
+    """Refuse a name that no branch may have.
+
+    Raises:
+        UsageError: With code `bad_branch_name`.
+    """
+    _check_other_than_main(name)
+    if rule := _rule(name):
+        raise _bad_name(f"branch {shorten(repr(name))}: expected a name {rule}")
+
+
+def check_known_name(name: str) -> None:
+    """Refuse a name that no branch can have. Other programs may make branches that `check_new_name` would refuse.
+
+    Raises:
+        UsageError: With code `bad_branch_name`.
+    """
+    _check_other_than_main(name)
+    if "/" in name or name in (".", "..") or not is_key(name):
+        raise _bad_name(f"branch {shorten(repr(name))}: expected a name that a folder can have")
+
+
+def check_on_main(table: Table, operation: str) -> None:
+    """Refuse a call about another branch than main: a table has one list of branches, and branches are made from main.
+
+    Raises:
+        UsageError: The call is about another branch.
+    """
+    if table.ref.branch != MAIN:
+        raise UsageError(
+            f"{operation} works from {MAIN}; expected no other branch to be chosen, found {table.ref.branch!r}",
+            code="bad_argument",
+        )
+
+
+def list_branch(table: Table, name: str) -> BranchObjects:
+    """Return all objects in a branch's folder.
+
+    Raises:
+        RefusedError: A symbolic link takes the place of a folder of roots.
+        StorageError: The listing failed.
+    """
+    objects = tuple(table.store.list(branch_dir(name)))
+    listing = sort_listing(table.store.location, objects)
+    own = listing.branches.get(name) or BranchListing(name)
+    return BranchObjects(objects, own, _inside(name, listing.branches))
+
+
+def no_such_branch(table: Table, name: str, there: Iterable[str]) -> RefusedError:
+    """Return the error for a branch that does not exist."""
+    known = some_of([shorten(repr(each)[1:-1]) for each in there if each != MAIN]) or "none"
+    return RefusedError(
+        f"table {table.ref}: no branch {shorten(repr(name))}; expected one of the existing branches ({known})",
+        code=NO_BRANCH,
+    )
+
+
+def _inside(name: str, branches: Iterable[str]) -> tuple[str, ...]:
+    return tuple(branch for branch in branches if branch.startswith(f"{name}/"))
+
+
+def _check_other_than_main(name: str) -> None:
+    if not name.strip():
+        raise _bad_name("branch: expected a name, found none")
+    if name == MAIN:
+        raise _bad_name(f"branch {MAIN!r}: expected another name, since this is the table itself")
+
+
+def _rule(name: str) -> str | None:
+    """Return the rule that a name breaks, `None` for a valid name."""
+    if "/" in name:
+        return "without a slash, since it would lie in another folder"
+    if any(unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp") for sign in name):
+        return "without control characters and others that cannot be seen"
+    if name in (".", ".."):
+        return "without a meaning for file systems"
+    if name.isdecimal():
+        return "that is not digits alone, since Paimon refuses such a branch"
+    if len(name.encode("utf-8")) > MAX_NAME_BYTES:
+        return f"of at most {MAX_NAME_BYTES} bytes"
+    return None
+
+
+def _bad_name(message: str) -> UsageError:
+    return UsageError(message, code=BAD_NAME)

@@ -1,0 +1,166 @@
+"""The documents that a rollback deletes: those of all versions after its target.
+
+Snapshots are deleted from the newest down, so the history has no hole after any deletion. Damaged documents are
+deleted, too, since damage may be the reason for the rollback.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lakesweep.errors import FormatError, ObjectNotFoundError, StalePlanError, StorageError
+from lakesweep.format.changelog import parse_changelog
+from lakesweep.format.snapshot import Snapshot, parse_snapshot
+from lakesweep.model.paths.allowed import may_delete
+from lakesweep.model.plan import Action, Delete, Put, to_text
+from lakesweep.model.roots import Root, RootRef
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.operations.tags.options import writes_success_file
+from lakesweep.operations.tags.removal import OwnTags
+from lakesweep.runs.tag_documents import SUCCESS, TAG, success_path
+from lakesweep.runs.view import Draft
+from lakesweep.storage.reads import read_many
+from lakesweep.storage.store import Body
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """The documents to delete, and the roots in them."""
+
+    tag_actions: tuple[Delete, ...]
+    """The deletions of tags, which come first."""
+    actions: tuple[Action, ...]
+    """All other actions."""
+    roots: tuple[Root, ...]
+    """The readable roots."""
+    snapshot_ids: tuple[int, ...]
+    """Ascending."""
+    changelog_ids: tuple[int, ...]
+    """Ascending."""
+    tags: tuple[str, ...]
+    """By name."""
+
+    @property
+    def newest(self) -> Snapshot | None:
+        """Return the newest snapshot to delete, `None` if it cannot be read."""
+        found = [root.snapshot for root in self.roots if root.ref.kind == "snapshot"]
+        return next((each for each in found if self.snapshot_ids and each.id == self.snapshot_ids[-1]), None)
+
+    @property
+    def commit_users(self) -> tuple[str, ...]:
+        """Return the commit users of the snapshots to delete, by the age of their snapshots, oldest first."""
+        snapshots = [root.snapshot for root in self.roots if root.ref.kind == "snapshot"]
+        return tuple(dict.fromkeys(each.commit_user for each in sorted(snapshots, key=lambda each: each.id)))
+
+
+def withdrawal(draft: Draft, tags: OwnTags, snapshot_id: int) -> Withdrawal:
+    """Return the documents that a rollback to a snapshot deletes.
+
+    Args:
+        draft: The branch.
+        tags: Its tags.
+        snapshot_id: The newest snapshot to keep.
+
+    Raises:
+        RefusedError: A document has a later format version than this program knows.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+    """
+    own = draft.own
+    snapshots = [ref for ref in reversed(own.snapshots) if ref.id > snapshot_id]
+    changelogs = [ref for ref in reversed(own.changelogs) if ref.id > snapshot_id]
+    names = sorted(
+        (name for name, root in tags.roots.items() if root.snapshot.id > snapshot_id),
+        key=lambda name: (-tags.snapshot_id(name), name),
+    )
+    why = f"it is later than snapshot {snapshot_id}"
+    documents = _read(draft, (*snapshots, *changelogs))
+    deletes = [_delete(ref, documents[ref.path], why) for ref in (*snapshots, *changelogs)]
+    return Withdrawal(
+        tag_actions=tuple(action for name in names for action in _tag_deletes(draft, tags.roots[name], why)),
+        actions=(
+            *deletes[: len(snapshots)],
+            *_changelog_hint(draft, changelogs, snapshot_id),
+            *deletes[len(snapshots) :],
+        ),
+        roots=(
+            *(root for ref in (*snapshots, *changelogs) if (root := _root(ref, documents[ref.path])) is not None),
+            *(tags.roots[name] for name in names),
+        ),
+        snapshot_ids=tuple(sorted(ref.id for ref in snapshots)),
+        changelog_ids=tuple(sorted(ref.id for ref in changelogs)),
+        tags=tuple(sorted(names)),
+    )
+
+
+def put_hint(draft: Draft, phase: str, path: str, snapshot_id: int, reason: str) -> Put:
+    """Return the action that writes a hint of the branch, or overwrites its present value.
+
+    Raises:
+        StorageError: The hint cannot be read.
+    """
+    path = f"{branch_dir(draft.own.name)}{path}"
+    try:
+        found = draft.table.store.read(path, max_bytes=MAX_DOCUMENT_BYTES)
+    except ObjectNotFoundError:
+        return Put(phase, "hint", path, str(snapshot_id), reason, if_absent=True)
+    return Put(phase, "hint", path, str(snapshot_id), reason, etag=found.etag, former=to_text(found.data))
+
+
+def _read(draft: Draft, refs: Sequence[RootRef]) -> dict[str, Body]:
+    """Read documents without parsing them.
+
+    Raises:
+        StalePlanError: A document is gone, or has changed since it was listed.
+        StorageError: A request failed.
+    """
+    store = draft.table.store
+    found: dict[str, Body] = {}
+    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
+    for ref, (_, body) in zip(refs, bodies, strict=True):
+        if isinstance(body, ObjectNotFoundError):
+            raise StalePlanError(f"table {store.location}: {ref.path} vanished while the plan was made")
+        if isinstance(body, StorageError):
+            raise body
+        if body.etag != ref.etag:
+            raise StalePlanError(f"table {store.location}: {ref.path} was written again while the plan was made")
+        found[ref.path] = body
+    return found
+
+
+def _root(ref: RootRef, body: Body) -> Root | None:
+    try:
+        snapshot = (parse_changelog if ref.kind == "changelog" else parse_snapshot)(body.data, ref.path)
+    except FormatError:
+        return None
+    return Root(ref, snapshot, body.data) if snapshot.id == ref.id else None
+
+
+def _delete(ref: RootRef, body: Body, why: str) -> Delete:
+    is_snapshot = ref.kind == "snapshot"
+    phase, kind = ("withdraw", "snapshot") if is_snapshot else ("withdraw_changelogs", "changelog_document")
+    return Delete(phase, kind, ref.path, ref.size_bytes, why, etag=ref.etag, body=to_text(body.data))
+
+
+def _changelog_hint(draft: Draft, going: Sequence[RootRef], snapshot_id: int) -> Iterator[Put]:
+    """Yield the new LATEST of changelogs before their deletion; -1 if none remains. Source: Paimon `RollbackHelper`."""
+    if not going:
+        return
+    staying = [ref.id for ref in draft.own.changelogs if ref.id <= snapshot_id]
+    latest = staying[-1] if staying else -1
+    why = f"the changelogs up to {latest} are kept" if staying else "no changelog is kept"
+    yield put_hint(draft, "withdraw_changelogs", "changelog/LATEST", latest, why)
+
+
+def _tag_deletes(draft: Draft, root: Root, why: str) -> Iterator[Delete]:
+    ref = root.ref
+    yield Delete("withdraw_tags", TAG, ref.path, ref.size_bytes, why, etag=ref.etag, body=to_text(root.body))
+    path = success_path(draft.own.name, ref.name)
+    if not writes_success_file(draft.schema.options) or not may_delete(SUCCESS, path):
+        return
+    try:
+        found = draft.table.store.read(path, max_bytes=MAX_DOCUMENT_BYTES)
+    except ObjectNotFoundError:
+        return
+    reason = f"tag {ref.name} is deleted"
+    yield Delete("withdraw_tags", SUCCESS, path, len(found.data), reason, etag=found.etag, body=to_text(found.data))

@@ -1,0 +1,236 @@
+"""`rollback`: make an older version the newest again.
+
+A rollback deletes documents and no other files. It deletes the snapshots above the target, from the newest down, and
+the changelogs and tags of later versions. So readers can open the branch after each request. If the run dies, the next
+run finishes the rollback. Files that only these documents named then belong to no version, and the orphan scan finds
+them.
+
+If the target's own document is gone but a tag holds it, the rollback first writes the document again. (Paimon deletes
+first. If it dies in between, it leaves a table without a snapshot.)
+
+An unfinished expiry may delete files that the target needs, since files that later snapshots deleted are live again at
+the target. So an unfinished expiry of Lakesweep stops the rollback. Lakesweep cannot know what other programs do. So it
+looks for all files that the target needs, before the first request and after the last (`execute/branch_rewrites/rewrite.py`).
+
+Source: Paimon `RollbackHelper`, `AbstractFileStoreTable#rollbackTo`.
+"""
+
+from dataclasses import dataclass, replace
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.intent import Intent
+from lakesweep.control.lease import LeaseDocument, read_lease
+from lakesweep.errors import RefusedError
+from lakesweep.format.tag import tag_body
+from lakesweep.model.plan import Action, Plan, Put, to_text
+from lakesweep.model.report import RunReport
+from lakesweep.model.roots import BranchListing, Root
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.operations.branches.iceberg import refuse_iceberg
+from lakesweep.operations.branches.newly_orphaned import find_stranded
+from lakesweep.operations.branches.removed_documents import Withdrawal, put_hint, withdrawal
+from lakesweep.operations.branches.rollback_warnings import rollback_warnings
+from lakesweep.operations.branches.target_files import check_target
+from lakesweep.operations.tags.protection import given_up_in_vain, protectors, refuse_protected
+from lakesweep.operations.tags.removal import read_own_tags
+from lakesweep.runs.expiry_conflict import may_conflict, refuse_conflict
+from lakesweep.runs.fleet import ruling_of
+from lakesweep.runs.parameters.time_travel import NO_VERSION, Version, resolve
+from lakesweep.runs.parameters.times import say_time
+from lakesweep.runs.run import plan_and_execute, plan_only, refused, require_area
+from lakesweep.runs.session import Table
+from lakesweep.runs.view import Draft, begin, frame_of
+from lakesweep.table.discover import discover
+from lakesweep.table.documents import read_hint
+
+OPERATION = "rollback"
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackArguments:
+    """The arguments of a call."""
+
+    version: Version
+    lost_tags: tuple[str, ...] = ()
+    """Tags that the plan may delete although something protects them."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the arguments that were given."""
+        version = self.version
+        given = {
+            "snapshot": version.snapshot_id,
+            "tag": version.tag,
+            "version": version.version,
+            "timestamp_ms": version.timestamp_ms,
+            "watermark": version.watermark,
+            "lose_tag": list(self.lost_tags) or None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def rollback(table: Table, arguments: RollbackArguments, *, execute: bool) -> RunReport:
+    """Roll a branch back, unless an unfinished run has deleted, or may delete, files that the target needs."""
+
+    def planner(target: Table) -> Plan:
+        return plan_rollback(target, arguments)
+
+    area = require_area(table) if execute else table.area
+    if area is None:
+        return plan_only(table, OPERATION, planner)
+    lease = read_lease(area)
+    try:
+        _refuse_while_expiring(table, area, lease, arguments.version)
+    except RefusedError as error:
+        return refused(table, OPERATION, error)
+    if execute:
+        return plan_and_execute(table, OPERATION, planner, lease=lease)
+    report = plan_only(table, OPERATION, planner)
+    return report if lease.intent is None else replace(report, warnings=(_say_begun(lease.intent), *report.warnings))
+
+
+def _say_begun(begun: Intent) -> str:
+    return (
+        f"plan {begun.plan_id}, which run {begun.runs[-1]} began, has not ended: executing this rollback finishes that "
+        "plan first, and then less may be left to do"
+    )
+
+
+def _refuse_while_expiring(table: Table, area: ControlArea, lease: LeaseDocument, version: Version) -> None:
+    """Refuse if an unfinished expiry deletes the target, instead of finishing that expiry first.
+
+    A tag is safe from the expiry of snapshots, since an expiry keeps what a tag needs. In that case the expiry is
+    finished first.
+
+    Raises:
+        RefusedError: With code `expiry_under_way`; or the version does not exist, and then the expiry is not finished.
+    """
+    begun = lease.intent
+    if begun is None or not may_conflict(area, begun, table.ref.branch):
+        return
+    own = discover(table.store).branches.get(table.ref.branch) or BranchListing(table.ref.branch)
+    asked = version.snapshot_id
+    try:
+        root = resolve(table, own, version, purpose="rollback")
+    except RefusedError:
+        if asked is None or begun.end_id is None or asked >= begun.end_id:
+            raise
+        root = None  # the snapshot is gone already, but its files may still exist
+    target = asked if root is None else root.snapshot.id
+    if target is not None:
+        refuse_conflict(str(table.ref), begun, target, is_tag=root is not None and root.ref.kind == "tag")
+
+
+def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
+    """Plan a rollback of one branch.
+
+    Args:
+        table: One branch of a table.
+        arguments: The target, and the tags that the caller gives up.
+
+    Raises:
+        RefusedError: The version does not exist or has lost files, a tag is protected, or the table has Iceberg
+            metadata that Paimon would have to change.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+    """
+    draft = begin(table, OPERATION)
+    refuse_iceberg(table, draft.schema.options)  # no check of tag callbacks: Paimon's rollback calls none for its tags
+    target = resolve(draft.table, draft.own, arguments.version, purpose="rollback")
+    if target is None:
+        raise RefusedError(f"table {table.ref}: there is no version to roll back to; expected one", code=NO_VERSION)
+    snapshot_id = target.snapshot.id
+    tags = read_own_tags(draft)
+    coming = _coming(draft, target)
+    going = withdrawal(draft, tags, snapshot_id)
+    frame = frame_of(draft.own, arguments.to_json())
+    if not coming and not going.actions and not going.tag_actions:
+        newest = f"snapshot {snapshot_id} of {say_time(target.snapshot.time_ms)} is the newest already"
+        return draft.plan((), frame, warnings=(newest, *given_up_in_vain(arguments.lost_tags, tags.roots, ())))
+    protected = protectors(draft, tags, going.tags, ruling_of(table))
+    move = f"a rollback to snapshot {snapshot_id}"
+    refuse_protected(str(table.ref), move, protected, arguments.lost_tags, instead="a later target")
+    check_target(table, draft, target)
+    stranded = find_stranded(draft, going.roots, [target] if coming else [])
+    earliest = () if coming else _unhidden(draft, snapshot_id)
+    latest = put_hint(draft, "point", "snapshot/LATEST", snapshot_id, f"snapshot {snapshot_id} becomes the newest")
+    return draft.plan(
+        (*going.tag_actions, *coming, *earliest, latest, *going.actions),
+        frame,
+        warnings=(
+            *given_up_in_vain(arguments.lost_tags, tags.roots, protected),
+            *rollback_warnings(draft, target, tags, going, comes_back=bool(coming)),
+            *(f"the number of newly orphaned files is not known exactly: {each}" for each in stranded.unknown),
+        ),
+        findings={
+            "target": {
+                "snapshot": snapshot_id,
+                "tag": target.ref.name if target.ref.kind == "tag" else None,
+                "time_ms": target.snapshot.time_ms,
+            },
+            "lost": _lost(going, target),
+            "stranded": stranded.to_json(),
+            "whole": [_snapshot_path(draft, snapshot_id)],
+        },
+    )
+
+
+def _coming(draft: Draft, target: Root) -> tuple[Action, ...]:
+    """Return the actions that bring the target back, if only a tag holds it. It then becomes the earliest snapshot.
+
+    Raises:
+        RefusedError: Another snapshot now has its id.
+    """
+    if target.ref.kind != "tag":
+        return ()
+    snapshot_id = target.snapshot.id
+    there = next((ref for ref in draft.own.snapshots if ref.id == snapshot_id), None)
+    if there is not None:
+        (root,) = draft.own_documents([there])
+        if (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list) != (
+            target.snapshot.base_manifest_list,
+            target.snapshot.delta_manifest_list,
+        ):
+            raise RefusedError(
+                f"table {draft.table.ref}: tag {target.ref.name!r} holds another state than {there.path}, which has "
+                f"the same id; expected the one snapshot {snapshot_id}",
+                code="id_reused",
+            )
+        return ()
+    body = to_text(tag_body(target.body, target.ref.path, None, None))
+    why = f"tag {target.ref.name} holds snapshot {snapshot_id}"
+    return (
+        Put("target", "snapshot", _snapshot_path(draft, snapshot_id), body, why, if_absent=True),
+        put_hint(draft, "target", "snapshot/EARLIEST", snapshot_id, f"snapshot {snapshot_id} becomes the earliest"),
+    )
+
+
+def _unhidden(draft: Draft, snapshot_id: int) -> tuple[Put, ...]:
+    """Return the action that corrects an EARLIEST above the target, if there is one.
+
+    Otherwise it would hide the target once the branch reaches that id again. Paimon leaves the hint as it is.
+    """
+    hint = draft.own.hints.get("snapshot/EARLIEST")
+    said = None if hint is None else read_hint(draft.table.store, hint.path)
+    if said is None or said <= snapshot_id:
+        return ()
+    first = draft.own.snapshots[0].id
+    return (
+        put_hint(draft, "target", "snapshot/EARLIEST", first, f"snapshot {said} is deleted; {first} is the oldest"),
+    )
+
+
+def _lost(going: Withdrawal, target: Root) -> dict[str, object]:
+    newest, rows = going.newest, None
+    if newest is not None and newest.total_record_count is not None and target.snapshot.total_record_count is not None:
+        rows = newest.total_record_count - target.snapshot.total_record_count
+    return {
+        "snapshots": list(going.snapshot_ids),
+        "changelogs": list(going.changelog_ids),
+        "tags": list(going.tags),
+        "rows": rows,
+        "commit_users": list(going.commit_users),
+    }
+
+
+def _snapshot_path(draft: Draft, snapshot_id: int) -> str:
+    return f"{branch_dir(draft.own.name)}snapshot/snapshot-{snapshot_id}"

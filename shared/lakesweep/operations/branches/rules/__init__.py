@@ -1,0 +1,1 @@
+"""How histories relate: pure rules."""

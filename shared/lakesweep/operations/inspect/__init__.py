@@ -1,0 +1,1 @@
+"""Answers that only read: check, show, files, explain."""

@@ -1,0 +1,139 @@
+"""`check`: is a table healthy? This changes nothing.
+
+It reads the documents and lists of every root, and looks for their manifests. It also looks for the data files that the
+newest snapshot of each branch needs, or with `all_roots` those of every root. Both lists folders of the table.
+"""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+from lakesweep.errors import FormatError, RefusedError
+from lakesweep.model.damage import lost_histories
+from lakesweep.model.roots import BranchListing, Root, TableListing
+from lakesweep.operations.inspect.check_branch import branch_findings
+from lakesweep.operations.inspect.check_control import control_findings
+from lakesweep.operations.inspect.check_files import file_findings
+from lakesweep.operations.inspect.check_roots import readable_roots, schema_findings
+from lakesweep.operations.inspect.health import Finding, TableHealth, command, expire_down_to, listed, restore
+from lakesweep.runs.session import Table
+from lakesweep.storage.location import parse_location
+from lakesweep.storage.store import Store
+from lakesweep.table.discover import discover
+from lakesweep.table.documents import read_hint, read_schema
+
+
+def check_table(table: Table, *, all_roots: bool = False) -> TableHealth:
+    """Look for everything that can be wrong with a table.
+
+    Args:
+        table: All branches of it.
+        all_roots: Look for the data files of every root, not only of the newest snapshots.
+
+    Raises:
+        RefusedError: This is not a table.
+        UsageError: The location of the fleet policy holds no valid policy.
+        StorageError: A request failed; nothing can be concluded.
+    """
+    listing = discover(table.store)
+    main = listing.branches.get("main") or BranchListing("main")
+    location, skipped = table.ref.location, list[str]()
+    findings: list[Finding] = []
+    try:
+        if main.schemas or not any(listing.roots()):
+            read_schema(table.store, main)
+    except RefusedError as error:
+        if error.code != "unreadable_schema":
+            raise
+        findings.append(Finding("roots", str(error), command("explain", location, executes=False)))
+    findings += [*_histories(table, listing), *_rootless(table.store, listing)]
+    findings += [*schema_findings(table, listing), *file_findings(table, listing, all_roots=all_roots, skipped=skipped)]
+    for name, branch in listing.branches.items():
+        if not branch.schemas:
+            continue
+        findings += [*_hints(table.store, branch, location), *_holes(branch, location)]
+        try:
+            findings += branch_findings(replace(table, ref=replace(table.ref, branch=name)), listing)
+        except (RefusedError, FormatError) as error:
+            findings.append(Finding("roots", str(error), command("explain", location, executes=False)))
+    if table.area is None:
+        skipped.append("no control location is known (--control), so plans and the lease were not looked at")
+    else:
+        findings += control_findings(table, table.area)
+    return TableHealth(location, all_roots, tuple(dict.fromkeys(findings)), tuple(skipped))
+
+
+def _histories(table: Table, listing: TableListing) -> Iterator[Finding]:
+    location = table.ref.location
+    for name, why in lost_histories(listing).items():
+        says, otherwise = f"branch {name} has lost its history: {why}", None
+        tag = _newest_tag(table.store, listing.branches[name])
+        if tag is not None:
+            says += f"; a rollback to tag {tag.ref.name} loses every version after snapshot {tag.snapshot.id}"
+            otherwise = command("rollback", location, "--tag", tag.ref.name, branch=name)
+        folder = "snapshot/" if name == "main" else f"branch/branch-{name}/snapshot/"
+        yield Finding("history", says, restore(folder, otherwise))
+
+
+def _rootless(store: Store, listing: TableListing) -> Iterator[Finding]:
+    """Find a table that has manifests but no root: it lost its roots, and no document is left that shows it."""
+    if any(listing.roots()) or lost_histories(listing):
+        return
+    first = next(iter(store.list("manifest/")), None)
+    # A first commit writes its manifests before its snapshot, so a second listing must confirm that no root exists.
+    if first is None or any(discover(store).roots()):
+        return
+    yield Finding(
+        "history",
+        f"no snapshot, tag or changelog exists, but {first.key} does: the table has lost its history, or its first "
+        "commit has not ended",
+        restore("snapshot/"),
+        (first.key,),
+    )
+
+
+def _newest_tag(store: Store, branch: BranchListing) -> Root | None:
+    """Return the tag of the highest snapshot, among those that can be read."""
+    return max(readable_roots(store, branch.tags), key=lambda root: root.snapshot.id, default=None)
+
+
+def _hints(store: Store, branch: BranchListing, location: str) -> Iterator[Finding]:
+    """Find hints with a wrong value. With most of them, readers only need an additional listing."""
+    for path, document in sorted(branch.hints.items()):
+        folder, name = path.split("/")
+        refs = branch.snapshots if folder == "snapshot" else branch.changelogs
+        if not refs:
+            continue
+        expected = (refs[0] if name == "EARLIEST" else refs[-1]).id
+        value = read_hint(store, document.path)
+        if value == expected:
+            continue
+        says = f"{document.path} says {'no id' if value is None else value}; expected {expected}"
+        mend = _write(location, document.path, expected)
+        if path == "snapshot/LATEST" and value is not None and value > expected:
+            # Paimon never leaves such a hint. It is the only trace of lost commits, and writing it again deletes it.
+            says += f", the newest snapshot: either snapshot {value} is lost, or the hint is wrong"
+            mend = restore(f"{document.path.removesuffix('LATEST')}snapshot-{value}", mend)
+        yield Finding("hints", says, mend, (document.path,))
+
+
+def _write(location: str, path: str, value: int) -> str:
+    place = shlex.quote(f"{location}/{path}")
+    if parse_location(location).scheme == "s3":
+        return f"printf {value} | aws s3 cp - {place}"
+    return f"printf {value} > {place}"
+
+
+def _holes(branch: BranchListing, location: str) -> Iterator[Finding]:
+    ids = [ref.id for ref in branch.snapshots]
+    holes = [before for before, after in pairwise(ids) if after != before + 1]
+    if holes:
+        below = [ref for ref in branch.snapshots if ref.id <= holes[-1]]
+        yield Finding(
+            "ids",
+            f"branch {branch.name}: the ids of its snapshots have a hole after {listed(holes)}; readers that start "
+            "below it fail; an unfinished expiry leaves such a hole",
+            expire_down_to(location, len(ids) - len(below), branch.name),
+            tuple(ref.path for ref in below[:10]),
+        )

@@ -1,0 +1,1 @@
+"""The pass after a commit, and what makes it due."""

@@ -1,0 +1,209 @@
+"""`maintain`: the pass that follows a commit.
+
+It applies the table's own options and nothing else. It makes the tags that are due and deletes the tags that are over.
+Then it expires consumers, snapshots and changelogs, in Paimon's order. If a step is refused, the next step still runs,
+with two exceptions. If no retention is stated, the steps that need one delete nothing. If a tag that is due could not
+be made, no snapshot expires, since it may be the snapshot to tag. All branches of a table are maintained one after
+another (`operations/maintenance/all_branches.py`).
+
+The pass lists the table once. All steps share this listing until a step changes the table.
+
+In a dry run, each step is planned on the table as the steps before it would leave it. So the dry run shows what the
+pass would do as a whole. These plans are not stored, since each could only run after the steps before it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from lakesweep.errors import RefusedError
+from lakesweep.model.identity import Identity, identity_of
+from lakesweep.model.plan import Plan
+from lakesweep.model.report import RunReport
+from lakesweep.model.roots import TableListing
+from lakesweep.operations.retention import expire_changelogs, expire_consumers, expire_snapshots
+from lakesweep.operations.retention.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
+from lakesweep.operations.retention.expire_consumers import EXPIRATION_TIME, ConsumerArguments, plan_expire_consumers
+from lakesweep.operations.retention.expire_snapshots import plan_expire_snapshots
+from lakesweep.operations.tags.automatic import AutoTagArguments
+from lakesweep.operations.tags.steps import TAG_STEPS, TagSteps
+from lakesweep.runs.fleet import Ruling, limited, may_delete, watched_ruling, why_observed
+from lakesweep.runs.parameters.retention_options import ExpireArguments, has_decoupled_changelog
+from lakesweep.runs.pass_state import TagNote, needs_nothing, remember
+from lakesweep.runs.run import refused
+from lakesweep.runs.session import Table
+from lakesweep.runs.steps import SharedListing, Step, carry_out, worst
+from lakesweep.runs.view import Draft, begin
+
+OPERATION = "maintain"
+
+
+@dataclass(frozen=True, slots=True)
+class MaintainArguments:
+    """Table options for this call, on top of the table's own."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    min_interval_ms: int = 0
+    """Do nothing if the last pass was less than this time ago."""
+    committed_id: int | None = None
+    """The snapshot of this branch that an event reported; saves a read of LATEST."""
+    protect_commit_users: tuple[str, ...] = ()
+    """The last snapshot of each of these commit users is kept, and every later snapshot."""
+
+    max_actions: int | None = None
+    """A plan with more actions is stored but not executed."""
+    is_due: bool = False
+    """The caller has already compared the commit with the state of the last pass (`operations/maintenance/triage.py`). So the pass
+    runs, and its time is kept for the next commit, whatever it finds."""
+
+    def may_skip(self, *, execute: bool) -> bool:
+        """Tell whether the state of the last pass may answer: only a call without other options than the table's."""
+        return execute and not self.options
+
+
+def maintain(table: Table, arguments: MaintainArguments, *, execute: bool) -> RunReport:
+    """Run the maintenance that the stated options of one branch ask for.
+
+    A commit that needs nothing costs at most four requests and writes nothing: the state of the last pass answers it.
+    """
+    quick = arguments.may_skip(execute=execute) and not arguments.is_due
+    if quick and needs_nothing(table, arguments.min_interval_ms, arguments.committed_id):
+        return nothing(table)
+    try:
+        ruling = watched_ruling(table)
+    except RefusedError as error:
+        return fold(table, (refused(table, expire_snapshots.OPERATION, error),))
+    report, _ = one_pass(table, arguments, ruling, execute=execute)
+    return replace(report, warnings=why_observed(ruling))
+
+
+def one_pass(
+    table: Table,
+    arguments: MaintainArguments,
+    ruling: Ruling | None,
+    *,
+    execute: bool,
+    listing: TableListing | None = None,
+) -> tuple[RunReport, Table]:
+    """Maintain one branch. Return the report, and the table as it is then, or as it would be after a dry run.
+
+    Args:
+        table: One branch of a table.
+        arguments: What the caller asked for.
+        ruling: What the fleet policy says about the table.
+        execute: If false, nothing changes.
+        listing: The table as it was just listed, if it was.
+    """
+    steps: tuple[RunReport, ...] = ()
+    after, walk = table, _Pass(table, arguments, ruling, listing)
+    try:
+        steps, after = carry_out(
+            table,
+            walk.steps(),
+            walk.shared,
+            walk.take,
+            execute=execute and may_delete(ruling),
+            max_actions=arguments.max_actions,
+        )
+    except RefusedError as error:
+        steps = (refused(table, expire_snapshots.OPERATION, error),)
+    if arguments.may_skip(execute=execute or arguments.is_due):
+        others = [step for step in steps if step.operation not in TAG_STEPS]
+        keeps_time = arguments.is_due or arguments.min_interval_ms > 0
+        remember(table, others, walk.identity, walk.note(), keeps_time=keeps_time)
+        walk.keep()
+    return fold(table, steps), after
+
+
+def nothing(table: Table) -> RunReport:
+    """Return the report of a pass that the state of the last pass answered."""
+    return RunReport(
+        operation=OPERATION,
+        table=table.ref.location,
+        branch=table.ref.branch,
+        status="nothing_to_do",
+        requests=table.counter.snapshot(),
+        steps=(),
+    )
+
+
+class _Pass:
+    """The steps of one pass."""
+
+    def __init__(
+        self, table: Table, arguments: MaintainArguments, ruling: Ruling | None, listing: TableListing | None
+    ) -> None:
+        self._table = table
+        self._arguments = arguments
+        self._ruling = ruling
+        self._listing = listing
+        self.shared = SharedListing()
+        self._tags: TagSteps | None = None
+        self.identity = Identity()
+        """The identity of the branch in the first listing."""
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the steps that the table's options ask for and the fleet policy allows.
+
+        Raises:
+            RefusedError: Before the first step: this is no table, or the value of an option does not parse.
+        """
+        options = self._arguments.options
+        users = self._arguments.protect_commit_users
+        limits = limited(ExpireArguments(options=options, unattended=True, protect_commit_users=users), self._ruling)
+        draft = self.shared.draft = begin(self._table, OPERATION, self._listing)
+        self.identity = identity_of(draft.own)
+        stated = {**draft.schema.options, **options}
+        is_decoupled = has_decoupled_changelog(stated)
+        tags = self._tags = TagSteps(draft, AutoTagArguments(options=options), self._ruling)
+        yield from tags.steps()
+        if tags.is_stopped:
+            return
+        if EXPIRATION_TIME in stated:
+            by_age = ConsumerArguments(options=options)
+            yield expire_consumers.EXPIRE, lambda table, draft: plan_expire_consumers(table, by_age, limits, draft)
+
+        def snapshots(table: Table, draft: Draft | None) -> Plan:
+            plan = plan_expire_snapshots(table, limits, draft)
+            tags.check_walked(plan)
+            return plan
+
+        yield expire_snapshots.OPERATION, snapshots
+        if is_decoupled:
+            by_options = ExpireChangelogsArguments(limits=limits, by_options=True)
+            yield (
+                expire_changelogs.OPERATION,
+                lambda table, draft: plan_expire_changelogs(table, by_options, draft),
+            )
+
+    def take(self, name: str, report: RunReport) -> RunReport | None:
+        """Take the report of a step, and return the report that the pass shows for it."""
+        if self._tags is not None and name in TAG_STEPS:
+            return self._tags.take(name, report)
+        return report
+
+    def note(self) -> TagNote | None:
+        """Return the facts from the steps on tags for the next pass."""
+        return None if self._tags is None else self._tags.note()
+
+    def keep(self) -> None:
+        """Keep what this pass read about tags for the first time, even if there was nothing else to do."""
+        if self._tags is not None:
+            self._tags.keep()
+
+
+def fold(table: Table, steps: tuple[RunReport, ...]) -> RunReport:
+    """Fold the reports of the steps into one; the plan and outcome come from the step of snapshots."""
+    main = next((step for step in steps if step.operation == expire_snapshots.OPERATION), steps[0])
+    return RunReport(
+        operation=OPERATION,
+        table=table.ref.location,
+        branch=table.ref.branch,
+        status=worst(steps),
+        plan=main.plan,
+        run_id=main.run_id or next((step.run_id for step in steps if step.run_id), None),
+        executed=any(step.executed for step in steps),
+        refusal=next((step.refusal for step in steps if step.refusal), None),
+        outcome=main.outcome,
+        requests=table.counter.snapshot(),
+        steps=steps,
+    )

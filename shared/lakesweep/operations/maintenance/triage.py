@@ -1,0 +1,112 @@
+"""Triage of commits: decide which commits need a pass, and which tables a sweep must report as waiting.
+
+Events come late, twice and in any order, and most commits need nothing. So Lakesweep compares the commit with the state
+of the last pass before it asks for a pass. The next sweep finds what the triage decided wrongly. The triage decides
+when a pass looks at a table, never what is deleted.
+"""
+
+from dataclasses import dataclass
+
+from lakesweep.control.state import BranchState
+from lakesweep.errors import FormatError, ObjectNotFoundError
+from lakesweep.format.snapshot import parse_snapshot
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.runs.pass_state import answers, clock_ms, last_pass, latest_hint
+from lakesweep.runs.session import Table
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES
+
+CLOCK_ERROR_MS = 5_000
+"""Two readings of a store's clock may differ this much. A state that is even further in the future delays no pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Triage:
+    """The decision about a commit."""
+
+    is_due: bool
+    """A pass is due now; otherwise nothing, or nothing yet."""
+    wait_ms: int = 0
+    """If above 0: ask again after this time, since the last pass is too recent."""
+
+
+_DUE, _HANDLED = Triage(True), Triage(False)
+
+
+def triage(table: Table, committed_id: int, min_interval_ms: int) -> Triage:
+    """Decide about one commit. A repeated event costs one read, a commit that needs nothing costs three.
+
+    Args:
+        table: One branch of a table, with its control location.
+        committed_id: The snapshot that an event reported.
+        min_interval_ms: The least time between two passes.
+    """
+    state = last_pass(table)
+    if state is None:
+        return _DUE
+    if state.is_over(clock_ms(table)):
+        return _later(state, clock_ms(table), min_interval_ms) or _DUE
+    has_asked = not state.asks_commits or committed_id < state.tag_next_snapshot
+    if committed_id == state.latest_id and has_asked and not are_tags_due(table, state):
+        return _HANDLED
+    if committed_id < state.latest_id:
+        newest = latest_hint(table)
+        if newest is not None and newest >= state.latest_id and not are_tags_due(table, state):
+            return _HANDLED  # the event is late; if the hint were lower, a rollback would have happened
+        return _later(state, clock_ms(table), min_interval_ms) or _DUE
+    later = _later(state, clock_ms(table), min_interval_ms)
+    if later is not None:
+        return later
+    return _HANDLED if answers(table, state, committed_id, told=True) else _DUE
+
+
+def are_tags_due(table: Table, state: BranchState) -> bool:
+    """Tell whether the clock makes a tag of a branch due, or ends one."""
+    return clock_ms(table) >= state.tags_due_ms
+
+
+def _later(state: BranchState, now_ms: int, min_interval_ms: int) -> Triage | None:
+    since_ms = now_ms - state.checked_ms
+    wait_ms = min_interval_ms - max(since_ms, 0)
+    return Triage(False, wait_ms) if since_ms >= -CLOCK_ERROR_MS and wait_ms > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """A branch with a pass that is due."""
+
+    latest_id: int
+    """The newest snapshot, from its hint."""
+    lag_ms: int | None
+    """How long the pass has been due; `None`: the branch was never maintained."""
+
+
+def lag_of(table: Table, state: BranchState | None) -> Lag | None:
+    """Return how long a pass over a branch has been due, `None` if none is due. Costs at most four reads.
+
+    A branch without a LATEST hint has no snapshot, or its snapshots are not found quickly. Events report its commits.
+    """
+    newest = latest_hint(table)
+    if newest is None:
+        return None
+    if state is None or state.checked_ms == 0:
+        return Lag(newest, None)
+    if answers(table, state, newest):
+        return None
+    now_ms = clock_ms(table)
+    if newest == state.latest_id:
+        # The time is the earliest of what is due for tags and retention. If only the state is old, no commit waits.
+        since = [] if state.retains_all(newest, now_ms) else [state.first_old_from_ms]
+        since += [state.tags_due_ms] if now_ms >= state.tags_due_ms else []
+        since_ms = max(min(since, default=now_ms), state.checked_ms)
+    else:
+        time_ms = _commit_time_ms(table, state.latest_id + 1) or _commit_time_ms(table, newest) or state.checked_ms
+        since_ms = max(time_ms, state.checked_ms)
+    return Lag(newest, max(0, now_ms - since_ms))
+
+
+def _commit_time_ms(table: Table, snapshot_id: int) -> int | None:
+    path = f"{branch_dir(table.ref.branch)}snapshot/snapshot-{snapshot_id}"
+    try:
+        return parse_snapshot(table.store.read(path, MAX_DOCUMENT_BYTES).data, path).time_ms
+    except (ObjectNotFoundError, FormatError):
+        return None

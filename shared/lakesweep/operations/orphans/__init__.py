@@ -1,0 +1,1 @@
+"""Orphan files: find and delete them."""

@@ -1,0 +1,211 @@
+"""How a scan begins: Lakesweep reads the roots once and turns the work into tasks.
+
+This first reading only decides which manifests are decoded while the table is listed. Manifests that earlier scans
+decoded are in segments. Lakesweep compares each of them with a listing of the manifests, to notice a manifest that was
+deleted or replaced.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from lakesweep.control.area import ControlArea
+from lakesweep.errors import PreconditionFailedError, RefusedError, UsageError
+from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.model.identity import table_identity
+from lakesweep.model.paths.layout import layout_of, layout_to_json
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.model.scan_facts import Facts
+from lakesweep.operations.orphans.backends import refined
+from lakesweep.operations.orphans.fan_out.cache import Segment, choose, read_index
+from lakesweep.operations.orphans.fan_out.captured import Remembered, new_capture
+from lakesweep.operations.orphans.fan_out.documents import SCAN, Json, ScanDocuments
+from lakesweep.operations.orphans.fan_out.first_shards import first_tasks
+from lakesweep.operations.orphans.fan_out.limits import DECODE_ENTRIES, DECODE_MANIFESTS
+from lakesweep.operations.orphans.fan_out.names import names_of_table
+from lakesweep.operations.orphans.fan_out.tasks import DecodeTask
+from lakesweep.operations.orphans.fan_out.worker import meta_row
+from lakesweep.operations.orphans.listing import places_of_scan
+from lakesweep.operations.orphans.rules.fan_out_estimate import fan_out_estimate
+from lakesweep.operations.orphans.scan import cutoff_of, places_of, schemas_of
+from lakesweep.runs.session import Table
+from lakesweep.storage.store import Store
+from lakesweep.table.metadata import MetadataReader
+from lakesweep.table.reach.live_set import LiveSet
+
+METADATA = "metadata-0.bin"
+_FOLDER = "manifest/"
+
+
+@dataclass(slots=True)
+class DecodeWork:
+    """What one task decodes."""
+
+    manifests: list[ManifestMeta] = field(default_factory=list)
+    segments: list[tuple[str, list[ManifestMeta]]] = field(default_factory=list)
+    """Segments whose rows are copied, each with the manifests to copy."""
+    entries: int = 0
+
+    def has_room(self, entries: int) -> bool:
+        """Tell whether the task can take this many more entries."""
+        return not self.entries or (self.entries + entries <= DECODE_ENTRIES and len(self.manifests) < DECODE_MANIFESTS)
+
+    def to_json(self) -> Json:
+        """Return the work as it is stored in a document of the scan."""
+        return {
+            "manifests": [meta_row(meta) for meta in self.manifests],
+            "segments": [[name, [meta_row(meta) for meta in metas]] for name, metas in self.segments],
+        }
+
+
+def begin_scan(
+    table: Table,
+    documents: ScanDocuments,
+    arguments: OrphanArguments,
+    basis: Mapping[str, object] | None,
+    facts: Facts | None,
+) -> Json:
+    """Read a table's roots, store the parameters of a scan of it, and return them.
+
+    If the scan has begun already, return the stored parameters. The cost of the scan is estimated here from the roots.
+
+    Raises:
+        UsageError: An argument that does not apply to this kind of scan.
+        RefusedError: The cutoff is too young, this is not a table, it has no roots, or a root cannot be understood.
+        StorageError: A request failed; the scan has not begun.
+    """
+    if arguments.inventory is not None:
+        raise UsageError(
+            f"table {table.ref}: functions list the table themselves and read no inventory; expected engine local or "
+            "spark, or no inventory",
+            code="bad_argument",
+        )
+    now_ms = table.store.now_ms()  # before the first root is read: the safety of the cutoff rests on this order
+    cutoff_ms = cutoff_of(table, arguments, now_ms)
+    remembered = Remembered.load(table, documents, None)
+    table = remembered.table
+    metas: dict[str, ManifestMeta] = {}
+
+    def decode(reader: MetadataReader, wanted: Iterable[ManifestMeta], note: object) -> Iterator[tuple[str, None]]:
+        for meta in wanted:
+            metas[meta.file_name] = meta
+            yield meta.file_name, None
+
+    found = new_capture(table, LiveSet(), decode)
+    found.collect()
+    _, roots = places_of(table, found.listing, arguments)
+    layout = layout_of(schema for _, schema in schemas_of(table, found.listing))
+    places = places_of_scan(table.ref.location, roots)
+    identity = table_identity(found.listing)
+    index = _segments(names_of_table(documents.area), identity)
+    doubted = _doubted(table.store, index, metas)
+    chosen = choose(index, metas.keys() - doubted, now_ms)
+    # These manifests were not among those compared with a listing. So a root that names one later cannot rely on it.
+    unasked = {name for segment in chosen.kept for name in segment.manifests} - metas.keys()
+    work = decode_work(metas, chosen.kept, chosen.rewritten, doubted)
+    # Segments outlive the documents of a scan, and a later scan may have the same id.
+    stem = f"decode-{uuid.uuid4().hex[:8]}"
+    decode_tasks = {f"{stem}-{number}": each.to_json() for number, each in enumerate(work)}
+    remembered.keep(documents, METADATA)
+    new = [meta for each in work for meta in each.manifests]
+    facts = facts or Facts(objects=0, objects_from="probe", has_fan_out=True)
+    facts = refined(facts, found, metas.values(), new, len(chosen.kept))
+    listing = first_tasks(table.store, facts.objects, len(places))
+    shards = len(listing) - len(places) + 1
+    facts = replace(facts, places=len(places), shards=shards, quarantine=arguments.quarantine_ms is not None)
+    tasks = [task.to_json() for task in listing]
+    tasks += [DecodeTask(name, SCAN).to_json() for name in decode_tasks]
+    scan: Json = {
+        "table": table.ref.location,
+        "branch": table.ref.branch,
+        "scan_id": documents.scan_id,
+        "identity": identity,
+        "now_ms": now_ms,
+        "cutoff_ms": cutoff_ms,
+        "arguments": arguments.to_json(),
+        "layout": layout_to_json(layout),
+        "places": [asdict(place) for place in places],
+        "tasks": tasks,
+        "decode": decode_tasks,
+        "segments": [each.name for each in chosen.kept],
+        "doubted": sorted(doubted | unasked),
+        "basis": {**(basis or {}), "estimate": fan_out_estimate(facts).to_json()},
+        "entries": sum(meta.added_count + meta.deleted_count for meta in metas.values()),
+        "requests": table.counter.snapshot(),
+    }
+    try:
+        documents.put(SCAN, scan, if_absent=True)
+    except PreconditionFailedError:  # another worker got the same message and was faster
+        return documents.find_scan() or scan
+    return scan
+
+
+def check_same(table: Table, scan: Json, arguments: OrphanArguments) -> None:
+    """Refuse to continue a scan with arguments other than those it began with.
+
+    Raises:
+        RefusedError: The arguments differ.
+    """
+    expected = {"table": table.ref.location, "branch": table.ref.branch, "arguments": arguments.to_json()}
+    for name, value in expected.items():
+        if scan[name] != value:
+            raise RefusedError(
+                f"table {table.ref}: scan {scan['scan_id']} began with another {name}: expected {value!r}, found "
+                f"{scan[name]!r}; begin another scan",
+                code="other_scan",
+            )
+
+
+def decode_work(
+    metas: Mapping[str, ManifestMeta],
+    kept: Iterable[Segment],
+    rewritten: Iterable[Segment],
+    doubted: frozenset[str],
+) -> list[DecodeWork]:
+    """Return what tasks have to decode or copy, so that the names in all manifests are known.
+
+    Args:
+        metas: All manifests that the scan needs, by name.
+        kept: Segments that are used as they are.
+        rewritten: Segments whose rows are copied.
+        doubted: Manifests that are in segments but have to be decoded again.
+    """
+    known = {name for segment in kept for name in segment.manifests} - doubted
+    work: list[DecodeWork] = []
+    for segment in rewritten:
+        wanted = [metas[name] for name in segment.manifests if name in metas and name not in known | doubted]
+        known.update(meta.file_name for meta in wanted)
+        each = _with_room(work, segment.rows)
+        each.segments.append((segment.name, wanted))
+        each.entries += segment.rows
+    for name, meta in sorted(metas.items()):
+        if name not in known:
+            entries = meta.added_count + meta.deleted_count
+            each = _with_room(work, entries)
+            each.manifests.append(meta)
+            each.entries += entries
+    return work
+
+
+def _with_room(work: list[DecodeWork], entries: int) -> DecodeWork:
+    if not work or not work[-1].has_room(entries):
+        work.append(DecodeWork())
+    return work[-1]
+
+
+def _segments(area: ControlArea, identity: str) -> list[Segment]:
+    """Return the segments of earlier scans that still exist."""
+    segments, _ = read_index(area, identity)
+    if not segments:
+        return []
+    there = set(area.names(""))
+    return [segment for segment in segments if segment.name in there]
+
+
+def _doubted(store: Store, segments: Iterable[Segment], metas: Mapping[str, ManifestMeta]) -> frozenset[str]:
+    """Return the manifests in segments that are not stored with the size that their manifest lists say."""
+    known = {name for segment in segments for name in segment.manifests if name in metas}
+    if not known:
+        return frozenset()
+    sizes = {each.key.removeprefix(_FOLDER): each.size_bytes for each in store.list(_FOLDER)}
+    return frozenset(name for name in known if sizes.get(name) != metas[name].file_size)

@@ -1,0 +1,74 @@
+"""Parts of a plan, written by the tasks that find orphans.
+
+Each part holds actions of one phase. A task gives its parts unique names, and returns the facts that the header needs
+about them. The driver writes the header last. A part that no task reported to the driver belongs to no plan.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from lakesweep.control.area import ControlArea
+from lakesweep.control.plans import PART_ROWS, store_part
+from lakesweep.errors import RefusedError
+from lakesweep.model.paths.allowed import check_action
+from lakesweep.model.paths.permitted import FORBIDDEN, fits
+from lakesweep.model.plan import PHASES, PlanPart, count_by_kind
+from lakesweep.operations.orphans.rules.orphans import Orphan, deletions, phase_of
+from lakesweep.runs.parameters.times import say_time
+from lakesweep.runs.view import Apart
+
+Row = dict[str, Any]
+OPERATION = "remove_orphan_files"
+
+
+class PlanParts:
+    """Collects orphans phase by phase, until they fill a part."""
+
+    def __init__(self, area: ControlArea, plan_id: str) -> None:
+        self._area = area
+        self._plan_id = plan_id
+        self._waiting: dict[str, list[Orphan]] = {}
+
+    def add(self, orphan: Orphan) -> None:
+        """Add an orphan to delete."""
+        self._waiting.setdefault(phase_of(orphan.kind), []).append(orphan)
+
+    def full(self) -> Iterator[Row]:
+        """Write parts for the phases with enough orphans.
+
+        Raises:
+            RefusedError: No plan may hold one of the actions.
+        """
+        for phase, orphans in self._waiting.items():
+            while len(orphans) >= PART_ROWS:
+                yield self._write(phase, orphans[:PART_ROWS])
+                del orphans[:PART_ROWS]
+
+    def rest(self) -> Iterator[Row]:
+        """Write all remaining orphans; see `full`."""
+        yield from self.full()
+        for phase, orphans in self._waiting.items():
+            if orphans:
+                yield self._write(phase, orphans)
+        self._waiting.clear()
+
+    def _write(self, phase: str, orphans: Iterable[Orphan]) -> Row:
+        actions = deletions(orphans, say_time)
+        for action in actions:
+            check_action(action)
+            if not fits(OPERATION, action):
+                raise RefusedError(f"{action.kind} {action.path!r} is no orphan file", code=FORBIDDEN)
+        part = store_part(self._area, self._plan_id, f"{PHASES.index(phase):02d}-{uuid.uuid4().hex}", actions)
+        return {"plan": asdict(part), "phase": phase, "by_kind": count_by_kind(actions)}
+
+
+def apart_of(plan_id: str, rows: Iterable[Mapping[str, Any]]) -> Apart:
+    """Return the header's facts about the parts that tasks returned."""
+    found = sorted(rows, key=lambda row: (PHASES.index(row["phase"]), row["plan"]["name"]))
+    by_kind: dict[str, int] = {}
+    for row in found:
+        for kind, count in row["by_kind"].items():
+            by_kind[kind] = by_kind.get(kind, 0) + count
+    return Apart(plan_id, tuple(PlanPart(**row["plan"]) for row in found), by_kind)

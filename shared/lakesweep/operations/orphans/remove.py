@@ -1,0 +1,258 @@
+"""Run a scan for orphan files on the requested or cheapest backend, and record what it cost."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from lakesweep.control.plans import load_plan
+from lakesweep.control.scan_history import PastScan, note_scan
+from lakesweep.errors import MaintenanceError, RefusedError, UsageError
+from lakesweep.model.plan import Plan
+from lakesweep.model.report import RunReport
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.operations.orphans.backends import choose, compare, describe_estimate, happened, is_paid
+from lakesweep.operations.orphans.local import plan_remove_orphan_files
+from lakesweep.operations.orphans.rules.engine_choice import Choice
+from lakesweep.operations.orphans.scan import OPERATION
+from lakesweep.runs.run import SHOWN_ACTIONS, execute_stored, plan_and_execute, plan_only, refused, require_area
+from lakesweep.runs.session import OrphanEngine, RemoteEngine, Table
+
+AUTO, LOCAL, LAMBDA, SPARK = ENGINES = ("auto", "local", "lambda", "spark")
+_NOT_THERE = {
+    LAMBDA: "it has no queue of a deployment; expected --scan-queue or $LAKESWEEP_SCAN_QUEUE",
+    SPARK: "this process has no Spark; expected the command line, or jobs/remove_orphan_files.py",
+}
+_CODES = {LAMBDA: "no_functions", SPARK: "no_spark"}
+
+
+@dataclass(slots=True)
+class _Scan:
+    """One call, from the choice of the backend to the record of its cost."""
+
+    table: Table
+    arguments: OrphanArguments
+    engine: str
+    choice: Choice | None = None
+    began_ms: int = 0
+    ended_ms: int = 0
+    requests: Mapping[str, int] | None = None
+    """Only of the planning; `None`: no plan was made."""
+
+    @property
+    def estimate(self) -> Mapping[str, object] | None:
+        return self.choice.estimate.to_json() if self.choice is not None else None
+
+    def plan(self, plan: Callable[[Table, OrphanArguments], Plan], table: Table) -> Plan:
+        """Plan, and count the requests."""
+        before = table.counter.snapshot()
+        self.began_ms = table.clock_ms()
+        made = plan(table, self.arguments)
+        self.ended_ms = table.clock_ms()
+        after = table.counter.snapshot()
+        self.requests = {kind: after[kind] - before[kind] for kind in after}
+        return made
+
+    def happened(self) -> dict[str, object] | None:
+        """Return what the planning cost."""
+        if self.requests is None:
+            return None
+        seconds = (self.ended_ms - self.began_ms) / 1000
+        return happened(self.engine, self.requests, seconds, self.estimate, is_paid=is_paid(self.table))
+
+
+def remove_orphan_files(table: Table, arguments: OrphanArguments, engine: str | None, *, execute: bool) -> RunReport:
+    """Find orphan files, and delete them.
+
+    Args:
+        table: All branches of it.
+        arguments: The arguments of the call.
+        engine: One of `ENGINES`; `None` means this process.
+        execute: If false, nothing in the table changes.
+
+    Raises:
+        UsageError: The backend is not available here, or an argument is invalid.
+        MaintenanceError: As `plan_remove_orphan_files`.
+    """
+    scan = _Scan(table, arguments, engine or LOCAL)
+    if engine == AUTO:
+        try:
+            _choose(scan)
+        except RefusedError as error:
+            return refused(table, OPERATION, error)
+    elsewhere = _elsewhere(table, scan.engine)
+    planner = plan_remove_orphan_files if elsewhere is None else elsewhere.plan
+    run = _run_stored if isinstance(elsewhere, RemoteEngine) else _run
+    report = run(table, lambda target: scan.plan(planner, target), execute=execute)
+    if elsewhere is not None:
+        elsewhere.finished(table, report)
+    what: Mapping[str, object] | None = scan.happened()
+    estimate = scan.estimate
+    if isinstance(elsewhere, RemoteEngine):
+        what, estimate = elsewhere.happened, elsewhere.estimate or estimate
+    if estimate is not None and what is not None:
+        table.say(f"engine {scan.engine}: {compare(estimate, what)}")
+    _remember(scan, report, what)
+    if engine is None:
+        return report
+    reason = scan.choice.reason if scan.choice is not None else None
+    return replace(report, engine={"name": scan.engine, "reason": reason, "estimate": estimate, "happened": what})
+
+
+def _choose(scan: _Scan) -> None:
+    """Choose a backend, and say which and why."""
+    table = scan.table
+    scan.engine = LOCAL
+    if table.available is None:
+        return
+    scan.choice = choice = choose(table, scan.arguments, table.available)
+    scan.engine = choice.engine
+    if not choice.use_inventory:
+        scan.arguments = replace(scan.arguments, inventory=None)
+    table.say(f"engine {choice.engine}: {choice.reason}; {describe_estimate(choice.estimate)}")
+
+
+def _elsewhere(table: Table, engine: str) -> OrphanEngine | None:
+    """Return the backend that finds the orphan files; `None` means this process."""
+    if engine == LOCAL:
+        return None
+    found = table.orphan_engines.get(engine)
+    if found is None:
+        raise UsageError(f"engine {engine}: {_NOT_THERE[engine]}", code=_CODES[engine])
+    return found
+
+
+def _run(table: Table, planner: Callable[[Table], Plan], *, execute: bool) -> RunReport:
+    if execute:
+        return plan_and_execute(table, OPERATION, planner)
+    return plan_only(table, OPERATION, planner)
+
+
+def _run_stored(table: Table, planner: Callable[[Table], Plan], *, execute: bool) -> RunReport:
+    """Continue with the plan of a remote backend, which has already stored it."""
+    area = require_area(table)
+    try:
+        plan = planner(table)
+    except RefusedError as error:
+        return refused(table, OPERATION, error)
+    if execute and not plan.is_empty:
+        return replace(execute_stored(table, plan.header.plan_id), is_stored_plan=False)
+    if plan.is_apart and plan.header.action_count <= SHOWN_ACTIONS:
+        plan = load_plan(area, plan.header.plan_id)
+    return RunReport(
+        operation=OPERATION,
+        table=table.ref.location,
+        branch=table.ref.branch,
+        status="nothing_to_do" if plan.is_empty else "planned",
+        plan=plan,
+        requests=table.counter.snapshot(),
+    )
+
+
+def _remember(scan: _Scan, report: RunReport, what: Mapping[str, object] | None) -> None:
+    """Record what a scan found, if the run wrote anything else. A failure to do so does not affect the run."""
+    area = scan.table.area
+    wrote = report.status not in ("nothing_to_do", "refused") or scan.arguments.quarantine_ms is not None
+    # A fan-out scan records its own facts when it ends.
+    if area is None or report.plan is None or what is None or scan.engine == LAMBDA or not wrote:
+        return
+    past = past_scan(
+        report.plan,
+        engine=scan.engine,
+        status=report.told_status,
+        times_ms=(scan.began_ms, scan.ended_ms),
+        what=what,
+        estimate=scan.estimate,
+        reason=scan.choice.reason if scan.choice is not None else None,
+        deleted=report.outcome.deleted if report.outcome is not None else None,
+    )
+    with suppress(MaintenanceError):
+        note_scan(area, past)
+
+
+def note_fan_out(table: Table, result: Mapping[str, object], plan: Plan | None) -> None:
+    """Record a scan by functions. Every process that sees its end calls this.
+
+    A second call has no effect, and a failure does not affect the scan.
+
+    Args:
+        table: The table.
+        result: The result of the scan, as in `result.json`.
+        plan: The header of its plan; without a plan there is nothing to record.
+    """
+    if table.area is None or plan is None:
+        return
+    began, ended = _number(result, "began_ms"), _number(result, "ended_ms")
+    requests, estimate, reason = result.get("requests"), result.get("estimate"), result.get("reason")
+    estimate = estimate if isinstance(estimate, Mapping) else None
+    if began is None or ended is None or not isinstance(requests, Mapping):
+        return
+    past = past_scan(
+        plan,
+        engine=LAMBDA,
+        status=str(result.get("status")),
+        times_ms=(began, ended),
+        what=happened(LAMBDA, requests, (ended - began) / 1000, estimate),
+        estimate=estimate,
+        reason=reason if isinstance(reason, str) else None,
+        counted=result,
+    )
+    with suppress(MaintenanceError):
+        note_scan(table.area, past)
+
+
+def past_scan(
+    plan: Plan,
+    *,
+    engine: str,
+    status: str,
+    times_ms: tuple[int, int],
+    what: Mapping[str, object],
+    estimate: Mapping[str, object] | None = None,
+    reason: str | None = None,
+    deleted: int | None = None,
+    counted: Mapping[str, object] | None = None,
+) -> PastScan:
+    """Return the record of a scan.
+
+    Args:
+        plan: The plan that it made.
+        engine: The backend.
+        status: How it ended.
+        times_ms: When it began and ended.
+        what: What it cost; see `engine_choice.happened`.
+        estimate: The estimate of its cost.
+        reason: Why this backend was chosen.
+        deleted: Number of objects that the same call deleted.
+        counted: Further counts: `entries`, `entries_decoded`, `manifests_decoded`, `lists`.
+    """
+    header, counted = plan.header, counted or {}
+    listed = header.findings.get("listed")
+    listed = listed if isinstance(listed, Mapping) else {}
+    requests = what.get("requests")
+    return PastScan(
+        engine=engine,
+        began_ms=times_ms[0],
+        ended_ms=times_ms[1],
+        status=status,
+        objects=_number(listed, "objects") or 0,
+        bytes=_number(listed, "bytes"),
+        roots=_number(header.findings, "roots") or 0,
+        manifests=_number(header.findings, "manifests") or 0,
+        lists=_number(counted, "lists"),
+        entries=_number(counted, "entries"),
+        entries_decoded=_number(counted, "entries_decoded"),
+        manifests_decoded=_number(counted, "manifests_decoded"),
+        latest_id=_number(header.snapshots, "latest"),
+        live=header.kept.get("live"),
+        deleted=deleted,
+        inventory="inventory" in header.findings,
+        requests=dict(requests) if isinstance(requests, Mapping) else {},
+        usd=usd if isinstance(usd := what.get("usd"), int | float) else None,
+        estimate=estimate,
+        reason=reason,
+    )
+
+
+def _number(document: Mapping[str, object], name: str) -> int | None:
+    value = document.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

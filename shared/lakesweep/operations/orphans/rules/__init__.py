@@ -1,0 +1,1 @@
+"""What an object is, and where a scan runs: pure rules."""

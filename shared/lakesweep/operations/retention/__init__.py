@@ -1,0 +1,1 @@
+"""Expiry of snapshots, changelogs and consumers."""

@@ -1,0 +1,200 @@
+"""`expire_changelogs`: delete long-lived changelogs past their retention, and the files that only they need."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from lakesweep.errors import RefusedError, StalePlanError
+from lakesweep.model.plan import Action, Delete, Plan, Put, to_text
+from lakesweep.model.policy import INT_MAX, ChangelogRetention
+from lakesweep.model.roots import Root, RootRef
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.operations.retention.newest import refuse_damaged_head
+from lakesweep.operations.retention.rules.changelog_range import changelog_bounds, select_changelogs
+from lakesweep.operations.retention.rules.expire_snapshots import plan_files
+from lakesweep.runs.damage import damage_findings, lost_findings, warnings_of
+from lakesweep.runs.memory import doubt, doubt_changelogs
+from lakesweep.runs.parameters.retention_options import (
+    ExpireArguments,
+    changelog_retention,
+    check_stated,
+    has_decoupled_changelog,
+    time_retained,
+)
+from lakesweep.runs.session import Table
+from lakesweep.runs.view import Draft, Frame, begin
+from lakesweep.table.documents import read_consumers
+from lakesweep.table.metadata import MetadataReader
+from lakesweep.table.reach.freed import find_freed_changelogs
+from lakesweep.table.reach.references import find_references
+from lakesweep.table.reach.root_files import read_root_files
+
+OPERATION = "expire_changelogs"
+STAYS = "changelog_retention"
+"""Why changelogs are kept: neither the rules nor the call expire them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireChangelogsArguments:
+    """The arguments of a call.
+
+    As in Paimon, a manual call keeps everything that its arguments do not mention. It ignores the table's options. The
+    pass after a commit follows the table's options instead (`by_options`).
+    """
+
+    limits: ExpireArguments = field(default_factory=ExpireArguments)
+    delete_all: bool = False
+    """Delete every changelog, provided that all are older than the oldest snapshot."""
+    by_options: bool = False
+
+    def to_json(self) -> dict[str, object]:
+        """Return the arguments that were given."""
+        return {**self.limits.to_json(), **({"delete_all": True} if self.delete_all else {})}
+
+
+def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, draft: Draft | None = None) -> Plan:
+    """Plan the expiry of one branch's long-lived changelogs. A plan without actions means: nothing to do.
+
+    Args:
+        table: One branch of a table.
+        arguments: What the caller asked for.
+        draft: The table as it was just listed, if it was.
+
+    Raises:
+        RefusedError: This is no table, the rules contradict each other, or a root cannot be read.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+
+    Source: Paimon `ExpireChangelogImpl`.
+    """
+    draft = begin(table, OPERATION) if draft is None else replace(draft, operation=OPERATION)
+    policy = _policy(draft, arguments)
+    snapshots, changelogs = draft.own.snapshots, draft.own.changelogs
+    if not snapshots or not changelogs:
+        lost = lost_findings(draft)
+        return draft.plan((), _frame(draft, arguments, policy, ()), warnings=warnings_of(lost), findings=lost)
+    if arguments.delete_all:
+        if changelogs[-1].id >= snapshots[0].id:
+            raise RefusedError(
+                f"table {table.ref}: changelog {changelogs[-1].id} is not older than the oldest snapshot "
+                f"{snapshots[0].id}; expected all changelogs to be older before all are deleted",
+                code="changelogs_not_separate",
+            )
+        return _plan(draft, arguments, policy, changelogs, end=None)
+    ids = [ref.id for ref in changelogs]
+    consumer_next = min(read_consumers(table.store, draft.own.consumers).values(), default=None)
+    limits = changelog_bounds(ids, snapshots[-1].id, policy, consumer_next)
+    asked = [ref for ref in changelogs if limits.age_from_id <= ref.id <= limits.hard_end_id]
+    times = {}
+    if policy.time_retained_ms is not None:
+        times = {root.ref.id: root.snapshot.time_ms for root in draft.own_documents(asked)}
+    chosen = select_changelogs(ids, snapshots[-1].id, times, policy, consumer_next, draft.now_ms)
+    if chosen is None:
+        return draft.plan((), _frame(draft, arguments, policy, ()))
+    going = [ref for ref in changelogs if ref.id in frozenset(chosen.expired)]
+    return _plan(draft, arguments, policy, going, end=chosen.end_id)
+
+
+def _policy(draft: Draft, arguments: ExpireChangelogsArguments) -> ChangelogRetention:
+    limits = arguments.limits
+    options = {**draft.schema.options, **limits.options}
+    try:
+        if limits.unattended:
+            check_stated(options, limits)
+        has_decoupled_changelog(options)  # refuses values that do not parse, even if this call does not need them
+        if arguments.by_options:
+            return changelog_retention(options)
+        retention = ChangelogRetention(
+            retain_min=1 if limits.retain_min is None else limits.retain_min,
+            retain_max=INT_MAX if limits.retain_max is None else limits.retain_max,
+            time_retained_ms=None
+            if limits.older_than_ms is None
+            else time_retained(limits.older_than_ms, draft.now_ms, draft.table.clock_ms()),
+            limit=INT_MAX if limits.max_deletes is None else limits.max_deletes,
+        )
+        retention.check()
+    except RefusedError as error:
+        raise RefusedError(f"table {draft.table.ref}: {error}", code=error.code) from error
+    return retention
+
+
+def _frame(
+    draft: Draft, arguments: ExpireChangelogsArguments, policy: ChangelogRetention, going: Sequence[RootRef]
+) -> Frame:
+    snapshots = draft.own.snapshots
+    return Frame(
+        arguments=arguments.to_json(),
+        policy=policy.to_json(),
+        snapshots={
+            "earliest": snapshots[0].id if snapshots else None,
+            "latest": snapshots[-1].id if snapshots else None,
+            "expired": [ref.id for ref in going],
+        },
+    )
+
+
+def _plan(
+    draft: Draft,
+    arguments: ExpireChangelogsArguments,
+    policy: ChangelogRetention,
+    going: Sequence[RootRef],
+    end: int | None,
+) -> Plan:
+    """Plan the deletion of `going`; `end` is the first changelog that the plan keeps, `None` if it keeps none."""
+    store, own = draft.table.store, draft.own
+    expiring = draft.own_documents(going)
+    others = draft.other_documents(ref.path for ref in going)
+    latest = own.snapshots[-1].path
+    newest = next((root.snapshot for root in others.roots if root.ref.path == latest), None)
+    if newest is None:
+        raise StalePlanError(f"table {store.location}: {latest} vanished while the plan was made")
+    doubt(draft.table, (newest.base_manifest_list, newest.delta_manifest_list, newest.index_manifest))
+    options = {**draft.schema.options, **arguments.limits.options}
+    doubt_changelogs(draft.table, [*expiring, *others.roots], options)
+    reader = MetadataReader(store)
+    files = read_root_files(reader, [*expiring, *others.roots], with_changelog=lambda root: root.ref.kind != "tag")
+    freed = find_freed_changelogs(reader, draft.paths(), [files[root.ref.path] for root in expiring])
+    references = find_references(reader, [files[root.ref.path] for root in others.roots], freed.files, own.name)
+    unreadable, problems = references.unreadable_roots, references.problems()
+    refuse_damaged_head(draft, reader, files[latest], unreadable, problems, "changelogs expire")
+    deletes, kept = plan_files(freed.files, references, draft.stores(freed.files).stays)
+    vanished = tuple(f"{ref} vanished while the plan was made" for ref in others.vanished)
+    return draft.plan(
+        (*_documents(draft, expiring), *_hints(draft, end), *deletes),
+        _frame(draft, arguments, policy, going),
+        end_id=end,
+        kept={**_kept(own.changelogs, going), **kept.count},
+        kept_bytes=kept.size_bytes,
+        warnings=(*freed.warnings, *references.problems(), *kept.warnings, *vanished),
+        findings=damage_findings(draft, references),
+    )
+
+
+def _documents(draft: Draft, expiring: Sequence[Root]) -> tuple[Delete, ...]:
+    return tuple(
+        Delete(
+            "documents",
+            "changelog_document",
+            root.ref.path,
+            root.ref.size_bytes,
+            f"changelog {root.ref.id} is past the retention of changelogs",
+            etag=root.ref.etag,
+            body=to_text(root.body),
+        )
+        for root in expiring
+    )
+
+
+def _hints(draft: Draft, end: int | None) -> tuple[Action, ...]:
+    folder = f"{branch_dir(draft.own.name)}changelog/"
+    if end is not None:
+        return (Put("hints", "hint", f"{folder}EARLIEST", str(end), f"changelog {end} is the first that is kept"),)
+    return tuple(
+        Delete("hints", "hint", hint.path, hint.size_bytes, "no changelog is kept")
+        for path, hint in sorted(draft.own.hints.items())
+        if path.startswith("changelog/")
+    )
+
+
+def _kept(changelogs: Sequence[RootRef], going: Sequence[RootRef]) -> dict[str, int]:
+    staying = len(changelogs) - len(going)
+    return {STAYS: staying} if staying else {}

@@ -1,0 +1,1 @@
+"""What expires: pure rules."""

@@ -1,0 +1,1 @@
+"""Tags: create, rename, delete, expire, automatically or manually."""

@@ -1,0 +1,224 @@
+"""`expire_tags`: delete tags that are past their time to live, or that no calendar rule keeps, and their own files."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, tzinfo
+
+from lakesweep.errors import FormatError, RefusedError
+from lakesweep.format.values.zone import parse_zone
+from lakesweep.model.damage import DAMAGED_ROOTS
+from lakesweep.model.plan import Plan
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.tag_rules import KeepRules, TagFacts
+from lakesweep.operations.tags.options import auto_tag_rules, check_callbacks, declared_zone, expires_by_time
+from lakesweep.operations.tags.removal import OwnTags, files_at_stake, plan_removal, read_own_tags
+from lakesweep.operations.tags.rules.automatic import beyond_count, period_of
+from lakesweep.operations.tags.rules.expiry import Verdict, judge_tags
+from lakesweep.runs.damage import lost_findings, warnings_of
+from lakesweep.runs.fleet import ruling_of
+from lakesweep.runs.parameters.times import say_time
+from lakesweep.runs.session import Table
+from lakesweep.runs.view import Draft, begin, frame_of
+
+OPERATION = "expire_tags"
+_ZONE = "sink.process-time-zone"
+UNREADABLE = "unreadable"
+"""Why a tag is kept: its document does not parse."""
+UNREADABLE_ROOT = "unreadable_root"
+"""Why a tag that alone needs files is kept: another root is unreadable, so it is not known which files it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireTagsArguments:
+    """The arguments of a call."""
+
+    older_than_ms: int | None = None
+    """Tags that were made before this time are deleted, with or without a time to live."""
+    keep: tuple[KeepRules, ...] = ()
+    """Calendar rules of the call. The rules of the fleet policy apply as well."""
+    time_zone: str | None = None
+    """The zone of creation times and of the calendar; default: the fleet policy's."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Table options for this call."""
+    is_pass: bool = False
+    """This is the pass after a commit, which follows `tag.time-expire-enabled`."""
+    counts: bool = False
+    """Tags were just made, so tags beyond `tag.num-retained-max` are deleted as well."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the arguments that were given."""
+        given = {
+            "older_than_ms": self.older_than_ms,
+            "keep": [rules.to_json() for rules in self.keep] or None,
+            "time_zone": self.time_zone,
+            "options": dict(self.options) or None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft | None = None) -> Plan:
+    """Plan the deletion of tags that are due. The plan's findings say why each tag is deleted or kept.
+
+    Args:
+        table: One branch of a table.
+        arguments: What the caller asked for.
+        draft: The table as it was just listed, if it was.
+
+    Raises:
+        RefusedError: This is no table, a rule is invalid, or Paimon would call callbacks when it deletes a tag.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+
+    Source: Paimon `TagTimeExpire`, `TagAutoCreation`.
+    """
+    draft = begin(table, OPERATION) if draft is None else replace(draft, operation=OPERATION)
+    options = {**draft.schema.options, **arguments.options}
+    ruling = ruling_of(table)
+    of_policy = ruling.rule.tags if ruling is not None and ruling.rule is not None else ()
+    keep = tuple(dict.fromkeys((*arguments.keep, *of_policy)))
+    declared = declared_zone(table, arguments.time_zone, ruling)
+    by_time = not arguments.is_pass or expires_by_time(options)
+    policy: dict[str, object] = {"keep": [rules.to_json() for rules in keep]} if keep else {}
+    frame = frame_of(draft.own, arguments.to_json(), policy)
+    if not draft.own.tags or not (by_time or keep or arguments.counts or arguments.older_than_ms is not None):
+        lost = lost_findings(draft)
+        return draft.plan((), frame, warnings=warnings_of(lost), findings=lost)
+    own = read_own_tags(draft)
+    zone, notes = _calendar_zone(options, declared) if keep else (UTC, ())
+    verdict = judge_tags(
+        _facts(draft, own, with_times=arguments.older_than_ms is not None),
+        now_ms=draft.now_ms,
+        zone=declared,
+        calendar_zone=zone,
+        keep=keep,
+        by_time=by_time,
+        older_than_ms=arguments.older_than_ms,
+        beyond=_beyond(own, options, declared) if arguments.counts else (),
+        period_of=_period_of(options) if keep else None,
+    )
+    if verdict.going:
+        check_callbacks(table, options)
+    going, held, warnings = _without_held(draft, own, verdict)
+    why = {name: _sentence(word, arguments) for name, word in going.items()}
+    problem: str | None = None
+    try:
+        removal = plan_removal(draft, own, why, options)
+    except RefusedError as error:
+        if error.code != UNREADABLE_ROOT:
+            raise
+        # The deletion of a tag's document alone deletes no file. So tags that alone need no file are deleted all the
+        # same.
+        at_stake = {name for names in files_at_stake(draft, own, going).values() for name in names}
+        held |= dict.fromkeys(sorted(at_stake), UNREADABLE_ROOT)
+        warnings = (*warnings, f"tags that alone hold files are kept: {error}")
+        going = {name: word for name, word in going.items() if name not in at_stake}
+        removal = plan_removal(draft, own, {name: why[name] for name in going}, options)
+        problem = str(error)
+    damage = dict(removal.damage)
+    if problem is not None:
+        # The refusal names the root only in its sentence, so the branch is the key.
+        damage = {DAMAGED_ROOTS: damage.get(DAMAGED_ROOTS) or {f"branch {draft.own.name}": problem}}
+    notes = (*notes, *verdict.notes)
+    kept = {name: list(reasons) for name, reasons in verdict.kept.items()}
+    kept |= {name: [word] for name, word in held.items()}
+    kept |= {name: [UNREADABLE] for name in own.unreadable}
+    return draft.plan(
+        removal.actions,
+        frame,
+        kept=removal.kept.count,
+        kept_bytes=removal.kept.size_bytes,
+        warnings=(
+            *(f"a tag cannot be read, so it is kept: {problem}" for problem in own.unreadable.values()),
+            *warnings,
+            *notes,
+            *removal.warnings,
+        ),
+        needs_confirmation=removal.is_large and not arguments.is_pass,
+        findings={
+            **damage,
+            "tags": {
+                "kept": dict(sorted(kept.items())),
+                "going": dict(sorted(going.items())),
+                "notes": list(notes),
+                "next_due_ms": verdict.next_due_ms,
+            },
+        },
+    )
+
+
+def _sentence(word: str, arguments: ExpireTagsArguments) -> str:
+    """Return in words why a tag is deleted."""
+    if word == "older_than" and arguments.older_than_ms is not None:
+        return f"it was made before {say_time(arguments.older_than_ms)}"
+    return {
+        "time_to_live": "its time to live is over",
+        "count": "the table keeps fewer automatic tags",
+        "keep_rules": "no calendar rule keeps it",
+    }.get(word, word)
+
+
+def _without_held(
+    draft: Draft, own: OwnTags, verdict: Verdict
+) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
+    """Return the tags to delete, the tags to keep all the same with the reason, and warnings about the latter.
+
+    If no snapshot is left, a tag may be all that remains of the table.
+    """
+    going = dict(verdict.going)
+    if draft.own.snapshots or not going:
+        return going, {}, ()
+    why = f"no snapshot is left in branch {draft.own.name}, so its tags are kept"
+    return {}, dict.fromkeys(going, "no_snapshot"), (why,)
+
+
+def _facts(draft: Draft, own: OwnTags, *, with_times: bool) -> tuple[TagFacts, ...]:
+    """Return the facts that the rules need about each tag.
+
+    Args:
+        draft: The branch.
+        own: Its tags.
+        with_times: Also find out when the documents were written, which costs another listing.
+    """
+    written: dict[str, int] = {}
+    if with_times:
+        folder = f"{branch_dir(draft.own.name)}tag/"
+        written = {entry.key: entry.modified_ms for entry in draft.table.store.list(folder)}
+    return tuple(
+        TagFacts(
+            name=name,
+            snapshot_id=tag.snapshot.id,
+            commit_ms=tag.snapshot.time_ms,
+            modified_ms=written.get(own.roots[name].ref.path, draft.now_ms),
+            create_time=tag.create_time,
+            time_retained_ns=tag.time_retained_ns,
+        )
+        for name, tag in own.tags.items()
+    )
+
+
+def _calendar_zone(options: Mapping[str, str], declared: tzinfo | None) -> tuple[tzinfo, tuple[str, ...]]:
+    """Return the zone of the calendar, and a note about it if one is needed.
+
+    Raises:
+        RefusedError: The table's option names no valid zone.
+    """
+    if declared is not None:
+        return declared, ()
+    if _ZONE not in options:
+        return UTC, (f"no time zone is declared and {_ZONE} is not set, so the calendar uses UTC",)
+    try:
+        return parse_zone(options[_ZONE], _ZONE), ()
+    except FormatError as error:
+        raise RefusedError(str(error), code="bad_option") from error
+
+
+def _beyond(own: OwnTags, options: Mapping[str, str], declared: tzinfo | None) -> tuple[str, ...]:
+    """Return the automatic tags beyond the number that the table keeps."""
+    rules = auto_tag_rules(options, declared)
+    return () if rules is None else beyond_count(rules, {name: own.snapshot_id(name) for name in own.tags})
+
+
+def _period_of(options: Mapping[str, str]) -> Callable[[str], datetime | None] | None:
+    """Return a function that reads the period in an automatic tag's name; names need no zone."""
+    rules = auto_tag_rules(options, UTC)
+    return None if rules is None else lambda name: period_of(rules, name)

@@ -1,0 +1,48 @@
+"""`rename_tag`: give a tag another name.
+
+The plan writes the new document before it deletes the old one. So a tag holds the snapshot at every moment.
+"""
+
+from lakesweep.errors import RefusedError
+from lakesweep.model.plan import Delete, Plan, Put, to_text
+from lakesweep.operations.tags.create import exists
+from lakesweep.operations.tags.names import check_tag_name
+from lakesweep.operations.tags.options import check_callbacks
+from lakesweep.operations.tags.removal import find_tag
+from lakesweep.runs.session import Table
+from lakesweep.runs.tag_documents import PHASE, TAG, tag_path
+from lakesweep.runs.view import begin, frame_of
+
+OPERATION = "rename_tag"
+
+
+def plan_rename_tag(table: Table, name: str, target: str) -> Plan:
+    """Plan another name for a tag. Its success file keeps the old name, as in Paimon.
+
+    Args:
+        table: One branch of a table.
+        name: The present name.
+        target: The new name.
+
+    Raises:
+        RefusedError: The tag does not exist, another tag has the new name, or a tag cannot be read.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+
+    Source: Paimon `TagManager#renameTag`.
+    """
+    draft = begin(table, OPERATION)
+    warnings = check_tag_name(target, "target_tag")
+    check_callbacks(table, draft.schema.options)
+    old = find_tag(draft, name)
+    if old is None:
+        raise RefusedError(f"table {table.ref}: there is no tag {name!r} to rename", code="no_such_tag")
+    if find_tag(draft, target) is not None:
+        raise exists(table, target)
+    root = draft.own_documents([old])[0]
+    body = to_text(root.body)
+    actions = (
+        Put(PHASE, TAG, tag_path(draft.own.name, target), body, f"the new name of tag {name}", if_absent=True),
+        Delete(PHASE, TAG, old.path, old.size_bytes, f"it is called {target} now", etag=old.etag, body=body),
+    )
+    return draft.plan(actions, frame_of(draft.own, {"tag": name, "target_tag": target}), warnings=warnings)

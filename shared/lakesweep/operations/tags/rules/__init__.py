@@ -1,0 +1,1 @@
+"""Which tags are due, which are over: pure rules."""

@@ -1,0 +1,1 @@
+"""The reversal of earlier runs."""

@@ -1,0 +1,95 @@
+"""Take back a branch rewrite: a rollback, a fast-forward, or the creation or deletion of a branch.
+
+The plan of such a run contains every document that it deleted or overwrote, so the bucket need not keep versions. A
+plan of the same kind takes it back (`operations/undo/rules.py`). It is stored and executed in the same way: under the lease,
+with rechecks, and finished by the next run if this one dies.
+
+The undo is refused unless the branch is as the run left it. Changes by time are allowed: old snapshots may have
+expired, and tags may have been made. After a commit the undo is refused, since it would delete the snapshot below the
+commit. The undo is also refused if a file of a returning root is missing: orphan scans delete such files once they are
+old enough.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from lakesweep.model.plan import Action, Delete, Plan
+from lakesweep.model.report import RunReport
+from lakesweep.model.roots import BranchListing, Root
+from lakesweep.operations.undo.ground import check_ground
+from lakesweep.operations.undo.returning_roots import returning_roots
+from lakesweep.operations.undo.rules import inverse
+from lakesweep.operations.undo.undone_run import UndoneRun, actions_in_force, places_of, read_current
+from lakesweep.runs.run import plan_and_execute, plan_only
+from lakesweep.runs.session import Table
+from lakesweep.runs.view import begin, frame_of
+
+OPERATION = "undo"
+
+
+def undo_move(table: Table, undone: Plan, run_id: str, *, execute: bool) -> RunReport:
+    """Take a branch rewrite back, or say what that would change.
+
+    Args:
+        table: The branch of the plan.
+        undone: The plan, which was executed completely.
+        run_id: The run that executed it.
+        execute: If false, nothing changes.
+    """
+    run = plan_and_execute if execute else plan_only
+    return run(table, OPERATION, lambda target: plan_undo_move(target, undone, run_id))
+
+
+def plan_undo_move(table: Table, undone: Plan, run_id: str) -> Plan:
+    """Plan the way back; without actions, everything is as it was before the run.
+
+    Raises:
+        RefusedError: The branch is not as the run left it, or a root would come back without a file that it needs.
+        StalePlanError: The table changed while it was read; plan again.
+        StorageError: A request failed.
+    """
+    draft, run = begin(table, OPERATION), UndoneRun(undone, run_id, places_of(undone.actions))
+    own = draft.listing.branches.get(run.branch) or BranchListing(run.branch)
+    frame = frame_of(own, {"run_id": run_id})
+    current = read_current(table.store, run.places)
+    actions = actions_in_force(run, current)
+    if not actions:
+        return draft.plan((), frame, warnings=(f"everything is as it was before run {run_id} already",))
+    check_ground(run, table, draft)
+    way_back = inverse(actions, current, f"run {run_id} is undone")
+    coming = returning_roots(run, table, own, way_back)
+    if run.is_of_another_branch:  # other branches may appear and vanish meanwhile
+        draft = draft.seeing(own)
+    header = undone.header
+    return draft.plan(
+        way_back,
+        frame,
+        warnings=tuple(_warnings(run, own, way_back)),
+        findings={
+            "undone": {"run_id": run_id, "plan_id": header.plan_id, "operation": header.operation},
+            "whole": _whole(coming),
+        },
+    )
+
+
+def _warnings(run: UndoneRun, own: BranchListing, way_back: Sequence[Action]) -> Iterator[str]:
+    if run.has_made_branch:
+        yield (
+            f"stop the writers of branch {run.branch} before it is deleted; a writer that commits later leaves a "
+            "snapshot in a branch without schemas"
+        )
+    elif not run.is_of_another_branch and any(action.kind == "snapshot" for action in way_back):
+        yield (
+            f"writers and streaming readers of branch {run.branch} must be stopped before and started again after: its "
+            "newest snapshot changes"
+        )
+    seen = run.plan.header.roots_seen
+    late = [ref for ref in own.tags if ref.path not in seen and ref.path not in run.places]
+    if late and any(isinstance(action, Delete) and action.kind == "snapshot" for action in way_back):
+        yield f"tags that were made since are kept, with their files: {', '.join(ref.name for ref in late)}"
+
+
+def _whole(coming: Sequence[Root]) -> list[str]:
+    """Return the roots that must be complete at the end. Older snapshots may expire meanwhile."""
+    snapshots = [root for root in coming if root.ref.kind == "snapshot"]
+    newest = sorted(snapshots, key=lambda root: root.ref.id)[-1:]
+    return [root.ref.path for root in (*newest, *(root for root in coming if root.ref.kind == "tag"))]

@@ -1,0 +1,128 @@
+"""The run to undo: what its plan did at each path, and which of its results remain.
+
+Some documents decide nothing, and may have changed since: hints, consumers, and documents that no listing of roots
+shows. Every other document must be as the run left it or as it was before. Otherwise the run cannot be undone.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from lakesweep.errors import ObjectNotFoundError, RefusedError, StorageError
+from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS
+from lakesweep.execute.branch_rewrites.target import moved_branch
+from lakesweep.model.plan import Action, Delete, Plan, to_text
+from lakesweep.operations.undo.rules import Current
+from lakesweep.storage.reads import read_many
+from lakesweep.storage.store import Store
+from lakesweep.table.documents import MAX_DOCUMENT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the plan did at one path."""
+
+    kind: str
+    before: str | None
+    """The document before the plan, `None` for none."""
+    after: str | None
+    """The document after the plan, `None` for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneRun:
+    """A branch rewrite that was executed completely."""
+
+    plan: Plan
+    run_id: str
+    places: Mapping[str, Place]
+    """By path."""
+
+    @property
+    def branch(self) -> str:
+        """Return the branch that it rewrote."""
+        return moved_branch(self.plan.actions)
+
+    @property
+    def is_of_another_branch(self) -> bool:
+        """Tell whether it created or deleted a branch, so that the branch of its plan did not change."""
+        return self.branch != self.plan.header.branch
+
+    @property
+    def has_made_branch(self) -> bool:
+        """Tell whether it created its branch."""
+        return self.is_of_another_branch and all(place.before is None for place in self.places.values())
+
+    def refusal(self, code: str, what: str) -> RefusedError:
+        """Return the error for a run that cannot be undone."""
+        return RefusedError(
+            f"table {self.plan.header.table}, branch {self.branch}: run {self.run_id} cannot be undone: {what}",
+            code=code,
+        )
+
+
+def places_of(actions: Iterable[Action]) -> dict[str, Place]:
+    """Return path -> the combined effect of a plan's actions."""
+    found: dict[str, Place] = {}
+    for action in actions:
+        after = None if isinstance(action, Delete) else action.body
+        if action.path in found:
+            found[action.path] = replace(found[action.path], after=after)
+        else:
+            found[action.path] = Place(action.kind, action.body if isinstance(action, Delete) else action.former, after)
+    return found
+
+
+def read_current(store: Store, paths: Iterable[str]) -> dict[str, Current]:
+    """Return path -> the present document, for all paths that have one.
+
+    Raises:
+        StorageError: A request failed.
+    """
+    found: dict[str, Current] = {}
+    for path, body in read_many(store, tuple(paths), max_bytes=MAX_DOCUMENT_BYTES):
+        if isinstance(body, ObjectNotFoundError):
+            continue
+        if isinstance(body, StorageError):
+            raise body
+        found[path] = Current(to_text(body.data), body.etag)
+    return found
+
+
+def actions_in_force(run: UndoneRun, current: Mapping[str, Current]) -> tuple[Action, ...]:
+    """Return the actions to take back; none if every document that decides something is as it was before.
+
+    Args:
+        run: The run to undo.
+        current: The present documents at its paths.
+
+    Raises:
+        RefusedError: A document is neither as the run left it nor as it was before.
+    """
+    back = frozenset(_back(run, current))
+    actions = tuple(action for action in run.plan.actions if action.path not in back)
+    kinds = {place.kind for place in run.places.values()}
+    deciding = kinds - LOOSE_KINDS or kinds - {"hint"}
+    return actions if any(action.kind in deciding for action in actions) else ()
+
+
+def _back(run: UndoneRun, current: Mapping[str, Current]) -> Iterator[str]:
+    """Yield the paths at which nothing must be taken back."""
+    for path, place in run.places.items():
+        now = current[path].body if path in current else None
+        if place.kind in LOOSE_KINDS:
+            if place.kind != "hint" and now is not None and place.after is None:
+                yield path  # another program has written a new document
+        elif now == place.before:
+            yield path
+        elif now != place.after:
+            raise _changed(run, path, place, is_there=now is not None)
+
+
+def _changed(run: UndoneRun, path: str, place: Place, *, is_there: bool) -> RefusedError:
+    if not is_there:
+        return run.refusal("later_run", f"{path}, which it wrote, no longer exists. Undo the run that deleted it first")
+    was = "none there" if place.after is None else "the one that it wrote"
+    if place.kind == "tag":
+        return run.refusal("tag_exists", f"{path} is another tag now; expected {was}")
+    became = "was written since" if place.after is None else "is another document now"
+    return run.refusal("id_reused", f"{path} {became}; expected {was}")

@@ -1,0 +1,138 @@
+"""Find the rule of the fleet policy for a table, and apply it.
+
+The policy governs the pass after a commit (`maintain`), which runs unattended. It does not govern manual calls, except
+that nothing is deleted from a paused table. A policy that cannot be read never counts as "no policy".
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lakesweep.errors import HeldBackError, ObjectNotFoundError, StorageError, UsageError
+from lakesweep.format.values.json_document import MAX_BYTES
+from lakesweep.model.fleet_policy import FleetPolicy, FleetRule, parse_fleet_policy
+from lakesweep.runs.parameters.retention_options import ExpireArguments
+from lakesweep.runs.session import Table
+from lakesweep.storage.location import parse_location
+from lakesweep.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What the fleet policy says about one table."""
+
+    policy: str
+    """Location of the document."""
+    rule: FleetRule | None
+    """`None`: no rule matches the table, so the table is observed."""
+
+
+POLICY_ETAG = "policy_etag"
+"""The key in a table's notes of the ETag of the policy that was read."""
+OBSERVED = "table_observed"
+"""Code for a plan of unattended maintenance that is not executed, since the fleet policy says to observe."""
+
+
+def may_delete(ruling: Ruling | None) -> bool:
+    """Tell whether the pass after a commit may delete: without a policy it may."""
+    return ruling is None or (ruling.rule is not None and ruling.rule.mode == "delete" and not ruling.rule.paused)
+
+
+def why_observed(ruling: Ruling | None) -> tuple[str, ...]:
+    """Return a sentence that says why nothing is deleted; nothing if the pass may delete."""
+    if ruling is None or may_delete(ruling):
+        return ()
+    if ruling.rule is None:
+        return (f"policy {ruling.policy} has no rule for this table, so it is observed: planned, and nothing deleted",)
+    return (f"policy {ruling.policy} says of {ruling.rule.tables} to observe: planned, and nothing deleted",)
+
+
+def limited(arguments: ExpireArguments, ruling: Ruling | None) -> ExpireArguments:
+    """Return `arguments` with the floor and protected users of the rule, and its retention for a schema without one."""
+    if ruling is None or ruling.rule is None:
+        return arguments
+    rule = ruling.rule
+    users = dict.fromkeys((*arguments.protect_commit_users, *rule.protect_commit_users))
+    return replace(arguments, protect_commit_users=tuple(users), floor=rule.floor, otherwise=rule.retention)
+
+
+def ruling_of(table: Table) -> Ruling | None:
+    """Return what the fleet policy says about a table, `None` without a policy.
+
+    Raises:
+        UsageError: The location of the policy holds no valid policy.
+        StorageError: The policy cannot be read.
+    """
+    if table.policy is None:
+        return None
+    policy = read_policy(table.open_store, table.policy)
+    if policy.etag is not None:
+        table.notes[POLICY_ETAG] = policy.etag
+    return ruling_in(policy, table.ref.location)
+
+
+def ruling_in(policy: FleetPolicy | None, location: str) -> Ruling | None:
+    """Return what a policy says about the table at `location`, `None` without a policy."""
+    return None if policy is None else Ruling(policy.location, policy.rule_for(spell(location)))
+
+
+def watched_ruling(table: Table) -> Ruling | None:
+    """Return what the fleet policy says about a table that is not paused.
+
+    Raises:
+        HeldBackError: The table is paused.
+        UsageError: The location of the policy holds no valid policy.
+        StorageError: The policy cannot be read.
+    """
+    ruling = ruling_of(table)
+    if ruling is not None and ruling.rule is not None and ruling.rule.paused:
+        raise HeldBackError(f"table {table.ref} is paused: policy {ruling.policy} says so of {ruling.rule.tables}")
+    return ruling
+
+
+def check_policy(table: Table, *, by_hand: bool) -> None:
+    """Make sure that a plan may be executed.
+
+    Args:
+        table: The table of the plan.
+        by_hand: A person asked for it, so only the policy's pause matters.
+
+    Raises:
+        HeldBackError: It may not.
+        UsageError: The location of the policy holds no valid policy.
+        StorageError: The policy cannot be read.
+    """
+    ruling = watched_ruling(table)
+    if not by_hand and not may_delete(ruling):
+        raise HeldBackError("; ".join(why_observed(ruling)), code=OBSERVED)
+
+
+def read_policy(open_store: Callable[[str], Store], location: str) -> FleetPolicy:
+    """Read the policy document at `location`.
+
+    Raises:
+        UsageError: No document is there, or it is not valid.
+        StorageError: The document cannot be read.
+    """
+    folder, _, name = spell(location).rpartition("/")
+    if not name or folder.endswith("/"):
+        raise UsageError(f"policy {location}: expected the location of a JSON document", code="bad_policy")
+    try:
+        body = open_store(folder or "/").read(name, max_bytes=MAX_BYTES)
+    except ObjectNotFoundError as error:
+        raise UsageError(
+            f"policy {location}: expected a JSON document, found nothing there", code="bad_policy"
+        ) from error
+    except StorageError as error:
+        raise type(error)(f"policy {location} cannot be read: {error}", code=error.code) from error
+    return replace(parse_fleet_policy(body.data, location, spell), etag=body.etag)
+
+
+def spell(location: str) -> str:
+    """Return the one spelling of a location; for a local path, the path without symbolic links.
+
+    Raises:
+        UsageError: This is no location.
+    """
+    place = parse_location(location)
+    return os.path.realpath(place.path) if place.scheme == "file" else str(place)

@@ -1,0 +1,59 @@
+"""Keep a table's metadata from one run to the next, so that a run reads only new metadata."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from lakesweep.control.cache import read_cache, write_cache
+from lakesweep.errors import MaintenanceError
+from lakesweep.model.identity import table_identity
+from lakesweep.model.roots import Root, TableListing
+from lakesweep.runs.session import Table
+from lakesweep.storage.wrappers.remembering import IMMUTABLE_FOLDER, RememberingStore
+
+
+def remembering(table: Table, listing: TableListing) -> Table:
+    """Return the table with a store that knows the metadata that earlier runs have read.
+
+    Without a control location, or with the cache switched off, nothing is kept.
+    """
+    if table.area is None:
+        return table
+    identity = table_identity(listing)
+    if not table.memory.is_loaded or table.memory.identity != identity:
+        is_asked = identity and table.area.remembers
+        table.memory.load(read_cache(table.area, identity=identity) if is_asked else {}, identity)
+    etags = {ref.path: ref.etag for ref in listing.roots()}
+    for branch in listing.branches.values():
+        etags |= {document.path: document.etag for document in (*branch.schemas, *branch.consumers)}
+    return replace(table, store=RememberingStore(table.store, table.memory, etags))
+
+
+def doubt(table: Table, names: Iterable[str | None]) -> None:
+    """Invalidate the newest snapshot's cached lists or manifests: it must be complete before older snapshots expire."""
+    table.memory.forget(f"{IMMUTABLE_FOLDER}{name}" for name in names if name is not None)
+
+
+def doubt_changelogs(table: Table, roots: Iterable[Root], options: Mapping[str, str]) -> None:
+    """Invalidate the lists of changelogs without a list of their own, if writers produce changelog files.
+
+    In that case such lists are deleted with the snapshot. If they are gone, the changelog needs nothing
+    (`RootFiles.is_bare`). Another program, or a run that finished a plan, may have deleted them since they were cached.
+    """
+    if options.get("changelog-producer", "none").lower() == "none":
+        return
+    for root in roots:
+        if root.ref.kind == "changelog" and root.snapshot.changelog_manifest_list is None:
+            doubt(table, (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list))
+
+
+def keep(table: Table) -> None:
+    """Keep what a run has read, if any of it is new. A failure to do so does not affect the run."""
+    if table.area is None or not table.area.remembers:
+        return
+    if not table.memory.has_changed or not table.memory.identity:
+        return
+    try:
+        write_cache(table.area, table.memory.worth_keeping(), identity=table.memory.identity)
+    except MaintenanceError:
+        return
+    table.memory.learned, table.memory.is_full = 0, False

@@ -1,0 +1,96 @@
+"""What every operation receives: a table, the control location, and the clock of the caller."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from lakesweep.control.area import ControlArea, check_apart
+from lakesweep.model.paths.allowance import Allowance
+from lakesweep.model.plan import Plan
+from lakesweep.model.report import RunReport
+from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.model.scan_facts import Available
+from lakesweep.model.table_ref import TableRef
+from lakesweep.storage.requests import RequestCounter
+from lakesweep.storage.store import Store
+from lakesweep.storage.wrappers.remembering import Memory
+
+
+def _no_progress(done: int, total: int) -> None:
+    """Show nothing."""
+
+
+def _say_nothing(sentence: str) -> None:
+    """Say nothing."""
+
+
+def _no_limit(what: str) -> None:
+    """Let it begin."""
+
+
+class OrphanEngine(Protocol):
+    """A way to find orphan files with more than this process. Every backend finds the same files."""
+
+    def plan(self, table: "Table", arguments: OrphanArguments) -> Plan:
+        """Plan the removal of a table's orphan files; see `plan_remove_orphan_files`."""
+
+    def finished(self, table: "Table", report: RunReport) -> None:
+        """Record the result of the call, once its plan is stored."""
+
+
+@runtime_checkable
+class RemoteEngine(OrphanEngine, Protocol):
+    """A backend that runs elsewhere. It has already stored the plan that it returns, and counted its own requests."""
+
+    estimate: Mapping[str, object] | None
+    """The remote side's estimate for the last scan; see `engine_choice.Estimate.to_json`."""
+    happened: Mapping[str, object] | None
+    """The actual cost of the last scan; see `engine_choice.happened`. `None`: not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table to work on. The edges (CLI, functions, jobs) make it.
+
+    Raises:
+        RefusedError: The control location lies inside the table.
+    """
+
+    ref: TableRef
+    store: Store
+    area: ControlArea | None
+    """Holds plans, lease and ledger; without it nothing is executed."""
+    open_store: Callable[[str], Store]
+    """Opens the store of a declared external root."""
+    counter: RequestCounter = field(default_factory=RequestCounter)
+    clock_ms: Callable[[], int] = lambda: int(time.time() * 1000)
+    """The caller's own clock. Only times that a caller gives as "now" are compared with it."""
+    sleep: Callable[[float], None] = time.sleep
+    progress: Callable[[int, int], None] = _no_progress
+    memory: Memory = field(default_factory=Memory)
+    """What earlier runs and this run have read of the table's metadata."""
+    check_time: Callable[[str], None] = _no_limit
+    """Called before a batch of deletions begins, with a description of the batch.
+
+    Raises:
+        OutOfTimeError: The caller's time is nearly over.
+    """
+    orphan_engines: Mapping[str, OrphanEngine] = field(default_factory=dict)
+    """The values of `engine` beside `local`: `lambda` and `spark`, if available."""
+    available: Available | None = None
+    """The backends that `auto` chooses from. Without this field, `auto` means `local`."""
+    say: Callable[[str], None] = _say_nothing
+    """Tells people about progress during a call."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """Facts that a call read on its way, for its report."""
+    policy: str | None = None
+    """Location of the fleet policy that governs unattended maintenance."""
+    allowance: Allowance = field(default_factory=Allowance)
+    """Where outside the table the operator allows deletions; the fleet policy may narrow or widen this."""
+    writes_schemas: bool = True
+    """The caller may write and delete schemas, and overwrite snapshots; see `runs/manual.py`."""
+
+    def __post_init__(self) -> None:
+        if self.area is not None:
+            check_apart(self.area.store.location, self.ref.location)

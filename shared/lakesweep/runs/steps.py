@@ -1,0 +1,110 @@
+"""Consecutive steps on one branch, and the listing that they share until one of them changes the table."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from lakesweep.control.lease import read_lease
+from lakesweep.errors import RefusedError, StalePlanError
+from lakesweep.model.plan import Delete, Plan, to_bytes
+from lakesweep.model.report import RunReport, Status
+from lakesweep.runs.run import plan_and_execute, plan_only, require_area
+from lakesweep.runs.session import Table
+from lakesweep.runs.view import Draft
+from lakesweep.storage.wrappers.planned import PlannedStore
+
+DraftPlanner = Callable[[Table, Draft | None], Plan]
+"""Plans from the given listing; lists the table if none is given."""
+Step = tuple[str, DraftPlanner]
+Take = Callable[[str, RunReport], RunReport | None]
+
+
+class SharedListing:
+    """The listing that was made when the steps began."""
+
+    def __init__(self) -> None:
+        self.draft: Draft | None = None
+        """`None` before the first step, and after a step that may have changed the table."""
+
+    def take(self, report: RunReport) -> None:
+        """Drop the listing if a step may have changed the table."""
+        is_unchanged = report.status == "refused" and report.plan is None
+        if report.status != "nothing_to_do" and not is_unchanged:
+            self.draft = None
+
+    def planner(self, plan_by: DraftPlanner) -> Callable[[Table], Plan]:
+        """Return a planner that uses the listing once. If the table has changed, it lists the table again."""
+
+        def plan(table: Table) -> Plan:
+            draft, self.draft = self.draft, None
+            try:
+                planned = plan_by(table, draft)
+            except StalePlanError:
+                raise
+            except RefusedError:
+                self.draft = draft
+                raise
+            if planned.is_empty:
+                self.draft = draft
+            return planned
+
+        return plan
+
+
+def carry_out(
+    table: Table,
+    steps: Iterator[Step],
+    shared: SharedListing,
+    take: Take,
+    *,
+    execute: bool,
+    max_actions: int | None = None,
+) -> tuple[tuple[RunReport, ...], Table]:
+    """Run steps one after another. Return their reports, and the table as a dry run would leave it.
+
+    Args:
+        table: One branch of a table.
+        steps: The first step lists the table.
+        shared: Receives that listing.
+        take: Called with the name and report of each step before the next step. It returns the report to show, or
+            `None` to show nothing. If a step finished what a dead run left and then had nothing to do, it passes the
+            report of that.
+        execute: If false, nothing changes, and each step is planned on the table as the steps before it would leave it.
+        max_actions: A plan with more actions is stored but not executed.
+
+    Raises:
+        RefusedError: Before the first step.
+    """
+    reports: list[RunReport] = []
+    # Read the lease before the listing. A run that holds it in between makes the listing old, and this run must notice.
+    lease = read_lease(require_area(table)) if execute else None
+    for name, plan_by in steps:
+        planner = shared.planner(plan_by)
+        if lease is None:
+            report = plan_only(table, name, planner)
+            table = _after(table, report)
+        else:
+            known = lease if shared.draft is not None else None
+            report = plan_and_execute(table, name, planner, lease=known, max_actions=max_actions)
+            if lease.intent is not None:
+                shared.draft = None  # the begun plan has been finished, and the lease document has changed
+        shared.take(report)
+        if (shown := take(name, report)) is not None:
+            reports.append(shown)
+    return tuple(reports), table
+
+
+def _after(table: Table, report: RunReport) -> Table:
+    """Return the table as a plan would leave it."""
+    if report.plan is None or report.status != "planned":
+        return table
+    actions = report.plan.actions
+    going = frozenset(action.path for action in actions if isinstance(action, Delete))
+    written = {action.path: to_bytes(action.body) for action in actions if not isinstance(action, Delete)}
+    return replace(table, store=PlannedStore(table.store, going, written), area=None)
+
+
+def worst(reports: Iterable[RunReport]) -> Status:
+    """Return the status that needs attention most."""
+    found = {report.status for report in reports}
+    order: tuple[Status, ...] = ("stale", "partial", "refused", "done", "planned")
+    return next((status for status in order if status in found), "nothing_to_do")

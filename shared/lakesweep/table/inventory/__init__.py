@@ -1,0 +1,1 @@
+"""S3 Inventory reports as listings."""

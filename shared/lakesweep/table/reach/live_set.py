@@ -1,0 +1,253 @@
+"""Every file name that any root refers to, and the parts of roots that could not be read.
+
+Every reference counts: additions and deletions alike, every extra file of every entry, files of changelogs, index
+files, statistics, lists and manifests. A reader of changes may still open a file that was deleted since, and a name too
+much only keeps a file. Names are compared without their folders: they contain UUIDs, and a computed folder may differ
+from the real one. Each name is stored as a hash of 16 bytes: a collision keeps a file, and never deletes one.
+
+A file that a root names may be missing for two reasons. For a snapshot or tag that must be complete, this is damage:
+the root may need anything, so no file that it could need may be deleted. For other roots it is normal. Expiry deletes
+the lists of a snapshot that became a changelog, and the changelog list of a tagged snapshot.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Literal
+
+from lakesweep.errors import RefusedError
+from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.table.metadata import MetadataReader, Unreadable
+from lakesweep.table.reach.holders import index_names, names_of
+from lakesweep.table.reach.root_files import plausible_list
+
+Part = Literal["state", "index", "changelog"]
+"""The part of a root that a list leads to: its data files, its index files, its changelog files."""
+
+Note = Callable[[Iterator[ManifestEntry]], None]
+Decode = Callable[[MetadataReader, Iterable[ManifestMeta], Note], Iterable[tuple[str, Unreadable | None]]]
+"""Decodes manifests and notes the names in their entries, with the given function or by other means. Yields the name
+of each manifest; with it the reason if its content is unknown."""
+
+EarliestOf = Callable[[BranchListing], int | None]
+"""Returns the id in EARLIEST of a branch, `None` if there is none."""
+
+
+def name_hash(name: str) -> bytes:
+    """Return the 16 bytes that stand for a file name."""
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+@dataclass(slots=True)
+class LiveSet:
+    """The references of all captured roots. It only grows."""
+
+    names: dict[bytes, bool] = field(default_factory=dict)
+    """Hash of a name -> whether a listing has shown a file of that name."""
+    captured: dict[str, str] = field(default_factory=dict)
+    """Path -> ETag of each root whose names are in the set."""
+    damaged: dict[str, str] = field(default_factory=dict)
+    """Path of a damaged root -> why some of its needs are unknown."""
+    hollow: dict[str, str] = field(default_factory=dict)
+    """Path of a root that may be incomplete -> the missing part."""
+    manifests: set[str] = field(default_factory=set)
+    """Names of the manifests that were read. Each is read once, however many roots and branches name it."""
+    tagged: set[tuple[str, int]] = field(default_factory=set)
+    """Branch and id of each snapshot that has, or had, a tag."""
+
+    def note(self, names: Iterable[str]) -> None:
+        """Add names that a root refers to."""
+        names_here = self.names
+        for name in names:
+            names_here.setdefault(name_hash(name), False)
+
+    def has(self, name: str) -> bool:
+        """Tell whether a root refers to a file of this name."""
+        return name_hash(name) in self.names
+
+    def saw(self, name: str) -> bool:
+        """Note that a file of this name exists, and tell whether a root refers to it."""
+        key = name_hash(name)
+        if key not in self.names:
+            return False
+        self.names[key] = True
+        return True
+
+    def unseen(self) -> frozenset[bytes]:
+        """Return the hashes of the names that no listing has shown."""
+        return frozenset(key for key, is_seen in self.names.items() if not is_seen)
+
+    def forget(self, gone: Iterable[str]) -> None:
+        """Remove vanished roots from the damaged ones. Their names remain."""
+        for path in gone:
+            self.damaged.pop(path, None)
+            self.hollow.pop(path, None)
+            self.captured.pop(path, None)
+
+
+def add_roots(
+    live: LiveSet,
+    reader: MetadataReader,
+    roots: Iterable[Root],
+    listing: TableListing,
+    earliest: EarliestOf,
+    decode: Decode = MetadataReader.scan_manifests,
+    *,
+    are_new: bool = False,
+) -> None:
+    """Add everything that some roots refer to.
+
+    Args:
+        live: The set that grows.
+        reader: Reads lists and manifests.
+        roots: Roots that are not captured yet.
+        listing: All existing roots; it determines how complete each root has to be.
+        earliest: Called only if something is missing.
+        decode: Decodes manifests.
+        are_new: The roots have just appeared, so no expiry has left them half deleted.
+
+    Raises:
+        RefusedError: A list or manifest exists but cannot be parsed, so its references are unknown.
+        StorageError: A request failed.
+    """
+    roots = tuple(roots)
+    live.tagged |= {(root.ref.branch, root.snapshot.id) for root in roots if root.ref.kind == "tag"}
+    _Expansion(live, reader, Wholeness(listing, live.tagged, earliest, are_new=are_new), decode).add(roots)
+
+
+class Wholeness:
+    """The rules for parts of a root that may be missing without damage.
+
+    Source: Paimon `SnapshotDeletion`, `FileDeletionBase`.
+    """
+
+    def __init__(
+        self, listing: TableListing, tagged: Set[tuple[str, int]], earliest: EarliestOf, *, are_new: bool = False
+    ) -> None:
+        self._are_new = are_new
+        self._listing = listing
+        self._tagged = tagged
+        self._earliest = earliest
+        self._runs: dict[str, frozenset[int]] = {}
+
+    def is_strict(self, root: Root, part: Part) -> bool:
+        """Tell whether a root is damaged if a file of this part is missing."""
+        ref = root.ref
+        if ref.kind == "changelog":
+            return False  # Its lists are deleted with its snapshot, or when nobody needs them any more.
+        if part == "changelog":
+            # Expiry deletes the changelog list of a tagged snapshot. A rollback to the tag, or a branch from it, still
+            # names the list.
+            is_copy = ref.branch != "main" or (ref.branch, root.snapshot.id) in self._tagged
+            return ref.kind == "snapshot" and not is_copy and ref.id in self._run(ref.branch)
+        return ref.kind == "tag" or self._are_new or ref.id in self._run(ref.branch)
+
+    def _run(self, branch: str) -> frozenset[int]:
+        """Return the ids of the newest snapshots without a gap: from EARLIEST on, if it names one of them."""
+        if branch not in self._runs:
+            listing = self._listing.branches[branch]
+            run = _contiguous(listing.snapshots)
+            earliest = self._earliest(listing)
+            self._runs[branch] = frozenset(i for i in run if i >= earliest) if earliest in run else run
+        return self._runs[branch]
+
+
+def _contiguous(snapshots: Iterable[RootRef]) -> frozenset[int]:
+    """Return the ids up to the highest, from the last gap on. An expiry may have left lower ids half deleted."""
+    ids = sorted((ref.id for ref in snapshots), reverse=True)
+    run = list(ids[:1])
+    for snapshot_id in ids[1:]:
+        if snapshot_id != run[-1] - 1:
+            break
+        run.append(snapshot_id)
+    return frozenset(run)
+
+
+class _Expansion:
+    def __init__(self, live: LiveSet, reader: MetadataReader, wholeness: Wholeness, decode: Decode) -> None:
+        self._live = live
+        self._reader = reader
+        self._wholeness = wholeness
+        self._decode = decode
+        self._owners: dict[str, list[tuple[Root, Part]]] = {}
+        """Manifest -> the roots that name it, each with the part that the manifest belongs to."""
+
+    def add(self, roots: tuple[Root, ...]) -> None:
+        lists = self._reader.manifest_lists({name: size for root in roots for name, size, _, _ in _lists_of(root)})
+        metas: dict[str, ManifestMeta] = {}
+        for root in roots:
+            snapshot = root.snapshot
+            note = self._live.note
+            note(name for name in (snapshot.index_manifest, snapshot.statistics) if name is not None)
+            for name, _, rows, part in _lists_of(root):
+                note((name,))
+                content = plausible_list(name, lists[name], rows)
+                if isinstance(content, Unreadable):
+                    self._hollow(root, part, content)
+                    continue
+                owner = root, part  # One object for all manifests of the list, since many roots name many manifests.
+                for meta in content:
+                    owners = self._owners.setdefault(meta.file_name, [])
+                    owners.append(owner)
+                    if metas.setdefault(meta.file_name, meta) is not meta or len(owners) == 1:
+                        note((meta.file_name, *meta.extra_files))
+        self._manifests(metas)
+        self._indexes(roots)
+        self._live.captured.update({root.ref.path: root.ref.etag for root in roots})
+
+    def _manifests(self, metas: Mapping[str, ManifestMeta]) -> None:
+        new = [meta for name, meta in metas.items() if name not in self._live.manifests]
+        for name, content in self._decode(self._reader, new, self._note_entries):
+            if isinstance(content, Unreadable):
+                for root, part in self._owners[name]:
+                    self._hollow(root, part, content)
+            else:
+                self._live.manifests.add(name)
+
+    def _note_entries(self, entries: Iterator[ManifestEntry]) -> None:
+        note = self._live.note
+        for entry in entries:
+            if "$" in entry.file_name or entry.external_path is not None:
+                note(names_of(entry))
+            else:
+                note((entry.file_name, *entry.extra_files))  # The same names in less time; there are many entries.
+
+    def _indexes(self, roots: Iterable[Root]) -> None:
+        named = {root.snapshot.index_manifest: root for root in roots if root.snapshot.index_manifest is not None}
+        for name, content in self._reader.index_manifests(named).items():
+            if isinstance(content, Unreadable):
+                for root in roots:
+                    if root.snapshot.index_manifest == name:
+                        self._hollow(root, "index", content)
+                continue
+            for entry in content:
+                self._live.note(index_names(entry))
+
+    def _hollow(self, root: Root, part: Part, content: Unreadable) -> None:
+        """Note that a file that a root names is missing.
+
+        Raises:
+            RefusedError: The file exists, but cannot be understood.
+        """
+        path = root.ref.path
+        if not content.missing:
+            raise RefusedError(
+                f"{root.ref}: {content.problem}; so it is unknown which files it refers to", code="unreadable_root"
+            )
+        if self._wholeness.is_strict(root, part):
+            self._live.damaged.setdefault(path, content.problem)
+        else:
+            self._live.hollow.setdefault(path, content.problem)
+
+
+def _lists_of(root: Root) -> Iterator[tuple[str, int | None, int | None, Part]]:
+    """Yield each list of a root: its name, and the size and rows that the root's document states."""
+    snapshot = root.snapshot
+    total, delta = snapshot.total_record_count, snapshot.delta_record_count
+    base_rows = None if total is None or delta is None else total - delta
+    yield snapshot.base_manifest_list, snapshot.base_manifest_list_size, base_rows, "state"
+    yield snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, delta, "state"
+    if snapshot.changelog_manifest_list is not None:
+        yield snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, None, "changelog"
