@@ -6,7 +6,8 @@ exist, and a part that the header does not name belongs to no plan. A small plan
 Lakesweep checks a loaded plan against its hashes, so a damaged plan deletes nothing. But hashes prove nothing against
 somebody who may write here. So there are further checks:
 
-- Every action must be one that may exist at all, and that the plan's operation can have planned (`model/paths/permitted.py`).
+- Every action must be one that may exist at all, and that the plan's operation can have planned
+  (`model/paths/permitted.py`).
 - The order of the actions must be the order of the phases (`order_problem`).
 - The run that carries out the plan asks all present roots for its files (`execute/present.py`).
 

@@ -1,8 +1,8 @@
 """How one process executes plans: small plans as a whole, large plans of orphan files one part at a time.
 
-A small plan is loaded, and its actions are executed in order (`execute/deletions/executor.py`). A large plan of orphan files is
-never loaded as a whole: threads delete its files in waves (`execute/waves/driver.py`). Such a plan leaves nothing half done
-wherever it stops, so no other operation has to finish it first.
+A small plan is loaded, and its actions are executed in order (`execute/deletions/executor.py`). A large plan of orphan
+files is never loaded as a whole: threads delete its files in waves (`execute/waves/driver.py`). Such a plan leaves
+nothing half done wherever it stops, so no other operation has to finish it first.
 """
 
 from collections import Counter

@@ -1,7 +1,8 @@
 """Executors carry out stored plans of orphan files.
 
-The driver coordinates (`lakesweep.execute.waves.driver`): it holds the lease and rechecks the roots. A wave is one Spark job.
-An assignment (a `Lane`) is one task (`lakesweep.execute.waves.slices`). A task answers with a small row for each slice.
+The driver coordinates (`lakesweep.execute.waves.driver`): it holds the lease and rechecks the roots. A wave is one
+Spark job. An assignment (a `Lane`) is one task (`lakesweep.execute.waves.slices`). A task answers with a small row for
+each slice.
 
 A repeated task is harmless. But each copy of a task has its own request rate, so speculative execution would send keys
 twice, at twice the rate. It would also gain nothing, since tasks wait for their rate and not for a slow machine. So

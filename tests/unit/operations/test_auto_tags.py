@@ -1,7 +1,7 @@
 """Automatic tags as the pass makes them: by commits, by the clock, by watermarks and by batch jobs.
 
-Which tag is due is a matter of `operations/tags/rules/automatic.py` and its tests; here it is whether a table gets it, once, in time,
-and before its snapshot goes.
+Which tag is due is a matter of `operations/tags/rules/automatic.py` and its tests; here it is whether a table gets it,
+once, in time, and before its snapshot goes.
 """
 
 from datetime import UTC, datetime, timedelta

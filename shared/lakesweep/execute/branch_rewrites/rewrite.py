@@ -1,8 +1,8 @@
 """Carry out a branch rewrite request by request, so that the table is readable after each one.
 
 A branch rewrite deletes no file. It deletes documents whose content the plan holds, so every deletion can be reverted
-(`execute/branch_rewrites/compensation.py`). Compensation happens when somebody commits meanwhile: the history becomes complete again, and
-the commit builds on it. It also happens when files of the target version turn out to be missing.
+(`execute/branch_rewrites/compensation.py`). Compensation happens when somebody commits meanwhile: the history becomes
+complete again, and the commit builds on it. It also happens when files of the target version turn out to be missing.
 
 A run that continues a plan, or carries out a stored one, first checks that all files exist that the roots it writes
 name. While no run worked on the plan, no root named these files, so an orphan scan may have deleted some. A call that

@@ -1,10 +1,10 @@
 """Carry out a large plan of files with many processes, one wave at a time.
 
-One process coordinates: it holds the lease, rechecks the roots, and hands out slices of the plan (`execute/waves/slices.py`).
-It never holds more of the plan than the header and one part. A *wave* is the work covered by a single recheck: at most
-`WAVE_KEYS` objects and about `WAVE_S` seconds. The lease is renewed before each wave, so that the wave ends under it.
-After a long time under the lease, the coordinator releases it for a moment between two waves, as `execute/deletions/executor.py`
-does.
+One process coordinates: it holds the lease, rechecks the roots, and hands out slices of the plan
+(`execute/waves/slices.py`). It never holds more of the plan than the header and one part. A *wave* is the work covered
+by a single recheck: at most `WAVE_KEYS` objects and about `WAVE_S` seconds. The lease is renewed before each wave, so
+that the wave ends under it. After a long time under the lease, the coordinator releases it for a moment between two
+waves, as `execute/deletions/executor.py` does.
 
 Only plans of files are carried out in this way. No root refers to any of the files, so any process may delete them in
 any order. The plan may stop anywhere, and needs no compensation. Documents have an order, so a plan with documents is

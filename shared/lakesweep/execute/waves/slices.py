@@ -1,7 +1,8 @@
 """One slice of a stored plan, deleted by one of many processes that carry out the plan.
 
-The process that holds the lease decides what to delete and when (`execute/waves/driver.py`). It hands out slices in *lanes*. A
-lane is a list of slices for one process. The process deletes them one after the other, at its share of the rate.
+The process that holds the lease decides what to delete and when (`execute/waves/driver.py`). It hands out slices in
+*lanes*. A lane is a list of slices for one process. The process deletes them one after the other, at its share of the
+rate.
 
 A process that works on a lane does not hold the lease. It knows when the lease ends, and begins a request only if the
 lease outlasts it. It sends no attempt of a request after the end. So a process that was believed dead and wakes up

@@ -1,7 +1,7 @@
 """`fast_forward`: give main the history of a branch.
 
-`operations/branches/rules/fast_forward.py` decides what changes in main. The branch and all files remain. Files that only main's former
-snapshots need become orphans.
+`operations/branches/rules/fast_forward.py` decides what changes in main. The branch and all files remain. Files that
+only main's former snapshots need become orphans.
 """
 
 from collections.abc import Mapping, Sequence

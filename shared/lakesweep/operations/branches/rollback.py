@@ -10,7 +10,8 @@ first. If it dies in between, it leaves a table without a snapshot.)
 
 An unfinished expiry may delete files that the target needs, since files that later snapshots deleted are live again at
 the target. So an unfinished expiry of Lakesweep stops the rollback. Lakesweep cannot know what other programs do. So it
-looks for all files that the target needs, before the first request and after the last (`execute/branch_rewrites/rewrite.py`).
+looks for all files that the target needs, before the first request and after the last
+(`execute/branch_rewrites/rewrite.py`).
 
 Source: Paimon `RollbackHelper`, `AbstractFileStoreTable#rollbackTo`.
 """

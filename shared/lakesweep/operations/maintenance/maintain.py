@@ -52,8 +52,8 @@ class MaintainArguments:
     max_actions: int | None = None
     """A plan with more actions is stored but not executed."""
     is_due: bool = False
-    """The caller has already compared the commit with the state of the last pass (`operations/maintenance/triage.py`). So the pass
-    runs, and its time is kept for the next commit, whatever it finds."""
+    """The caller has already compared the commit with the state of the last pass (`operations/maintenance/triage.py`).
+    So the pass runs, and its time is kept for the next commit, whatever it finds."""
 
     def may_skip(self, *, execute: bool) -> bool:
         """Tell whether the state of the last pass may answer: only a call without other options than the table's."""

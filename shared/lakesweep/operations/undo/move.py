@@ -1,8 +1,8 @@
 """Take back a branch rewrite: a rollback, a fast-forward, or the creation or deletion of a branch.
 
 The plan of such a run contains every document that it deleted or overwrote, so the bucket need not keep versions. A
-plan of the same kind takes it back (`operations/undo/rules.py`). It is stored and executed in the same way: under the lease,
-with rechecks, and finished by the next run if this one dies.
+plan of the same kind takes it back (`operations/undo/rules.py`). It is stored and executed in the same way: under the
+lease, with rechecks, and finished by the next run if this one dies.
 
 The undo is refused unless the branch is as the run left it. Changes by time are allowed: old snapshots may have
 expired, and tags may have been made. After a commit the undo is refused, since it would delete the snapshot below the

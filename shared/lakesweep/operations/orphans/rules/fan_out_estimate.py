@@ -15,8 +15,8 @@ from lakesweep.model.scan_facts import Estimate, Facts
 
 PAGE_KEYS = 1000
 FIRST_PAGES, LIST_PAGES, FILL = 8, 256, 0.6
-"""Pages of the first task of a place, and of every other listing task, as in `lakesweep.operations.orphans.fan_out.limits` (also the next
-constants)."""
+"""Pages of the first task of a place, and of every other listing task, as in
+`lakesweep.operations.orphans.fan_out.limits` (also the next constants)."""
 DECODE_ENTRIES, DECODE_MANIFESTS = 250_000, 2_000
 MATCH_ROWS = 600_000
 WAYS = 4
