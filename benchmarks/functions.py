@@ -33,7 +33,7 @@ STARTS = 9
 WARM = 50
 MAX_INIT_S = 0.5
 MAX_WARM_S = 0.015
-OWNERS = ("awslambdaric", "aws_lambda_powertools", "fastavro", "botocore", "lakesweep")
+OWNERS = ("awslambdaric", "aws_lambda_powertools", "botocore", "lakesweep")
 
 STATE = {
     "latest_id": 41,

@@ -35,10 +35,10 @@ import lakesweep, pyarrow, pyspark
 from pyspark.sql import SparkSession
 
 def places(batches):
-    import boto3, fastavro, lakesweep, pyarrow, typer
+    import boto3, lakesweep, pyarrow, typer
     from backports import zstd
 
-    found = [module.__file__ for module in (lakesweep, pyarrow, fastavro, zstd, boto3, typer)]
+    found = [module.__file__ for module in (lakesweep, pyarrow, zstd, boto3, typer)]
     yield pyarrow.RecordBatch.from_pydict({"place": found})
 
 session = SparkSession.builder.getOrCreate()

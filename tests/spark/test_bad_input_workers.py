@@ -74,7 +74,7 @@ def test_another_version_of_the_package(scene: FolderScene, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["pyarrow", pytest.param("fastavro", marks=pytest.mark.long)])
+@pytest.mark.parametrize("module", ["pyarrow", pytest.param("backports", marks=pytest.mark.long)])
 def test_workers_that_lack_a_package(scene: FolderScene, tmp_path: Path, module: str) -> None:
     (tmp_path / "lacks").mkdir()
     text = f"raise ModuleNotFoundError(\"No module named '{module}'\", name='{module}')\n"

@@ -17,6 +17,7 @@ import pyarrow as pa
 from lakesweep import __version__, errors
 from lakesweep.control.area import ControlArea, area_of
 from lakesweep.errors import MaintenanceError, UsageError
+from lakesweep.format.zstd import zstd_module
 from lakesweep.storage.open import DEFAULT_SETTINGS, StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
@@ -169,9 +170,8 @@ def _with_piece(work: Work, piece: Row, task: Task) -> Iterable[Row]:
 
 
 def _probe(task: Task, piece: Row) -> Iterator[Row]:
-    import fastavro
-
-    yield {"fastavro": fastavro.__version__, "pyarrow": pa.__version__}
+    zstd_module()  # manifests are compressed with it
+    yield {"pyarrow": pa.__version__}
 
 
 def _answered(access: Access, work: Callable[[Task], Iterable[Row]]) -> Iterator[pa.RecordBatch]:

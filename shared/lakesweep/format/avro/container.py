@@ -9,7 +9,6 @@ the readers of manifests take this size as `expected_size`.
 Source: the Avro 1.11 specification, "Object Container Files".
 """
 
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format.values.json_document import describe, parse_value
+from lakesweep.format.zstd import unzstd
 
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
@@ -32,8 +32,6 @@ their names reach 90."""
 MIN_RECORD_BYTES = 48
 """The minimum average length of records, except for the first `FREE_RECORDS`: each names a file with a UUID."""
 FREE_RECORDS = 1000
-ZSTD_WINDOW_LOG = 27
-"""A decompressor may use a window of 128 MiB, the limit that zstd itself recommends."""
 
 _MAX_HEADER_ENTRIES = 1000
 _ZLIB_CHECKSUM_SIZE = 4
@@ -194,17 +192,7 @@ def _inflate(data: bytes, limit: int) -> bytes:
 
 
 def _unzstd(data: bytes, limit: int) -> bytes:
-    # Imported here, so that tables with other codecs do not need it.
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-
-    frame = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG})
-    plain = frame.decompress(data, limit + 1)
-    if len(plain) <= limit and not (frame.eof and not frame.unused_data):
-        raise ValueError("no single whole zstd frame")
-    return plain
+    return unzstd(data, limit + 1)
 
 
 def _unsnappy(data: bytes, limit: int) -> bytes:

@@ -7,11 +7,11 @@ every compressed chunk. After that, pyarrow meets only damage in values that dec
 Source: the ORC v1 specification; Protocol Buffers encoding.
 """
 
-import sys
 import zlib
 from collections.abc import Iterator
 
 from lakesweep.errors import FormatError
+from lakesweep.format.zstd import unzstd
 
 MAGIC = b"ORC"
 
@@ -123,7 +123,7 @@ class _Chunks:
             yield plain
 
     def _decompress(self, chunk: bytes) -> bytes:
-        decompress = _inflate if self._compression == _ZLIB else _unzstd
+        decompress = _inflate if self._compression == _ZLIB else unzstd
         # Both codecs report damage by their own error classes.
         try:
             plain = decompress(chunk, self._chunk_size + 1)
@@ -192,16 +192,4 @@ def _inflate(chunk: bytes, limit: int) -> bytes:
     plain = inflater.decompress(chunk, limit)
     if not inflater.eof and len(plain) < limit:
         raise ValueError("no whole deflate stream")
-    return plain
-
-
-def _unzstd(chunk: bytes, limit: int) -> bytes:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    frame = zstd.ZstdDecompressor()
-    plain = frame.decompress(chunk, limit)
-    if len(plain) < limit and not (frame.eof and not frame.unused_data):
-        raise ValueError("no single whole zstd frame")
     return plain
