@@ -13,15 +13,14 @@ from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.run import require_area
 from tests.attack.metadata import THOROUGH, built_world
-from tests.attack.test_metadata import LIES, PLACES, WORLD
+from tests.attack.metadata_lies import LIES, PLACES, WORLD
 from tests.bad_bytes.worlds import empty
 from tests.support.engines_compared import ask, differences
 from tests.support.fan_out import fan_out_plan, small_limits
-from tests.support.inventories import Row, rows_of_store
+from tests.support.inventories import Row, deletes_of, from_inventory, rows_of_store, scene_of
 from tests.support.maintenance import Maintainer
 from tests.support.orphan_scene import OPERATION
 from tests.support.spark_stand_in import stand_in_plan
-from tests.unit.inventory.test_plans import deletes_of, from_inventory, scene_of
 
 ORPHAN = "dt=2026-01-01/bucket-0/data-11111111-2222-3333-4444-555555555555-0.parquet"
 SOME = ("the newest snapshot", "a tag", "a branch")

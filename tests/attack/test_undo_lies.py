@@ -14,7 +14,7 @@ from lakesweep.control.ndjson import pack, unpack
 from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.store import Store, UndeleteRequest, UndeleteResult, delete_all
 from lakesweep.storage.wrappers.wrapping import WrappingStore
-from tests.e2e.test_undo import PREFIX, Lake
+from tests.e2e.undo_lake import PREFIX, Lake
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, read_all

@@ -184,9 +184,9 @@ def test_avro_bombs(tmp_path: Path, attack: str, part: str) -> None:
 
 
 def _with_stated_size(path: str, body: bytes) -> dict[str, bytes]:
-    from tests.bad_bytes.test_hostile import _with_true_sizes
+    from tests.bad_bytes.worlds import with_true_sizes
 
-    changed = _with_true_sizes(built_world("appends"), path, body)
+    changed = with_true_sizes(built_world("appends"), path, body)
     return {path: found for path, found in changed.items() if found is not None}
 
 

@@ -11,7 +11,7 @@ import fastavro
 import pytest
 
 from tests.bad_bytes.judge import Case, judge_all
-from tests.bad_bytes.worlds import World, built_world
+from tests.bad_bytes.worlds import World, avro, built_world, with_true_sizes
 from tests.support.metadata_schemas import MANIFEST
 
 SAMPLE = 5
@@ -42,35 +42,7 @@ def _changed_records(body: bytes, change: Change, *, all_records: bool = False) 
     records = [dict(record) for record in reader]
     for record in records if all_records else records[:1]:
         change(record)
-    return _avro(reader.writer_schema, records, str(reader.codec))
-
-
-def _avro(schema: Any, records: list[dict[str, Any]], codec: str) -> bytes:
-    target = io.BytesIO()
-    fastavro.writer(target, schema, records, codec=codec, sync_marker=b"s" * 16)
-    return target.getvalue()
-
-
-def _with_true_sizes(world: World, path: str, body: bytes) -> dict[str, bytes | None]:
-    """Return the change, with every list and document changed so that the sizes that they state stay true."""
-    changes: dict[str, bytes | None] = {path: body}
-    name = path.rpartition("/")[2]
-    for other in (other for other in world.metadata if "/manifest-list-" in other and name != other):
-        reader = fastavro.reader(io.BytesIO(world.body(other)))
-        records = [dict(record) for record in reader]
-        if any(record["_FILE_NAME"] == name for record in records):
-            for record in records:
-                if record["_FILE_NAME"] == name:
-                    record["_FILE_SIZE"] = len(body)
-            changes |= _with_true_sizes(world, other, _avro(reader.writer_schema, records, str(reader.codec)))
-    for root in world.needs:
-        if root in world.objects:
-            document = json.loads(changes.get(root) or world.body(root))
-            for which in ("base", "delta", "changelog"):
-                if document.get(f"{which}ManifestList") == name:
-                    document[f"{which}ManifestListSize"] = len(body)
-                    changes[root] = json.dumps(document).encode()
-    return changes
+    return avro(reader.writer_schema, records, str(reader.codec))
 
 
 def _cases(world: World, part: str, fields: tuple[str, ...], values: tuple[object, ...]) -> Iterator[Case]:
@@ -90,7 +62,7 @@ def _cases(world: World, part: str, fields: tuple[str, ...], values: tuple[objec
                     continue  # the writer does not write this
                 if body != world.body(path):
                     name = f"{path} with {field} {str(value)[:60]!r}"
-                    yield Case(name, _with_true_sizes(world, path, body), is_forged=True)
+                    yield Case(name, with_true_sizes(world, path, body), is_forged=True)
 
 
 @pytest.fixture(params=WORLDS)
@@ -144,8 +116,8 @@ def test_manifests_of_more_or_fewer_entries(world: World) -> None:
                     ("gone", records[:at] + records[at + 1 :]),
                     ("deleted", [*records, {**record, "_KIND": 1}]),
                 ):
-                    body = _avro(reader.writer_schema, changed, str(reader.codec))
-                    yield Case(f"{path}, entry {at} {name}", _with_true_sizes(world, path, body), is_forged=True)
+                    body = avro(reader.writer_schema, changed, str(reader.codec))
+                    yield Case(f"{path}, entry {at} {name}", with_true_sizes(world, path, body), is_forged=True)
 
     tally = judge_all(world, cases())
     tally.check()
@@ -160,7 +132,7 @@ def test_manifests_that_name_others(world: World) -> None:
             for at, record in enumerate(records):
                 for name in ("x", "of-another-table" * 4):
                     named = {**record, "_FILE": {**record["_FILE"], "_FILE_NAME": name}}
-                    body = _avro(MANIFEST, [*records[:at], named, *records[at + 1 :]], str(reader.codec))
+                    body = avro(MANIFEST, [*records[:at], named, *records[at + 1 :]], str(reader.codec))
                     if len(body) != len(world.body(path)):  # compressed, a few are as long as before
                         yield Case(f"{path} with entry {at} called {name}", {path: body})
 
@@ -189,8 +161,8 @@ def test_lists_that_repeat_or_reorder(world: World) -> None:
                 ("the first twice", records[:1] * 2 + records[1:]),
             ):
                 if changed != records:
-                    body = _avro(reader.writer_schema, changed, str(reader.codec))
-                    yield Case(f"{path} with its manifests {name}", _with_true_sizes(world, path, body), is_forged=True)
+                    body = avro(reader.writer_schema, changed, str(reader.codec))
+                    yield Case(f"{path} with its manifests {name}", with_true_sizes(world, path, body), is_forged=True)
 
     judge_all(world, cases()).check()
 
@@ -202,8 +174,8 @@ def test_manifests_that_repeat_or_reorder(world: World) -> None:
             records = [dict(record) for record in reader]
             for name, changed in (("twice", records * 2), ("backwards", records[::-1])):
                 if changed != records:
-                    body = _avro(reader.writer_schema, changed, str(reader.codec))
-                    yield Case(f"{path} with its entries {name}", _with_true_sizes(world, path, body), is_forged=True)
+                    body = avro(reader.writer_schema, changed, str(reader.codec))
+                    yield Case(f"{path} with its entries {name}", with_true_sizes(world, path, body), is_forged=True)
 
     tally = judge_all(world, cases())
     tally.check()

@@ -1,6 +1,8 @@
 """Tables to damage: each with the maintenance it gets, and with what must be left of it whatever is damaged."""
 
 import functools
+import io
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -223,3 +225,31 @@ def fixture_world(fixtures: Path, name: str) -> World:
     for snapshot_id in ids[:-1][:2]:
         store.put(f"tag/tag-of-{snapshot_id}", store.read(f"snapshot/snapshot-{snapshot_id}").data)
     return finish(name, "expire", store, outside)
+
+
+def avro(schema: Any, records: list[dict[str, Any]], codec: str) -> bytes:
+    target = io.BytesIO()
+    fastavro.writer(target, schema, records, codec=codec, sync_marker=b"s" * 16)
+    return target.getvalue()
+
+
+def with_true_sizes(world: World, path: str, body: bytes) -> dict[str, bytes | None]:
+    """Return the change, with every list and document changed so that the sizes that they state stay true."""
+    changes: dict[str, bytes | None] = {path: body}
+    name = path.rpartition("/")[2]
+    for other in (other for other in world.metadata if "/manifest-list-" in other and name != other):
+        reader = fastavro.reader(io.BytesIO(world.body(other)))
+        records = [dict(record) for record in reader]
+        if any(record["_FILE_NAME"] == name for record in records):
+            for record in records:
+                if record["_FILE_NAME"] == name:
+                    record["_FILE_SIZE"] = len(body)
+            changes |= with_true_sizes(world, other, avro(reader.writer_schema, records, str(reader.codec)))
+    for root in world.needs:
+        if root in world.objects:
+            document = json.loads(changes.get(root) or world.body(root))
+            for which in ("base", "delta", "changelog"):
+                if document.get(f"{which}ManifestList") == name:
+                    document[f"{which}ManifestListSize"] = len(body)
+                    changes[root] = json.dumps(document).encode()
+    return changes

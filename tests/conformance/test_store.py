@@ -14,22 +14,10 @@ from lakesweep.storage.listing import list_all
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.s3.store import WINDOW_DELETES
 from lakesweep.storage.store import PAGE_KEYS, DeleteRequest, Store, delete_all
+from tests.conformance.keys import BAD_KEYS, STRANGE_KEYS
 from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import S3Server, seed_moto
 
-BAD_KEYS = ["", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "../a", "./a", "a/.", "a\0b", "a/\ud800", "a/\udcff"]
-STRANGE_KEYS = [
-    "dt=2024-01-01%2F02/bucket-0/data.parquet",
-    "a b/c d",
-    "a+b/c%2Bd/e%20f/100%",
-    "a&b<c>d\"e'f/;?:@#$,=!*()[]{}|^~`\\",
-    "ü/日本語/🙂",
-    "e\u0301 and \u00e9",
-    "tab\there",
-    "...",
-    "..a/b..",
-    "-/_",
-]
 THREADS = 16
 
 

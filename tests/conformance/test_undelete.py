@@ -7,7 +7,7 @@ import pytest
 from lakesweep.errors import ObjectNotFoundError, StorageError
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest, Store, UndeleteRequest, delete_all
-from tests.conformance.test_store import BAD_KEYS, STRANGE_KEYS
+from tests.conformance.keys import BAD_KEYS, STRANGE_KEYS
 from tests.support.memory_store import MemoryStore
 
 

@@ -1,6 +1,5 @@
 """What `sam build` makes: small layers that hold all that the functions import, and nothing that is not in the lock."""
 
-import re
 import shutil
 import subprocess
 import sys
@@ -8,23 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.deploy.builds import FOLDERS, pins
 from tests.support.stack import render
 from tests.support.system.build import ARCHITECTURE, REPOSITORY, RUNTIME, sam_build
 
 MAX_BASE_BYTES = 15 << 20
 MAX_BYTES = 20 << 20
 """The base layer and both layers, unpacked."""
-FOLDERS = {
-    "OnSnapshotWritten": "on_snapshot_written",
-    "Expire": "expire",
-    "ExecuteBatch": "execute_batch",
-    "Sweep": "sweep",
-    "TagSchedule": "tag_schedule",
-    "OrphanScan": "orphan_scan",
-    "OrphanWorker": "orphan_worker",
-    "OnDemand": "on_demand",
-    "SparkJobs": "spark_jobs",
-}
 WITH_SPARK = {"SparkArtifacts": "s3://artifacts/lakesweep/1"}
 
 IMPORTS_ALL = """
@@ -40,11 +29,6 @@ print(len(names))
 
 def files_of(*folders: Path) -> list[Path]:
     return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-
-
-def pins(path: str) -> set[str]:
-    """Return the pins of a lock, such as `tzdata==2026.6`."""
-    return set(re.findall(r"^[\w.-]+==\S+", (REPOSITORY / path).read_text(encoding="utf-8"), re.MULTILINE))
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.test_build import FOLDERS
+from tests.deploy.builds import FOLDERS
 from tests.functions.deployment import Deployment
 from tests.support.lambda_runtime import LambdaFunction
 from tests.support.system.build import REPOSITORY, build_here

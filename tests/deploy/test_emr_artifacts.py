@@ -10,7 +10,7 @@ import pytest
 
 from emr import artifacts
 from lakesweep.aws.emr import ARCHIVE, ENTRY_POINTS
-from tests.deploy.test_build import pins
+from tests.deploy.builds import pins
 from tests.support.stack import TEMPLATE, load_template
 
 REPOSITORY = TEMPLATE.parent

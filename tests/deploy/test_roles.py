@@ -13,9 +13,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from tests.deploy.test_template import DEPLOYMENTS
 from tests.support.iam import Call, Role, assert_allowed, calls_of, recorded, role, role_of, unused_permissions
-from tests.support.stack import render
+from tests.support.stack import DEPLOYMENTS, render
 
 FUNCTIONS = (
     "OnSnapshotWritten",

@@ -16,7 +16,7 @@ from lakesweep.aws.settings import MIN_ORPHAN_INTERVAL_MS
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.runs.parameters.times import parse_span_ms
 from tests.support.iam import role_of
-from tests.support.stack import TEMPLATE, Stack, load_template, render
+from tests.support.stack import DEPLOYMENTS, TEMPLATE, Stack, load_template, render
 
 FUNCTIONS = "AWS::Serverless::Function"
 QUEUES = "AWS::SQS::Queue"
@@ -371,31 +371,6 @@ RULES: list[Callable[[Stack], Iterator[str]]] = [
     control_bucket,
     queue_policies,
 ]
-
-DEPLOYMENTS: dict[str, dict[str, str]] = {
-    "least": {},
-    "everything": {
-        "TableBuckets": "lake,other-lake",
-        "TablePrefixes": "lake/warehouse,lake/raw,other-lake",
-        "ExternalBuckets": "outside,outside-too",
-        "ExternalRoots": "outside/files,outside-too/files/of/lake",
-        "ControlBucket": "",
-        "PolicyLocation": "s3://config/lakesweep/policy.json",
-        "AllowedAccounts": "123456789012,210987654321",
-        "AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:alarms",
-        "SubnetIds": "subnet-0a,subnet-0b",
-        "SecurityGroupIds": "sg-0a",
-        "KmsKeyArns": "arn:aws:kms:us-east-1:123456789012:key/1,arn:aws:kms:us-east-1:123456789012:key/2",
-        "PlanKey": "arn:aws:kms:us-east-1:123456789012:key/5,arn:aws:kms:us-east-1:123456789012:key/6",
-        "QueueKmsKeyArn": "arn:aws:kms:us-east-1:123456789012:key/3",
-        "LogKmsKeyArn": "arn:aws:kms:us-east-1:123456789012:key/4",
-        "PermissionsBoundaryArn": "arn:aws:iam::123456789012:policy/boundary",
-        "CreateOperatorRole": "true",
-        "OperatorPrincipalArn": "arn:aws:iam::123456789012:role/oncall",
-        "SparkArtifacts": "s3://artifacts/lakesweep/0.1.0",
-        "SparkInventory": "inventory/lake",
-    },
-}
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS)

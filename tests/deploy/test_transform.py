@@ -14,8 +14,7 @@ from moto import mock_aws
 from samtranslator.translator.managed_policy_translator import ManagedPolicyLoader
 from samtranslator.translator.transform import transform
 
-from tests.deploy.test_template import DEPLOYMENTS
-from tests.support.stack import PARAMETERS, load_template
+from tests.support.stack import DEPLOYMENTS, PARAMETERS, load_template
 
 CODE = "code"
 POLICY_LIMIT = 6144

@@ -8,8 +8,8 @@ import pytest
 from benchmarks import cost
 from lakesweep.model.report import RunReport
 from lakesweep.operations.maintenance.maintain import MaintainArguments
-from tests.e2e import test_requests
-from tests.e2e.test_requests import KEEP_50, LiveTable
+from tests.e2e import live_table
+from tests.e2e.live_table import KEEP_50, LiveTable
 from tests.support.s3_server import moto_client
 
 KEEP_10 = {
@@ -28,7 +28,7 @@ def live(monkeypatch: pytest.MonkeyPatch) -> LiveTable:
     def timed(committed_id: int, is_due: bool) -> MaintainArguments:
         return arguments(committed_id=committed_id, is_due=is_due, min_interval_ms=1)
 
-    monkeypatch.setattr(test_requests, "MaintainArguments", timed)
+    monkeypatch.setattr(live_table, "MaintainArguments", timed)
     table = LiveTable(KEEP_10)
     for _ in range(25):
         table.commit()

@@ -27,7 +27,6 @@ from tests.support.page import Shown, difference, recipes, run_ids
 from tests.support.reader import read_all
 from tests.support.s3_server import fresh_bucket, moto_endpoint, moto_settings, seed_moto, versioned_bucket
 from tests.unit.cli.command_line import Answer, call
-from tests.unit.docs import test_operations as pages
 
 PAGE = REPOSITORY / "docs" / "recover.md"
 RECIPES = recipes(PAGE)
@@ -214,11 +213,6 @@ def test_every_recipe_is_run() -> None:
     """No heading of the page has commands that no test below runs."""
     text = Path(__file__).read_text(encoding="utf-8")
     assert [recipe for recipe in RECIPES if f'follow("{recipe}")' not in text] == []
-
-
-@pytest.mark.parametrize("name", ["recover.md", "differences.md", "architecture.md"])
-def test_links_lead_somewhere(name: str) -> None:
-    pages.test_links_lead_somewhere(name)
 
 
 def test_a_bad_load(shop: Shop, java: Java) -> None:

@@ -24,73 +24,13 @@ from lakesweep.runs.run import plan_and_execute
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest
 from tests.support import metadata_files
-from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
+from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
 from tests.support.outside import opener
 from tests.support.reader import all_roots, assert_all_readable
 from tests.support.table_builder import TableBuilder
-
-START_MS = 1_800_000_000_000
-
-
-class Stage:
-    """A table and a control location in memory, with one clock."""
-
-    def __init__(self, *, content_etags: bool = False, **table: Any) -> None:
-        self.now_ms = START_MS
-        kind = ContentStore if content_etags else MemoryStore
-        self.store = kind("memory://bucket/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store, **table)
-        self.switch = Switch()
-
-    def maintainer(self, **arguments: Any) -> Maintainer:
-        return Maintainer(
-            FaultyStore(self.store, self.switch, "table"),
-            control=FaultyStore(self.control, self.switch, "control"),
-            sleep=self.sleep,
-            **arguments,
-        )
-
-    def sleep(self, seconds: float) -> None:
-        self.now_ms += int(seconds * 1000)
-
-    def dies_before(self, call: Callable[[str], bool], **arguments: Any) -> None:
-        """Expire, and end the process right before the first request that `call` knows; time goes on after that."""
-        switch = _DyingSwitch(call)
-        self.switch = switch
-        with pytest.raises(ProcessDeathError):
-            self.maintainer().expire(**arguments)
-        self.switch = Switch()
-        self.now_ms += LEASE_MS + DELETE_MARGIN_MS
-
-    def snapshots(self) -> list[int]:
-        return sorted(int(key.rpartition("-")[2]) for key in all_roots(self.store) if key.startswith("snapshot/"))
-
-
-class ContentStore(MemoryStore):
-    """A store whose ETags follow from content, as those of S3 do."""
-
-    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
-        super().put(key, data, if_absent=if_absent, if_match=if_match)
-        etag = f"{hash(bytes(data)):x}"
-        with self._lock:
-            body, _, modified_ms = self._objects[key]
-            self._objects[key] = (body, etag, modified_ms)
-        return etag
-
-
-class _DyingSwitch(Switch):
-    def __init__(self, when: Callable[[str], bool]) -> None:
-        super().__init__(mode="death")
-        self._when = when
-
-    def _run(self, name: str, call: Callable[[], object]) -> object:
-        if self.at is None and self._when(name):
-            self.at = len(self.calls) + 1
-        return super()._run(name, call)
-
+from tests.support.world import Stage, simple
 
 Act = tuple[Callable[[str], bool], Callable[[], object]]
 
@@ -115,14 +55,6 @@ def documents_are_gone(stage: Stage) -> Callable[[str], bool]:
     """Know the first look after the snapshot documents went."""
     look = ("table folders", "table list snapshot/")
     return lambda name: name in look and not stage.table.exists("snapshot/snapshot-1")
-
-
-def simple(stage: Stage, count: int = 6) -> None:
-    """Each commit replaces the file of the one before."""
-    stage.table.commit("+F1", changelog=["+L1"])
-    for number in range(2, count + 1):
-        stage.table.commit(f"-F{number - 1}", f"+F{number}", changelog=[f"+L{number}"])
-    stage.now_ms += 3_600_000
 
 
 # Names.

@@ -18,12 +18,12 @@ from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import LeaseHeldError, StorageError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.store import Store, delete_all
-from tests.fault.test_attacks import Stage, simple
-from tests.fault.test_tag_creation import Call, Process
 from tests.support.every import EVERY
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.process import Call, Process
 from tests.support.reader import all_roots, read_root
+from tests.support.world import Stage, simple
 
 FOLDER = "branch/branch-b/"
 SOURCES: dict[str, dict[str, object]] = {"tag": {"tag": "t"}, "snapshot": {"snapshot": 2}, "newest": {"snapshot": 4}}

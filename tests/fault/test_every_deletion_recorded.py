@@ -20,12 +20,12 @@ from lakesweep.execute.deletions.earlier import earlier_deletions
 from lakesweep.model.plan import Delete
 from lakesweep.storage.store import HiddenState
 from lakesweep.table.stores import TableStores
-from tests.fault.test_attacks import Stage, simple
 from tests.support.every import EVERY
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
+from tests.support.world import Stage, simple
 
 DECOUPLED = {
     "changelog-producer": "input",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.test_every_process_death import Lane
 from tests.support.dying_cli import Trouble, Zygote
 from tests.support.fault_places import MotoPlace
 from tests.support.fault_story import Story, Tally
+from tests.support.killed_cli import Lane
 
 EVERY = 5
 """Requests broken in one run lie so far apart; so many runs break all. botocore has a quota of repetitions: a run of

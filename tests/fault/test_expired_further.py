@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fault.test_races_of_every_kind import SETTINGS, Stage, play
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
+from tests.support.others import SETTINGS, Stage, play
 
 
 def commits_and_expires(stage: Stage) -> Iterator[None]:

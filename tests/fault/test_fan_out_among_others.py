@@ -16,10 +16,10 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.scan_arguments import OrphanArguments
-from tests.fault import test_races_of_every_kind as races
-from tests.fault.test_orphans_among_others import ACTS, DAY_MS, OrphanStage
-from tests.fault.test_races_of_every_kind import Act
+from tests.support import others as races
 from tests.support.fan_out import CALM, FanOut, Trouble, small_limits
+from tests.support.orphan_others import ACTS, DAY_MS, OrphanStage
+from tests.support.others import Act
 from tests.support.paged_store import PagedStore
 from tests.support.reader import assert_all_readable
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.fault.test_attacks import Stage, simple
 from tests.support.faulty_store import Switch
+from tests.support.world import Stage, simple
 
 SINGLE_DELETES, FRESH_MS = 16, 10_000
 """As `docs/safety.md` says: so few documents go one by one, and so old may a listing be."""

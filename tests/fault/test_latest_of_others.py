@@ -6,16 +6,14 @@ from functools import partial
 import pytest
 
 from lakesweep.storage.store import Store
-from tests.fault.test_attacks import ContentStore
-from tests.fault.test_fast_forward import HOUR_MS, World, after_planning, calls, writes
-from tests.fault.test_root_moves import undisturbed
 from tests.support.acting import Acting, Plays
+from tests.support.content_store import ContentStore
 from tests.support.every import EVERY
-from tests.support.fast_forwards import LATEST, documents
+from tests.support.fast_forwards import HOUR_MS, LATEST, World, after_planning, calls, documents, writes
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
-from tests.support.moving import MovingWorld, check_files, is_tag
+from tests.support.moving import MovingWorld, check_files, is_tag, undisturbed
 from tests.support.reader import read_all
 
 

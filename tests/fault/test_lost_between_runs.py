@@ -13,15 +13,14 @@ import pytest
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.model.report import RunReport
 from lakesweep.storage.store import DeleteRequest
-from tests.fault.test_root_moves import Watching
 from tests.support.every import EVERY
 from tests.support.fast_forwards import documents
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
-from tests.support.moving import MovingWorld
+from tests.support.moving import MovingWorld, Watching
 from tests.support.reader import UnreadableRootError, all_roots, read_all, read_root
-from tests.unit.operations.test_undo_moves import World
+from tests.support.undo_moves import World
 
 DAY_MS = 86_400_000
 UNDONE = (

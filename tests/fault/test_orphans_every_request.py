@@ -8,9 +8,9 @@ from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.control.ndjson import unpack
 from lakesweep.errors import MaintenanceError
 from lakesweep.execute import batches
-from tests.fault.test_orphans_among_others import NAME, OrphanStage
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.orphan_others import NAME, OrphanStage
 from tests.support.reader import assert_all_readable
 from tests.support.walk import WatchedStore
 

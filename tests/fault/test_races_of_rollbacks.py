@@ -9,7 +9,7 @@ import pytest
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
 from lakesweep.storage.store import DeleteRequest
-from tests.fault.test_races_of_every_kind import SETTINGS, Interleaved, Stage, play, roll_back
+from tests.support.others import SETTINGS, Interleaved, Stage, play, roll_back
 from tests.support.reader import all_roots, assert_all_readable, read_all
 
 

@@ -6,45 +6,29 @@ engine finds a newest snapshot. What a broken run leaves is finished by whicheve
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 
 import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.undo.undo import undo
-from tests.fault.test_attacks import ContentStore
-from tests.fault.test_every_call import MODES
 from tests.support.acting import Acting, Plays
+from tests.support.content_store import ContentStore
 from tests.support.every import EVERY
-from tests.support.faulty_store import ProcessDeathError, Switch
+from tests.support.faulty_store import MODES, ProcessDeathError, Switch
 from tests.support.memory_store import MemoryStore
-from tests.support.moving import GOING, MOVES, MovingWorld, assert_no_hole, check_files, check_moment
-from tests.support.reader import UnreadableRootError, read_root
-
-
-class Watching(Switch):
-    """Looks at the table right before each call."""
-
-    def __init__(self, look: Callable[[], object]) -> None:
-        super().__init__()
-        self._look = look
-
-    def _run(self, name: str, call: Callable[[], object]) -> object:
-        if name.startswith(("table put", "table delete")) or not self.calls:
-            self._look()
-        return super()._run(name, call)
-
-
-@cache
-def undisturbed(operation: str, kind: type[MemoryStore]) -> tuple[tuple[str, ...], dict[str, bytes]]:
-    """Return the calls of an operation, and what it leaves; checked at every moment."""
-    world = MovingWorld(operation, kind)
-    switch = Watching(lambda: check_moment(world, GOING.get(operation)))
-    report = world.execute(switch)
-    assert report.status == "done", report
-    check_moment(world)
-    return tuple(switch.calls), world.documents()
+from tests.support.moving import (
+    GOING,
+    MOVES,
+    MovingWorld,
+    assert_no_hole,
+    assert_reads,
+    check_files,
+    check_moment,
+    undisturbed,
+)
+from tests.support.reader import read_root
 
 
 @pytest.mark.parametrize("operation", MOVES)
@@ -170,13 +154,6 @@ def test_an_engine_deletes_a_tag_at_any_call_of_an_undo(operation: str, tag: str
         world.wait()
         world.finish()
         assert_reads(world, where)
-
-
-def assert_reads(world: MovingWorld, where: str) -> None:
-    try:
-        check_files(world)
-    except UnreadableRootError as error:
-        raise AssertionError(where) from error
 
 
 def _in_turn(*acts: Callable[[], object] | None) -> None:

@@ -13,15 +13,13 @@ from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, Documents
 from lakesweep.model.plan import Action, Delete, Put
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from lakesweep.table.discover import discover
-from tests.fault.test_attacks import ContentStore
-from tests.fault.test_fast_forward import IN_PLACE, Commit, World
-from tests.fault.test_fast_forward import calls as forward_calls
-from tests.fault.test_root_moves import undisturbed
 from tests.support.acting import Acting
-from tests.support.fast_forwards import documents
+from tests.support.content_store import ContentStore
+from tests.support.fast_forwards import IN_PLACE, Commit, World, documents
+from tests.support.fast_forwards import calls as forward_calls
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.memory_store import MemoryStore
-from tests.support.moving import MOVES, MovingWorld, check_moment
+from tests.support.moving import MOVES, MovingWorld, check_moment, undisturbed
 
 
 def requests_of(operation: str) -> list[tuple[int, Action]]:

@@ -15,14 +15,13 @@ from lakesweep.model.report import RunReport
 from lakesweep.runs.run import execute_stored
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest
-from tests.fault.test_attacks import ContentStore
-from tests.fault.test_root_moves import undisturbed
 from tests.support.acting import Acting, Plays
+from tests.support.content_store import ContentStore
 from tests.support.every import EVERY
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
-from tests.support.moving import GOING, MOVES, MovingWorld, check_files, check_moment
+from tests.support.moving import GOING, MOVES, MovingWorld, check_files, check_moment, undisturbed
 from tests.support.reader import read_root
 from tests.support.table_builder import TableBuilder
 

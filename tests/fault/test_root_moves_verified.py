@@ -7,9 +7,9 @@ import pytest
 
 from lakesweep.model.report import RunReport
 from lakesweep.table.discover import discover
-from tests.fault.test_fast_forward import World
-from tests.fault.test_fast_forward import calls as forward_calls
 from tests.support.acting import Acting
+from tests.support.fast_forwards import World
+from tests.support.fast_forwards import calls as forward_calls
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore

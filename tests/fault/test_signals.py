@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.test_every_process_death import Lane
 from tests.support.dying_cli import Trouble, Zygote
 from tests.support.every import EVERY
 from tests.support.fault_places import NOW_MS, Found, LocalPlace
 from tests.support.fault_story import Story
+from tests.support.killed_cli import Lane
 
 
 def _lease(found: Found) -> dict[str, object]:

@@ -14,10 +14,9 @@ from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.store import DeleteRequest
-from tests.fault.test_attacks import ContentStore
-from tests.fault.test_every_call import MODES
+from tests.support.content_store import ContentStore
 from tests.support.every import EVERY
-from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
+from tests.support.faulty_store import MODES, FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import assert_all_readable, read_root

@@ -10,11 +10,11 @@ from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.report import RunReport
-from tests.fault.test_attacks import Stage
-from tests.fault.test_tag_creation import Process
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
+from tests.support.process import Process
 from tests.support.reader import assert_all_readable
+from tests.support.world import Stage
 
 HOUR_MS = 3_600_000
 MODES = ("before", "after", "death", "death_after")

@@ -14,10 +14,10 @@ import pytest
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError
 from lakesweep.storage.store import DeleteRequest
-from tests.fault import test_races_of_every_kind as races
-from tests.fault.test_races_of_every_kind import Act, Interleaved, Stage
+from tests.support import others as races
 from tests.support.every import EVERY
 from tests.support.maintenance import Maintainer
+from tests.support.others import Act, Interleaved, Stage
 from tests.support.reader import all_roots, assert_all_readable
 
 OPERATIONS: dict[str, dict[str, Any]] = {

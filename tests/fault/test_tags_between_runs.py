@@ -11,12 +11,11 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.operations.undo.undo import undo
-from tests.fault.test_attacks import ContentStore
-from tests.fault.test_root_moves import assert_reads, undisturbed
 from tests.support.acting import Acting
+from tests.support.content_store import ContentStore
 from tests.support.every import EVERY
 from tests.support.faulty_store import ProcessDeathError, Switch
-from tests.support.moving import MovingWorld, is_document
+from tests.support.moving import MovingWorld, assert_reads, is_document, undisturbed
 from tests.support.reader import all_roots, read_root
 
 BACK = ["rollback", "rollback to a tag", "fast-forward"]

@@ -6,11 +6,11 @@ import pytest
 
 from lakesweep.cli.history.stored import list_plans, list_runs
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
-from tests.fault.test_attacks import Stage, simple
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
+from tests.support.world import Stage, simple
 
 DECOUPLED = {
     "changelog-producer": "input",

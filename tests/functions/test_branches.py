@@ -7,7 +7,7 @@ import pytest
 
 from lakesweep.control.plans import load_plan
 from tests.functions.deployment import Deployment, keys_of
-from tests.functions.test_roles import Stacked, role, stacked
+from tests.functions.stacked import Stacked, role, stacked
 from tests.support.iam import assert_allowed, recorded
 from tests.support.maintenance import Maintainer
 from tests.support.reader import read_all

@@ -2,12 +2,9 @@
 
 import json
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
-from moto.core import DEFAULT_ACCOUNT_ID
-from moto.s3.models import s3_backends
 
 from lakesweep.aws.jobs.spark import SCANS, result_name
 from lakesweep.aws.messages import OrphanScan, to_body
@@ -17,24 +14,10 @@ from lakesweep.aws.scans.outbox import ScanOutbox
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, MaintenanceError, OutOfTimeError, StalePlanError, StorageError
 from lakesweep.storage.store import DeleteRequest
-from tests.functions.deployment import PREFIX, Answer, Deployment, keys_of
+from tests.functions.deployment import PREFIX, Deployment, keys_of
+from tests.functions.orphan_scans import ORPHAN, age, made, metric, write_policy
 
-ORPHAN = "bucket-0/data-5b0c1d2e-0000-4000-8000-000000000001-0.parquet"
 DAY_MS = 86_400_000
-
-
-def made(mode: str = "delete", **extra: str) -> Deployment:
-    """Return a deployment with one table, all of whose files are ten days old, and one of them an orphan."""
-    deployed = Deployment(mode=mode, extra=extra)
-    deployed.table()
-    deployed.store().put(ORPHAN, b"lost")
-    age(deployed, 10)
-    return deployed
-
-
-def age(deployed: Deployment, days: int) -> None:
-    for key in s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[deployed.bucket].keys.values():
-        key.last_modified -= timedelta(days=days)
 
 
 def ask(deployed: Deployment, table: str = "sales.db/orders", **words: Any) -> dict[str, Any]:
@@ -47,10 +30,6 @@ def result_of(deployed: Deployment, answer: dict[str, Any]) -> dict[str, Any]:
     key = answer["result"].removeprefix(deployed.control().location + "/")
     found: dict[str, Any] = json.loads(deployed.control().read(key).data)
     return found
-
-
-def metric(answers: list[Answer], name: str) -> float:
-    return sum(answer.metrics.get(name, 0) for answer in answers)
 
 
 @pytest.mark.parametrize("engine", ["lambda", "auto"])
@@ -353,13 +332,6 @@ def test_the_policy_is_asked_when_the_plan_is_there(rule: dict[str, object], by_
     assert told == (rule["mode"] == "observe" and not by_hand)
     paused = [key for key in deployed.control_keys() if key.endswith("s1/scan.json.gz")]
     assert bool(paused) != ("pause" in rule and not by_hand), "a scan of a paused table is not begun unasked"
-
-
-def write_policy(deployed: Deployment, rule: dict[str, object]) -> None:
-    rules = [{"tables": f"s3://{deployed.bucket}/{PREFIX}", **rule}]
-    deployed.control().put("policy.json", json.dumps({"version": 1, "rules": rules}).encode())
-    deployed.extra = {**deployed.extra, "LAKESWEEP_POLICY": f"{deployed.control().location}/policy.json"}
-    deployed._modules.clear()  # a function reads its settings when it starts
 
 
 def test_a_deployment_that_observes() -> None:

@@ -21,7 +21,7 @@ from lakesweep.aws.sweeps import orphans as module
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import PreconditionFailedError
 from tests.functions.deployment import Answer, Deployment, keys_of
-from tests.functions.test_orphan_scans import ORPHAN, made, metric, write_policy
+from tests.functions.orphan_scans import ORPHAN, made, metric, write_policy
 from tests.support.memory_store import MemoryStore
 
 TOUR: dict[str, object] = {"format_version": 1, "kind": "orphan_tour", "cursor": None, "hop": 0}

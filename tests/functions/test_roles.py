@@ -12,22 +12,10 @@ from lakesweep.aws import work
 from lakesweep.aws.jobs.spark import SCANS, result_name
 from lakesweep.aws.messages import OrphanScan, OrphanTask, to_body
 from lakesweep.control.area import ControlArea
-from tests.functions.deployment import PREFIX, Deployment
-from tests.support.iam import Call, Role, assert_allowed, recorded, role_of, unused_permissions
-from tests.support.s3_server import fresh_bucket
-from tests.support.stack import Stack, render
+from tests.functions.deployment import PREFIX
+from tests.functions.stacked import FUNCTIONS, Stacked, role, stacked
+from tests.support.iam import Call, assert_allowed, recorded, unused_permissions
 
-FUNCTIONS = {
-    "on_snapshot_written": "OnSnapshotWritten",
-    "expire": "Expire",
-    "execute_batch": "ExecuteBatch",
-    "sweep": "Sweep",
-    "tag_schedule": "TagSchedule",
-    "orphan_scan": "OrphanScan",
-    "orphan_worker": "OrphanWorker",
-    "on_demand": "OnDemand",
-    "spark_jobs": "SparkJobs",
-}
 DECOUPLED = {
     "snapshot.num-retained.min": "1",
     "snapshot.num-retained.max": "2",
@@ -49,49 +37,6 @@ TAGGED = {
 }
 PLANNERS = ("on_snapshot_written", "sweep", "tag_schedule", "orphan_scan", "orphan_worker", "on_demand", "spark_jobs")
 EXECUTORS = ("expire", "execute_batch")
-
-
-class Stacked(Deployment):
-    """A deployment whose functions get their settings from the template."""
-
-    stack: Stack
-
-    def environment_of(self, function: str) -> dict[str, str]:
-        stated = self.stack.environment(FUNCTIONS[function])
-        urls = {name: url for name, url in super().environment_of(function).items() if name in stated}
-        own = {name: value for name, value in stated.items() if not name.endswith("_QUEUE")}
-        queues = {name: url for name, url in urls.items() if name.endswith("_QUEUE")}
-        extra = {"AWS_ENDPOINT_URL": super().environment_of(function)["AWS_ENDPOINT_URL"], "AWS_REGION": "us-east-1"}
-        return {**own, **queues, **extra, "LAKESWEEP_ACCOUNTS": "111122223333"}
-
-
-def stacked() -> Stacked:
-    bucket, control, policies = fresh_bucket(), fresh_bucket(), fresh_bucket()
-    parameters = {
-        "TableBuckets": bucket,
-        "TablePrefixes": f"{bucket}/{PREFIX}",
-        "ControlBucket": control,
-        "Mode": "delete",
-        "PolicyLocation": f"s3://{policies}/policy.json",
-        "SparkArtifacts": "s3://artifacts/lakesweep/1",
-    }
-    stack = render(parameters)
-    names = {
-        name: stack.environment(function)[f"LAKESWEEP_{name.upper()}_QUEUE"].rsplit("/", 1)[-1]
-        for name, function in (
-            *(("commits", "Expire"), ("expire", "Sweep"), ("execute", "Expire"), ("sweep", "Sweep")),
-            *(("tags", "TagSchedule"),),
-            *(("spark", "OnDemand"), ("scan", "OnDemand"), ("orphan", "OrphanScan")),
-        )
-    }
-    made = Stacked(bucket=bucket, control_bucket=control, queue_names=names)
-    made.stack = stack
-    for queue in made.queues:
-        made.waiting(queue)
-    rule = f'{{"tables": "s3://{bucket}/{PREFIX}", "mode": "delete"}}'
-    policy_store = made.store().__class__(policies, "", made.store()._client)
-    policy_store.put("policy.json", f'{{"version": 1, "rules": [{rule}]}}'.encode())
-    return made
 
 
 def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
@@ -279,10 +224,6 @@ def calls(deployed: Stacked) -> dict[str, list[Call]]:
     for function, made in asked(deployed):
         found[function] += made
     return found
-
-
-def role(deployed: Stacked, function: str) -> Role:
-    return role_of(deployed.stack, FUNCTIONS[function])
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
 from lakesweep.model.plan import Action, Delete
+from lakesweep.model.report import RunReport
 from lakesweep.storage.store import DeleteRequest, Store
+from tests.support.faulty_store import FaultyStore, Switch
+from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import read_all
 from tests.support.table_builder import TableBuilder
@@ -325,3 +328,102 @@ class Onlooker:
 
 def _number(path: str) -> int:
     return int(path.rpartition("-")[2])
+
+
+HOUR_MS = 3_600_000
+
+
+class Clock:
+    """A time that tests move on."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_800_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+class World:
+    """One table of a scene, and a control location."""
+
+    def __init__(self, scene: str) -> None:
+        self.clock = Clock()
+        self.table = build(scene, self.clock)
+        self.store: Store = self.table.store
+        self.control = MemoryStore("memory://control", clock=self.clock)
+        self.before = documents(self.store)
+        self.onlooker = Onlooker(self.store)
+
+    def forward(self, switch: Switch | None = None) -> RunReport:
+        """Fast-forward, under a switch if there is one."""
+        store, control = self.store, self.control
+        if switch is not None:
+            store, control = FaultyStore(store, switch, "table"), FaultyStore(control, switch, "control")  # type: ignore[assignment]
+        maintainer = Maintainer(store, control=control, sleep=lambda seconds: None)
+        return maintainer.run("fast_forward", branch="b")
+
+    def expected(self) -> dict[str, bytes]:
+        """Return the documents of the engine's end, LATEST apart."""
+        end = engine_end(self.before)
+        end.pop(LATEST, None)
+        return end
+
+    def now(self) -> dict[str, bytes]:
+        """Return the documents, LATEST apart."""
+        found = documents(self.store)
+        found.pop(LATEST, None)
+        return found
+
+
+def calls(scene: str) -> list[str]:
+    """Return the requests that a fast-forward makes."""
+    switch = Switch()
+    assert World(scene).forward(switch).status == "done"
+    return switch.calls
+
+
+def writes(scene: str) -> list[int]:
+    """Return the numbers of those that change something: between two of them a death is the same everywhere."""
+    return [number for number, name in enumerate(calls(scene), 1) if name.split()[1] in ("put", "delete")]
+
+
+IN_PLACE = ("holes", "rebuilt_altered")
+"""Scenes in which the newest snapshots have one id. A commit that comes between the last question for one and the
+request that replaces the newest stands on the branch's then: nobody can tell. It is said."""
+
+
+class Commit:
+    """A commit of another writer, on what main has when it comes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.path = ""
+        self.body = b""
+        self.on: tuple[str, bytes] = ("", b"")
+        """The snapshot that it follows on."""
+        self.schema: tuple[str, bytes] = ("", b"")
+
+    def __call__(self) -> None:
+        store = self._store
+        ids = [int(e.key.rpartition("-")[2]) for e in store.list("snapshot/") if "snapshot-" in e.key]
+        schemas = [int(entry.key.rpartition("-")[2]) for entry in store.list("schema/")]
+        base = f"snapshot/snapshot-{max(ids)}"
+        self.on = (base, store.read(base).data)
+        newest = f"schema/schema-{max(schemas)}"
+        self.schema = (newest, store.read(newest).data)
+        document = {
+            **json.loads(self.on[1]),
+            "id": max(ids) + 1,
+            "schemaId": max(schemas),
+            "commitUser": "other",
+            "commitKind": "ANALYZE",
+        }
+        self.path, self.body = f"snapshot/snapshot-{max(ids) + 1}", json.dumps(document).encode()
+        store.put(self.path, self.body, if_absent=True)
+        store.put(LATEST, str(max(ids) + 1).encode())
+
+
+def after_planning(made: list[str]) -> range:
+    """Return the numbers of the requests that follow on the plan; what was committed before is a part of it."""
+    planned = next(number for number, name in enumerate(made, 1) if name.endswith("header.json"))
+    return range(planned, len(made) + 1)

@@ -124,3 +124,17 @@ class FaultyStore:
 
     def now_ms(self) -> int:
         return self._store.now_ms()
+
+
+class DyingSwitch(Switch):
+    def __init__(self, when: Callable[[str], bool]) -> None:
+        super().__init__(mode="death")
+        self._when = when
+
+    def _run(self, name: str, call: Callable[[], object]) -> object:
+        if self.at is None and self._when(name):
+            self.at = len(self.calls) + 1
+        return super()._run(name, call)
+
+
+MODES = ("before", "after", "death", "death_after")

@@ -1,7 +1,7 @@
 """Tables whose branches move, and what must be true of them at every moment."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 
@@ -13,7 +13,7 @@ from lakesweep.storage.store import DeleteRequest
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
-from tests.support.reader import TableReader, all_roots, read_root
+from tests.support.reader import TableReader, UnreadableRootError, all_roots, read_root
 from tests.support.table_builder import TableBuilder
 
 
@@ -278,3 +278,34 @@ def check_moment(world: MovingWorld, going: str | None = None) -> None:
 
 def assert_no_hole(ids: list[int]) -> None:
     assert not ids or ids == list(range(ids[0], ids[-1] + 1)), ids
+
+
+class Watching(Switch):
+    """Looks at the table right before each call."""
+
+    def __init__(self, look: Callable[[], object]) -> None:
+        super().__init__()
+        self._look = look
+
+    def _run(self, name: str, call: Callable[[], object]) -> object:
+        if name.startswith(("table put", "table delete")) or not self.calls:
+            self._look()
+        return super()._run(name, call)
+
+
+@cache
+def undisturbed(operation: str, kind: type[MemoryStore]) -> tuple[tuple[str, ...], dict[str, bytes]]:
+    """Return the calls of an operation, and what it leaves; checked at every moment."""
+    world = MovingWorld(operation, kind)
+    switch = Watching(lambda: check_moment(world, GOING.get(operation)))
+    report = world.execute(switch)
+    assert report.status == "done", report
+    check_moment(world)
+    return tuple(switch.calls), world.documents()
+
+
+def assert_reads(world: MovingWorld, where: str) -> None:
+    try:
+        check_files(world)
+    except UnreadableRootError as error:
+        raise AssertionError(where) from error

@@ -273,3 +273,29 @@ def _merged(shared: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 def _is_mapping(value: Any) -> bool:
     return isinstance(value, dict) and not any(key == "Ref" or key.startswith("Fn::") for key in value)
+
+
+DEPLOYMENTS: dict[str, dict[str, str]] = {
+    "least": {},
+    "everything": {
+        "TableBuckets": "lake,other-lake",
+        "TablePrefixes": "lake/warehouse,lake/raw,other-lake",
+        "ExternalBuckets": "outside,outside-too",
+        "ExternalRoots": "outside/files,outside-too/files/of/lake",
+        "ControlBucket": "",
+        "PolicyLocation": "s3://config/lakesweep/policy.json",
+        "AllowedAccounts": "123456789012,210987654321",
+        "AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:alarms",
+        "SubnetIds": "subnet-0a,subnet-0b",
+        "SecurityGroupIds": "sg-0a",
+        "KmsKeyArns": "arn:aws:kms:us-east-1:123456789012:key/1,arn:aws:kms:us-east-1:123456789012:key/2",
+        "PlanKey": "arn:aws:kms:us-east-1:123456789012:key/5,arn:aws:kms:us-east-1:123456789012:key/6",
+        "QueueKmsKeyArn": "arn:aws:kms:us-east-1:123456789012:key/3",
+        "LogKmsKeyArn": "arn:aws:kms:us-east-1:123456789012:key/4",
+        "PermissionsBoundaryArn": "arn:aws:iam::123456789012:policy/boundary",
+        "CreateOperatorRole": "true",
+        "OperatorPrincipalArn": "arn:aws:iam::123456789012:role/oncall",
+        "SparkArtifacts": "s3://artifacts/lakesweep/0.1.0",
+        "SparkInventory": "inventory/lake",
+    },
+}

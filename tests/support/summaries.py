@@ -68,7 +68,7 @@ def orphans_compared(reporter: pytest.TerminalReporter) -> None:
     verdicts = [value for _, value in recorded(reporter, "orphans", "passed", "failed")]
     if not verdicts:
         return
-    from tests.differential.test_orphan_files import RULES
+    from tests.support.orphan_differences import RULES
 
     counts = sum((Counter({k: v for k, v in each.items() if isinstance(v, int)}) for each in verdicts), Counter[str]())
     reporter.section("orphan files")

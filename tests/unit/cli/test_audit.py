@@ -12,9 +12,7 @@ from lakesweep.control.lease import acquire
 from lakesweep.errors import LeaseHeldError
 from lakesweep.model.who import Who
 from tests.support.memory_store import MemoryStore
-from tests.unit.cli.test_stored import call, control, folder, table
-
-assert control and folder and table
+from tests.unit.cli.command_line import call
 
 
 def _parts(control: Path) -> list[Path]:

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from lakesweep.control.chain import hash_of_beginning
-from tests.unit.cli.test_stored import call, control, folder, table
-
-assert control and folder and table
+from tests.unit.cli.command_line import call
 
 Row = dict[str, Any]
 

@@ -12,16 +12,10 @@ from lakesweep.model.paths import allowed
 from lakesweep.model.plan import MOVE_PHASES
 from lakesweep.operations.retention.rules.expire_snapshots import PHASES
 from lakesweep.storage.requests import RequestCounter
-from tests.conftest import REPOSITORY
+from tests.support.documentation import DOCUMENT, section
 from tests.unit.cli.command_line import KEYS
 
 PACKAGE = Path(lakesweep.__file__).parent
-DOCUMENT = (REPOSITORY / "docs" / "cli_json.md").read_text(encoding="utf-8")
-
-
-def section(title: str) -> str:
-    """Return the text below a heading, up to the next heading of any level."""
-    return re.split(r"^#+ ", DOCUMENT.split(f" {title}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def documented(text: str) -> set[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakesweep.operations.tags.expire import UNREADABLE, UNREADABLE_ROOT
+from tests.support.documentation import section
 from tests.unit.cli.command_line import call, contents, write_table
-from tests.unit.cli.test_documentation import section
 
 OLD = "files of tag"
 

@@ -205,3 +205,31 @@ def container(schema: Schema, blocks: Iterable[tuple[int, bytes]], codec: bytes 
     body = b"Obj\x01" + long(len(header))
     body += b"".join(long(len(part)) + part for item in header.items() for part in item) + long(0) + sync
     return body + b"".join(long(count) + long(len(data)) + data + sync for count, data in blocks)
+
+
+SNAPSHOT: dict[str, Any] = {
+    "version": 3,
+    "id": 4,
+    "schemaId": 1,
+    "baseManifestList": "manifest-list-a-0",
+    "baseManifestListSize": 884,
+    "deltaManifestList": "manifest-list-a-1",
+    "deltaManifestListSize": 984,
+    "changelogManifestList": None,
+    "indexManifest": "index-manifest-a-0",
+    "commitUser": "user",
+    "commitIdentifier": 9223372036854775807,
+    "commitKind": "COMPACT",
+    "timeMillis": 1760942466705,
+    "logOffsets": {},
+    "totalRecordCount": 10,
+    "deltaRecordCount": -2,
+    "changelogRecordCount": 0,
+    "watermark": -9223372036854775808,
+    "statistics": "stat-a-0",
+    "properties": {"a": "b"},
+    "nextRowId": 0,
+    "uuid": "u",
+    "operation": "SOMETHING_NEW",
+    "fromTheFuture": [{"a": [1.5]}],
+}

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,33 +13,7 @@ from lakesweep.format.changelog import parse_changelog
 from lakesweep.format.consumer import parse_consumer
 from lakesweep.format.hint import parse_hint
 from lakesweep.format.snapshot import parse_snapshot
-
-DOCUMENT: dict[str, Any] = {
-    "version": 3,
-    "id": 4,
-    "schemaId": 1,
-    "baseManifestList": "manifest-list-a-0",
-    "baseManifestListSize": 884,
-    "deltaManifestList": "manifest-list-a-1",
-    "deltaManifestListSize": 984,
-    "changelogManifestList": None,
-    "indexManifest": "index-manifest-a-0",
-    "commitUser": "user",
-    "commitIdentifier": 9223372036854775807,
-    "commitKind": "COMPACT",
-    "timeMillis": 1760942466705,
-    "logOffsets": {},
-    "totalRecordCount": 10,
-    "deltaRecordCount": -2,
-    "changelogRecordCount": 0,
-    "watermark": -9223372036854775808,
-    "statistics": "stat-a-0",
-    "properties": {"a": "b"},
-    "nextRowId": 0,
-    "uuid": "u",
-    "operation": "SOMETHING_NEW",
-    "fromTheFuture": [{"a": [1.5]}],
-}
+from tests.unit.format.samples import SNAPSHOT
 
 ALWAYS = (
     "id",
@@ -55,7 +28,7 @@ ALWAYS = (
 
 
 def body(**changes: object) -> bytes:
-    return json.dumps(DOCUMENT | changes).encode()
+    return json.dumps(SNAPSHOT | changes).encode()
 
 
 def test_a_snapshot() -> None:
@@ -76,8 +49,8 @@ def test_a_changelog_has_the_same_fields() -> None:
 
 
 def test_null_and_absent_are_one() -> None:
-    absent = {key: value for key, value in DOCUMENT.items() if key in ALWAYS}
-    null = {key: value if key in ALWAYS else None for key, value in DOCUMENT.items()}
+    absent = {key: value for key, value in SNAPSHOT.items() if key in ALWAYS}
+    null = {key: value if key in ALWAYS else None for key, value in SNAPSHOT.items()}
     assert parse_snapshot(json.dumps(absent).encode(), "p") == parse_snapshot(json.dumps(null).encode(), "p")
     assert parse_snapshot(json.dumps(absent).encode(), "p").version is None
 
@@ -134,7 +107,7 @@ def test_damaged_snapshots(changes: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("field", ["indexManifest", "statistics", "changelogManifestList", "baseManifestListSize"])
 def test_a_flipped_bit_in_the_name_of_a_field_is_not_its_absence(field: str) -> None:
-    text = json.dumps(DOCUMENT | {"changelogManifestList": "manifest-list-a-2"})
+    text = json.dumps(SNAPSHOT | {"changelogManifestList": "manifest-list-a-2"})
     assert parse_snapshot(text.encode(), "snapshot/snapshot-4")
     for place in range(len(field)):
         for bit in range(7):
@@ -159,7 +132,7 @@ def test_nothing_else_is_raised(data: bytes) -> None:
         parse_snapshot(data, "p")
 
 
-@given(st.dictionaries(st.sampled_from(sorted(DOCUMENT)), st.none() | st.integers() | st.text() | st.floats()))
+@given(st.dictionaries(st.sampled_from(sorted(SNAPSHOT)), st.none() | st.integers() | st.text() | st.floats()))
 def test_changed_fields_never_raise_anything_else(changes: dict[str, object]) -> None:
     with contextlib.suppress(FormatError, UnsupportedFormatError):
         parse_snapshot(body(**changes), "p")

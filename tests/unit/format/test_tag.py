@@ -9,19 +9,18 @@ from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError
 from lakesweep.format.tag import Tag, parse_tag, tag_body
-
-from .test_roots import DOCUMENT
+from tests.unit.format.samples import SNAPSHOT
 
 SECOND = 1_000_000_000
 
 
 def tag(**fields: object) -> Tag:
-    return parse_tag(json.dumps(DOCUMENT | fields).encode(), "tag/tag-a")
+    return parse_tag(json.dumps(SNAPSHOT | fields).encode(), "tag/tag-a")
 
 
 def retained(text: str) -> int | None:
     return parse_tag(
-        json.dumps(DOCUMENT).encode()[:-1] + f', "tagTimeRetained": {text}}}'.encode(), "p"
+        json.dumps(SNAPSHOT).encode()[:-1] + f', "tagTimeRetained": {text}}}'.encode(), "p"
     ).time_retained_ns
 
 

@@ -1,69 +1,28 @@
 """Whole scans whose candidates come from an inventory: rows 32, 47 and 48 of the table of cases."""
 
-from collections.abc import Iterator
 from functools import reduce
 
 import pytest
 
-from lakesweep.model.plan import Delete
 from lakesweep.storage.listing import list_all
-from lakesweep.storage.store import DeleteRequest, Page, Store
-from lakesweep.storage.wrappers.wrapping import WrappingStore
+from lakesweep.storage.store import DeleteRequest
 from lakesweep.table.inventory.manifest import read_inventory
 from lakesweep.table.inventory.reach import Reach, reach_of, refuse_partial
 from lakesweep.table.inventory.rows import list_inventory
-from lakesweep.table.revalidation import revalidate
-from tests.support.inventories import Row, rows_of_store, rows_of_versions, write_inventory
+from tests.support.inventories import (
+    FOLDERS,
+    deletes_of,
+    from_inventory,
+    rows_of_store,
+    rows_of_versions,
+    scene_of,
+    write_inventory,
+)
 from tests.support.memory_store import MemoryStore
-from tests.support.orphan_scene import OPERATION, S3Scene
+from tests.support.orphan_scene import OPERATION
 from tests.support.s3_server import moto_client, versioned_bucket
 
 FORMATS = ["CSV", "Parquet"]
-FOLDERS = ("dt=a%3Ab%2Fc%25/bucket-0/", "dt=a%253Ab%252Fc%2525/bucket-0/", "dt=a b+ü/bucket-0/")
-
-
-class FromInventory(WrappingStore):
-    """A table whose listing as a whole is that of an inventory, without what is not that object any more."""
-
-    def __init__(self, store: Store, pages: list[Page]) -> None:
-        super().__init__(store)
-        self.reads_wait = False  # so that `list_all` asks for one range
-        objects = [each for page in pages for each in page]
-        still = revalidate(store, objects)
-        self.pages = [tuple(each for each in objects if each.key in still)]
-
-    def list_range(self, prefix: str, after: str = "", until: str | None = None) -> Iterator[Page]:
-        if prefix or after or until is not None:
-            return super().list_range(prefix, after, until)
-        return iter(self.pages)
-
-
-def scene_of(bucket: str | None = None) -> S3Scene:
-    """Return a table with a live file and three orphans in folders whose names are not plain, all of them old."""
-    scene = S3Scene(bucket=bucket)
-    scene.table.commit("+A", partition=("a:b/c%",))
-    for number, folder in enumerate(FOLDERS):
-        scene.orphan(f"orphan {number}", folder=folder)
-    scene.age()
-    return scene
-
-
-def from_inventory(scene: S3Scene, rows: list[Row], file_format: str, *, versions: bool = False) -> FromInventory:
-    """Return the table as it is seen through an inventory."""
-    at = MemoryStore("memory://inventories")
-    created_ms = scene.store.now_ms()
-    key = write_inventory(at, scene.bucket, rows, file_format=file_format, versions=versions, created_ms=created_ms)
-    inventory = read_inventory(at, key, scene.bucket)
-    prefix = inventory.prefix(scene.store.location)
-    assert prefix is not None
-    return FromInventory(scene.store, list(list_inventory(inventory, at, prefix)))
-
-
-def deletes_of(scene: S3Scene, store: Store | None = None) -> dict[str, Delete]:
-    """Return what a scan plans to delete."""
-    report = scene.maintainer(store).run(OPERATION, execute=False)
-    assert report.plan is not None
-    return {delete.path: delete for delete in report.plan.deletes}
 
 
 @pytest.mark.parametrize("file_format", FORMATS)

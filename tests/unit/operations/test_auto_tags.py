@@ -14,8 +14,7 @@ from lakesweep.format.tag import parse_tag
 from lakesweep.model.report import RunReport
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.storage.requests import RequestCounter
-from tests.fault.test_attacks import _DyingSwitch
-from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
+from tests.support.faulty_store import DyingSwitch, FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import assert_all_readable
@@ -641,7 +640,7 @@ class TestState:
         scene.commit("12:10")
         scene.settle()
         scene.commit("13:00")
-        dying = _DyingSwitch(lambda call: call.startswith("table delete"))
+        dying = DyingSwitch(lambda call: call.startswith("table delete"))
         maintainer = Maintainer(
             FaultyStore(scene.store, dying, "table"), control=FaultyStore(scene.control, dying, "control")
         )

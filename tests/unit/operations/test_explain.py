@@ -25,12 +25,12 @@ from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from tests.conftest import REPOSITORY
 from tests.support.fixture_tables import TABLE_NAMES, expected_facts
+from tests.support.histories import Commit, build, histories
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.s3_server import moto_store, versioned_bucket
 from tests.support.table_builder import TICK_MS, TableBuilder
 from tests.unit.cli.command_line import call
-from tests.unit.operations.test_properties import Commit, build, histories
 
 DAY_MS = 86_400_000
 NOW_MS = 400 * DAY_MS

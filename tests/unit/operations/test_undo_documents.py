@@ -4,9 +4,9 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.object_history import history_of
-from tests.fault.test_attacks import Stage, simple
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
+from tests.support.world import Stage, simple
 
 
 class Scene:

@@ -1,169 +1,28 @@
 """Runs that moved a branch are undone: all is as it was, and on the way each prefix is a table that reads."""
 
-import json
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import undone_by
 from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, read_lease
-from lakesweep.errors import MaintenanceError, ObjectNotFoundError
-from lakesweep.model.report import RunReport
-from lakesweep.operations.undo.undo import undo
+from lakesweep.errors import MaintenanceError
 from lakesweep.storage.store import DeleteRequest
 from lakesweep.table.discover import discover
 from tests.support.acting import Acting
 from tests.support.every import EVERY
-from tests.support.fast_forwards import SCENES, Onlooker, apply, documents
-from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
-from tests.support.maintenance import Maintainer
-from tests.support.memory_store import MemoryStore
+from tests.support.fast_forwards import Onlooker, apply
+from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.reader import read_all, read_root
-from tests.support.table_builder import TableBuilder
+from tests.support.undo_moves import CASES, World
 
-Scene = Callable[[TableBuilder], None]
-
-
-def eight(table: TableBuilder) -> None:
-    """As row B1, shorter; with changelogs that outlive snapshots, success files and hints."""
-    table.commit("+A1", "+K")
-    for number in range(2, 9):
-        table.commit(f"-A{number - 1}", f"+A{number}", user=f"user-{number % 3}")
-    for name, snapshot in (("four", 4), ("seven", 7), ("eight", 8)):
-        table.tag(name, snapshot=snapshot)
-        table.store.put(f"tag/tag-success-file/{name}_SUCCESS", b"{}")
-    table.alter(options={"tag.create-success-file": "true"})
-    for number in (5, 6):
-        table.changelog_document(number)
-    table.hint("EARLIEST", 1)
-    table.hint("LATEST", 8)
-
-
-def expired(table: TableBuilder) -> None:
-    """Row B2: the earliest is 6, and a tag holds 3."""
-    eight(table)
-    table.tag("three", snapshot=3)
-    for number in range(1, 6):
-        table.remove(table.root(number))
-    table.hint("EARLIEST", 6)
-
-
-def branched(table: TableBuilder) -> None:
-    """A branch with snapshots, tags, a changelog, a consumer, hints and schemas of its own."""
-    eight(table)
-    branch = table.branch("b", "four")
-    branch.alter(options={"k": "v"})
-    branch.commit("+B5", "-A4")
-    branch.commit("+B6")
-    branch.tag("mine")
-    branch.changelog_document(5)
-    branch.consumer("reader", 6)
-    branch.hint("EARLIEST", 4)
-    branch.hint("LATEST", 6)
-
-
-def rebuilt_after_a_schema(table: TableBuilder) -> None:
-    """Nothing in common with the branch, whose ids are lower; main has a schema that the branch lacks."""
-    branch = table.branch("b")
-    branch.commit("+B1")
-    branch.commit("+B2")
-    table.commit("+A1")
-    table.commit("+A2")
-    table.alter(options={"k": "v"})
-    table.commit("+A3")
-    table.commit("+A4")
-    for number in (1, 2):
-        table.remove(table.root(number))
-
-
-@dataclass(frozen=True)
-class Case:
-    scene: Scene
-    operation: str
-    arguments: Mapping[str, Any]
-
-
-CASES: dict[str, Case] = {
-    "rollback": Case(eight, "rollback", {"snapshot": 5}),
-    "rollback_all": Case(eight, "rollback", {"snapshot": 1}),
-    "rollback_to_expired": Case(expired, "rollback", {"tag": "three"}),
-    "rollback_branch": Case(branched, "rollback", {"snapshot": 5}),
-    "create_empty": Case(eight, "create_branch", {"branch": "n"}),
-    "create_from_tag": Case(eight, "create_branch", {"branch": "n", "tag": "four"}),
-    "create_from_snapshot": Case(eight, "create_branch", {"branch": "n", "snapshot": 8}),
-    "delete": Case(branched, "delete_branch", {"branch": "b"}),
-    "forward_rebuilt_after_a_schema": Case(rebuilt_after_a_schema, "fast_forward", {"branch": "b"}),
-    **{f"forward_{name}": Case(scene, "fast_forward", {"branch": "b"}) for name, scene in SCENES.items()},
-}
 BREAKS = (
     *((name, "death") for name in ("rollback_to_expired", "create_from_tag", "delete", "forward_rebuilt_shorter")),
     *((name, "death_after") for name in ("rollback", "forward_far_behind")),
     *((name, "before") for name in ("forward_altered_once", "rollback_to_expired")),
     *((name, "after") for name in ("rollback", "forward_far_behind")),
 )
-
-
-class World:
-    def __init__(self, name: str) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.case = CASES[name]
-        self.store = MemoryStore("memory://bucket/db.db/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store)
-        self.case.scene(self.table)
-        self.branch = "b" if name == "rollback_branch" else "main"
-        self.before = self.documents()
-
-    def maintainer(self, switch: Switch | None = None) -> Maintainer:
-        if switch is None:
-            return Maintainer(self.store, self.branch, control=self.control)
-        return Maintainer(
-            FaultyStore(self.store, switch, "table"), self.branch, control=FaultyStore(self.control, switch, "control")
-        )
-
-    def run(self) -> str:
-        """Carry the operation out."""
-        report = self.maintainer().run(self.case.operation, **self.case.arguments)
-        assert report.status == "done", report
-        assert report.run_id is not None
-        return report.run_id
-
-    def undo(self, run_id: str, *, execute: bool = True, switch: Switch | None = None) -> RunReport:
-        return undo(self.maintainer(switch).table, run_id, execute=execute)
-
-    def documents(self) -> dict[str, bytes]:
-        return documents(self.store)
-
-    def commit(self, folder: str = "") -> int | None:
-        """Commit as the engine would, on top of the newest snapshot that LATEST or else the listing shows."""
-        there = {entry.key.removeprefix(f"{folder}snapshot/") for entry in self.store.list(f"{folder}snapshot/")}
-        ids = {int(name[9:]) for name in there if name.startswith("snapshot-")}
-        with suppress(ObjectNotFoundError):
-            latest = int(self.store.read(f"{folder}snapshot/LATEST").data)
-            if latest + 1 not in ids:
-                ids &= {latest}
-        if not ids:
-            return None  # it would begin anew
-        newest = max(ids)
-        document = json.loads(self.store.read(f"{folder}snapshot/snapshot-{newest}").data)
-        document |= {"id": newest + 1, "commitUser": "somebody else"}
-        self.store.put(f"{folder}snapshot/snapshot-{newest + 1}", json.dumps(document).encode(), if_absent=True)
-        self.store.put(f"{folder}snapshot/LATEST", str(newest + 1).encode())
-        return newest + 1
-
-    def check_refused(self, run_id: str, code: str, sentence: str) -> None:
-        """Fail unless undoing is refused, and nothing changes."""
-        there = self.documents()
-        for execute in (False, True):
-            report = self.undo(run_id, execute=execute)
-            assert report.refusal is not None, report
-            assert (report.status, report.refusal.code) == ("refused", code), report.refusal
-            assert sentence in report.refusal.message
-        assert self.documents() == there
 
 
 def runs_of(name: str) -> tuple[World, str] | None:

@@ -1,5 +1,6 @@
 """Tests have the same names in every process, at any time: what shares them among processes goes by their names."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -36,3 +37,20 @@ def test_a_seed_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first_seed("LAKESWEEP_SCHEDULE_SEED") == 17
     monkeypatch.delenv("LAKESWEEP_SCHEDULE_SEED")
     assert first_seed("LAKESWEEP_SCHEDULE_SEED", 5) == 5
+
+
+def test_no_module_imports_from_a_module_of_tests() -> None:
+    """What two modules of tests use lies in tests/support, or in a module beside them that has no tests.
+
+    One module plays the tests of one engine once more with other engines: there the tests themselves are what it needs.
+    """
+    found = [
+        f"{path.relative_to(REPOSITORY)}:{node.lineno}"
+        for path in (REPOSITORY / "tests").rglob("*.py")
+        if path.name != "rows_by_engine.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for module in (getattr(node, "module", None) or "", *(each.name for each in node.names))
+        if any(part.startswith("test_") for part in module.split("."))
+    ]
+    assert not found
