@@ -18,5 +18,5 @@ FOLDERS = {
 
 
 def pins(path: str) -> set[str]:
-    """Return the pins of a lock, such as `fastavro==1.13.1`."""
+    """Return the pins of a lock, such as `tzdata==2026.6`."""
     return set(re.findall(r"^[\w.-]+==\S+", (REPOSITORY / path).read_text(encoding="utf-8"), re.MULTILINE))

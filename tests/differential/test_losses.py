@@ -261,7 +261,7 @@ def test_rollback_as_latest_without_its_tag(stage: Stage) -> None:
 
 
 def test_rollback_as_latest_with_a_tag_in_between(stage: Stage) -> None:
-    """F14: the engine asks only the tag nearest below the second delete, which is the wrong one."""
+    """The engine asks only the tag nearest below the second delete, which is the wrong one."""
     stage.create()
     stage.add("a")
     stage.add("b")
@@ -277,7 +277,7 @@ def test_rollback_as_latest_with_a_tag_in_between(stage: Stage) -> None:
 
 
 def test_tag_of_a_rollback_as_latest_deleted_after_expiry(stage: Stage) -> None:
-    """F15: the engine deletes what neither the older tag nor the oldest snapshot holds; newer snapshots hold it again.
+    """The engine deletes what neither the older tag nor the oldest snapshot holds; newer snapshots hold it again.
 
     Lakesweep has no tag deletion to compare yet: on its side the tag's document goes and it expires once more.
     """
@@ -304,7 +304,7 @@ def test_tag_of_a_rollback_as_latest_deleted_after_expiry(stage: Stage) -> None:
 
 
 def test_index_of_a_rollback_as_latest(stage: Stage) -> None:
-    """F16: the engine's second run asks only the tag below its range, and that one has other deletion vectors."""
+    """The engine's second run asks only the tag below its range, and that one has other deletion vectors."""
     stage.create(**{"deletion-vectors.enabled": "true"})
     stage.add("a")
     stage("dv_delete", n=1)
@@ -328,7 +328,7 @@ def test_index_of_a_rollback_as_latest(stage: Stage) -> None:
 
 
 def test_manual_expiry_of_a_decoupled_table(stage: Stage) -> None:
-    """U2: the engine's procedure does not know that changelogs outlive snapshots here, and makes a hole.
+    """The engine's procedure does not know that changelogs outlive snapshots here, and makes a hole.
 
     A streaming reader that comes to the hole gets nothing, and no error either.
     """
@@ -351,7 +351,7 @@ def test_manual_expiry_of_a_decoupled_table(stage: Stage) -> None:
 
 
 def test_tag_deleted_while_its_changes_are_kept(stage: Stage) -> None:
-    """U3: without a changelog producer the changes of a commit are the files it added; the tag takes them along.
+    """Without a changelog producer the changes of a commit are the files it added; the tag takes them along.
 
     As in F15 the tag's document goes on our side, and then it expires once more.
     """

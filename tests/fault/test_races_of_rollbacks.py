@@ -46,7 +46,7 @@ def place(setting: str, act: Callable[[Stage], Iterator[None]], *at: int) -> Sta
 
 @pytest.mark.parametrize("target", [1, 2, 4])
 def test_each_step_of_a_rollback_anywhere(target: int) -> None:
-    """H16: LATEST is written before one request, the first document goes before another, the rest right after it."""
+    """LATEST is written before one request, the first document goes before another, the rest right after it."""
     _, requests = play("plain", None, 0, 0)
 
     def act(stage: Stage) -> Iterator[None]:
@@ -64,7 +64,7 @@ def test_each_step_of_a_rollback_anywhere(target: int) -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_rollback_that_writes_latest_and_dies(setting: str) -> None:
-    """H16: nobody goes on with it. The table is what it was, readers find its newest snapshot, and passes end."""
+    """Nobody goes on with it. The table is what it was, readers find its newest snapshot, and passes end."""
     _, requests = play(setting, None, 0, 0)
     for target in (1, 3, 4):
         for at in range(1, requests + 1, 3 if setting == "plain" else 9):
@@ -86,7 +86,7 @@ def test_a_rollback_that_writes_latest_and_dies(setting: str) -> None:
 @pytest.mark.parametrize("downwards", [False, True])
 @pytest.mark.parametrize("first", [1, 3, 5])
 def test_a_fast_forward_during_an_expiry(first: int, downwards: bool, pace: int) -> None:
-    """H16: LATEST goes, then main's snapshots from the branch's first on, then the branch's documents are copied.
+    """LATEST goes, then main's snapshots from the branch's first on, then the branch's documents are copied.
 
     Args:
         first: The first snapshot of the branch.
@@ -156,7 +156,7 @@ def test_a_branch_that_is_deleted_while_it_is_maintained(downwards: bool, pace: 
 
 
 def test_a_rollback_to_a_tag_below_everything() -> None:
-    """U6, at every request: LATEST, every document from the newest down, then the snapshot of the tag is written."""
+    """LATEST, every document from the newest down, then the snapshot of the tag is written."""
     _, requests = play("plain", None, 0, 0)
     for pace in (0, 1, 3):
         for at in range(1, requests + 1, 1 if pace == 0 else 3):
@@ -188,7 +188,7 @@ def to_the_tag(stage: Stage) -> Iterator[None]:
 
 
 def test_a_tag_that_is_written_long_after_its_snapshot_was_read() -> None:
-    """H1: a writer reads a snapshot that is going, and writes the tag when its document has gone, before any file has.
+    """A writer reads a snapshot that is going, and writes the tag when its document has gone, before any file has.
 
     The look before the first file sees it. (Later nobody can help: see the limits.)
     """

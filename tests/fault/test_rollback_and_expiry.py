@@ -1,4 +1,4 @@
-"""H16: a rollback to a snapshot while an expiry takes files that are live again there, and the other way round.
+"""A rollback to a snapshot while an expiry takes files that are live again there, and the other way round.
 
 With an expiry of ours, at whatever request the other one comes in: either the target reads completely afterwards, or
 the rollback did not take place. An engine's expiry asks nobody, and goes on with what it has chosen. What it took is
@@ -138,7 +138,7 @@ PAIRS: dict[str, tuple[Call, Call]] = {
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_b15_the_other_comes_whole_before_each_request(pair: str) -> None:
+def test_the_other_comes_whole_before_each_request(pair: str) -> None:
     """With one lease: the target reads, or the rollback did not take place."""
     first, second = PAIRS[pair]
     seen = set()
@@ -162,7 +162,7 @@ def test_b15_the_other_comes_whole_before_each_request(pair: str) -> None:
 
 
 @pytest.mark.parametrize("pair", list(PAIRS)[:4])
-def test_b15_both_in_turns(pair: str) -> None:
+def test_a_rollback_and_an_expiry_take_turns(pair: str) -> None:
     """The one comes so far, the other so far, then the one ends, then the other."""
     first, second = PAIRS[pair]
     random = Random(pair)
@@ -279,7 +279,7 @@ def test_a_version_that_is_not_there_finishes_nothing() -> None:
 
 @pytest.mark.parametrize("target", [{"snapshot": TARGET}, {"tag": "old"}])
 @pytest.mark.parametrize("mode", ["before", "after", "death", "death_after"])
-def test_b3_a_rollback_that_breaks_anywhere_is_finished_by_an_expiry(target: dict[str, object], mode: str) -> None:
+def test_a_rollback_that_breaks_anywhere_is_finished_by_an_expiry(target: dict[str, object], mode: str) -> None:
     """Every root reads in between; the end is the same, whichever operation comes next."""
 
     def call(maintainer: Maintainer) -> RunReport:
@@ -395,6 +395,6 @@ def test_an_engines_expiry_in_turns(pace: int) -> None:
             pass
         where = (start, pace, result, world.ids())
         if result == "done":
-            continue  # H16: it took files after the last look, or none of the target
+            continue  # it took files after the last look, or none of the target
         assert world.ids()[-1] == NEWEST, (where, is_over)
         check_newest(world, where)

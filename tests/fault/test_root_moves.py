@@ -164,7 +164,7 @@ def _in_turn(*acts: Callable[[], object] | None) -> None:
 
 @pytest.mark.parametrize("operation", ["rollback", "rollback to a tag"])
 def test_a_writer_that_knows_the_former_newest_commits_at_any_call(operation: str) -> None:
-    """B6: it commits on top of what is going or gone. Unless that is after the last look, all of it is back."""
+    """It commits on top of what is going or gone. Unless that is after the last look, all of it is back."""
     calls, _ = undisturbed(operation, ContentStore)
     last_look = max(number for number, call in enumerate(calls, 1) if call == "table list snapshot/")
     for world, report, where in act_at(operation, lambda world: world.publish(8)):

@@ -37,7 +37,7 @@ MUTATIONS = (
         "operations/retention/rules/snapshot_range",
         "        ends.append(consumer_next)\n",
         "        ends.append(consumer_next + 1)\n",
-        "unit/plan/test_snapshot_range.py::test_the_range[S5-a-consumer-keeps-what-it-has-not-read]",
+        "unit/plan/test_snapshot_range.py::test_the_range[a-consumer-keeps-what-it-has-not-read]",
     ),
     Mutation(
         "a snapshot expires at the cutoff itself",
@@ -67,7 +67,7 @@ MUTATIONS = (
         "table/reach/references",
         "live = [entry for entry in added if entry.identity not in gone]",
         "live = [entry for entry in added if entry.identity in gone]",
-        "unit/operations/test_unsafe_cases.py::test_f13_files_of_a_replaced_tag_stay_as_garbage",
+        "unit/operations/test_unsafe_cases.py::test_files_of_a_replaced_tag_stay_as_garbage",
     ),
     Mutation(
         "changes that can still be read are freed with their snapshot",
@@ -82,7 +82,7 @@ MUTATIONS = (
         "table/reach/references",
         'self._hidden(root, content, "data", "extra", "changelog")\n                continue',
         "continue",
-        "unit/operations/test_unsafe_cases.py::test_n13_truncated_and_missing_metadata_keep_what_a_root_may_need[tag/tag-t-manifest-cut]",
+        "unit/operations/test_unsafe_cases.py::test_truncated_and_missing_metadata_keep_what_a_root_may_need[tag/tag-t-manifest-cut]",
     ),
     Mutation(
         "an unreadable index manifest hides no index files",
@@ -96,7 +96,7 @@ MUTATIONS = (
         "table/reach/references",
         "named += [snapshot.index_manifest, snapshot.statistics]",
         "named += [snapshot.index_manifest]",
-        "unit/operations/test_unsafe_cases.py::test_u1_many_rollbacks[before-1]",
+        "unit/operations/test_unsafe_cases.py::test_many_rollbacks[before-1]",
     ),
     Mutation(
         "changelog files of roots that stay are not asked for",
@@ -110,7 +110,7 @@ MUTATIONS = (
         "model/facts",
         "        if freed.kind in self.unknown:\n",
         "        if freed.name in self.unknown:\n",
-        "unit/operations/test_unsafe_cases.py::test_n13_truncated_and_missing_metadata_keep_what_a_root_may_need[tag/tag-t-list-cut]",
+        "unit/operations/test_unsafe_cases.py::test_truncated_and_missing_metadata_keep_what_a_root_may_need[tag/tag-t-list-cut]",
     ),
     # --- orphans ---
     Mutation(
@@ -118,35 +118,35 @@ MUTATIONS = (
         "operations/orphans/rules/orphans",
         "if modified_ms >= self.cutoff_ms:",
         "if modified_ms > self.cutoff_ms:",
-        "unit/orphans/test_rows_of_files.py::test_row_18_a_file_that_waits_for_its_commit",
+        "unit/orphans/test_scans_of_files.py::test_a_file_that_waits_for_its_commit",
     ),
     Mutation(
         "a scan beside a damaged root deletes more than temporary files",
         "operations/orphans/rules/orphans",
         'return "damaged_root" if self.damaged and found.kind != TEMP else None',
         'return "damaged_root" if self.damaged and found.kind == TEMP else None',
-        "unit/orphans/test_rows_of_damage.py::test_a_scan_of_a_damaged_root_is_no_success",
+        "unit/orphans/test_scans_of_damage.py::test_a_scan_of_a_damaged_root_is_no_success",
     ),
     Mutation(
         "an orphan is deleted whose owner is live",
         "operations/orphans/rules/orphans",
         "if found.owner is not None and self.is_live(found.owner) else None",
         "if found.owner is not None and not self.is_live(found.owner) else None",
-        "unit/orphans/test_rows_of_files.py::test_row_21_a_stale_sidecar_of_a_live_file[None]",
+        "unit/orphans/test_scans_of_files.py::test_a_stale_sidecar_of_a_live_file[None]",
     ),
     Mutation(
         "an orphan's ETag is not part of its deletion",
         "operations/orphans/rules/orphans",
         "            etag=orphan.etag,\n            owner=orphan.owner,\n",
         "            owner=orphan.owner,\n",
-        "unit/orphans/test_rows_of_runs.py::test_row_22_a_sidecar_that_is_written_again[OrphanScene]",
+        "unit/orphans/test_scans_of_runs.py::test_a_sidecar_that_is_written_again[OrphanScene]",
     ),
     Mutation(
         "a nested table's files are not spared",
         "operations/orphans/rules/orphans",
         "self._divide(lambda orphan: orphan.key.startswith(nested), ",
         "self._divide(lambda orphan: orphan.key.endswith(nested), ",
-        "unit/orphans/test_rows_of_files.py::test_row_43_a_table_in_a_folder_of_this_one[dt=v00000]",
+        "unit/orphans/test_scans_of_files.py::test_a_table_in_a_folder_of_this_one[dt=v00000]",
     ),
     # --- what a plan may hold ---
     Mutation(

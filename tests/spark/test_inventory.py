@@ -1,4 +1,4 @@
-"""Inventories in place of listings, in one process and on Spark: rows 32, 47 and 48 of the table of cases."""
+"""Inventories in place of listings, in one process and on Spark."""
 
 from typing import TYPE_CHECKING
 
@@ -85,7 +85,7 @@ def test_rows_32_and_48(spark: "SparkSession") -> None:
     assert planned(spark, scene, inventory_of(scene, rows, "CSV")) == everything - {rewritten, gone}
 
 
-def test_row_47_only_current_objects(spark: "SparkSession") -> None:
+def test_only_current_objects(spark: "SparkSession") -> None:
     scene = scene_of(versioned_bucket())
     first, second, *_ = sorted(planned(spark, scene))
     scene.store.put(first, b"a second version")

@@ -34,7 +34,7 @@ def refuse(patch: pytest.MonkeyPatch, made: OrphanScene) -> None:
 
 @pytest.mark.parametrize("lost", ["live", "listed"])
 @pytest.mark.parametrize("number", [1, 2], ids=["by name", "by owner"])
-def test_rows_of_a_match(lost: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scans_of_a_match(lost: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     match, calls = spark_stand_in._match, []
 
     def losing(session: Any, access: Access, live: Sequence[Part], listed: Sequence[Part], *rest: Any) -> Iterator[Row]:

@@ -119,7 +119,7 @@ def hostile_names(compare: Compare, folder: Path) -> None:
 
 
 def tables_on_s3(compare: Compare) -> None:
-    """Rows 32 and 42: keys that listings escape, and tables whose names begin alike."""
+    """Keys that listings escape, and tables whose names begin alike."""
     scene = S3Scene(prefix="db.db/t")
     scene.table.commit("+A", partition=("a:b/c%",))
     scene.table.commit("+B", partition=("ü +&=",))

@@ -44,7 +44,7 @@ def ahead(table: TableBuilder) -> None:
 
 
 def diverged(table: TableBuilder) -> None:
-    """Both have gone on, main further (row B12)."""
+    """Both have gone on, main further."""
     _diverged(table)
 
 

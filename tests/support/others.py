@@ -126,7 +126,7 @@ Act = Callable[[Stage], Iterator[None]]
 
 
 def tag_deleted(stage: Stage) -> Iterator[None]:
-    """H4: the tag that holds back files goes, by its document alone."""
+    """The tag that holds back files goes, by its document alone."""
     if stage.main.exists("tag/tag-old"):
         stage.main.remove("tag/tag-old")
     yield
@@ -142,14 +142,14 @@ def tag_replaced(stage: Stage) -> Iterator[None]:
 
 
 def tag_renamed(stage: Stage) -> Iterator[None]:
-    """H10: a rename is a copy and a delete."""
+    """A rename is a copy and a delete."""
     stage.stays(stage.main.tag("renamed", snapshot=_tagged(stage)))
     yield
     stage.main.remove("tag/tag-old")
 
 
 def tag_made_of_a_tag(stage: Stage) -> Iterator[None]:
-    """H6: a tag is made of what another one still holds, and that one goes."""
+    """A tag is made of what another one still holds, and that one goes."""
     body = stage.store.read("tag/tag-old").data
     stage.main.tag("young", snapshot=1)
     stage.store.put("tag/tag-young", body)
@@ -159,7 +159,7 @@ def tag_made_of_a_tag(stage: Stage) -> Iterator[None]:
 
 
 def tags_of_everything(stage: Stage) -> Iterator[None]:
-    """H1: every snapshot that can still be seen gets a tag, the oldest first."""
+    """Every snapshot that can still be seen gets a tag, the oldest first."""
     for snapshot_id in stage.ids():
         if stage.root(snapshot_id) in all_roots(stage.store):
             stage.stays(stage.table.tag(f"t{snapshot_id}", snapshot=snapshot_id))
@@ -230,7 +230,7 @@ def dead_files_come_back(stage: Stage) -> Iterator[None]:
 
 
 def engine_expires(stage: Stage) -> Iterator[None]:
-    """H2: another engine expires the same range without a lease, in its own order: files, metadata, documents, hint."""
+    """Another engine expires the same range without a lease, in its own order: files, metadata, documents, hint."""
     elsewhere = Maintainer(stage.store, stage.branch, control=MemoryStore("memory://elsewhere"), sleep=lambda s: None)
     plan = elsewhere.maintain(execute=False).plan
     steps = elsewhere.maintain(execute=False).steps
@@ -253,7 +253,7 @@ def engine_expires(stage: Stage) -> Iterator[None]:
 
 
 def our_other_run(stage: Stage) -> Iterator[None]:
-    """H2: another run of ours, at the same control location."""
+    """Another run of ours, at the same control location."""
     try:
         Maintainer(stage.store, stage.branch, control=stage.control, sleep=stage.sleep).maintain()
     except MaintenanceError:
@@ -262,19 +262,19 @@ def our_other_run(stage: Stage) -> Iterator[None]:
 
 
 def our_run_elsewhere(stage: Stage) -> Iterator[None]:
-    """H2: another run of ours that shares no control location with the first."""
+    """Another run of ours that shares no control location with the first."""
     clock = MemoryStore("memory://elsewhere", clock=lambda: stage.now_ms)
     Maintainer(stage.store, stage.branch, control=clock, sleep=stage.sleep).maintain()
     yield
 
 
 def rollback(stage: Stage) -> Iterator[None]:
-    """H16: LATEST first, then the newer snapshots, newest first, then changelogs."""
+    """LATEST first, then the newer snapshots, newest first, then changelogs."""
     yield from roll_back(stage, next((i for i in (2, 3, 4) if i in stage.ids()), None))
 
 
 def rollback_to_the_oldest(stage: Stage) -> Iterator[None]:
-    """H16, to the first snapshot that goes."""
+    """A rollback to the first snapshot that an expiry takes."""
     yield from roll_back(stage, stage.ids()[0])
 
 

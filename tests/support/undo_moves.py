@@ -19,7 +19,7 @@ Scene = Callable[[TableBuilder], None]
 
 
 def eight(table: TableBuilder) -> None:
-    """As row B1, shorter; with changelogs that outlive snapshots, success files and hints."""
+    """Eight snapshots that replace each other, with changelogs that outlive snapshots, success files and hints."""
     table.commit("+A1", "+K")
     for number in range(2, 9):
         table.commit(f"-A{number - 1}", f"+A{number}", user=f"user-{number % 3}")
@@ -34,7 +34,7 @@ def eight(table: TableBuilder) -> None:
 
 
 def expired(table: TableBuilder) -> None:
-    """Row B2: the earliest is 6, and a tag holds 3."""
+    """The earliest is 6, and a tag holds 3."""
     eight(table)
     table.tag("three", snapshot=3)
     for number in range(1, 6):

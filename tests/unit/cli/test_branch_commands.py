@@ -83,7 +83,7 @@ def test_from_the_plan_to_the_list(place: Place) -> None:
 
 
 def test_a_branch_keeps_what_it_needs(place: Place) -> None:
-    """B11: the tag goes and main expires; the branch reads, and its bytes are told."""
+    """The tag goes and main expires; the branch reads, and its bytes are told."""
     assert place.call("create-branch", "trial", "--tag", "t", "--execute").exit_code == 0
     assert place.call("delete-tag", "t", "--execute").exit_code == 0
     expired = place.call("expire-snapshots", "--retain-max", "1", "--retain-min", "1", "--execute")

@@ -148,7 +148,7 @@ def test_a_failed_request_is_no_unreadable_manifest() -> None:
         Names().decode(MetadataReader(Denying()), metas)
 
 
-def test_rows_of_roots_need_no_manifest() -> None:
+def test_scans_of_roots_need_no_manifest() -> None:
     place = area()
     names = Names()
     names.add_hashes(map(name_hash, ("manifest-list-1", "\udcff")))
@@ -205,7 +205,7 @@ def test_what_is_gone_or_damaged_is_not_copied() -> None:
         assert not Names().copy(place, "cut", alive)
 
 
-def test_rows_of_no_manifest_are_damage() -> None:
+def test_scans_of_no_manifest_are_damage() -> None:
     place = area()
     for row in (ROW.pack(bytes(16), 0, 1, ADDED), ROW.pack(bytes(16), 0, 2**32 - 1, ADDED), bytes(28), bytes(30)):
         writer = SpillWriter(packed=False)

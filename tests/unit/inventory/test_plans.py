@@ -1,4 +1,4 @@
-"""Whole scans whose candidates come from an inventory: rows 32, 47 and 48 of the table of cases."""
+"""Whole scans whose candidates come from an inventory."""
 
 from functools import reduce
 
@@ -26,8 +26,8 @@ FORMATS = ["CSV", "Parquet"]
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_row_32_the_same_plan(file_format: str) -> None:
-    """Row 32: from a listing with URL encoding and from an inventory comes the same plan, action by action."""
+def test_the_same_plan(file_format: str) -> None:
+    """From a listing with URL encoding and from an inventory comes the same plan, action by action."""
     scene = scene_of()
     planned = deletes_of(scene)
     assert {path[: path.rindex("/") + 1] for path in planned} == set(FOLDERS)
@@ -39,8 +39,8 @@ def test_row_32_the_same_plan(file_format: str) -> None:
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_row_47_only_current_objects(file_format: str) -> None:
-    """Row 47: versions that are not current are no candidates, and what went can be taken back."""
+def test_only_current_objects(file_format: str) -> None:
+    """Versions that are not current are no candidates, and what went can be taken back."""
     scene = scene_of(versioned_bucket())
     first, second, third = sorted(deletes_of(scene))
     scene.store.put(first, b"a second version")
@@ -62,8 +62,8 @@ def test_row_47_only_current_objects(file_format: str) -> None:
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_row_48_rewritten_since(file_format: str) -> None:
-    """Row 48: an object that was written again since stays, and so does one that is gone."""
+def test_rewritten_since(file_format: str) -> None:
+    """An object that was written again since stays, and so does one that is gone."""
     scene = scene_of()
     rows = rows_of_store(scene.store, "db.db/t/")
     rewritten, gone, same = sorted(deletes_of(scene))

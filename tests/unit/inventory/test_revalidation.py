@@ -61,8 +61,8 @@ def all_of(store: Store) -> list[StoredObject]:
     return [each for page in list_all(store, parallel=1) for each in page]
 
 
-def test_row_48() -> None:
-    """Row 48: an object that was written again since the inventory was made stays, and so does one that is gone."""
+def test_what_was_written_again_or_is_gone_stays() -> None:
+    """An object that was written again since the inventory was made stays, and so does one that is gone."""
     store = moto_store("db.db/t")
     for name in ("same", "rewritten", "grown", "gone"):
         store.put(f"bucket-0/{name}", b"12345")
@@ -74,7 +74,7 @@ def test_row_48() -> None:
 
 
 def test_written_again_with_equal_bytes() -> None:
-    """Row 48: equal bytes have an equal ETag; the time tells, to a second."""
+    """Equal bytes have an equal ETag; the time tells, to a second."""
     store = MemoryStore()
     store.put("a", b"1")
     (found,) = all_of(store)

@@ -84,8 +84,8 @@ def test_directory_markers_are_no_objects(file_format: str, bucket_root: bool) -
     assert found == {StoredObject("db.db/t/x/y" if bucket_root else "x/y", 2, "e", 1000)}
 
 
-def test_row_32() -> None:
-    """Row 32: `dt=a%3Ab%2Fc%25` reads the same from a listing with URL encoding and from CSV, decoded once."""
+def test_keys_are_decoded_once() -> None:
+    """`dt=a%3Ab%2Fc%25` reads the same from a listing with URL encoding and from CSV, decoded once."""
     store = moto_store("db.db/t")
     bucket = store.location.split("/")[2]
     for key in HOSTILE:
@@ -111,8 +111,8 @@ def test_hostile_keys(file_format: str, encode: Callable[[str], str] | None) -> 
 
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("whole", [True, False])
-def test_row_47(file_format: str, whole: bool) -> None:
-    """Row 47: of a versioned bucket, only current objects count; older versions and delete markers do not."""
+def test_only_current_objects_count(file_format: str, whole: bool) -> None:
+    """Of a versioned bucket, only current objects count; older versions and delete markers do not."""
     bucket = versioned_bucket()
     store = moto_store("" if whole else "db.db/t", bucket=bucket)
     for number in range(6):
@@ -133,7 +133,7 @@ def test_row_47(file_format: str, whole: bool) -> None:
 
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_undo_brings_back_what_the_next_inventory_lists(file_format: str) -> None:
-    """Row 47: what was deleted and taken back is current again, with the same identity."""
+    """What was deleted and taken back is current again, with the same identity."""
     bucket = versioned_bucket()
     store = moto_store("db.db/t", bucket=bucket)
     store.put("data-0", b"1")

@@ -1,4 +1,4 @@
-"""What an object below a table is, by its key alone. Rows F23 to F55 are named in the comments."""
+"""What an object below a table is, by its key alone."""
 
 import json
 import re
@@ -39,11 +39,10 @@ BRANCH_DOCUMENTS = {
     "tag/tag-2026-01-01": "never tag",
     "tag/tag-a b%20:c": "never tag",
     f"tag/tag-9{U}.tmp": "never tag",  # a tag may have any name
-    "tag/tag-success-file/2026-01-01_SUCCESS": "never success",  # F38
+    "tag/tag-success-file/2026-01-01_SUCCESS": "never success",
     "tag/tag-success-file/tag-x_SUCCESS": "never success",
     "schema/schema-0": "never schema",
     "consumer/consumer-job 7": "never consumer",
-    # F39, N8
     f"snapshot/.snapshot-9.{U}.tmp": "delete temp",
     f"snapshot/snapshot-9{U}.tmp": "delete temp",
     f"snapshot/snapshot-123{W}.tmp": "delete temp",
@@ -90,11 +89,11 @@ BRANCH_DOCUMENTS = {
 
 SHARED = {
     f"manifest/manifest-{U}-0": "delete manifest",
-    f"manifest/manifest-{U}": "delete manifest",  # F40
-    f"manifest/manifest-{U}-changelog": "delete manifest",  # F40
+    f"manifest/manifest-{U}": "delete manifest",
+    f"manifest/manifest-{U}-changelog": "delete manifest",
     f"manifest/manifest-{U}-3-changelog": "delete manifest",
     f"manifest/manifest-list-{U}-12": "delete manifest_list",
-    f"manifest/manifest-list-{U}-changelog": "delete manifest_list",  # F40
+    f"manifest/manifest-list-{U}-changelog": "delete manifest_list",
     f"manifest/index-manifest-{U}-0": "delete index_manifest",
     f"manifest/index-manifest-{U}": "delete index_manifest",
     f"index/index-{U}-0": "delete index",
@@ -102,7 +101,7 @@ SHARED = {
     f"index/bitmap-global-index-{U}.index": "delete index",
     f"index/vector-ivf_flat-global-index-{U}.index": "delete index",
     f"index/full-text-global-index-{U}.index": "delete index",
-    f"statistics/stat-{U}-0": "delete statistics",  # F30
+    f"statistics/stat-{U}-0": "delete statistics",
     "service/service-primary-key-lookup": "never service",
     f"service/.service-primary-key-lookup.{U}.tmp": "delete temp",
     "metadata/v3.metadata.json": "never iceberg",
@@ -139,12 +138,12 @@ SHARED = {
     "branch/branch-/snapshot/snapshot-1": "report foreign",
     "branch/branch-b/readme": "report foreign",
     "branch/branch-b/branch/branch-c/snapshot/snapshot-1": "report foreign",
-    # N16, and other things that people leave.
+    # Things that people leave.
     "README": "report foreign",
     "commit_messages/commit_messages-01": "report foreign",
     "splits.bin": "report foreign",
     "data": "report foreign",
-    "../t2/manifest/manifest-x": "report foreign",  # F42: nothing of a sibling is ours
+    "../t2/manifest/manifest-x": "report foreign",  # nothing of a sibling is ours
     "a//b": "report foreign",
     "snapshot/snapshot-1\n": "report foreign",
     "tag/tag-\0": "report foreign",
@@ -171,7 +170,7 @@ IN_BUCKET = {
     f"data-{U}-0.vector.zst.lance": "delete data",
     f"data-{U}-0.vector.json.gz": "delete data",
     f"data-{U}-9223372036854775807.orc": "delete data",
-    # Sidecars: F20, F23, F27.
+    # Sidecars.
     f"{OWNER}.index": f"delete extra of {OWNER}",
     f"{OWNER}-1.index": f"delete extra of {OWNER}",
     f"{OWNER}-12.index": f"delete extra of {OWNER}",
@@ -183,7 +182,7 @@ IN_BUCKET = {
     f"data-{U}-0.json.gz.index": f"delete extra of data-{U}-0.json.gz",
     f"data-{U}-0.zstd.orc-2.index": f"delete extra of data-{U}-0.zstd.orc",
     f"changelog-{U}-0.orc.index": f"delete extra of changelog-{U}-0.orc",
-    # F25, F24: the file itself, and a share of it, which is no file.
+    # The file itself, and a share of it, which is no file.
     f"compacted-changelog-{U}$0-1024.cc-orc": "delete changelog",
     f"compacted-changelog-{U}$0-10-10-5.cc-orc": "report foreign",
     f"compacted-changelog-{U}$1-1024.cc-orc": "report foreign",  # it lies in the bucket that it names
@@ -192,11 +191,11 @@ IN_BUCKET = {
     f"compacted-changelog-{U}-0.cc-orc": "report foreign",
     f"tmp-compacted-changelog-{U}": "delete temp",
     f"tmp-compacted-changelog-{U}-0": "report foreign",
-    f"data-{U}-0.managed.blob": "never pack",  # F26
+    f"data-{U}-0.managed.blob": "never pack",
     "anything.managed.blob": "never pack",
     f"_bloburl_{HASH}": "report cache",
     f"_bloburl_{HASH[1:]}": "report foreign",
-    # N11, N12, F36 and the like.
+    # What is like a file of a table and is none.
     f"{OWNER}.crc": "report foreign",
     f".{OWNER}.crc": "report foreign",
     f"{OWNER}.gz": "report foreign",
@@ -287,17 +286,17 @@ def test_a_branch_has_no_files_of_its_own(key: str) -> None:
         ((), "bucket-0 ", False),
         ((), "Bucket-0", False),
         ((), "bucket-0/bucket-0", False),
-        ((), "bucket-0/1010/0110/0011/01010101", False),  # F34: only below external roots
+        ((), "bucket-0/1010/0110/0011/01010101", False),  # only below external roots
         ((), "dt=1/bucket-0", False),
         ((), "x/bucket-0", False),
         ((), "./bucket-0", False),
         ((), "/bucket-0", False),
         (("dt",), "bucket-0", False),
-        (("dt",), "dt=19723/bucket-0", True),  # F31
+        (("dt",), "dt=19723/bucket-0", True),
         (("dt",), "dt=2024-01-01/bucket-0", True),
-        (("dt",), "dt=a%3Ab%2Fc%25/bucket-0", True),  # F32
+        (("dt",), "dt=a%3Ab%2Fc%25/bucket-0", True),
         (("dt",), "dt=a:b/bucket-0", True),  # as earlier Python writers have it
-        (("dt",), "dt=__OLD__/bucket-0", True),  # F33
+        (("dt",), "dt=__OLD__/bucket-0", True),
         (("dt",), "dt=Zürich am See/bucket-0", True),
         (("dt",), "dt=/bucket-0", False),
         (("dt",), "dt/bucket-0", False),
@@ -326,7 +325,7 @@ def test_bucket_directories(keys: tuple[str, ...], folder: str, is_bucket: bool)
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        ("dt=1/_SUCCESS", "never success"),  # F37
+        ("dt=1/_SUCCESS", "never success"),
         ("dt=1/hr=2/_SUCCESS", "never success"),
         (f"dt=1/._SUCCESS.{U}.tmp", "delete temp"),
         ("dt=1/hr=2/x/_SUCCESS", "report foreign"),
@@ -343,7 +342,7 @@ def test_partition_directories(key: str, expected: str) -> None:
 
 
 def test_postponed_files() -> None:
-    """F55: files of rows without a bucket have names of their own, in their own bucket alone."""
+    """Files of rows without a bucket have names of their own, in their own bucket alone."""
     for name in (
         POSTPONED,
         f"data--u-a-s-1-w-b c-s-2-w-{U}-0.orc",
@@ -364,7 +363,7 @@ def test_postponed_files() -> None:
 
 
 def test_index_files_among_data() -> None:
-    """F29: only where a schema puts them there; global indexes never lie there."""
+    """Only where a schema puts them there; global indexes never lie there."""
     key = f"dt=1/bucket-0/index-{U}-9"
     assert judged(classes(index=True).classify(key)) == "delete index"
     assert judged(classes().classify(key)) == "report foreign"
@@ -374,7 +373,7 @@ def test_index_files_among_data() -> None:
 
 
 def test_nested_tables() -> None:
-    """F43: nothing of a table below this one is ours, whatever it is called."""
+    """Nothing of a table below this one is ours, whatever it is called."""
     nested = classes(nested=("x", "dt=1/bucket-0/y/"))
     for key in (f"x/manifest/manifest-{U}-0", "x/", "x/z", f"dt=1/bucket-0/y/data-{U}-0.orc"):
         assert judged(nested.classify(key)) == "never nested"

@@ -147,7 +147,7 @@ ROWS = {
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("mode", ["watermark", "process-time"])
 @pytest.mark.parametrize("forgets", [False, True], ids=["with_state", "without"])
-def test_rows_of_commits(row: str, mode: str, forgets: bool) -> None:
+def test_scans_of_commits(row: str, mode: str, forgets: bool) -> None:
     """Each commit gets its pass, with what the last one kept and without it."""
     options, commits = ROWS[row]
     scene = Scene({**UTC_HOURLY, "tag.automatic-creation": mode, **options})
@@ -163,7 +163,7 @@ def test_rows_of_commits(row: str, mode: str, forgets: bool) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_rows_of_commits_that_one_pass_sees(row: str) -> None:
+def test_scans_of_commits_that_one_pass_sees(row: str) -> None:
     """The engine's writer, away for hours, would walk them as well. A limit of tags holds at the end."""
     options, commits = ROWS[row]
     scene = Scene({**BY_WATERMARK, **options})

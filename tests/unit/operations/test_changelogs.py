@@ -380,7 +380,7 @@ def test_a_branch_keeps_its_own_changelogs_and_protects_the_other_side(producer:
 
 
 @pytest.mark.parametrize("producer", PRODUCERS)
-def test_b5_a_rollback_to_a_tag_and_then_expiry(producer: str) -> None:
+def test_a_rollback_to_a_tag_and_then_expiry(producer: str) -> None:
     """Changelogs 1 to 6, snapshots 7 to 10, a tag on 4: after the rollback 4 is in both folders."""
     scene = Scene({"changelog-producer": producer})
     scene.commits(10)

@@ -1,4 +1,4 @@
-"""Deleting tags: what goes, what stays, and what is said. Rows F5 to F16 are named after the table of histories."""
+"""Deleting tags: what goes, what stays, and what is said."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -83,7 +83,7 @@ def _f5(table: TableBuilder) -> None:
         table.tag(f"t{snapshot_id}", snapshot=snapshot_id)
 
 
-def test_f5_the_middle_tag_takes_what_its_neighbours_have_not(scene: Scene) -> None:
+def test_the_middle_tag_takes_what_its_neighbours_have_not(scene: Scene) -> None:
     _f5(scene.table)
     scene.expire()
     before = scene.manifests()
@@ -99,7 +99,7 @@ def test_f5_the_middle_tag_takes_what_its_neighbours_have_not(scene: Scene) -> N
     assert report.plan.header.end_id is None
 
 
-def test_f5_all_tags_in_one_plan(scene: Scene) -> None:
+def test_all_tags_in_one_plan(scene: Scene) -> None:
     _f5(scene.table)
     scene.expire()
     scene.delete("t1", "t2", "t4")
@@ -120,7 +120,7 @@ def test_one_after_the_other_or_together_leaves_the_same() -> None:
     assert all(each == left[0] for each in left)
 
 
-def test_f9_an_external_file_and_its_extra_file_go() -> None:
+def test_an_external_file_and_its_extra_file_go() -> None:
     outside = MemoryStore("memory://other/p")
     store = MemoryStore("memory://bucket/db.db/t")
     table = TableBuilder(store, externals={outside.location: outside})
@@ -135,7 +135,7 @@ def test_f9_an_external_file_and_its_extra_file_go() -> None:
     assert list(outside.list("")) == []
 
 
-def test_f10_a_tag_whose_snapshot_is_there_gives_up_its_document_alone(scene: Scene) -> None:
+def test_a_tag_whose_snapshot_is_there_gives_up_its_document_alone(scene: Scene) -> None:
     _replacements(scene.table, "ABCD")
     path = scene.table.tag("t", snapshot=3)
     before = {entry.key for entry in scene.store.list("")}
@@ -147,7 +147,7 @@ def test_f10_a_tag_whose_snapshot_is_there_gives_up_its_document_alone(scene: Sc
     assert scene.table.present() == {"D"}
 
 
-def test_f11_another_tag_on_the_snapshot_keeps_all(scene: Scene) -> None:
+def test_another_tag_on_the_snapshot_keeps_all(scene: Scene) -> None:
     _replacements(scene.table, "AB")
     scene.table.tag("t", snapshot=1)
     scene.table.tag("u", snapshot=1)
@@ -168,7 +168,7 @@ def test_both_tags_of_a_snapshot_go_at_once(scene: Scene) -> None:
     assert scene.table.present() == {"B"}
 
 
-def test_f12_changelog_files_are_no_business_of_a_tag() -> None:
+def test_changelog_files_are_no_business_of_a_tag() -> None:
     scene = Scene(**{"changelog-producer": "input"})
     scene.table.commit("+A", changelog=["+L1"])
     scene.table.commit("-A", "+B", changelog=["+L2"])
@@ -179,7 +179,7 @@ def test_f12_changelog_files_are_no_business_of_a_tag() -> None:
     assert scene.table.present() == {"B", "L2"}
 
 
-def test_f14_what_a_rollback_tag_still_needs_stays(scene: Scene) -> None:
+def test_what_a_rollback_tag_still_needs_stays(scene: Scene) -> None:
     table = scene.table
     table.commit("+F")
     table.commit("+G")
@@ -197,7 +197,7 @@ def test_f14_what_a_rollback_tag_still_needs_stays(scene: Scene) -> None:
     assert table.present() == {"G", "K", "L"}
 
 
-def test_f15_what_came_back_outlives_the_tag_it_came_from(scene: Scene) -> None:
+def test_what_came_back_outlives_the_tag_it_came_from(scene: Scene) -> None:
     table = scene.table
     table.commit("+F")
     table.commit("+G")
@@ -214,7 +214,7 @@ def test_f15_what_came_back_outlives_the_tag_it_came_from(scene: Scene) -> None:
     assert table.present() == {"F", "G", "M"}
 
 
-def test_f16_index_files_that_came_back_stay_for_their_tag(scene: Scene) -> None:
+def test_index_files_that_came_back_stay_for_their_tag(scene: Scene) -> None:
     table = scene.table
     table.commit("+A", index={"i1": {"A": (1,)}})
     table.commit(index={"i2": {"A": (2,)}})

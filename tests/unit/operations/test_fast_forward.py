@@ -69,7 +69,7 @@ def test_the_newest_snapshot_is_mains_or_the_branchs_at_every_moment(scene: str)
         assert now[newest] in shared or number in withdrawn or number == max(kept), newest
 
 
-def test_b12() -> None:
+def test_a_branch_that_main_has_passed() -> None:
     """From 5 on main has what the branch has, and the snapshots before."""
     table = build("diverged")
     table.on_branch("b").hint("EARLIEST", 5)

@@ -1,6 +1,6 @@
-"""Which files survive an expiry: one test a row of the table of histories, named after its row.
+"""Which files survive an expiry: one test a history.
 
-Unless a row says otherwise the expiry runs to the newest snapshot.
+Unless a test says otherwise the expiry runs to the newest snapshot.
 """
 
 import pytest
@@ -35,7 +35,7 @@ def manifest_names(store: MemoryStore) -> set[str]:
     return {entry.key for entry in store.list("manifest/")}
 
 
-def test_f1_a_file_that_moved_between_levels_stays(table: TableBuilder, maintainer: Maintainer) -> None:
+def test_a_file_that_moved_between_levels_stays(table: TableBuilder, maintainer: Maintainer) -> None:
     table.commit("+A")
     table.commit("-A@0", "+A@5")
     assert maintainer.expire().status == "done"
@@ -43,7 +43,7 @@ def test_f1_a_file_that_moved_between_levels_stays(table: TableBuilder, maintain
     assert_roots_readable(table)
 
 
-def test_f2_a_tag_protects_a_file_whatever_its_level(table: TableBuilder, maintainer: Maintainer) -> None:
+def test_a_tag_protects_a_file_whatever_its_level(table: TableBuilder, maintainer: Maintainer) -> None:
     table.commit("+A")
     table.commit("-A@0", "+A@5")
     table.tag("t", snapshot=1)
@@ -54,7 +54,7 @@ def test_f2_a_tag_protects_a_file_whatever_its_level(table: TableBuilder, mainta
     assert_roots_readable(table)
 
 
-def test_f3_an_unreadable_manifest_of_the_delta_keeps_its_files(
+def test_an_unreadable_manifest_of_the_delta_keeps_its_files(
     table: TableBuilder, maintainer: Maintainer, store: MemoryStore
 ) -> None:
     table.commit("+A")
@@ -68,7 +68,7 @@ def test_f3_an_unreadable_manifest_of_the_delta_keeps_its_files(
     assert table.present() == {"A"}
 
 
-def test_f3_with_the_manifest_out_of_the_newest_snapshot(
+def test_an_unreadable_manifest_that_the_newest_snapshot_has_no_more(
     table: TableBuilder, maintainer: Maintainer, store: MemoryStore
 ) -> None:
     """The delta alone is unreadable: nothing of it is freed, and the run goes on."""
@@ -83,7 +83,7 @@ def test_f3_with_the_manifest_out_of_the_newest_snapshot(
     assert snapshots(store) == ["snapshot/snapshot-4"]
 
 
-def test_f4_each_tag_protects_what_it_holds(table: TableBuilder, maintainer: Maintainer) -> None:
+def test_each_tag_protects_what_it_holds(table: TableBuilder, maintainer: Maintainer) -> None:
     table.commit("+A", "+B")
     table.commit("-A")
     table.commit("+C")
@@ -97,7 +97,7 @@ def test_f4_each_tag_protects_what_it_holds(table: TableBuilder, maintainer: Mai
     assert_roots_readable(table)
 
 
-def test_f5_before_the_middle_tag_is_deleted(table: TableBuilder, maintainer: Maintainer) -> None:
+def test_before_the_middle_tag_is_deleted(table: TableBuilder, maintainer: Maintainer) -> None:
     """Deleting tags comes later; with all three tags A and B and C stay."""
     table.commit("+A")
     table.commit("+B")
@@ -111,7 +111,7 @@ def test_f5_before_the_middle_tag_is_deleted(table: TableBuilder, maintainer: Ma
     assert_roots_readable(table)
 
 
-def test_f6_a_later_tag_protects_after_an_earlier_one_is_gone(
+def test_a_later_tag_protects_after_an_earlier_one_is_gone(
     table: TableBuilder, maintainer: Maintainer, store: MemoryStore
 ) -> None:
     _f6_history(table)
@@ -123,7 +123,7 @@ def test_f6_a_later_tag_protects_after_an_earlier_one_is_gone(
     assert_roots_readable(table)
 
 
-def test_f7_a_tag_that_cannot_be_read_keeps_all_data_and_no_documents(
+def test_a_tag_that_cannot_be_read_keeps_all_data_and_no_documents(
     table: TableBuilder, maintainer: Maintainer, store: MemoryStore
 ) -> None:
     _f6_history(table)
@@ -142,9 +142,7 @@ def test_f7_a_tag_that_cannot_be_read_keeps_all_data_and_no_documents(
     assert not gone & table.referenced("tag/tag-t2")
 
 
-def test_f8_extra_files_go_with_their_data_file(
-    table: TableBuilder, maintainer: Maintainer, store: MemoryStore
-) -> None:
+def test_extra_files_go_with_their_data_file(table: TableBuilder, maintainer: Maintainer, store: MemoryStore) -> None:
     table.commit("+A", extra={"A": ("x.index", "y.index")})
     table.commit("-A")
     assert len(list(store.list("bucket-0/"))) == 3
@@ -153,7 +151,7 @@ def test_f8_extra_files_go_with_their_data_file(
     assert report.to_json()["delete"]["by_kind"]["extra"] == 2  # type: ignore[index]
 
 
-def test_f9_external_files_go_from_where_they_are(store: MemoryStore) -> None:
+def test_external_files_go_from_where_they_are(store: MemoryStore) -> None:
     outside = MemoryStore("memory://other/p")
     table = TableBuilder(store, externals={outside.location: outside})
     name = "data-11111111-2222-3333-4444-555555555555-0.parquet"
@@ -165,7 +163,7 @@ def test_f9_external_files_go_from_where_they_are(store: MemoryStore) -> None:
     assert list(outside.list("")) == []
 
 
-def test_f9_files_outside_every_declared_root_stay(store: MemoryStore) -> None:
+def test_files_outside_every_declared_root_stay(store: MemoryStore) -> None:
     """Metadata cannot point a deletion at somebody else's objects."""
     outside = MemoryStore("s3://other/p")
     table = TableBuilder(store, externals={"s3://other/p": outside})
@@ -178,7 +176,7 @@ def test_f9_files_outside_every_declared_root_stay(store: MemoryStore) -> None:
     assert [entry.key for entry in outside.list("")] == ["q/data-a.parquet"]
 
 
-def test_f10_a_tag_on_a_present_snapshot_changes_nothing(table: TableBuilder, maintainer: Maintainer) -> None:
+def test_a_tag_on_a_present_snapshot_changes_nothing(table: TableBuilder, maintainer: Maintainer) -> None:
     table.commit("+A")
     table.commit("-A", "+B")
     table.commit("+C")
@@ -189,7 +187,7 @@ def test_f10_a_tag_on_a_present_snapshot_changes_nothing(table: TableBuilder, ma
     assert_roots_readable(table)
 
 
-def test_f11_two_tags_on_one_expired_snapshot_protect_until_both_are_gone(
+def test_two_tags_on_one_expired_snapshot_protect_until_both_are_gone(
     table: TableBuilder, maintainer: Maintainer
 ) -> None:
     table.commit("+A")
@@ -204,7 +202,7 @@ def test_f11_two_tags_on_one_expired_snapshot_protect_until_both_are_gone(
     assert_roots_readable(table)
 
 
-def test_f12_changelog_files_of_a_tagged_snapshot_go(
+def test_changelog_files_of_a_tagged_snapshot_go(
     table: TableBuilder, maintainer: Maintainer, store: MemoryStore
 ) -> None:
     table.commit("+A", changelog=["+CL1"])
@@ -217,7 +215,7 @@ def test_f12_changelog_files_of_a_tagged_snapshot_go(
     assert report.to_json()["delete"]["by_kind"]["changelog"] == 1  # type: ignore[index]
 
 
-def test_f17_a_first_survivor_that_vanishes_while_planning_loses_nothing(
+def test_a_first_survivor_that_vanishes_while_planning_loses_nothing(
     table: TableBuilder, maintainer: Maintainer, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine deletes data and keeps the documents; here the run starts over from what exists."""
@@ -241,7 +239,7 @@ def test_f17_a_first_survivor_that_vanishes_while_planning_loses_nothing(
     assert "C" in table.present()
 
 
-def test_f18_a_tag_whose_list_is_missing_leaks_manifests_and_nothing_else(
+def test_a_tag_whose_list_is_missing_leaks_manifests_and_nothing_else(
     table: TableBuilder, maintainer: Maintainer, store: MemoryStore
 ) -> None:
     table.commit("+A")

@@ -131,7 +131,7 @@ def test_it_ends_as_the_engine_ends(case: str) -> None:
 
 
 def test_the_next_commit_has_the_next_id() -> None:
-    """B1: after a rollback to 5 it is 6, of another content than before."""
+    """After a rollback to 5 it is 6, of another content than before."""
     world = World(ten)
     assert world.rollback(snapshot=5).status == "done"
     for number in range(10, 5, -1):
@@ -230,7 +230,7 @@ def times(table: TableBuilder) -> None:
 
 
 @pytest.mark.parametrize(("timestamp", "target"), [(200, 2), (99, None), (250, 3), (100, 1), (10_000, 4)])
-def test_b7_by_timestamp(timestamp: int, target: int | None) -> None:
+def test_a_rollback_by_timestamp(timestamp: int, target: int | None) -> None:
     """The last snapshot of then or earlier; of several with one time the one that halving meets."""
     world = World(times)
     if target is None:
@@ -247,7 +247,7 @@ def watermarks(table: TableBuilder) -> None:
 
 
 @pytest.mark.parametrize(("watermark", "target"), [(25, 2), (5, None), (10, 2), (30, 4), (99, 4)])
-def test_b8_by_watermark(watermark: int, target: int | None) -> None:
+def test_a_rollback_by_watermark(watermark: int, target: int | None) -> None:
     """The last snapshot with this watermark or a lower one; one without is never the target."""
     world = World(watermarks)
     if target is None:
@@ -273,7 +273,7 @@ def test_b8_by_watermark(watermark: int, target: int | None) -> None:
     ],
 )
 def test_there_has_to_be_such_a_version(arguments: dict[str, Any]) -> None:
-    """B4: a snapshot that is gone, and no tag of it."""
+    """A snapshot that is gone, and no tag of it."""
     world = World(later)
     world.table.remove("tag/tag-t3")
     assert "expected" in world.refused("no_such_version", **arguments)
@@ -447,7 +447,7 @@ def test_an_earliest_above_the_target_is_mended() -> None:
     assert world.bodies()["snapshot/EARLIEST"] == b"1"
 
 
-def test_b9_a_tag_beats_a_number() -> None:
+def test_a_tag_beats_a_number() -> None:
     """As a version text; a snapshot's id is asked for by name."""
 
     def build(table: TableBuilder) -> None:

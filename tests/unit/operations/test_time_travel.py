@@ -68,7 +68,7 @@ def remove(builder: TableBuilder, *snapshot_ids: int) -> None:
 )
 @pytest.mark.parametrize("purpose", ["read", "rollback"])
 def test_times(time_ms: int, expected: str, purpose: Purpose) -> None:
-    """B7: the greatest snapshot of a time or before; of several with that time the one that halving comes upon."""
+    """The greatest snapshot of a time or before; of several with that time the one that halving comes upon."""
     assert said(timed(100, 200, 200, 300), Version(timestamp_ms=time_ms), purpose) == expected
 
 
@@ -90,7 +90,7 @@ def test_times(time_ms: int, expected: str, purpose: Purpose) -> None:
     ],
 )
 def test_watermarks(watermark: int, purpose: Purpose, expected: str) -> None:
-    """B8: a reader gets the least that reaches it, a rollback the greatest below; one without a mark is no answer."""
+    """A reader gets the least that reaches it, a rollback the greatest below; one without a mark is no answer."""
     assert said(marked(None, 10, LEAST, 30), Version(watermark=watermark), purpose) == expected
 
 
@@ -102,7 +102,7 @@ def test_no_watermark_at_all(purpose: Purpose) -> None:
 
 
 def test_a_tag_beats_a_number() -> None:
-    """B9: the text 3 means the tag 3, and the id 3 the snapshot."""
+    """The text 3 means the tag 3, and the id 3 the snapshot."""
     builder = timed(100, 200, 300)
     builder.tag("3", snapshot=1)
     for purpose in ("read", "rollback"):
@@ -112,7 +112,7 @@ def test_a_tag_beats_a_number() -> None:
 
 
 def test_an_expired_id_is_not_its_tag() -> None:
-    """B10: as in the engine the tag has to be named, unless a reader says that it will do, or it is a rollback."""
+    """As in the engine the tag has to be named, unless a reader says that it will do, or it is a rollback."""
     builder = timed(100, 200, 300)
     builder.tag("kept", snapshot=2)
     builder.tag("again", snapshot=2)

@@ -1,11 +1,10 @@
 """Histories in which the engine loses files: after each, every root of every branch reads completely.
 
-The rows (F13 to F16) and the cases (U1 to U6) are named after the tables of histories and of unsafe behaviour. Tags are
-deleted by hand here, as another engine deletes them while their snapshot exists: only the document goes.
+Tags are deleted by hand here, as Paimon deletes them while their snapshot exists: only the document goes.
 
 Three cases are out of an expiry's reach, since it touches no tag and no snapshot above its range: tags whose time to
-live was written in another time zone (U4), tags that a limit on their number removes (U5), and a rollback to an expired
-tag that died half-way (U6). Tests below show that expiry beside them does no harm.
+live was written in another time zone, tags that a limit on their number removes, and a rollback to an expired tag that
+died half-way. Tests below show that expiry beside them does no harm.
 """
 
 import contextlib
@@ -65,10 +64,10 @@ def scene() -> Scene:
     return Scene()
 
 
-# F13 to F16.
+# Tags that are replaced, or hold what came back.
 
 
-def test_f13_files_of_a_replaced_tag_stay_as_garbage(scene: Scene) -> None:
+def test_files_of_a_replaced_tag_stay_as_garbage(scene: Scene) -> None:
     """What only the tag's old snapshot held is named by nothing any more: no expiry asks for it again."""
     table = scene.table
     _replacements(table, "ABCDE")
@@ -83,7 +82,7 @@ def test_f13_files_of_a_replaced_tag_stay_as_garbage(scene: Scene) -> None:
     scene.expire(status="nothing_to_do")
 
 
-def test_f13_files_of_a_replaced_tag_go_with_its_snapshot(scene: Scene) -> None:
+def test_files_of_a_replaced_tag_go_with_its_snapshot(scene: Scene) -> None:
     """Replaced while its snapshot exists, the tag leaks nothing."""
     table = scene.table
     _replacements(table, "ABCDE")
@@ -93,7 +92,7 @@ def test_f13_files_of_a_replaced_tag_go_with_its_snapshot(scene: Scene) -> None:
     assert table.present() == {"D", "E"}
 
 
-def test_f13_a_second_tag_on_the_old_snapshot_keeps_its_files(scene: Scene) -> None:
+def test_a_second_tag_on_the_old_snapshot_keeps_its_files(scene: Scene) -> None:
     table = scene.table
     _replacements(table, "ABCDE")
     table.tag("t", snapshot=1)
@@ -104,7 +103,7 @@ def test_f13_a_second_tag_on_the_old_snapshot_keeps_its_files(scene: Scene) -> N
     assert table.present() == {"A", "E"}
 
 
-def test_f14_the_nearest_tag_is_not_the_only_one_that_counts(scene: Scene) -> None:
+def test_the_nearest_tag_is_not_the_only_one_that_counts(scene: Scene) -> None:
     """F is deleted twice; the tag nearest below the second time does not hold it, an older one does."""
     table = scene.table
     table.commit("+F")
@@ -121,7 +120,7 @@ def test_f14_the_nearest_tag_is_not_the_only_one_that_counts(scene: Scene) -> No
     assert table.present() == {"F", "G", "H", "I", "K", "L"}
 
 
-def test_f15_a_file_that_came_back_outlives_its_tag(scene: Scene) -> None:
+def test_a_file_that_came_back_outlives_its_tag(scene: Scene) -> None:
     table = scene.table
     table.commit("+F")
     table.commit("+G")
@@ -140,7 +139,7 @@ def test_f15_a_file_that_came_back_outlives_its_tag(scene: Scene) -> None:
     assert table.present() == {"F", "G", "M"}
 
 
-def test_f16_an_index_file_that_came_back_stays_for_its_tag(scene: Scene) -> None:
+def test_an_index_file_that_came_back_stays_for_its_tag(scene: Scene) -> None:
     table = scene.table
     table.commit("+A", index={"i1": {"A": (1,)}})
     table.commit(index={"i2": {"A": (2,)}})
@@ -155,10 +154,10 @@ def test_f16_an_index_file_that_came_back_stays_for_its_tag(scene: Scene) -> Non
     assert table.present() == {"A", "i1", "i3", "i5"}
 
 
-# U1: files that come back to life.
+# Files that come back to life.
 
 
-def test_u1_the_tag_goes_first_and_then_the_range_of_the_delete_expires(scene: Scene) -> None:
+def test_the_tag_goes_first_and_then_the_range_of_the_delete_expires(scene: Scene) -> None:
     table = scene.table
     table.commit("+F")
     table.commit("+G")
@@ -173,7 +172,7 @@ def test_u1_the_tag_goes_first_and_then_the_range_of_the_delete_expires(scene: S
 
 @pytest.mark.parametrize("retain", [1, 2, 3])
 @pytest.mark.parametrize("tags_go", ["before", "between", "never"])
-def test_u1_many_rollbacks(scene: Scene, retain: int, tags_go: str) -> None:
+def test_many_rollbacks(scene: Scene, retain: int, tags_go: str) -> None:
     """A and B leave and come back several times; expiry goes on one snapshot at a time."""
     table = scene.table
     table.commit("+A", "+B", index={"i1": {"A": (1,)}}, statistics="s1")
@@ -224,7 +223,7 @@ STEPS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
-def test_u1_no_history_of_rollbacks_and_tags_loses_a_file(steps: list[Step]) -> None:
+def test_no_history_of_rollbacks_and_tags_loses_a_file(steps: list[Step]) -> None:
     """Rollbacks as latest, tags made and removed by hand, branches and expiries in any order."""
     scene = Scene()
     scene.table.commit("+A0", "+B0", index={"i0": {"A0": (1,)}})
@@ -264,11 +263,11 @@ def _take(scene: Scene, number: int, step: Step) -> None:
             assert_all_readable(table)
 
 
-# U2 and U3: changelogs that outlive snapshots.
+# Changelogs that outlive snapshots.
 
 
 @pytest.mark.parametrize("producer", ["input", "none"])
-def test_u2_an_expiry_by_hand_makes_no_hole_among_changelogs(producer: str) -> None:
+def test_an_expiry_by_hand_makes_no_hole_among_changelogs(producer: str) -> None:
     scene = Scene({**DECOUPLED, "changelog-producer": producer})
     table = scene.table
     for number in range(1, 7):
@@ -282,7 +281,7 @@ def test_u2_an_expiry_by_hand_makes_no_hole_among_changelogs(producer: str) -> N
     assert changes <= table.present()
 
 
-def test_u3_a_changelog_keeps_its_files_when_its_tag_goes() -> None:
+def test_a_changelog_keeps_its_files_when_its_tag_goes() -> None:
     """Without a changelog producer the changelog is what a snapshot added, and those files are the tag's as well."""
     scene = Scene({**DECOUPLED, "changelog-producer": "none"})
     table = scene.table
@@ -300,10 +299,10 @@ def test_u3_a_changelog_keeps_its_files_when_its_tag_goes() -> None:
     assert table.present() == {"A", "B", "C", "D"}
 
 
-# U4 to U6: not an expiry's to decide.
+# Not an expiry's to decide.
 
 
-def test_u4_u5_expiry_takes_no_tag_away() -> None:
+def test_expiry_takes_no_tag_away() -> None:
     """Neither its time to live nor how many there may be: that is for the expiry of tags, by its own rules."""
     scene = Scene({"tag.automatic-creation": "batch", "tag.num-retained-max": "1", "tag.default-time-retained": "1 ms"})
     table = scene.table
@@ -316,7 +315,7 @@ def test_u4_u5_expiry_takes_no_tag_away() -> None:
     assert table.present() == {"A", "B", "C"}
 
 
-def test_u6_a_rollback_to_an_expired_tag_dies_before_it_wrote_the_snapshot(scene: Scene) -> None:
+def test_a_rollback_to_an_expired_tag_dies_before_it_wrote_the_snapshot(scene: Scene) -> None:
     """LATEST is written, all snapshots are gone: nothing is done, and the tag is there to roll back to again."""
     table = scene.table
     _replacements(table, "ABCDE")
@@ -336,7 +335,7 @@ def test_u6_a_rollback_to_an_expired_tag_dies_before_it_wrote_the_snapshot(scene
 
 
 @pytest.mark.parametrize("gone", [1, 2, 3])
-def test_u6_expiry_while_such_a_rollback_is_half_way(scene: Scene, gone: int) -> None:
+def test_expiry_while_such_a_rollback_is_half_way(scene: Scene, gone: int) -> None:
     table = scene.table
     _replacements(table, "ABCDEFG")
     table.tag("t", snapshot=1)
@@ -353,7 +352,7 @@ def test_u6_expiry_while_such_a_rollback_is_half_way(scene: Scene, gone: int) ->
 
 
 @pytest.mark.parametrize("also_on_branch", [False, True])
-def test_b11_a_branch_without_its_source_tag(scene: Scene, also_on_branch: bool) -> None:
+def test_a_branch_without_its_source_tag(scene: Scene, also_on_branch: bool) -> None:
     """The tag is gone from main, and in the second case its copy from the branch too; then either side expires."""
     table = scene.table
     table.commit("+A", "+B", index={"i1": {"A": (1,)}}, statistics="s1")
@@ -374,7 +373,7 @@ def test_b11_a_branch_without_its_source_tag(scene: Scene, also_on_branch: bool)
 
 
 def test_a_branch_of_a_snapshot_that_was_never_tagged(scene: Scene) -> None:
-    """N10: as B11, and main has long moved on."""
+    """The same, and main has long moved on."""
     table = scene.table
     _replacements(table, "ABCDEF")
     table.tag("t", snapshot=3)
@@ -404,7 +403,7 @@ def test_a_tag_that_only_a_branch_has(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("order", [("main", "b"), ("b", "main")], ids=["main_first", "branch_first"])
-def test_b12_a_fast_forwarded_branch(scene: Scene, order: tuple[str, str]) -> None:
+def test_a_fast_forwarded_branch(scene: Scene, order: tuple[str, str]) -> None:
     """Two folders hold the same history; main goes on, the branch too, and either side expires."""
     table = _fast_forwarded(scene)
     branch = table.on_branch("b")
@@ -421,7 +420,7 @@ def test_b12_a_fast_forwarded_branch(scene: Scene, order: tuple[str, str]) -> No
     assert "B" not in table.present(), "only main's old snapshots held it"
 
 
-def test_b12_an_earliest_hint_that_came_with_the_branch_hides_nothing(scene: Scene) -> None:
+def test_an_earliest_hint_that_came_with_the_branch_hides_nothing(scene: Scene) -> None:
     table = _fast_forwarded(scene, earliest=3)
     assert scene.store.read("snapshot/EARLIEST").data == b"3"
     table.commit("-X", "+M")
@@ -478,7 +477,7 @@ def test_two_branches_that_name_each_others_files(scene: Scene) -> None:
     [("LATEST", 9999), ("LATEST", 7), ("LATEST", 2), ("LATEST", 0), ("EARLIEST", 4), ("EARLIEST", 99), ("EARLIEST", 0)],
 )
 @pytest.mark.parametrize("retain", [1, 3])
-def test_n9_a_hint_that_is_wrong_changes_nothing(scene: Scene, name: str, says: int, retain: int) -> None:
+def test_a_hint_that_is_wrong_changes_nothing(scene: Scene, name: str, says: int, retain: int) -> None:
     """What exists is listed: the same snapshots and files stay whatever a hint says."""
     table = scene.table
     _replacements(table, "ABCDEF")
@@ -496,7 +495,7 @@ def test_n9_a_hint_that_is_wrong_changes_nothing(scene: Scene, name: str, says: 
 @pytest.mark.parametrize("damage", ["cut", "missing"])
 @pytest.mark.parametrize("what", ["list", "manifest"])
 @pytest.mark.parametrize("where", ["tag/tag-t", "branch/branch-b/snapshot/snapshot-2"])
-def test_n13_truncated_and_missing_metadata_keep_what_a_root_may_need(
+def test_truncated_and_missing_metadata_keep_what_a_root_may_need(
     scene: Scene, where: str, what: str, damage: str
 ) -> None:
     """Java stops at a truncated list and goes on with a missing manifest; here no data file goes either way."""
@@ -548,7 +547,7 @@ def test_an_index_manifest_that_cannot_be_read_keeps_index_files(scene: Scene, d
     assert_all_readable(table)
 
 
-# B15: a rollback meets an expiry that has already chosen a later end.
+# A rollback meets an expiry that has already chosen a later end.
 
 
 def _rollback_to_5(scene: Scene) -> Iterator[None]:
@@ -606,7 +605,7 @@ def _run_b15(at: int, spread: int) -> tuple[Scene, bool, int]:
 
 
 @pytest.mark.parametrize("spread", [0, 1, 3])
-def test_b15_a_rollback_at_every_step_of_an_expiry(spread: int) -> None:
+def test_a_rollback_at_every_step_of_an_expiry(spread: int) -> None:
     """If snapshot 5 existed when the rollback began, the table ends with it; it reads completely either way."""
     rollbacks, calls = 0, _run_b15(0, spread)[2]
     for at in range(1, calls + 1):

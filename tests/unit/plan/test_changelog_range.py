@@ -1,4 +1,4 @@
-"""Which changelogs go: the rows of the table of decoupled changelogs, and what holds for every range."""
+"""Which changelogs go: cases of decoupled changelogs, and what holds for every range."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

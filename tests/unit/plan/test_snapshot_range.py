@@ -57,28 +57,28 @@ ONE_AT_A_TIME = {1: 0, 2: 100 * SECOND_MS, 3: 200 * SECOND_MS}
 SKEWED = {i: at * SECOND_MS for i, at in {1: 0, 2: 5000, 3: 100, 4: 200, 5: 9000}.items()}
 
 ROWS = {
-    "S1-as-many-as-the-minimum": Row(grid(range(1, 11)), NOTHING, now_ms=FAR_FUTURE_MS),
-    "S2-the-minimum-stays": Row(grid(range(1, 16)), range(1, 6)),
-    "S3-thirty-snapshots": Row(grid(range(1, 31)), range(1, 21)),
-    "S4-one-run-advances-by-the-limit": Row(grid(range(1, 31)), range(1, 6), retain(limit=5)),
-    "S5-a-consumer-keeps-what-it-has-not-read": Row(grid(range(1, 31)), range(1, 7), consumer=7),
-    "S6-a-consumer-behind-everything-keeps-all": Row(grid(range(9, 31)), NOTHING, consumer=4),
-    "S7-the-ceiling-beats-the-age": Row(grid(range(1, 11)), range(1, 8), retain(1, 3)),
-    "S8-the-limit-beats-the-ceiling": Row(grid(range(1, 11)), range(1, 3), retain(1, 3, limit=2)),
-    "S9-the-newest-survives-any-age": Row(grid(range(1, 11)), range(1, 10), retain(1), now_ms=FAR_FUTURE_MS),
-    "S10-all-at-once": Row(dict.fromkeys(range(1, 11), 0), NOTHING, retain(1)),
-    "S11-a-hole-is-no-obstacle": Row(
+    "as-many-as-the-minimum": Row(grid(range(1, 11)), NOTHING, now_ms=FAR_FUTURE_MS),
+    "the-minimum-stays": Row(grid(range(1, 16)), range(1, 6)),
+    "thirty-snapshots": Row(grid(range(1, 31)), range(1, 21)),
+    "one-run-advances-by-the-limit": Row(grid(range(1, 31)), range(1, 6), retain(limit=5)),
+    "a-consumer-keeps-what-it-has-not-read": Row(grid(range(1, 31)), range(1, 7), consumer=7),
+    "a-consumer-behind-everything-keeps-all": Row(grid(range(9, 31)), NOTHING, consumer=4),
+    "the-ceiling-beats-the-age": Row(grid(range(1, 11)), range(1, 8), retain(1, 3)),
+    "the-limit-beats-the-ceiling": Row(grid(range(1, 11)), range(1, 3), retain(1, 3, limit=2)),
+    "the-newest-survives-any-age": Row(grid(range(1, 11)), range(1, 10), retain(1), now_ms=FAR_FUTURE_MS),
+    "all-at-once": Row(dict.fromkeys(range(1, 11), 0), NOTHING, retain(1)),
+    "a-hole-is-no-obstacle": Row(
         grid([1, 2, 3, *range(5, 11)]), [1, 2, 3, *range(5, 10)], retain(1), now_ms=FAR_FUTURE_MS
     ),
-    "S12-a-successor-at-the-cutoff-protects": Row(ONE_AT_A_TIME, NOTHING, retain(1), now_ms=3700 * SECOND_MS),
-    "S12-and-1-ms-later-it-does-not": Row(ONE_AT_A_TIME, range(1, 2), retain(1), now_ms=3700 * SECOND_MS + 1),
-    "S13-a-second-past-the-cutoff": Row(ONE_AT_A_TIME, range(1, 2), retain(1), now_ms=3701 * SECOND_MS),
-    "S14-a-young-snapshot-shields-all-after-it": Row(SKEWED, NOTHING, retain(1), now_ms=7600 * SECOND_MS),
-    "S15-no-time-retained": Row(grid(range(1, 6)), range(1, 4), retain(1, time_ms=0)),
-    "S16-the-first-young-successor-decides": Row(
+    "a-successor-at-the-cutoff-protects": Row(ONE_AT_A_TIME, NOTHING, retain(1), now_ms=3700 * SECOND_MS),
+    "a-successor-1-ms-before-it-does-not": Row(ONE_AT_A_TIME, range(1, 2), retain(1), now_ms=3700 * SECOND_MS + 1),
+    "a-second-past-the-cutoff": Row(ONE_AT_A_TIME, range(1, 2), retain(1), now_ms=3701 * SECOND_MS),
+    "a-young-snapshot-shields-all-after-it": Row(SKEWED, NOTHING, retain(1), now_ms=7600 * SECOND_MS),
+    "no-time-retained": Row(grid(range(1, 6)), range(1, 4), retain(1, time_ms=0)),
+    "the-first-young-successor-decides": Row(
         {1: 0, 2: 0, 3: 0, 4: 2000, 5: 0, 6: 0}, range(1, 3), retain(1, time_ms=5000), now_ms=6000
     ),
-    "S17-a-single-snapshot": Row({1: 0}, NOTHING, retain(1), now_ms=FAR_FUTURE_MS),
+    "a-single-snapshot": Row({1: 0}, NOTHING, retain(1), now_ms=FAR_FUTURE_MS),
     # Where a range would end in a hole, the engine takes the data and leaves the documents. These go by what exists.
     "a-young-snapshot-after-a-hole-shields-the-one-before": Row(
         {1: 0, 2: 0, 4: 2000}, range(1, 2), retain(1, time_ms=1000), now_ms=3000
@@ -111,7 +111,7 @@ def test_a_run_drops_the_range(row: Row) -> None:
     assert store.read("snapshot/EARLIEST").data == str(survivors[0]).encode()
 
 
-def test_s11_the_run_counts_documents_and_reads_every_delta() -> None:
+def test_the_run_counts_documents_and_reads_every_delta() -> None:
     """The snapshot that is missing is not counted; what its successor deleted goes all the same."""
     store = store_at(FAR_FUTURE_MS)
     table = TableBuilder(store, options={"snapshot.num-retained.min": "1"}, start_ms=EPOCH_MS)
@@ -128,8 +128,8 @@ def test_s11_the_run_counts_documents_and_reads_every_delta() -> None:
     assert table.present() == {"B"}
 
 
-def test_s16_snapshots_after_the_first_young_one_are_not_asked_for() -> None:
-    row = ROWS["S16-the-first-young-successor-decides"]
+def test_snapshots_after_the_first_young_one_are_not_asked_for() -> None:
+    row = ROWS["the-first-young-successor-decides"]
     known = {i: row.time_ms[i] for i in (1, 2, 3, 4)}
     assert select_range(range(1, 7), known, row.policy, None, row.now).expired == (1, 2)
 
@@ -142,7 +142,7 @@ def test_a_first_snapshot_that_is_young_by_its_own_time_stays() -> None:
     assert select_range(range(1, 5), times, policy, None, 6_001).expired == (1, 2)
 
 
-def test_s17_a_missing_earliest_hint_is_written() -> None:
+def test_a_missing_earliest_hint_is_written() -> None:
     store = store_at(FAR_FUTURE_MS)
     table = TableBuilder(store, start_ms=EPOCH_MS)
     table.commit("+A")
@@ -162,7 +162,7 @@ def test_s17_a_missing_earliest_hint_is_written() -> None:
         (SnapshotRetention(time_retained_ms=-1), "cutoff_in_future"),
     ],
 )
-def test_s18_rules_that_could_empty_a_table_are_refused(policy: SnapshotRetention, code: str) -> None:
+def test_rules_that_could_empty_a_table_are_refused(policy: SnapshotRetention, code: str) -> None:
     with pytest.raises(RefusedError) as refusal:
         policy.check()
     assert refusal.value.code == code
@@ -177,9 +177,9 @@ def test_s18_rules_that_could_empty_a_table_are_refused(policy: SnapshotRetentio
         ({"max_deletes": 0}, "limit_below_one"),
     ],
 )
-def test_s18_a_run_with_such_arguments_changes_nothing(arguments: dict[str, Any], code: str) -> None:
+def test_a_run_with_such_arguments_changes_nothing(arguments: dict[str, Any], code: str) -> None:
     store = store_at(FAR_FUTURE_MS)
-    table = build(store, ROWS["S3-thirty-snapshots"])
+    table = build(store, ROWS["thirty-snapshots"])
     before = {found.key: found.etag for found in store.list("")}
     report = Maintainer(store).expire(**arguments)
     assert report.status == "refused"

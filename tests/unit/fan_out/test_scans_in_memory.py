@@ -1,11 +1,11 @@
-"""Every row of the table of cases, planned by the fan-out (`tests/support/rows_by_engine.py`)."""
+"""Scans that the local engine is tested with, planned by the fan-out (`tests/support/scans_by_engine.py`)."""
 
 import pytest
 
 from tests.support.fan_out import fan_out_plan, small_limits
-from tests.support.rows_by_engine import plan_by, rows
+from tests.support.scans_by_engine import plan_by, scans
 
-globals().update(rows())
+globals().update(scans())
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""What happens between a scan and the last deletion, and S3: rows 22, 32, 42, 46 and 50 of the table of cases."""
+"""What happens between a scan and the last deletion, and S3."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ NAME = "remove_orphan_files"
 
 
 @pytest.mark.parametrize("scene_type", [OrphanScene, S3Scene])
-def test_row_22_a_sidecar_that_is_written_again(scene_type: type[OrphanScene]) -> None:
+def test_a_sidecar_that_is_written_again(scene_type: type[OrphanScene]) -> None:
     """Its name is the same, its bytes are others: it is not what was listed."""
     scene = scene_type()
     scene.table.commit("+A")
@@ -35,7 +35,7 @@ def test_row_22_a_sidecar_that_is_written_again(scene_type: type[OrphanScene]) -
     assert_all_readable(scene.table)
 
 
-def test_row_22_a_sidecar_that_is_committed_with_its_file() -> None:
+def test_a_sidecar_that_is_committed_with_its_file() -> None:
     """The commit of a file that looked dead comes before the deletion: neither it nor its sidecar goes."""
     scene = OrphanScene()
     scene.table.commit("+A")
@@ -54,7 +54,7 @@ def test_row_22_a_sidecar_that_is_committed_with_its_file() -> None:
     assert_all_readable(scene.table)
 
 
-def test_row_32_letters_that_are_escaped_in_a_path() -> None:
+def test_letters_that_are_escaped_in_a_path() -> None:
     """The folder's percent signs are letters of the key; a listing escapes them once more, and that is undone once."""
     scene = S3Scene()
     scene.table.commit("+A", partition=("a:b/c%",))
@@ -67,7 +67,7 @@ def test_row_32_letters_that_are_escaped_in_a_path() -> None:
     assert scene.remove() == {orphan, other, blank}
 
 
-def test_row_42_a_table_whose_name_begins_alike() -> None:
+def test_a_table_whose_name_begins_alike() -> None:
     """A prefix without its closing slash would list them all."""
     first = S3Scene(prefix="db.db/t")
     others = [S3Scene(prefix=prefix, bucket=first.bucket) for prefix in ("db.db/t2", "db.db/t-", "db.db/t.b/x")]
@@ -93,7 +93,7 @@ def rolled_back() -> tuple[OrphanScene, set[str]]:
     return scene, {scene.table.path(f"F{number}") for number in range(6, 11)}
 
 
-def test_row_46_what_a_rollback_leaves_goes_when_it_is_old() -> None:
+def test_what_a_rollback_leaves_goes_when_it_is_old() -> None:
     scene, left = rolled_back()
     scene.age(24 * HOUR_MS)
     assert scene.remove() == set()
@@ -103,7 +103,7 @@ def test_row_46_what_a_rollback_leaves_goes_when_it_is_old() -> None:
     assert scene.table.present() == {f"F{number}" for number in range(1, 6)}
 
 
-def test_row_46_and_when_it_was_seen_before() -> None:
+def test_what_a_rollback_leaves_waits_in_quarantine() -> None:
     """A committer that began before the rollback may still name those files; a day later it does not."""
     scene, left = rolled_back()
     scene.age(2 * DAY_MS)
@@ -115,7 +115,7 @@ def test_row_46_and_when_it_was_seen_before() -> None:
     assert left <= scene.remove(quarantine="1 d")
 
 
-def test_row_46_what_is_written_again_waits_again() -> None:
+def test_what_is_written_again_waits_again() -> None:
     """The same name with another time or other bytes was not seen before."""
     scene = OrphanScene()
     scene.table.commit("+A")
@@ -130,7 +130,7 @@ def test_row_46_what_is_written_again_waits_again() -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x1f\x8b", b"not ours", b'{"key": 1}'])
-def test_row_46_a_memory_that_is_damaged_knows_nothing(damage: bytes) -> None:
+def test_a_memory_that_is_damaged_knows_nothing(damage: bytes) -> None:
     scene = OrphanScene()
     scene.table.commit("+A")
     orphan = scene.orphan("b")
@@ -175,7 +175,7 @@ def answering(errors: list[dict[str, str]]) -> Iterator[list[int]]:
         yield sizes
 
 
-def test_row_50_some_of_a_thousand_keys_fail() -> None:
+def test_some_of_a_thousand_keys_fail() -> None:
     """Three are denied and stay, one is asked for again and goes; a later run takes the three."""
     scene = S3Scene()
     scene.table.commit("+A")
@@ -216,7 +216,7 @@ class Interrupted:
         return self._inner.delete(requests)
 
 
-def test_row_46_a_rollback_ends_a_plan_that_another_run_finishes() -> None:
+def test_a_rollback_ends_a_plan_that_another_run_finishes() -> None:
     """It has no documents to complete, so nothing is gained by going on with what is old by then."""
     scene = OrphanScene()
     for number in range(4):

@@ -1,4 +1,4 @@
-"""Rows of damage: no scan of a broken table ends as a success, and no lost history is taken for orphans."""
+"""No scan of a broken table ends as a success, and no lost history is taken for orphans."""
 
 from collections.abc import Callable
 

@@ -1,13 +1,13 @@
-"""Every row of the table of cases, planned by the Spark engine without a Spark (`tests/support/rows_by_engine.py`)."""
+"""Scans that the local engine is tested with, planned by Spark's part without a Spark (`scans_by_engine.py`)."""
 
 from functools import partial
 
 import pytest
 
-from tests.support.rows_by_engine import plan_by, rows
+from tests.support.scans_by_engine import plan_by, scans
 from tests.support.spark_stand_in import stand_in_plan
 
-globals().update(rows())
+globals().update(scans())
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,6 @@
-"""What protects files: rows 1 to 17, 41 and 53 of the table of cases.
+"""What protects files.
 
-Every file is older than the cutoff, unless a row says otherwise. What a row names as its outcome is what goes.
-Rows 47 and 48 (an S3 Inventory in place of a listing), 51 (a Bloom filter) and 54 (ranges by the hexadecimal digits of
-names) have no test: none of these exists. Row 52, random schedules, has a test of its own.
+Every file is older than the cutoff, unless a test says otherwise. What a test names as its outcome is what goes.
 """
 
 import json
@@ -30,7 +28,7 @@ def two_commits(**table: object) -> OrphanScene:
     return scene
 
 
-def test_row_1_one_file_is_live_and_one_is_not() -> None:
+def test_one_file_is_live_and_one_is_not() -> None:
     scene = OrphanScene()
     scene.table.commit("+A")
     orphan = scene.orphan("b")
@@ -42,7 +40,7 @@ def test_row_1_one_file_is_live_and_one_is_not() -> None:
     assert scene.report.status == "nothing_to_do"
 
 
-def test_row_1_a_dry_run_says_the_same_and_changes_nothing() -> None:
+def test_a_dry_run_says_the_same_and_changes_nothing() -> None:
     scene = OrphanScene()
     scene.table.commit("+A")
     orphan = scene.orphan("b")
@@ -59,7 +57,7 @@ def test_row_1_a_dry_run_says_the_same_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("before_cutoff_ms", "goes"), [(0, False), (1, True), (-1, False)])
-def test_row_2_the_cutoff_itself_is_too_young(before_cutoff_ms: int, goes: bool) -> None:
+def test_the_cutoff_itself_is_too_young(before_cutoff_ms: int, goes: bool) -> None:
     scene = OrphanScene()
     scene.table.commit("+A")
     scene.age()
@@ -69,7 +67,7 @@ def test_row_2_the_cutoff_itself_is_too_young(before_cutoff_ms: int, goes: bool)
 
 
 @pytest.mark.parametrize("hints", [False, True])
-def test_row_3_without_roots_everything_would_look_dead(hints: bool) -> None:
+def test_without_roots_everything_would_look_dead(hints: bool) -> None:
     scene = OrphanScene()
     scene.table.commit("+A")
     scene.orphan("b")
@@ -81,7 +79,7 @@ def test_row_3_without_roots_everything_would_look_dead(hints: bool) -> None:
     assert "found none" in sentence
 
 
-def test_row_4_a_tag_alone_is_a_root() -> None:
+def test_a_tag_alone_is_a_root() -> None:
     scene = OrphanScene()
     scene.table.commit("+A")
     scene.table.tag("x")
@@ -92,7 +90,7 @@ def test_row_4_a_tag_alone_is_a_root() -> None:
     assert scene.table.present() == {"A"}
 
 
-def test_row_5_two_tags_of_one_id() -> None:
+def test_two_tags_of_one_id() -> None:
     """As after a fast-forward: the tag of a branch comes to lie beside that of main, and both say snapshot 2."""
     scene = OrphanScene()
     table = scene.table
@@ -115,7 +113,7 @@ def test_row_5_two_tags_of_one_id() -> None:
     assert scene.table.present() == {"A", "M", "X"}
 
 
-def test_row_6_a_file_of_a_branch_alone() -> None:
+def test_a_file_of_a_branch_alone() -> None:
     scene = OrphanScene()
     scene.table.commit("+A")
     scene.table.tag("t")
@@ -127,7 +125,7 @@ def test_row_6_a_file_of_a_branch_alone() -> None:
     assert scene.table.present() == {"A", "B", "M"}
 
 
-def test_row_7_a_branch_without_a_schema() -> None:
+def test_a_branch_without_a_schema() -> None:
     """That is how one looks while it is made, or when its removal was cut short."""
     scene = OrphanScene()
     scene.table.commit("+A")
@@ -141,7 +139,7 @@ def test_row_7_a_branch_without_a_schema() -> None:
         assert scene.table.referenced(root) <= scene.listed()
 
 
-def test_row_8_what_a_dropped_branch_left() -> None:
+def test_what_a_dropped_branch_left() -> None:
     scene = OrphanScene()
     scene.table.commit("+A")
     scene.table.tag("t")
@@ -155,7 +153,7 @@ def test_row_8_what_a_dropped_branch_left() -> None:
     assert_all_readable(scene.table)
 
 
-def test_row_9_a_changelog_without_its_base_list() -> None:
+def test_a_changelog_without_its_base_list() -> None:
     """Expiry takes base and delta of the snapshot with it; what the changelog itself names stays."""
     scene = OrphanScene(options=DECOUPLED | {"changelog-producer": "input"})
     table = scene.table
@@ -179,7 +177,7 @@ def test_row_9_a_changelog_without_its_base_list() -> None:
     assert scene.report.plan.header.warnings == ()
 
 
-def test_row_10_a_changelog_that_is_a_delta() -> None:
+def test_a_changelog_that_is_a_delta() -> None:
     """Without a producer a changelog consists of new data files, which no snapshot may know any more."""
     scene = OrphanScene(options=DECOUPLED)
     table = scene.table
@@ -194,7 +192,7 @@ def test_row_10_a_changelog_that_is_a_delta() -> None:
     assert "F2" in table.present()
 
 
-def test_row_11_a_tag_whose_changelog_went() -> None:
+def test_a_tag_whose_changelog_went() -> None:
     """Expiry takes the changelog list of a tagged snapshot."""
     scene = OrphanScene(options={"changelog-producer": "input"})
     table = scene.table
@@ -212,7 +210,7 @@ def test_row_11_a_tag_whose_changelog_went() -> None:
     assert list(scene.findings["hollow_roots"]) == ["tag/tag-t"]
 
 
-def test_row_12_a_live_snapshot_without_its_base_list() -> None:
+def test_a_live_snapshot_without_its_base_list() -> None:
     """Nobody knows what it needs, so that only what can be nobody's goes: temporary files."""
     scene = two_commits()
     scene.drop(f"manifest/{scene.table.document('snapshot/snapshot-2')['baseManifestList']}")
@@ -231,7 +229,7 @@ def test_row_12_a_live_snapshot_without_its_base_list() -> None:
     assert "does not exist" in warning
 
 
-def test_row_12_a_live_tag_without_a_manifest() -> None:
+def test_a_live_tag_without_a_manifest() -> None:
     scene = two_commits()
     scene.table.tag("t", snapshot=1)
     (manifest,) = scene.table.model("tag/tag-t").delta
@@ -242,7 +240,7 @@ def test_row_12_a_live_tag_without_a_manifest() -> None:
     assert set(scene.findings["damaged_roots"]) == {"snapshot/snapshot-1", "tag/tag-t", "snapshot/snapshot-2"}
 
 
-def test_row_13_a_hollow_snapshot_that_goes() -> None:
+def test_a_hollow_snapshot_that_goes() -> None:
     """Another engine's expiry takes files first and the document last; until then the snapshot looks damaged."""
     scene = two_commits()
     model = scene.table.model("snapshot/snapshot-1")
@@ -261,7 +259,7 @@ def test_row_13_a_hollow_snapshot_that_goes() -> None:
     assert len(scene.sleeps) == 2
 
 
-def test_row_14_a_manifest_that_is_denied() -> None:
+def test_a_manifest_that_is_denied() -> None:
     class Denying(WrappingStore):
         def read(self, key: str, max_bytes: int | None = None) -> Body:
             if key.startswith("manifest/manifest-list-"):
@@ -281,7 +279,7 @@ def test_row_14_a_manifest_that_is_denied() -> None:
 
 @pytest.mark.parametrize("kind", ["baseManifestList", "manifest", "indexManifest"])
 @pytest.mark.parametrize("body", [b"", b"Obj\x01", b"\0\1\2", None], ids=["empty", "magic", "garbage", "cut"])
-def test_row_14_a_manifest_that_does_not_decode(kind: str, body: bytes | None) -> None:
+def test_a_manifest_that_does_not_decode(kind: str, body: bytes | None) -> None:
     """It is there, so it is not missing: what it says cannot be known, and nothing goes, temporary files included."""
     scene = OrphanScene()
     scene.table.commit("+A", index={"i": b"\0\0\0\1"})
@@ -297,7 +295,7 @@ def test_row_14_a_manifest_that_does_not_decode(kind: str, body: bytes | None) -
     assert path in sentence
 
 
-def test_row_14_a_manifest_in_orc_without_its_reader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_manifest_in_orc_without_its_reader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     scene = two_commits()
     (manifest,) = scene.table.model("snapshot/snapshot-2").delta
     size = len(scene.store.read(f"manifest/{manifest.name}").data)
@@ -316,7 +314,7 @@ def test_row_14_a_manifest_in_orc_without_its_reader(monkeypatch: pytest.MonkeyP
     assert "lakesweep[orc]" in sentence
 
 
-def test_row_14_a_request_that_fails() -> None:
+def test_a_request_that_fails() -> None:
     """Whatever fails, once or for ever: nothing is concluded from it."""
     scene = two_commits()
     scene.orphan("b")
@@ -344,7 +342,7 @@ def test_row_14_a_request_that_fails() -> None:
 
 
 @pytest.mark.parametrize("first", [9, 99, 4958])
-def test_row_15_a_table_that_keeps_one_snapshot(first: int) -> None:
+def test_a_table_that_keeps_one_snapshot(first: int) -> None:
     """The only snapshot is replaced by its successor, at each request in turn, and again two requests later.
 
     Names of snapshots sort as text: 10 comes before 9, so that a listing of several pages may show neither.
@@ -381,7 +379,7 @@ def test_row_15_a_table_that_keeps_one_snapshot(first: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["b", "A"])
-def test_row_16_a_tag_is_moved_while_roots_are_collected(name: str) -> None:
+def test_a_tag_is_moved_while_roots_are_collected(name: str) -> None:
     """Its copy is made, then it goes; the new name may sort before or after the old one."""
     at, ended = 0, False
     while not ended:
@@ -411,7 +409,7 @@ def test_row_16_a_tag_is_moved_while_roots_are_collected(name: str) -> None:
     assert at > 40
 
 
-def test_row_17_a_branch_becomes_main_and_goes() -> None:
+def test_a_branch_becomes_main_and_goes() -> None:
     """Fast-forward, then the branch is dropped, at each request in turn; its files are needed all the time."""
     at, ended = 0, False
     while not ended:
@@ -445,7 +443,7 @@ def test_row_17_a_branch_becomes_main_and_goes() -> None:
     assert at > 40
 
 
-def test_row_41_snapshots_below_a_gap_may_be_hollow() -> None:
+def test_snapshots_below_a_gap_may_be_hollow() -> None:
     scene = OrphanScene()
     table = scene.table
     for number in range(1, 7):
@@ -464,7 +462,7 @@ def test_row_41_snapshots_below_a_gap_may_be_hollow() -> None:
     assert list(scene.findings["hollow_roots"]) == ["snapshot/snapshot-1"]
 
 
-def test_row_41_snapshots_below_the_earliest_may_be_hollow() -> None:
+def test_snapshots_below_the_earliest_may_be_hollow() -> None:
     """An expiry that could not delete two documents, or a fast-forward, leaves them without a gap."""
     scene = OrphanScene()
     table = scene.table
@@ -485,7 +483,7 @@ def _hollow(scene: OrphanScene, number: int) -> None:
     scene.drop(f"manifest/{document['baseManifestList']}", f"manifest/{document['deltaManifestList']}")
 
 
-def test_row_53_a_manifest_of_many_roots_is_read_once() -> None:
+def test_a_manifest_of_many_roots_is_read_once() -> None:
     scene = OrphanScene()
     table = scene.table
     table.commit(manifests=[[f"+F{number}"] for number in range(300)])
@@ -501,7 +499,7 @@ def test_row_53_a_manifest_of_many_roots_is_read_once() -> None:
     assert scene.findings["manifests"] == 302
 
 
-def test_row_11_a_snapshot_that_a_rollback_makes_of_a_tag() -> None:
+def test_a_snapshot_that_a_rollback_makes_of_a_tag() -> None:
     """Its changelog went by expiry, like that of the tag, and it appears while roots are collected."""
     at, ended = 0, False
     while not ended:

@@ -1,6 +1,6 @@
-"""Every row of the table of cases, planned by another engine, and held against the local plan.
+"""Every scan that the local engine is tested with, planned by another engine, and held against the local plan.
 
-The rows are the tests of the local engine: what each names as its outcome has to be that of a plan that comes from
+They are the tests of the local engine: what each names as its outcome has to be that of a plan that comes from
 parts. Where nothing happens while a table is looked at, both engines plan it and must agree in everything that they
 say.
 """
@@ -24,27 +24,33 @@ from tests.support.memory_store import MemoryStore
 from tests.support.walk import WatchedStore
 from tests.unit.orphans import (
     test_collections,
-    test_rows_of_damage,
-    test_rows_of_files,
-    test_rows_of_roots,
-    test_rows_of_runs,
+    test_scans_of_damage,
+    test_scans_of_files,
+    test_scans_of_roots,
+    test_scans_of_runs,
 )
 
 _OF_THE_LOCAL_ENGINE = frozenset(
     {
-        "test_row_35_what_is_not_owned_is_counted_and_not_kept_in_memory",
+        "test_what_is_not_owned_is_counted_and_not_kept_in_memory",
         "test_the_table_is_listed_while_its_roots_are_read",
-        "test_row_46_a_memory_that_is_damaged_knows_nothing",  # looks for its document by a name that parts have, too
+        "test_a_memory_that_is_damaged_knows_nothing",  # looks for its document by a name that parts have, too
     }
 )
-_CHANGES_WHILE_IT_SLEEPS = frozenset({"test_row_13_a_hollow_snapshot_that_goes"})
+_CHANGES_WHILE_IT_SLEEPS = frozenset({"test_a_hollow_snapshot_that_goes"})
 Planner = Callable[[Table, OrphanArguments], Plan]
 
 
-def rows() -> dict[str, Callable[..., object]]:
+def scans() -> dict[str, Callable[..., object]]:
     """Return the tests by name."""
     found: dict[str, Callable[..., object]] = {}
-    for module in (test_rows_of_files, test_rows_of_roots, test_rows_of_damage, test_rows_of_runs, test_collections):
+    for module in (
+        test_scans_of_files,
+        test_scans_of_roots,
+        test_scans_of_damage,
+        test_scans_of_runs,
+        test_collections,
+    ):
         for name, test in vars(module).items():
             if name.startswith("test_") and callable(test) and name not in _OF_THE_LOCAL_ENGINE:
                 assert name not in found, name
@@ -75,7 +81,7 @@ def plan_by(other: Planner, patch: pytest.MonkeyPatch, request: pytest.FixtureRe
 
 
 def _loaded(area: ControlArea, plan: Plan) -> Plan:
-    """Return a plan with its actions, at which the rows look."""
+    """Return a plan with its actions, at which the tests look."""
     actions = tuple(action for part in plan.header.parts for action in load_part(area, plan.header, part))
     assert order_problem(actions) is None
     return Plan(plan.header, actions)

@@ -1,6 +1,6 @@
-"""What each object is, and what may become of it: rows 18 to 21, 23 to 40, 42 to 45, 49 and 55 of the table of cases.
+"""What each object is, and what may become of it.
 
-Every file is older than the cutoff, unless a row says otherwise. What a row names as its outcome is what goes.
+Every file is older than the cutoff, unless a test says otherwise. What a test names as its outcome is what goes.
 """
 
 import json
@@ -27,7 +27,7 @@ def one_commit(*entries: str, **table: object) -> OrphanScene:
     return scene
 
 
-def test_row_18_a_file_that_waits_for_its_commit() -> None:
+def test_a_file_that_waits_for_its_commit() -> None:
     scene = one_commit()
     scene.age()
     pending = scene.orphan("pending", age_ms=HOUR_MS)
@@ -39,7 +39,7 @@ def test_row_18_a_file_that_waits_for_its_commit() -> None:
     assert scene.remove() == {pending}
 
 
-def test_row_19_an_upload_that_took_long() -> None:
+def test_an_upload_that_took_long() -> None:
     """S3 dates an object from the beginning of its upload: a writer that needs 30 h is given 36."""
     scene = one_commit()
     scene.age()
@@ -64,7 +64,7 @@ def sidecars_of_two_commits() -> OrphanScene:
     return scene
 
 
-def test_row_20_two_sidecars_of_one_file() -> None:
+def test_two_sidecars_of_one_file() -> None:
     scene = sidecars_of_two_commits()
     orphan = scene.orphan("b")
     scene.age()
@@ -73,7 +73,7 @@ def test_row_20_two_sidecars_of_one_file() -> None:
 
 
 @pytest.mark.parametrize("quarantine", [None, "1 h"])
-def test_row_21_a_stale_sidecar_of_a_live_file(quarantine: str | None) -> None:
+def test_a_stale_sidecar_of_a_live_file(quarantine: str | None) -> None:
     """Its name is one that the writer takes again, so it stays however old it is."""
     scene = sidecars_of_two_commits()
     scene.table.merge_manifests()
@@ -87,14 +87,14 @@ def test_row_21_a_stale_sidecar_of_a_live_file(quarantine: str | None) -> None:
         scene.age()
 
 
-def test_row_23_a_sidecar_without_its_file() -> None:
+def test_a_sidecar_without_its_file() -> None:
     scene = one_commit()
     sidecar = scene.orphan("e", "-0.parquet.row")
     scene.age()
     assert scene.remove() == {sidecar}
 
 
-def test_row_24_shares_of_a_changelog_in_another_bucket() -> None:
+def test_shares_of_a_changelog_in_another_bucket() -> None:
     scene = one_commit()
     share = f"compacted-changelog-{unique('c')}$0-10-10-5.cc-orc"
     real = f"{FOLDER}compacted-changelog-{unique('c')}$0-10.cc-orc"
@@ -107,7 +107,7 @@ def test_row_24_shares_of_a_changelog_in_another_bucket() -> None:
     assert real in read_root(scene.store, "snapshot/snapshot-2").paths
 
 
-def test_row_25_a_compacted_changelog_that_nobody_names() -> None:
+def test_a_compacted_changelog_that_nobody_names() -> None:
     scene = one_commit()
     real = scene.put(f"{FOLDER}compacted-changelog-{unique('c')}$0-10.cc-orc")
     elsewhere = scene.put(f"dt=v00000/bucket-3/compacted-changelog-{unique('e')}$0-10.cc-orc")
@@ -117,7 +117,7 @@ def test_row_25_a_compacted_changelog_that_nobody_names() -> None:
     assert elsewhere in scene.listed(), "a file of bucket 0 never lies in bucket 3"
 
 
-def test_row_26_a_pack_that_no_manifest_can_name() -> None:
+def test_a_pack_that_no_manifest_can_name() -> None:
     scene = one_commit()
     packs = {scene.orphan("p", "-0.managed.blob"), scene.orphan("q", "-0.managed.blob", folder="dt=v00000/elsewhere/")}
     scene.age(1000 * DAY_MS)
@@ -125,7 +125,7 @@ def test_row_26_a_pack_that_no_manifest_can_name() -> None:
     assert packs <= scene.listed()
 
 
-def test_row_27_the_list_of_packs_of_a_file_that_is_gone() -> None:
+def test_the_list_of_packs_of_a_file_that_is_gone() -> None:
     scene = one_commit()
     left = scene.orphan("g", "-0.parquet.blobref")
     kept = scene.put(f"{scene.table.path('A')}.blobref")
@@ -134,7 +134,7 @@ def test_row_27_the_list_of_packs_of_a_file_that_is_gone() -> None:
     assert kept in scene.listed()
 
 
-def test_row_28_an_index_that_a_tag_needs() -> None:
+def test_an_index_that_a_tag_needs() -> None:
     scene = OrphanScene()
     table = scene.table
     table.commit("+A", index={"i1": {"A": (1,)}})
@@ -147,7 +147,7 @@ def test_row_28_an_index_that_a_tag_needs() -> None:
     assert {"i1", "i2"} <= table.present()
 
 
-def test_row_29_index_files_beside_data_files() -> None:
+def test_index_files_beside_data_files() -> None:
     scene = OrphanScene(options={"index-file-in-data-file-dir": "true"})
     scene.table.commit("+A", index={"i": {"A": (1,)}})
     assert scene.table.path("i").startswith(FOLDER)
@@ -156,7 +156,7 @@ def test_row_29_index_files_beside_data_files() -> None:
     assert scene.remove() == {orphan}
 
 
-def test_row_29_without_the_option_nobody_writes_an_index_there() -> None:
+def test_without_the_option_nobody_writes_an_index_there() -> None:
     scene = one_commit()
     odd = scene.put(f"{FOLDER}index-{unique('i')}-9")
     scene.age()
@@ -164,7 +164,7 @@ def test_row_29_without_the_option_nobody_writes_an_index_there() -> None:
     assert odd in scene.findings["kept"]["foreign"]["first"]
 
 
-def test_row_30_statistics_that_later_snapshots_inherit() -> None:
+def test_statistics_that_later_snapshots_inherit() -> None:
     scene = OrphanScene()
     for number in range(1, 6):
         scene.table.commit(f"+F{number}", statistics="s" if number == 3 else None)
@@ -177,7 +177,7 @@ def test_row_30_statistics_that_later_snapshots_inherit() -> None:
     assert "s" in scene.table.present()
 
 
-def test_row_31_a_date_in_the_old_spelling() -> None:
+def test_a_date_in_the_old_spelling() -> None:
     """Where the file lies and where today's options say that it lies differ; its name counts."""
     scene = OrphanScene(types={"dt": "DATE"})
     scene.table.commit("+A")
@@ -190,7 +190,7 @@ def test_row_31_a_date_in_the_old_spelling() -> None:
     assert path in scene.listed()
 
 
-def test_row_33_nulls_under_a_default_name_of_long_ago() -> None:
+def test_nulls_under_a_default_name_of_long_ago() -> None:
     scene = OrphanScene(options={"partition.default-name": "__OLD__"})
     scene.table.commit("+A", partition=(None,))
     path = scene.table.path("A")
@@ -215,7 +215,7 @@ def external_scene() -> tuple[OrphanScene, MemoryStore]:
 
 
 @pytest.mark.parametrize("owned", [False, True])
-def test_row_34_files_four_folders_below_their_bucket(owned: bool) -> None:
+def test_files_four_folders_below_their_bucket(owned: bool) -> None:
     """`data-file.path-directory` for what lies inside, a spread external path for what does not."""
     scene, outside = external_scene()
     inside = scene.orphan("b", folder=f"data/{FOLDER}")
@@ -232,7 +232,7 @@ def test_row_34_files_four_folders_below_their_bucket(owned: bool) -> None:
     assert scene.findings["external_roots"][0]["owned"] == owned
 
 
-def test_row_35_a_root_that_two_tables_share() -> None:
+def test_a_root_that_two_tables_share() -> None:
     """Neither database nor table is part of an external path, so that nobody can tell whose an orphan is."""
     scene, outside = external_scene()
     other = TableBuilder(
@@ -250,7 +250,7 @@ def test_row_35_a_root_that_two_tables_share() -> None:
     assert OUTSIDE in warning
 
 
-def test_row_35_only_a_declared_root_can_be_owned() -> None:
+def test_only_a_declared_root_can_be_owned() -> None:
     scene, _ = external_scene()
     scene.age()
     with pytest.raises(UsageError, match=r"owned_external: expected an external root .* found memory://outside/other"):
@@ -259,7 +259,7 @@ def test_row_35_only_a_declared_root_can_be_owned() -> None:
 
 @pytest.mark.parametrize("document", ["schema/schema-0", "snapshot/snapshot-1"])
 @pytest.mark.parametrize("folder", ["", "dt=v00000/"])
-def test_row_35_an_owned_root_where_another_table_lies(folder: str, document: str) -> None:
+def test_an_owned_root_where_another_table_lies(folder: str, document: str) -> None:
     """It was said to hold files of this table alone, and a schema or a snapshot there says otherwise."""
     scene, outside = external_scene()
     mine = f"{FOLDER}data-{unique('c')}-0.parquet"
@@ -275,7 +275,7 @@ def test_row_35_an_owned_root_where_another_table_lies(folder: str, document: st
     assert scene.remove() == set(), "unless it is said to be owned, nothing there goes anyway"
 
 
-def test_row_35_what_is_not_owned_is_counted_and_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_owned_is_counted_and_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     scene, outside = external_scene()
     for number in range(5):
         outside.put(f"{FOLDER}data-{unique(str(number))}-0.parquet", b"orphan")
@@ -301,7 +301,7 @@ def one_by_one(store: Store, prefix: str = "", **_: object) -> Iterator[tuple[St
         yield (entry,)
 
 
-def test_row_36_names_of_another_engine() -> None:
+def test_names_of_another_engine() -> None:
     """A migrated table keeps the names of its files, and a name without a UUID says nothing."""
     scene = one_commit("+000000_0.orc")
     unknown = scene.put(f"{FOLDER}000001_0.orc")
@@ -313,7 +313,7 @@ def test_row_36_names_of_another_engine() -> None:
     assert unknown in scene.report.plan.header.warnings[0]
 
 
-def test_row_37_the_marker_of_a_partition() -> None:
+def test_the_marker_of_a_partition() -> None:
     scene = one_commit()
     markers = {scene.put("dt=other/_SUCCESS"), scene.put("dt=v00000/_SUCCESS")}
     scene.age()
@@ -321,7 +321,7 @@ def test_row_37_the_marker_of_a_partition() -> None:
     assert markers <= scene.listed()
 
 
-def test_row_38_the_marker_of_a_tag_is_no_tag() -> None:
+def test_the_marker_of_a_tag_is_no_tag() -> None:
     scene = one_commit()
     marker = scene.put("tag/tag-success-file/x_SUCCESS", b"{}")
     orphan = scene.orphan("b")
@@ -331,7 +331,7 @@ def test_row_38_the_marker_of_a_tag_is_no_tag() -> None:
     assert scene.findings["roots"] == 1
 
 
-def test_row_39_temporary_files_of_documents() -> None:
+def test_temporary_files_of_documents() -> None:
     scene = one_commit()
     temps = {
         scene.put(f"snapshot/.snapshot-9.{unique('1')}.tmp"),
@@ -344,7 +344,7 @@ def test_row_39_temporary_files_of_documents() -> None:
     assert young in scene.listed()
 
 
-def test_row_40_names_of_python_writers() -> None:
+def test_names_of_python_writers() -> None:
     """A count at the end is what they leave out, and changelogs say so."""
     scene = OrphanScene()
     table = scene.table
@@ -382,7 +382,7 @@ def _put_list(scene: OrphanScene, name: str, manifest: Manifest) -> int:
 
 
 @pytest.mark.parametrize("folder", ["x", "dt=v00000", "dt=v00000/bucket-0", "data/nested", "branch/x"])
-def test_row_43_a_table_in_a_folder_of_this_one(folder: str) -> None:
+def test_a_table_in_a_folder_of_this_one(folder: str) -> None:
     """Nothing below it goes, not even what could be of this table; a place like a branch of it is none."""
     scene = one_commit()
     scene.put(f"{folder}/schema/schema-0", scene.store.read("schema/schema-0").data)
@@ -400,7 +400,7 @@ def test_row_43_a_table_in_a_folder_of_this_one(folder: str) -> None:
 
 @pytest.mark.parametrize("roots", [False, True])
 @pytest.mark.parametrize("type_", ["format-table", "object-table", "lance-table", "iceberg-table"])
-def test_row_44_tables_without_snapshots_of_their_own(type_: str, roots: bool) -> None:
+def test_tables_without_snapshots_of_their_own(type_: str, roots: bool) -> None:
     """Every file of theirs would look like an orphan. The sentence names the type, whatever else is missing."""
     scene = one_commit()
     scene.table.alter(options={"type": type_})
@@ -413,7 +413,7 @@ def test_row_44_tables_without_snapshots_of_their_own(type_: str, roots: bool) -
     assert f"'{type_}'" in sentence
 
 
-def test_row_44_no_table_at_all() -> None:
+def test_no_table_at_all() -> None:
     scene = OrphanScene()
     scene.drop("schema/schema-0")
     scene.orphan("b")
@@ -423,7 +423,7 @@ def test_row_44_no_table_at_all() -> None:
     assert "expected a Paimon table directory" in sentence
 
 
-def test_row_44_no_such_branch() -> None:
+def test_no_such_branch() -> None:
     """A removal is of all branches; the one that is named has to be there all the same."""
     scene = one_commit()
     maintainer = scene.maintainer()
@@ -433,7 +433,7 @@ def test_row_44_no_such_branch() -> None:
     assert report.refusal.code == "no_such_branch"
 
 
-def test_row_45_a_file_that_only_a_deletion_names() -> None:
+def test_a_file_that_only_a_deletion_names() -> None:
     scene = OrphanScene()
     table = scene.table
     table.commit("+A", "+B")
@@ -450,7 +450,7 @@ def test_row_45_a_file_that_only_a_deletion_names() -> None:
     assert table.present() == {"B"}
 
 
-def test_row_49_more_than_half_of_the_table() -> None:
+def test_more_than_half_of_the_table() -> None:
     """Nothing goes until somebody names the plan; then it does."""
     scene = OrphanScene()
     scene.table.commit(manifests=[[f"+F{number}" for number in range(800)]])
@@ -475,7 +475,7 @@ def test_row_49_more_than_half_of_the_table() -> None:
 
 
 @pytest.mark.parametrize(("orphans", "live", "asks"), [(1000, 10, False), (1001, 1001, False), (1001, 1000, True)])
-def test_row_49_the_bounds(orphans: int, live: int, asks: bool) -> None:
+def test_a_plan_of_much_of_the_table_asks_first(orphans: int, live: int, asks: bool) -> None:
     scene = OrphanScene()
     scene.table.commit(manifests=[[f"+F{number}" for number in range(live)]], size={f"F{n}": 6 for n in range(live)})
     for number in range(orphans):
@@ -486,7 +486,7 @@ def test_row_49_the_bounds(orphans: int, live: int, asks: bool) -> None:
     assert report.plan.header.needs_confirmation == asks
 
 
-def test_row_49_bytes_count_as_well() -> None:
+def test_bytes_count_as_well() -> None:
     scene = OrphanScene()
     scene.table.commit(manifests=[[f"+F{number}" for number in range(1100)]], size={f"F{n}": 6 for n in range(1100)})
     for number in range(1001):
@@ -497,7 +497,7 @@ def test_row_49_bytes_count_as_well() -> None:
     assert report.plan.header.needs_confirmation
 
 
-def test_row_55_a_file_of_the_bucket_that_waits_for_its_bucket() -> None:
+def test_a_file_of_the_bucket_that_waits_for_its_bucket() -> None:
     scene = OrphanScene(primary_keys=("k",), options={"bucket": "-2"})
     name = f"data--u-user.1-s-7-w-{unique('w')}-0.avro"
     live = f"data--u-user.2-s-7-w-{unique('v')}-0.avro"
