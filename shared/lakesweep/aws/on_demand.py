@@ -18,7 +18,7 @@ from lakesweep.format.values.json_document import get_object, get_str, require_s
 from lakesweep.model.table_ref import MAIN, check_whole
 from lakesweep.operations.maintenance import maintain
 from lakesweep.operations.orphans import local as remove_orphan_files
-from lakesweep.operations.registry import OPERATIONS, parse_call, run_operation
+from lakesweep.operations.registry import run_operation
 from lakesweep.operations.tags import schedule as tag_schedule
 from lakesweep.operations.undo import undo
 from lakesweep.runs import manual as by_hand
@@ -38,7 +38,6 @@ SPARK = "spark"
 """The backend of `remove_orphan_files` that is not a function."""
 FUNCTIONS = ("lambda", "auto")
 """Backends that are other functions, or that let the first function choose."""
-_SPARK_ONLY = frozenset({"engine", "objects", "inventory"})
 _NAME = "event"
 _KEYS = frozenset({"operation", "table", "branch", "arguments", "execute", "plan_id", "confirm"})
 
@@ -117,8 +116,7 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
             "no function has the permission to undo a run; expected `lakesweep undo` with the operator's role",
             code="needs_operator",
         )
-    if demand.plan_id or demand.confirm:
-        raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
+    _check_no_plan(demand)
     is_pass = demand.operation in PASSES
     if is_pass and demand.execute and demand.arguments:
         raise UsageError(
@@ -145,71 +143,79 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
 def _on_spark(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
     """Request a scan on Spark. Its document shows the result, hours later."""
     _check_spark(runtime, table)
-    if demand.plan_id or demand.confirm:
-        raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
-    if demand.branch != MAIN:
-        raise UsageError(
-            f"branch: a scan covers all branches; expected no branch, found {demand.branch!r}",
-            code="bad_argument",
-        )
-    given = {name: value for name, value in demand.arguments.items() if value is not None}
-    parse_call(OPERATIONS[demand.operation], {name: value for name, value in given.items() if name not in _SPARK_ONLY})
-    not_there = sorted({"dry_run", "mode", "parallelism"} & set(given))
-    if not_there:
-        raise UsageError(
-            f"{not_there[0]}: engine {SPARK} does not use this argument; expected none", code="bad_argument"
-        )
-    objects, inventory = given.get("objects"), given.get("inventory", "s3://")
-    if objects is not None and (not isinstance(objects, int) or isinstance(objects, bool) or objects < 0):
-        raise UsageError(f"objects: expected the approximate number, found {objects!r}", code="bad_argument")
-    if not isinstance(inventory, str) or not inventory.startswith("s3://"):
-        raise UsageError(f"inventory: expected s3://bucket/key of a manifest, found {inventory!r}", code="bad_argument")
+    _check_scan(demand)
     if demand.execute:
         _check_mode(runtime, table)
-    scan_id = new_id(require_area(table).store.now_ms())
-    scan = SparkScan(table.ref.location, scan_id, table.ref.branch, given, demand.execute)
-    return _asked(runtime, table, demand, scan)
+    given = {name: value for name, value in demand.arguments.items() if value is not None}
+    return _asked(runtime, table, demand, arguments=given, execute=demand.execute)
 
 
 def _on_functions(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]:
     """Request scans by functions: of a table, or of each table in a folder. Their results are there minutes later."""
-    if demand.plan_id or demand.confirm:
-        raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
+    _check_scan(demand)
+    if demand.execute:
+        _check_mode(runtime, table)
+        watched_ruling(table)  # of the table or the folder; a single paused table in the folder is not changed either
+    scans = ask_for_scans(runtime, table, demand.arguments, execute=demand.execute)
+    is_one = [scan["table"] for scan in scans] == [table.ref.location]
+    return _queued_answer(demand.operation, table, MAIN, **(scans[0] if is_one else {"scans": scans}), plan_id=None)
+
+
+def _check_scan(demand: Demand) -> None:
+    """Check the request for a scan that other processes run.
+
+    Raises:
+        UsageError: It names a plan or a branch, or an argument is not valid.
+    """
+    _check_no_plan(demand)
     if demand.branch != MAIN:
         raise UsageError(
             f"branch: a scan covers all branches; expected no branch, found {demand.branch!r}", code="bad_argument"
         )
     call_of(demand.arguments)
-    if demand.execute:
-        _check_mode(runtime, table)
-        watched_ruling(table)  # of the table or the folder; a single paused table in the folder is not changed either
-    scans = ask_for_scans(runtime, table, demand.arguments, execute=demand.execute)
-    return {
-        "status": "queued",
-        "operation": demand.operation,
-        "table": table.ref.location,
-        "branch": MAIN,
-        "refusal": None,
-        **(scans[0] if [scan["table"] for scan in scans] == [table.ref.location] else {"scans": scans}),
-        "plan_id": None,
-        "run_id": None,
-        "queued": True,
-    }
 
 
-def _asked(runtime: Runtime, table: Table, demand: Demand, scan: SparkScan) -> dict[str, object]:
+def _check_no_plan(demand: Demand) -> None:
+    if demand.plan_id or demand.confirm:
+        raise UsageError(f"{demand.operation} takes no plan_id and no confirm; expected operation {EXECUTE}")
+
+
+def _asked(
+    runtime: Runtime,
+    table: Table,
+    demand: Demand,
+    *,
+    arguments: Mapping[str, object] | None = None,
+    execute: bool,
+) -> dict[str, object]:
+    """Request a job on Spark: a scan, or the execution of a stored plan."""
+    scan = SparkScan(
+        table.ref.location,
+        new_id(require_area(table).store.now_ms()),
+        table.ref.branch,
+        arguments or {},
+        execute,
+        demand.plan_id,
+        confirm=demand.confirm is not None,
+    )
     runtime.queues.ask_for_scan(scan)
+    job = require_area(table).path(job_name(scan.scan_id))
+    return _queued_answer(
+        demand.operation, table, table.ref.branch, scan_id=scan.scan_id, job=job, plan_id=scan.plan_id
+    )
+
+
+def _queued_answer(operation: str, table: Table, branch: str, **found: object) -> dict[str, object]:
+    """Return the answer for work that other processes do later."""
     return {
         "status": "queued",
-        "operation": demand.operation,
+        "operation": operation,
         "table": table.ref.location,
-        "branch": table.ref.branch,
+        "branch": branch,
         "refusal": None,
-        "scan_id": scan.scan_id,
-        "job": require_area(table).path(job_name(scan.scan_id)),
-        "plan_id": scan.plan_id,
         "run_id": None,
         "queued": True,
+        **found,
     }
 
 
@@ -228,32 +234,15 @@ def _queued(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]
         raise _unconfirmed(demand.plan_id)
     if demand.arguments.get("engine") == SPARK:
         _check_spark(runtime, table)
-        scan_id = new_id(require_area(table).store.now_ms())
-        confirm = demand.confirm is not None
-        scan = SparkScan(
-            table.ref.location, scan_id, table.ref.branch, execute=True, plan_id=demand.plan_id, confirm=confirm
-        )
-        return _asked(runtime, table, demand, scan)
+        return _asked(runtime, table, demand, execute=True)
+    is_confirmed = demand.confirm is not None
     runtime.queues.hand_over(
         Work(
-            table.ref.location,
-            table.ref.branch,
-            demand.plan_id,
-            _grace_ms(demand),
-            confirm=demand.confirm is not None,
-            by_hand=True,
+            table.ref.location, table.ref.branch, demand.plan_id, _grace_ms(demand), confirm=is_confirmed, by_hand=True
         )
     )
-    return {
-        "status": "planned",
-        "operation": header.operation,
-        "table": table.ref.location,
-        "branch": header.branch,
-        "refusal": None,
-        **_where(table, demand.plan_id),
-        "run_id": demand.plan_id,
-        "queued": True,
-    }
+    found = {**_where(table, demand.plan_id), "run_id": demand.plan_id, "status": "planned"}
+    return _queued_answer(header.operation, table, header.branch, **found)
 
 
 def _where(table: Table, plan_id: str | None) -> dict[str, object]:

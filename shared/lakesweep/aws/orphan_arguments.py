@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 
 from lakesweep.errors import UsageError
-from lakesweep.model.scan_arguments import PARALLELISM, OrphanArguments
-from lakesweep.operations.orphans import local as remove_orphan_files
-from lakesweep.operations.registry import OPERATIONS, Call, parse_call
+from lakesweep.runs.parameters.parameter import Call
+from lakesweep.runs.parameters.signatures import REMOVE_ORPHAN_FILES
 
-OPERATION = remove_orphan_files.OPERATION
+OPERATION = REMOVE_ORPHAN_FILES.name
 ENGINES = ("auto", "local", "lambda", "spark")
 OF_THE_CHOICE = frozenset({"engine", "objects"})
 """Arguments that say where a scan runs, not what it does."""
@@ -22,31 +21,20 @@ def call_of(arguments: Mapping[str, object]) -> Call:
         UsageError: An argument is not valid, or not valid for this kind of scan.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
-    engine, objects = given.get("engine", "auto"), given.get("objects")
+    engine, objects, inventory = given.get("engine", "auto"), given.get("objects"), given.get("inventory")
     if engine not in ENGINES:
         raise UsageError(f"engine: expected {', '.join(ENGINES)}, found {engine!r}", code="bad_argument")
     if objects is not None and (not isinstance(objects, int) or isinstance(objects, bool) or objects < 0):
         raise UsageError(f"objects: expected the approximate number, found {objects!r}", code="bad_argument")
     if there := sorted(_NOT_HERE & given.keys()):
         raise UsageError(f"{there[0]}: engine {engine} does not use this argument; expected none", code="bad_argument")
-    if given.get("inventory") is not None and engine in ("auto", "lambda"):
+    if inventory is not None and engine in ("auto", "lambda"):
         raise UsageError(
             "inventory: functions list the table themselves; expected engine spark, or no engine", code="bad_argument"
         )
-    return parse_call(OPERATIONS[OPERATION], of_the_scan(given))
-
-
-def orphan_arguments(call: Call) -> OrphanArguments:
-    """Return the arguments that the scan itself needs."""
-    return OrphanArguments(
-        older_than_ms=call.older_than_ms,
-        no_writers=call.no_writers,
-        no_history=call.no_history,
-        quarantine_ms=call.quarantine_ms,
-        parallelism=PARALLELISM if call.parallelism is None else call.parallelism,
-        owned_external=call.owned_external,
-        inventory=call.inventory,
-    )
+    if engine == "spark" and inventory is not None and not str(inventory).startswith("s3://"):
+        raise UsageError(f"inventory: expected s3://bucket/key of a manifest, found {inventory!r}", code="bad_argument")
+    return REMOVE_ORPHAN_FILES.parse(of_the_scan(given))
 
 
 def of_the_scan(arguments: Mapping[str, object]) -> dict[str, object]:

@@ -1,15 +1,22 @@
 """The backends that find orphan files and the executors of stored plans, chosen by the command line."""
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from lakesweep.cli.options import Place, given
 from lakesweep.errors import UsageError
 from lakesweep.execute.waves.driver import KEYS_PER_S, MAX_KEYS_PER_S, MIN_KEYS_PER_S
+from lakesweep.model.plan import Plan
+from lakesweep.model.report import RunReport
+from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.runs.run import LOCAL, Engine
 from lakesweep.runs.session import OrphanEngine, Table
 from lakesweep.storage.open import StoreSettings
+
+if TYPE_CHECKING:
+    from lakesweep.spark.scan import SparkScan
 
 _ENGINES = ("local", "spark")
 _PATIENCE_S = 3600.0
@@ -27,7 +34,6 @@ def with_engines(table: Table, place: Place, settings: StoreSettings) -> Table:
         place: The place as typed.
         settings: Settings of its stores.
     """
-    from lakesweep.cli.spark import SparkOnDemand
     from lakesweep.model.scan_facts import Available
     from lakesweep.operations.orphans.rules.engine_choice import LocalFacts, SparkFacts
 
@@ -85,9 +91,7 @@ def chosen_engine(place: Place, table: Table, engine: str | None, rate: str | No
     try:
         from lakesweep.spark.execute import spark_engine
     except ImportError as error:
-        raise UsageError(
-            f"engine spark: {error}; expected `pip install 'lakesweep[spark]'`", code="no_spark"
-        ) from error
+        raise _no_spark(error) from error
     settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
     return spark_engine(open_session, settings, table.counter, keys_per_s)
 
@@ -100,3 +104,37 @@ def _rate(text: str | None) -> float:
             f"--rate: expected a number from {MIN_KEYS_PER_S} to {MAX_KEYS_PER_S}, found {text!r}", code="bad_argument"
         )
     return int(text)
+
+
+def _no_spark(error: ImportError) -> UsageError:
+    return UsageError(f"engine spark: {error}; expected `pip install 'lakesweep[spark]'`", code="no_spark")
+
+
+@dataclass(slots=True)
+class SparkOnDemand:
+    """Opens a session only when a plan is requested."""
+
+    settings: StoreSettings
+    scan_id: str | None = None
+    _opened: "SparkScan | None" = None
+
+    def plan(self, table: Table, arguments: OrphanArguments) -> Plan:
+        """Plan on Spark; see `SparkScan.plan`."""
+        return self._scan().plan(table, arguments)
+
+    def finished(self, table: Table, report: RunReport) -> None:
+        """Store how the scan ended."""
+        self._scan().finished(table, report)
+
+    def _scan(self) -> "SparkScan":
+        if self._opened is not None:
+            return self._opened
+        from lakesweep.spark.session import open_session
+
+        session = open_session()
+        try:
+            from lakesweep.spark.scan import SparkScan
+        except ImportError as error:
+            raise _no_spark(error) from error
+        self._opened = SparkScan(session, self.settings, self.scan_id)
+        return self._opened

@@ -4,54 +4,57 @@ A command imports its modules only when it runs, so that `--help` stays quick.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from lakesweep import __version__
-from lakesweep.cli import demo, enable_events
-from lakesweep.cli.branches import branches, create_branch, delete_branch, fast_forward, rollback
+from lakesweep.cli import demo, enable_events, expiry
+from lakesweep.cli.branches import branches
+from lakesweep.cli.branches import changes as rewrites
+from lakesweep.cli.command import Command
 from lakesweep.cli.history import audit, execute, plans, report, runs, undo
 from lakesweep.cli.inspect import check, explain, files, show
 from lakesweep.cli.orphans import remove_orphan_files
 from lakesweep.cli.output import explain_usage, print_lines, say, unwritten
-from lakesweep.cli.retention import consumers, expire_changelogs, expire_snapshots, maintain
 from lakesweep.cli.signals import end_quietly, stopping
-from lakesweep.cli.tags import create_tag, delete_tag, expire_tags, rename_tag, tag_schedule, tags
+from lakesweep.cli.tags import changes as tagging
+from lakesweep.cli.tags import tags
 from lakesweep.errors import MaintenanceError, stop_exit_code, stopped_by
 
-_COMMANDS: tuple[tuple[str, Callable[..., int], Sequence[str]], ...] = (
-    ("show", show.show, show.EXAMPLES),
-    ("files", files.files, files.EXAMPLES),
-    ("explain", explain.explain, explain.EXAMPLES),
-    ("check", check.check, check.EXAMPLES),
-    ("maintain", maintain.maintain, maintain.EXAMPLES),
-    ("expire-snapshots", expire_snapshots.expire_snapshots, expire_snapshots.EXAMPLES),
-    ("expire-changelogs", expire_changelogs.expire_changelogs, expire_changelogs.EXAMPLES),
-    ("clear-consumers", consumers.clear_consumers, consumers.CLEAR_EXAMPLES),
-    ("reset-consumer", consumers.reset_consumer, consumers.RESET_EXAMPLES),
-    ("tags", tags.tags, tags.EXAMPLES),
-    ("create-tag", create_tag.create_tag, create_tag.CREATE_EXAMPLES),
-    ("replace-tag", create_tag.replace_tag, create_tag.REPLACE_EXAMPLES),
-    ("rename-tag", rename_tag.rename_tag, rename_tag.EXAMPLES),
-    ("delete-tag", delete_tag.delete_tag, delete_tag.EXAMPLES),
-    ("expire-tags", expire_tags.expire_tags, expire_tags.EXAMPLES),
-    ("tag-schedule", tag_schedule.tag_schedule, tag_schedule.EXAMPLES),
-    ("rollback", rollback.rollback, rollback.EXAMPLES),
-    ("fast-forward", fast_forward.fast_forward, fast_forward.EXAMPLES),
-    ("branches", branches.branches, branches.EXAMPLES),
-    ("create-branch", create_branch.create_branch, create_branch.EXAMPLES),
-    ("delete-branch", delete_branch.delete_branch, delete_branch.EXAMPLES),
-    ("remove-orphan-files", remove_orphan_files.remove_orphan_files, remove_orphan_files.EXAMPLES),
-    ("plans", plans.plans, plans.EXAMPLES),
-    ("execute", execute.execute, execute.EXAMPLES),
-    ("runs", runs.runs, runs.EXAMPLES),
-    ("report", report.report, report.EXAMPLES),
-    ("undo", undo.undo, undo.EXAMPLES),
-    ("enable-events", enable_events.enable_events, enable_events.EXAMPLES),
-    ("demo", demo.demo, demo.EXAMPLES),
+COMMANDS = (
+    Command(show.show, show.EXAMPLES),
+    Command(files.files, files.EXAMPLES),
+    Command(explain.explain, explain.EXAMPLES),
+    Command(check.check, check.EXAMPLES),
+    expiry.maintain,
+    expiry.expire_snapshots,
+    expiry.expire_changelogs,
+    expiry.clear_consumers,
+    expiry.reset_consumer,
+    Command(tags.tags, tags.EXAMPLES),
+    tagging.create_tag,
+    tagging.replace_tag,
+    tagging.rename_tag,
+    tagging.delete_tag,
+    tagging.expire_tags,
+    tagging.tag_schedule,
+    rewrites.rollback,
+    rewrites.fast_forward,
+    Command(branches.branches, branches.EXAMPLES),
+    rewrites.create_branch,
+    rewrites.delete_branch,
+    remove_orphan_files.remove_orphan_files,
+    Command(plans.plans, plans.EXAMPLES),
+    Command(execute.execute, execute.EXAMPLES),
+    Command(runs.runs, runs.EXAMPLES),
+    Command(report.report, report.EXAMPLES),
+    undo.undo,
+    Command(enable_events.enable_events, enable_events.EXAMPLES),
+    Command(demo.demo, demo.EXAMPLES),
 )
+"""In the order of `--help`."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -68,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    command = typer.main.get_command(_app())
+    command = typer.main.get_command(app())
     try:
         with stopping():
             return int(command.main(arguments, prog_name="lakesweep", standalone_mode=False) or 0)
@@ -98,8 +101,9 @@ def _stopped(stop: KeyboardInterrupt) -> int:
     return stop_exit_code(stop)
 
 
-def _app() -> typer.Typer:
-    app = typer.Typer(
+def app() -> typer.Typer:
+    """Return the parser."""
+    root = typer.Typer(
         add_completion=False,
         rich_markup_mode=None,  # rich would triple the time of --help
         pretty_exceptions_enable=False,
@@ -108,17 +112,17 @@ def _app() -> typer.Typer:
         "damaged table; 5 another maintainer holds the lease; 6 findings of check; 129, 130, 143 stopped by SIGHUP, "
         "Ctrl-C, SIGTERM.",
     )
-    app.callback()(_root)
-    for name, function, examples in _COMMANDS:
+    root.callback()(_root)
+    for each in COMMANDS:
         # A paragraph after \b is not wrapped again.
-        app.command(name, epilog=_examples(examples))(function)
+        root.command(each.name, epilog=_examples(each.examples))(each.function)
     audits = typer.Typer(
         no_args_is_help=True, rich_markup_mode=None, help="Check the documents that Lakesweep has stored."
     )
     audits.callback()(lambda: None)
     audits.command("verify", epilog=_examples(audit.EXAMPLES))(audit.verify)
-    app.add_typer(audits, name="audit")
-    return app
+    root.add_typer(audits, name="audit")
+    return root
 
 
 def _examples(examples: Sequence[str]) -> str:

@@ -1,29 +1,18 @@
 """Run an operation of the registry from a command line."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from lakesweep.cli.answer import answer_database, answer_operation
 from lakesweep.cli.options import Place
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.operations.registry import run_operation
+from lakesweep.runs.parameters.parameter import Parameter
+from lakesweep.runs.parameters.signatures import SIGNATURES
 from lakesweep.runs.session import Table
-
-_TYPED = {
-    "including_consumers": "--including",
-    "excluding_consumers": "--excluding",
-    "next_snapshot_id": "--next-snapshot",
-    "consumer_id": "ID",
-    "run_id": "RUN_ID",
-    "tag": "NAME",
-    "target_tag": "NEW",
-    "branch": "NAME",
-}
-"""Arguments with another name on the command line. All others have the same name, with dashes."""
-_PLAIN_WORDS = frozenset({"tag", "branch", "snapshot", "timestamp", "version", "watermark"})
-"""Arguments whose names are common words. In a message they mean the argument only before a colon."""
 
 
 def run_named(
@@ -35,7 +24,6 @@ def run_named(
     execute: bool,
     may_be_database: bool = False,
     of_one_table: Sequence[str] = (),
-    always_typed: Sequence[str] = (),
 ) -> int:
     """Run the operation `name` and return the exit code.
 
@@ -47,10 +35,8 @@ def run_named(
         execute: Whether to execute the plan. Otherwise nothing in the table changes.
         may_be_database: Whether the place may also be a folder of tables.
         of_one_table: Arguments of this call that make sense only for one table, not for a database.
-        always_typed: Arguments that only the command line can give. A message that names one of them means the option,
-            even if it is missing.
     """
-    given = [argument for argument, value in arguments.items() if value is not None or argument in always_typed]
+    given = [each for each in SIGNATURES[name].parameters if each.is_own or arguments.get(each.name) is not None]
 
     def run(table: Table) -> RunReport:
         try:
@@ -67,7 +53,7 @@ def run_named(
     return answer_database(place, name, run, of_one_table)
 
 
-def as_typed(message: str, given: Sequence[str]) -> str:
+def as_typed(message: str, given: Iterable[Parameter[Any]]) -> str:
     """Return a message that names arguments as the caller typed them: `--retain-min`, not `retain_min`.
 
     Args:
@@ -75,10 +61,11 @@ def as_typed(message: str, given: Sequence[str]) -> str:
         given: The arguments of the call. Other arguments came from elsewhere, such as a table option, and keep their
             names. A name inside a path or another word is not replaced.
     """
-    for argument in given:
-        typed = _TYPED.get(argument, f"--{argument.replace('_', '-')}")
-        after = r"(?=: )" if argument in _PLAIN_WORDS else r"(?![\w./-])"
-        message = re.sub(rf"(?<![\w./-]){argument}{after}", typed, message)
+    for parameter in given:
+        if parameter.typed is not None:
+            after = r"(?=: )" if parameter.is_plain else r"(?![\w./-])"
+            typed = parameter.typed.removesuffix("...")
+            message = re.sub(rf"(?<![\w./-]){parameter.name}{after}", typed, message)
     return message
 
 

@@ -39,10 +39,6 @@ ExternalRoot = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document (docs/cli_json.md).")]
 Execute = Annotated[bool, typer.Option("--execute", help="Execute the plan; otherwise nothing in the table changes.")]
-TableOptions = Annotated[
-    list[str] | None,
-    typer.Option("--option", metavar="KEY=VALUE", help="A table option for this call; repeatable."),
-]
 Policy = Annotated[
     str | None,
     typer.Option(
@@ -51,38 +47,7 @@ Policy = Annotated[
         help="Fleet policy (JSON): a local path or s3://bucket/key. By default $LAKESWEEP_POLICY.",
     ),
 ]
-ProtectCommitUser = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--protect-commit-user", metavar="USER", help="Keep the last snapshot of this commit user; repeatable."
-    ),
-]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", help="List the newest N.")]
-
-
-RetainMax = Annotated[
-    str | None,
-    typer.Option("--retain-max", metavar="N", help="Keep at most the newest N, however young the others are."),
-]
-RetainMin = Annotated[str | None, typer.Option("--retain-min", metavar="N", help="Keep the newest N, however old.")]
-OlderThan = Annotated[
-    str | None,
-    typer.Option(
-        "--older-than",
-        metavar="TIME",
-        help="Delete items older than this: ISO-8601 with a zone, or epoch milliseconds.",
-    ),
-]
-MaxDeletes = Annotated[str | None, typer.Option("--max-deletes", metavar="N", help="Expire at most N in this run.")]
-Grace = Annotated[
-    str | None,
-    typer.Option(
-        "--grace",
-        metavar="DURATION",
-        help="Wait this long for readers after deleting documents, before deleting files, such as '10 min'; a bare "
-        "number is in milliseconds.",
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from lakesweep.aws.jobs.spark import STATE_CHANGE
 from lakesweep.aws.orphan_arguments import call_of
 from lakesweep.control.area import table_key
 from lakesweep.errors import FormatError
-from lakesweep.operations.registry import OPERATIONS, parse_call
+from lakesweep.operations.registry import OPERATIONS
 from lakesweep.storage.location import parse_location
 from tests.conftest import REPOSITORY
 from tests.support.stack import render
@@ -204,7 +204,7 @@ def test_an_invocation_is_valid(name: str) -> None:
     operation = name.removeprefix("on_demand_").removesuffix("_execute")
     assert (event["operation"], event["execute"]) == (operation, name.endswith("_execute"))
     assert str(parse_location(event["table"])) == event["table"]
-    parse_call(OPERATIONS[event["operation"]], event["arguments"])
+    OPERATIONS[event["operation"]].signature.parse(event["arguments"])
 
 
 @pytest.mark.parametrize("name", STORED_PLAN)

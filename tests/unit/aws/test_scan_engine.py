@@ -19,7 +19,8 @@ from lakesweep.operations.orphans.fan_out import scan
 from lakesweep.operations.orphans.fan_out.worker import work
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.operations.orphans.remove import note_fan_out
-from lakesweep.operations.registry import OPERATIONS, parse_call, run_operation
+from lakesweep.operations.registry import run_operation
+from lakesweep.runs.parameters.signatures import NO_WRITERS, OLDER_THAN, QUARANTINE, REMOVE_ORPHAN_FILES
 from lakesweep.runs.session import RemoteEngine, Table
 from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import stable_uuid
@@ -87,8 +88,8 @@ class Deployment:
         table = replace(self.table, sleep=lambda seconds: None)
         if self.turn is None:
             words = {name: value for name, value in message.arguments.items() if name != "engine"}
-            call = parse_call(OPERATIONS["remove_orphan_files"], words)
-            arguments = OrphanArguments(call.older_than_ms, call.no_writers, call.quarantine_ms)
+            call = REMOVE_ORPHAN_FILES.parse(words)
+            arguments = OrphanArguments(call[OLDER_THAN], call[NO_WRITERS], call[QUARANTINE])
             try:
                 scan.begin(table, message.scan_id, arguments, self)
             except RefusedError:

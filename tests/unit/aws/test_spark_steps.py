@@ -21,7 +21,7 @@ from lakesweep.aws.jobs.emr_serverless import JobRun
 from lakesweep.aws.jobs.spark import MAX_ATTEMPTS, MAX_HELD, SMALL_PLAN_ACTIONS, PlanResult, job_of, next_step
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, PreconditionFailedError
-from lakesweep.operations.registry import OPERATIONS
+from lakesweep.runs.parameters.signatures import REMOVE_ORPHAN_FILES
 from tests.support.memory_store import MemoryStore
 from tests.unit.cli.command_line import call
 
@@ -140,7 +140,7 @@ def test_arguments_become_a_command_line() -> None:
 
 def test_every_argument_of_a_scan_is_one_of_its_job() -> None:
     """The command line takes what the job is called with."""
-    names = OPERATIONS["remove_orphan_files"].arguments | {"external_roots"}
+    names = REMOVE_ORPHAN_FILES.arguments | {"external_roots"}
     arguments = {name: "x" for name in names if name not in ("dry_run", "mode")}
     options = {word for word in job_of(replace(PLANNING, arguments=arguments)).arguments if word.startswith("--")}
     help_text = call("remove-orphan-files", "--help").printed

@@ -5,38 +5,58 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import UsageError
-from lakesweep.operations.registry import OPERATIONS, parse_call
-from lakesweep.operations.tags.call import TAG_ARGUMENTS, TagCall
+from lakesweep.operations.tags.call import keep_rules, version_of
+from lakesweep.runs.parameters.parameter import Parameter
+from lakesweep.runs.parameters.signatures import (
+    CREATE_TAG,
+    EXPIRE_TAGS,
+    FROM_TAG,
+    IGNORE_IF_EXISTS,
+    SNAPSHOT,
+    TAGS,
+    TIME_RETAINED,
+    TIME_ZONE,
+    TIMESTAMP,
+    VERSION,
+    WATERMARK,
+)
 from lakesweep.runs.parameters.time_travel import Version
-
-CREATE = OPERATIONS["create_tag"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "parameter", "expected"),
     [
-        ({}, TagCall()),
-        ({"tag": "now"}, TagCall(names=("now",))),
-        ({"tag": 7}, TagCall(names=("7",))),
-        ({"tag": ["a", "b", "a"]}, TagCall(names=("a", "b"))),
-        ({"tag": None, "snapshot": None}, TagCall()),
-        ({"snapshot": 3}, TagCall(source=Version(snapshot_id=3))),
-        ({"snapshot": " 3 "}, TagCall(source=Version(snapshot_id=3))),
-        ({"watermark": "-5"}, TagCall(source=Version(watermark=-5))),
-        ({"from_tag": "old"}, TagCall(source=Version(tag="old"))),
-        ({"version": "watermark-5"}, TagCall(source=Version(version="watermark-5"))),
-        ({"version": 3}, TagCall(source=Version(version="3"))),
-        ({"timestamp": 1769860800000}, TagCall(source=Version(timestamp_ms=1769860800000))),
-        ({"timestamp": "2026-01-31T12:00:00Z"}, TagCall(source=Version(timestamp_ms=1769860800000))),
-        ({"time_retained": "1 d"}, TagCall(time_retained_ms=86_400_000)),
-        ({"time_retained": 500}, TagCall(time_retained_ms=500)),
-        ({"ignore_if_exists": "true"}, TagCall(ignore_if_exists=True)),
-        ({"time_zone": "Europe/Berlin"}, TagCall(time_zone="Europe/Berlin")),
+        ({}, TAGS, ()),
+        ({"tag": "now"}, TAGS, ("now",)),
+        ({"tag": 7}, TAGS, ("7",)),
+        ({"tag": ["a", "b", "a"]}, TAGS, ("a", "b")),
+        ({"tag": None, "snapshot": None}, SNAPSHOT, None),
+        ({"snapshot": 3}, SNAPSHOT, 3),
+        ({"snapshot": " 3 "}, SNAPSHOT, 3),
+        ({"watermark": "-5"}, WATERMARK, -5),
+        ({"from_tag": "old"}, FROM_TAG, "old"),
+        ({"version": "watermark-5"}, VERSION, "watermark-5"),
+        ({"version": 3}, VERSION, "3"),
+        ({"timestamp": 1769860800000}, TIMESTAMP, 1769860800000),
+        ({"timestamp": "2026-01-31T12:00:00Z"}, TIMESTAMP, 1769860800000),
+        ({"time_retained": "1 d"}, TIME_RETAINED, 86_400_000),
+        ({"time_retained": 500}, TIME_RETAINED, 500),
+        ({"ignore_if_exists": "true"}, IGNORE_IF_EXISTS, True),
+        ({"time_zone": "Europe/Berlin"}, TIME_ZONE, "Europe/Berlin"),
     ],
 )
-def test_what_they_mean(arguments: dict[str, Any], expected: TagCall) -> None:
-    """Numbers may be texts; what is null is not given."""
-    assert parse_call(CREATE, arguments).tags == expected
+def test_what_they_mean(arguments: dict[str, Any], parameter: Parameter[Any], expected: object) -> None:
+    """Numbers may be texts; what is null is not given. Every other parameter has its default."""
+    call = CREATE_TAG.parse(arguments)
+    assert {each.name: call[each] for each in CREATE_TAG.parameters} == {
+        each.name: expected if each == parameter else each.kind.default for each in CREATE_TAG.parameters
+    }
+
+
+def test_all_sources_are_read() -> None:
+    """Whether there are too many is checked later."""
+    call = CREATE_TAG.parse({"snapshot": 1, "from_tag": "a", "timestamp": 2, "watermark": 3, "version": "watermark-4"})
+    assert version_of(call, call[FROM_TAG]) == Version(1, "a", 2, 3, "watermark-4")
 
 
 @pytest.mark.parametrize(
@@ -66,21 +86,14 @@ def test_what_they_mean(arguments: dict[str, Any], expected: TagCall) -> None:
 )
 def test_what_means_nothing(arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError) as raised:
-        parse_call(CREATE, arguments)
+        CREATE_TAG.parse(arguments)
     assert str(raised.value).startswith(sentence)
 
 
 @pytest.mark.parametrize("snapshot_id", [-1, 0, 1 << 62])
 def test_ids_that_no_snapshot_has(snapshot_id: int) -> None:
     """They are numbers, so the table is asked."""
-    assert parse_call(CREATE, {"snapshot": snapshot_id}).tags.source.snapshot_id == snapshot_id
-
-
-def test_every_operation_on_tags_is_known() -> None:
-    """Each says which arguments it takes, and the registry asks the same."""
-    assert set(TAG_ARGUMENTS) <= set(OPERATIONS)
-    for name, arguments in TAG_ARGUMENTS.items():
-        assert arguments <= OPERATIONS[name].arguments
+    assert CREATE_TAG.parse({"snapshot": snapshot_id})[SNAPSHOT] == snapshot_id
 
 
 @pytest.mark.parametrize(
@@ -102,5 +115,5 @@ def test_every_operation_on_tags_is_known() -> None:
 def test_calendar_rules_that_mean_nothing(keep: dict[str, Any], sentence: str) -> None:
     """Rules without a pattern would be about every tag, a pattern without rules would keep none."""
     with pytest.raises(UsageError) as raised:
-        parse_call(OPERATIONS["expire_tags"], keep).tags.keep_rules()
+        keep_rules(EXPIRE_TAGS.parse(keep))
     assert sentence in str(raised.value)

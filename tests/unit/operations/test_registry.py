@@ -6,22 +6,60 @@ import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.model.table_ref import TableRef
-from lakesweep.operations.registry import OPERATIONS, Call, parse_call, run_operation
+from lakesweep.operations.branches import create as create_branch
+from lakesweep.operations.branches import delete as delete_branch
+from lakesweep.operations.branches import fast_forward, rollback
+from lakesweep.operations.maintenance import maintain
+from lakesweep.operations.orphans import local as remove_orphan_files
+from lakesweep.operations.registry import OPERATIONS, run_operation
+from lakesweep.operations.retention import expire_changelogs, expire_consumers, expire_snapshots
+from lakesweep.operations.tags import create as create_tag
+from lakesweep.operations.tags import delete as delete_tag
+from lakesweep.operations.tags import expire as expire_tags
+from lakesweep.operations.tags import rename as rename_tag
+from lakesweep.operations.tags import schedule as tag_schedule
+from lakesweep.operations.undo import undo
+from lakesweep.runs.parameters.signatures import (
+    EXPIRE_SNAPSHOTS,
+    GRACE,
+    MAINTAIN,
+    MAX_DELETES,
+    OLDER_THAN,
+    RETAIN_MAX,
+    RETAIN_MIN,
+    SIGNATURES,
+)
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
 
-EXPIRE = OPERATIONS["expire_snapshots"]
+EXPIRE = EXPIRE_SNAPSHOTS
 
 
 def test_numbers_and_texts_mean_the_same() -> None:
     """A message has numbers, a command line has texts."""
     texts = {"retain_max": "5", "retain_min": " 2 ", "older_than": "1500", "max_deletes": "3", "grace": "2 s"}
     numbers = {"retain_max": 5, "retain_min": 2, "older_than": 1500, "max_deletes": 3, "grace": 2000}
-    expected = Call(retain_max=5, retain_min=2, older_than_ms=1500, max_deletes=3, grace_ms=2000)
-    assert parse_call(EXPIRE, texts) == parse_call(EXPIRE, numbers) == expected
-    assert parse_call(EXPIRE, dict.fromkeys(texts)) == Call()
+    parameters = (RETAIN_MAX, RETAIN_MIN, OLDER_THAN, MAX_DELETES, GRACE)
+    assert EXPIRE.parse(texts) == EXPIRE.parse(numbers)
+    assert [EXPIRE.parse(texts)[parameter] for parameter in parameters] == [5, 2, 1500, 3, 2000]
+    assert [EXPIRE.parse(dict.fromkeys(texts))[parameter] for parameter in parameters] == [None] * 5
+    assert EXPIRE.parse(dict.fromkeys(texts)) == EXPIRE.parse({})
+
+
+def test_every_operation_is_declared_once() -> None:
+    """Each declared operation runs, and a plan has the name under which its operation is declared."""
+    assert list(OPERATIONS.values()) == [OPERATIONS[name] for name in SIGNATURES]
+    for signature in SIGNATURES.values():
+        assert len(signature.arguments) == len(signature.parameters)
+        assert bool(signature.options) == ("options" in signature.arguments)
+    assert set(SIGNATURES) == {
+        *(expire_snapshots.OPERATION, expire_changelogs.OPERATION, expire_consumers.CLEAR, expire_consumers.RESET),
+        *(remove_orphan_files.OPERATION, create_tag.CREATE, create_tag.REPLACE, rename_tag.OPERATION),
+        *(delete_tag.OPERATION, expire_tags.OPERATION, tag_schedule.OPERATION, rollback.OPERATION),
+        *(create_branch.OPERATION, delete_branch.OPERATION, fast_forward.OPERATION, undo.OPERATION, maintain.OPERATION),
+    }
 
 
 @pytest.mark.parametrize(
@@ -44,14 +82,14 @@ def test_numbers_and_texts_mean_the_same() -> None:
 def test_bad_arguments(arguments: Mapping[str, object], code: str) -> None:
     """What means nothing is refused before anything is read."""
     with pytest.raises(UsageError) as raised:
-        parse_call(EXPIRE, arguments)
+        EXPIRE.parse(arguments)
     assert raised.value.code == code
 
 
 def test_operations_have_their_own_arguments() -> None:
     """`maintain` follows the table's options and takes no numbers."""
     with pytest.raises(UsageError, match="maintain has no argument 'retain_max'"):
-        parse_call(OPERATIONS["maintain"], {"retain_max": 5})
+        MAINTAIN.parse({"retain_max": 5})
 
 
 def table_of(store: Store) -> Table:

@@ -8,7 +8,7 @@ import pytest
 from lakesweep.errors import RefusedError, StorageError, UsageError
 from lakesweep.operations.inspect.show import summarise
 from lakesweep.operations.inspect.table_summary import ShownPin
-from lakesweep.operations.registry import OPERATIONS, parse_call
+from lakesweep.runs.parameters.signatures import PROTECT_COMMIT_USER, SIGNATURES
 from lakesweep.storage.requests import RequestCounter
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
@@ -201,8 +201,8 @@ def test_protected_users_as_a_message_gives_them() -> None:
     """One text or several; a user given twice counts once."""
     for name in ("expire_snapshots", "maintain"):
         for value, users in (("a", ("a",)), (["b", "a", "b"], ("b", "a")), ([], ()), (None, ())):
-            assert parse_call(OPERATIONS[name], {"protect_commit_user": value}).protect_commit_users == users
+            assert SIGNATURES[name].parse({"protect_commit_user": value})[PROTECT_COMMIT_USER] == users
         for value in (1, [1], " ", ["a", ""], {"a": "b"}):
             with pytest.raises(UsageError) as raised:
-                parse_call(OPERATIONS[name], {"protect_commit_user": value})
+                SIGNATURES[name].parse({"protect_commit_user": value})
             assert raised.value.code == "bad_argument"

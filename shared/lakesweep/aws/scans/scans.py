@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from lakesweep.aws.jobs.spark import PlanResult, plan_result_of
 from lakesweep.aws.messages import OrphanScan, SparkScan, Work
-from lakesweep.aws.orphan_arguments import OPERATION, call_of, of_the_scan, orphan_arguments
+from lakesweep.aws.orphan_arguments import OPERATION, call_of, of_the_scan
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.engine import FUNCTIONS, HERE, Chosen, choose_here
 from lakesweep.aws.scans.outbox import ScanOutbox
@@ -34,7 +34,7 @@ from lakesweep.operations.orphans.backends import compare, happened
 from lakesweep.operations.orphans.fan_out import scan as fan_out
 from lakesweep.operations.orphans.fan_out.scan import Ended
 from lakesweep.operations.orphans.remove import note_fan_out
-from lakesweep.operations.registry import run_operation
+from lakesweep.operations.registry import orphan_arguments, run_operation
 from lakesweep.runs.fleet import may_delete, watched_ruling
 from lakesweep.runs.run import refused, require_area
 from lakesweep.runs.session import Table

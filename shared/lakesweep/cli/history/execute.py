@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-from lakesweep.cli.options import Grace, Place, at_place
+from lakesweep.cli.command import option_of
+from lakesweep.cli.options import Place, at_place
+from lakesweep.runs.parameters.signatures import GRACE
 
 EXAMPLES = (
     "lakesweep execute /data/orders 20260131T120000Z-1f2e3d4c",
@@ -22,7 +24,7 @@ def execute(
         str | None,
         typer.Option("--confirm", metavar="PLAN_ID", help="The plan id again, for a plan that needs confirmation."),
     ] = None,
-    grace: Grace = None,
+    grace: Annotated[str | None, option_of(GRACE)] = None,
     branch: Annotated[
         str | None, typer.Option("--branch", metavar="NAME", help="Refuse a plan of another branch.")
     ] = None,

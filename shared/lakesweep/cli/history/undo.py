@@ -1,23 +1,16 @@
 """`lakesweep undo`."""
 
-from typing import Annotated
+from lakesweep.cli.command import PLACE, Typed, command
+from lakesweep.runs.parameters.signatures import UNDO
 
-import typer
 
-from lakesweep.cli.options import Execute, Place, at_place
-
-EXAMPLES = (
+@command(
+    UNDO,
     "lakesweep undo s3://lake/sales.db/orders 20260131T120003Z-5a6b7c8d",
     "lakesweep undo s3://lake/sales.db/orders 20260131T120003Z-5a6b7c8d --execute",
+    place=PLACE[1:],
 )
-
-
-@at_place("policy", "control", "external_root")
-def undo(
-    place: Place,
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Run id, as a report or `runs` shows it.")],
-    execute: Execute = False,
-) -> int:
+def undo(typed: Typed) -> int:
     """Restore everything that a run deleted, if the bucket keeps versions.
 
     A deleted tag is restored from the run's plan if no file was deleted with it, even if the bucket keeps no versions.
@@ -28,6 +21,4 @@ def undo(
     An undo is complete or does nothing. It is refused while a fleet policy pauses the table. Prints what would be
     restored, and changes nothing without --execute. Running it twice is harmless.
     """
-    from lakesweep.cli.operation import run_named
-
-    return run_named(place, "undo", {"run_id": run_id}, None, execute=execute)
+    return typed.run()

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli import options
+from lakesweep.cli.command import option_of
 from lakesweep.cli.options import Place, at_place
+from lakesweep.runs.parameters.signatures import OLDER_THAN
 
 EXAMPLES = (
     "lakesweep explain s3://lake/sales.db/orders",
@@ -49,7 +50,7 @@ def explain(
             metavar="[FILE]", help="An object, relative to the table or as a full URI; by default the whole table."
         ),
     ] = None,
-    older_than: options.OlderThan = None,
+    older_than: Annotated[str | None, option_of(OLDER_THAN)] = None,
     quarantine: Annotated[
         str | None,
         typer.Option(

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakesweep.cli.options import Place, at_place
-from lakesweep.cli.version import (
+from lakesweep.cli.inspect.version import (
     FallBackToTags,
     Snapshot,
     Tag,
@@ -13,6 +12,7 @@ from lakesweep.cli.version import (
     Watermark,
     version_of,
 )
+from lakesweep.cli.options import Place, at_place
 
 EXAMPLES = (
     "lakesweep files /data/orders",

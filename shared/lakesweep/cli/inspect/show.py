@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli.options import Place, at_place
-from lakesweep.cli.version import (
+from lakesweep.cli.inspect.version import (
     FallBackToTags,
     Snapshot,
     Tag,
@@ -15,6 +14,7 @@ from lakesweep.cli.version import (
     Watermark,
     version_of,
 )
+from lakesweep.cli.options import Place, at_place
 
 EXAMPLES = (
     "lakesweep show /data/orders",

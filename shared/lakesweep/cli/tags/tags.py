@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from lakesweep.cli.command import option_of
 from lakesweep.cli.options import Place, at_place
-from lakesweep.cli.tags.create_tag import TimeZone
+from lakesweep.runs.parameters.signatures import TIME_ZONE
 
 EXAMPLES = (
     "lakesweep tags s3://lake/sales.db/orders",
@@ -20,7 +21,7 @@ def tags(
     name: Annotated[
         list[str] | None, typer.Option("--name", metavar="NAME", help="Only the tag of this name; repeatable.")
     ] = None,
-    time_zone: TimeZone = None,
+    time_zone: Annotated[str | None, option_of(TIME_ZONE)] = None,
 ) -> int:
     """List the tags of a branch, with the snapshot and the end of life of each."""
     from lakesweep.cli.answer import answer_document
@@ -33,7 +34,7 @@ def tags(
         try:
             return list_tags(opened, tuple(name or ()), time_zone).to_json()
         except MaintenanceError as error:
-            error.args = (as_typed(str(error), ["time_zone"] if time_zone is not None else []),)
+            error.args = (as_typed(str(error), [] if time_zone is None else [TIME_ZONE]),)
             raise
 
     return answer_document(place, read, _lines)
