@@ -1,8 +1,11 @@
 """Tables that something else broke: no operation of ours ends as a success of them."""
 
+from collections.abc import Callable
+
 import pytest
 
 from lakesweep.aws.telemetry import status_metric
+from lakesweep.format.manifest_list import read_manifest_list
 from tests.support.memory_store import MemoryStore
 from tests.support.orphan_scene import OrphanScene
 from tests.support.table_builder import TableBuilder
@@ -96,6 +99,93 @@ def test_nothing_older_goes_below_a_newest_snapshot_without_its_index_manifest(
     assert document["status"] == "refused"
     assert f"{path} does not exist" in str(document)
     assert {key for key in scene.listed() if "/snapshot-" in key} == before
+
+
+def newest_manifest(scene: OrphanScene) -> str:
+    """Return the path of a manifest that only the newest snapshot has."""
+    number = max(int(key.rpartition("-")[2]) for key in scene.listed() if key.startswith("snapshot/snapshot-"))
+    path = f"manifest/{scene.table.document(f'snapshot/snapshot-{number}')['deltaManifestList']}"
+    (meta,) = read_manifest_list(scene.store.read(path).data, path)
+    return f"manifest/{meta.file_name}"
+
+
+def bare_changelogs() -> OrphanScene:
+    """Return a table with changelogs of commits without changes, so that their deletion frees no file."""
+    scene = OrphanScene(options={"changelog-producer": "input"})
+    for label in "ABCD":
+        scene.table.commit(f"+{label}")
+    for number in (1, 2, 3):
+        document = scene.table.document(f"snapshot/snapshot-{number}")
+        scene.table.changelog_document(number)
+        scene.drop(*(f"manifest/{document[name]}" for name in ("baseManifestList", "deltaManifestList")))
+        scene.drop(f"snapshot/snapshot-{number}")
+    return scene
+
+
+def changelogs_with_files() -> OrphanScene:
+    """Return a table with changelogs that hold files of their own."""
+    scene = OrphanScene(options={"changelog-producer": "input"})
+    for label in "ABCD":
+        scene.table.commit(f"+{label}", changelog=[f"+L{label}"])
+    for number in (1, 2, 3):
+        scene.table.changelog_document(number)
+        scene.drop(f"snapshot/snapshot-{number}")
+    return scene
+
+
+def tags_without_files() -> OrphanScene:
+    """Return a table with tags of expired snapshots whose data files the newest snapshot has as well."""
+    scene = OrphanScene()
+    for number, label in enumerate("ABC", 1):
+        scene.table.commit(f"+{label}")
+        scene.table.tag(f"t{number}", snapshot=number)
+    scene.table.commit("+D")
+    assert scene.maintainer().run("expire_snapshots", retain_max=1, retain_min=1).status == "done"
+    return scene
+
+
+def tags_with_files() -> OrphanScene:
+    """Return a table with tags of expired snapshots that hold files of their own."""
+    scene = OrphanScene()
+    for number, label in enumerate("ABC", 1):
+        scene.table.commit(f"+{label}", *(f"-{each}" for each in "ABC"[number - 2 : number - 1] if number > 1))
+        scene.table.tag(f"t{number}", snapshot=number)
+    scene.table.commit("-C", "+D")
+    assert scene.maintainer().run("expire_snapshots", retain_max=1, retain_min=1).status == "done"
+    return scene
+
+
+CALLS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+    "expire_changelogs": ({"retain_max": 3, "retain_min": 1}, {"retain_max": 2, "retain_min": 1}),
+    "delete_tag": ({"tag": ["t1"]}, {"tag": ["t2"]}),
+}
+"""Two calls of each operation, one after the other."""
+
+
+@pytest.mark.parametrize("is_remembered", [False, True])
+@pytest.mark.parametrize(
+    ("operation", "make"),
+    [
+        ("expire_changelogs", bare_changelogs),
+        ("expire_changelogs", changelogs_with_files),
+        ("delete_tag", tags_without_files),
+        ("delete_tag", tags_with_files),
+    ],
+)
+def test_no_root_is_deleted_while_the_newest_snapshot_lacks_a_manifest(
+    operation: str, make: Callable[[], OrphanScene], is_remembered: bool
+) -> None:
+    """This holds if the deletion frees no file, and if an earlier run has cached the manifest."""
+    scene = make()
+    first, second = CALLS[operation]
+    if is_remembered:
+        assert scene.maintainer().run(operation, **first).to_json()["status"] == "done"
+    scene.drop(path := newest_manifest(scene))
+    before = scene.listed()
+    document = scene.maintainer().run(operation, **second if is_remembered else first).to_json()
+    assert document["status"] == "refused"
+    assert f"{path} does not exist" in str(document)
+    assert scene.listed() == before
 
 
 def test_lost_statistics_of_the_newest_snapshot_are_no_damage() -> None:

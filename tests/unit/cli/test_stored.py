@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.operations.retention import newest
+from lakesweep.operations.retention import release
 from lakesweep.storage.local.store import LocalStore
 from tests.support.table_builder import TableBuilder
 from tests.unit.cli.command_line import KEYS, Answer, call, contents
@@ -181,7 +181,7 @@ def test_a_tag_that_appeared_keeps_its_files(table: TableBuilder, folder: Path, 
 
 def test_a_plan_that_asks_for_confirmation(tmp_path: Path, control: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large plan that overrides the table's rules is executed only by its name."""
-    monkeypatch.setattr(newest, "CONFIRM_ABOVE_FILES", 5)
+    monkeypatch.setattr(release, "CONFIRM_ABOVE_FILES", 5)
     table = TableBuilder(LocalStore(str(tmp_path / "big")))
     names = [f"F{number}" for number in range(9)]
     table.commit(*[f"+{name}" for name in names])

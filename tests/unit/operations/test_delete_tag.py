@@ -487,7 +487,7 @@ def test_tables_whose_tags_others_know_are_refused(option: dict[str, str]) -> No
 
 
 def test_many_files_are_confirmed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakesweep.operations.retention.newest.CONFIRM_ABOVE_FILES", 1)
+    monkeypatch.setattr("lakesweep.operations.retention.release.CONFIRM_ABOVE_FILES", 1)
     scene.table.commit("+A", "+B", "+C")
     scene.table.commit("-A", "-B", "-C", "+D")
     scene.table.tag("t", snapshot=1)

@@ -290,7 +290,7 @@ def test_only_what_matches_is_touched() -> None:
 def test_a_call_by_hand_that_takes_much_is_confirmed_a_pass_is_not(
     monkeypatch: pytest.MonkeyPatch, is_pass: bool
 ) -> None:
-    monkeypatch.setattr("lakesweep.operations.retention.newest.CONFIRM_ABOVE_FILES", 1)
+    monkeypatch.setattr("lakesweep.operations.retention.release.CONFIRM_ABOVE_FILES", 1)
     scene = Scene()
     scene.tagged(a=_ttl(hours=1), b=_ttl(hours=1))
     scene.now_ms += 100 * HOUR_MS

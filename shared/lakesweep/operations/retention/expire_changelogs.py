@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from lakesweep.errors import RefusedError, StalePlanError
+from lakesweep.errors import RefusedError
 from lakesweep.model.plan import Action, Delete, Plan, Put, to_text
 from lakesweep.model.policy import INT_MAX, ChangelogRetention
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.model.table_ref import branch_dir
-from lakesweep.operations.retention.newest import refuse_damaged_head
+from lakesweep.operations.retention.release import plan_release
 from lakesweep.operations.retention.rules.changelog_range import changelog_bounds, select_changelogs
-from lakesweep.operations.retention.rules.expire_snapshots import plan_files
-from lakesweep.runs.damage import damage_findings, lost_findings, warnings_of
-from lakesweep.runs.memory import doubt, doubt_changelogs
+from lakesweep.runs.damage import lost_findings, warnings_of
 from lakesweep.runs.parameters.retention_options import (
     ExpireArguments,
     changelog_retention,
@@ -23,10 +21,7 @@ from lakesweep.runs.parameters.retention_options import (
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import Draft, Frame, begin
 from lakesweep.table.documents import read_consumers
-from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.reach.freed import find_freed_changelogs
-from lakesweep.table.reach.references import find_references
-from lakesweep.table.reach.root_files import read_root_files
 
 OPERATION = "expire_changelogs"
 STAYS = "changelog_retention"
@@ -140,36 +135,28 @@ def _plan(
     end: int | None,
 ) -> Plan:
     """Plan the deletion of `going`; `end` is the first changelog that the plan keeps, `None` if it keeps none."""
-    store, own = draft.table.store, draft.own
     expiring = draft.own_documents(going)
-    others = draft.other_documents(ref.path for ref in going)
-    latest = own.snapshots[-1].path
-    newest = next((root.snapshot for root in others.roots if root.ref.path == latest), None)
-    if newest is None:
-        raise StalePlanError(f"table {store.location}: {latest} vanished while the plan was made")
-    doubt(draft.table, (newest.base_manifest_list, newest.delta_manifest_list, newest.index_manifest))
-    options = {**draft.schema.options, **arguments.limits.options}
-    doubt_changelogs(draft.table, [*expiring, *others.roots], options)
-    reader = MetadataReader(store)
-    files = read_root_files(reader, [*expiring, *others.roots], with_changelog=lambda root: root.ref.kind != "tag")
-    freed = find_freed_changelogs(reader, draft.paths(), [files[root.ref.path] for root in expiring])
-    references = find_references(reader, [files[root.ref.path] for root in others.roots], freed.files, own.name)
-    unreadable, problems = references.unreadable_roots, references.problems()
-    refuse_damaged_head(draft, reader, files[latest], unreadable, problems, "changelogs expire")
-    deletes, kept = plan_files(freed.files, references, draft.stores(freed.files).stays)
-    vanished = tuple(f"{ref} vanished while the plan was made" for ref in others.vanished)
+    release = plan_release(
+        draft,
+        expiring,
+        draft.other_documents(ref.path for ref in going),
+        lambda reader, removed, _: find_freed_changelogs(reader, draft.paths(), removed),
+        {**draft.schema.options, **arguments.limits.options},
+        frees_changelogs=True,
+        before="changelogs expire",
+    )
     return draft.plan(
-        (*_documents(draft, expiring), *_hints(draft, end), *deletes),
+        (*_documents(expiring), *_hints(draft, end), *release.actions),
         _frame(draft, arguments, policy, going),
         end_id=end,
-        kept={**_kept(own.changelogs, going), **kept.count},
-        kept_bytes=kept.size_bytes,
-        warnings=(*freed.warnings, *references.problems(), *kept.warnings, *vanished),
-        findings=damage_findings(draft, references),
+        kept={**_kept(draft.own.changelogs, going), **release.kept.count},
+        kept_bytes=release.kept.size_bytes,
+        warnings=release.warnings,
+        findings=release.damage,
     )
 
 
-def _documents(draft: Draft, expiring: Sequence[Root]) -> tuple[Delete, ...]:
+def _documents(expiring: Sequence[Root]) -> tuple[Delete, ...]:
     return tuple(
         Delete(
             "documents",

@@ -11,25 +11,20 @@ Source: Paimon `TagManager#deleteTag`, `TagDeletion`.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError
 from lakesweep.format.tag import Tag
 from lakesweep.model.facts import References
 from lakesweep.model.paths.allowed import may_delete
-from lakesweep.model.plan import Action, Delete, to_text
+from lakesweep.model.plan import Delete, to_text
 from lakesweep.model.roots import Root, RootRef
-from lakesweep.operations.retention.newest import is_large, refuse_damaged_head
-from lakesweep.operations.retention.rules.expire_snapshots import KeptFiles, plan_files
+from lakesweep.operations.retention.release import Release, plan_release
 from lakesweep.operations.tags.options import writes_success_file
 from lakesweep.runs.damage import damage_findings, lost_findings, warnings_of
-from lakesweep.runs.memory import doubt, doubt_changelogs
 from lakesweep.runs.tag_documents import PHASE, SUCCESS, TAG, success_path, tag_path
 from lakesweep.runs.view import Draft
-from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.reach.freed import find_freed_tags
-from lakesweep.table.reach.references import find_references
-from lakesweep.table.reach.root_files import read_root_files
 from lakesweep.table.tags import TagDocument, read_tags
 
 
@@ -47,19 +42,6 @@ class OwnTags:
     def snapshot_id(self, name: str) -> int:
         """Return the snapshot of a tag that can be read."""
         return self.tags[name].snapshot.id
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """The result of planning a deletion of tags."""
-
-    actions: tuple[Action, ...] = ()
-    kept: KeptFiles = field(default_factory=lambda: KeptFiles({}, {}))
-    warnings: tuple[str, ...] = ()
-    is_large: bool = False
-    """It deletes many data files, and more than the newest snapshot has."""
-    damage: Mapping[str, object] = field(default_factory=dict)
-    """Findings about remaining roots that are damaged."""
 
 
 def read_own_tags(draft: Draft) -> OwnTags:
@@ -83,11 +65,6 @@ def read_own_tags(draft: Draft) -> OwnTags:
     return OwnTags(roots, {name: document.tag for name, document in whole.items()}, unreadable)
 
 
-def unreadable_tags(draft: Draft, own: OwnTags) -> dict[str, str]:
-    """Return path -> problem of each tag of the branch that does not parse."""
-    return {tag_path(draft.own.name, name): problem for name, problem in own.unreadable.items()}
-
-
 def files_at_stake(draft: Draft, own: OwnTags, going: Iterable[str]) -> dict[int, list[str]]:
     """Return snapshot id -> tags to delete, for each snapshot that no other root of the branch holds."""
     going = frozenset(going)
@@ -100,7 +77,7 @@ def files_at_stake(draft: Draft, own: OwnTags, going: Iterable[str]) -> dict[int
     return dict(found)
 
 
-def plan_removal(draft: Draft, own: OwnTags, going: Mapping[str, str], options: Mapping[str, str]) -> Removal:
+def plan_removal(draft: Draft, own: OwnTags, going: Mapping[str, str], options: Mapping[str, str]) -> Release:
     """Plan the deletion of tags of one branch. Each manifest is read once for all of them.
 
     Args:
@@ -116,18 +93,27 @@ def plan_removal(draft: Draft, own: OwnTags, going: Mapping[str, str], options: 
     """
     documents = tuple(_documents(draft, own, going, options))
     at_stake = files_at_stake(draft, own, going)
+    damaged = {tag_path(draft.own.name, name): problem for name, problem in own.unreadable.items()}
     if not at_stake or not draft.own.snapshots:
         lost = lost_findings(draft)
         why = (
             (f"no snapshot is left in branch {draft.own.name}, so the files of its tags are kept",) if at_stake else ()
         )
-        damage = {**damage_findings(draft, References(), unreadable_tags(draft, own)), **lost}
-        return Removal(documents, warnings=(*warnings_of(lost), *why), damage=damage)
+        damage = {**damage_findings(draft, References(), damaged), **lost}
+        return Release(documents, warnings=(*warnings_of(lost), *why), damage=damage)
     _refuse_unreadable(draft, own)
     chosen, warnings = _one_each(own, at_stake)
-    return _with_files(
-        draft, options, documents, chosen, frozenset(own.roots[name].ref.path for name in going), warnings, own
+    release = plan_release(
+        draft,
+        chosen,
+        draft.other_documents(own.roots[name].ref.path for name in going),
+        lambda reader, removed, remaining: find_freed_tags(reader, draft.paths(), removed, tuple(remaining.values())),
+        options,
+        frees_changelogs=False,
+        before="tags with files of their own are deleted",
+        damaged=damaged,
     )
+    return replace(release, actions=(*documents, *release.actions), warnings=(*warnings, *release.warnings))
 
 
 def _documents(draft: Draft, own: OwnTags, going: Mapping[str, str], options: Mapping[str, str]) -> Iterable[Delete]:
@@ -161,44 +147,6 @@ def _one_each(own: OwnTags, at_stake: Mapping[int, Sequence[str]]) -> tuple[tupl
             continue
         chosen.append(roots[0])
     return tuple(chosen), tuple(warnings)
-
-
-def _with_files(
-    draft: Draft,
-    options: Mapping[str, str],
-    documents: tuple[Action, ...],
-    chosen: Sequence[Root],
-    gone: frozenset[str],
-    warnings: tuple[str, ...],
-    own_tags: OwnTags,
-) -> Removal:
-    """Load the files of the chosen tags and the files that all other roots need, and plan."""
-    store, own = draft.table.store, draft.own
-    others = draft.other_documents(gone)
-    latest_path = own.snapshots[-1].path
-    newest = next((root for root in others.roots if root.ref.path == latest_path), None)
-    if newest is None:
-        raise StalePlanError(f"table {store.location}: {latest_path} vanished while the plan was made")
-    head = newest.snapshot
-    doubt(draft.table, (head.base_manifest_list, head.delta_manifest_list, head.index_manifest))
-    doubt_changelogs(draft.table, others.roots, options)
-    reader = MetadataReader(store)
-    files = read_root_files(reader, [*chosen, *others.roots], with_changelog=lambda root: root.ref.kind == "changelog")
-    staying = [files[root.ref.path] for root in others.roots]
-    freed = find_freed_tags(reader, draft.paths(), [files[root.ref.path] for root in chosen], staying)
-    references = find_references(reader, staying, freed.files, own.name)
-    latest = files[latest_path]
-    unreadable, problems = references.unreadable_roots, references.problems()
-    refuse_damaged_head(draft, reader, latest, unreadable, problems, "tags with files of their own are deleted")
-    deletes, kept = plan_files(freed.files, references, draft.stores(freed.files).stays)
-    vanished = tuple(f"{ref} vanished while the plan was made" for ref in others.vanished)
-    return Removal(
-        (*documents, *deletes),
-        kept,
-        (*warnings, *freed.warnings, *references.problems(), *kept.warnings, *vanished),
-        is_large(deletes, latest),
-        damage_findings(draft, references, unreadable_tags(draft, own_tags)),
-    )
 
 
 def find_tag(draft: Draft, name: str) -> RootRef | None:

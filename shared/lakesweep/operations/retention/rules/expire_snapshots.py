@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lakesweep.model.facts import Freed, References
 from lakesweep.model.paths.allowed import may_delete
 from lakesweep.model.paths.stays import Stay, count_stays
-from lakesweep.model.plan import PHASES, Action, Delete, Put, to_text
+from lakesweep.model.plan import PHASES, Delete, Put, to_text
 from lakesweep.model.roots import Root
 from lakesweep.model.table_ref import branch_dir
 
@@ -41,51 +41,25 @@ class KeptFiles:
     """Warnings about kept files outside the table."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiryActions:
-    """Ordered actions, and the freed files that are kept nevertheless."""
-
-    actions: tuple[Action, ...]
-    kept: KeptFiles
-
-
-def plan_expiry(
-    branch: str,
-    expired: Sequence[Root],
-    end_id: int,
-    why_expired: Mapping[int, str],
-    freed: Iterable[Freed],
-    references: References,
-    stays: Stayers,
-    before: Sequence[Action] = (),
-) -> ExpiryActions:
-    """Plan to delete the `expired` snapshots and the files that they alone hold.
+def snapshot_documents(expired: Sequence[Root], why_expired: Callable[[int], str]) -> tuple[Delete, ...]:
+    """Return the deletions of snapshot documents.
 
     Args:
-        branch: The branch that is maintained.
         expired: The snapshots to delete, ascending by id.
-        end_id: The first snapshot to keep.
-        why_expired: Snapshot id -> one sentence without a full stop.
-        freed: The files that the expiring snapshots hold by Paimon's rules.
-        references: What the remaining roots need.
-        stays: Tells which files outside the table must be kept.
-        before: Documents to write before the first document is deleted.
+        why_expired: Returns for a snapshot id one sentence without a full stop.
     """
-    documents = [
+    return tuple(
         Delete(
             "documents",
             "snapshot",
             root.ref.path,
             root.ref.size_bytes,
-            why_expired[root.ref.id],
+            why_expired(root.ref.id),
             etag=root.ref.etag,
             body=to_text(root.body),
         )
         for root in expired
-    ]
-    files, kept = plan_files(freed, references, stays)
-    actions: list[Action] = [*before, *documents, earliest_hint(branch, end_id), *files]
-    return ExpiryActions(tuple(actions), kept)
+    )
 
 
 def plan_files(freed: Iterable[Freed], references: References, stays: Stayers) -> tuple[tuple[Delete, ...], KeptFiles]:

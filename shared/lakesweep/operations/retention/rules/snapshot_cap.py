@@ -29,6 +29,33 @@ def newest_by_user(snapshots: Iterable[Snapshot]) -> dict[str, Snapshot]:
     return {snapshot.commit_user: snapshot for snapshot in snapshots}
 
 
+def cap_range(
+    chosen: SnapshotRange,
+    snapshots: Sequence[Snapshot],
+    floor: SnapshotRetention | None,
+    users: Iterable[str],
+    now_ms: int,
+) -> tuple[SnapshotRange, tuple[str, ...]]:
+    """Shorten a range by all limits. Also return warnings: of users without a snapshot, and users who lose their last.
+
+    Args:
+        chosen: The range by the table's rules and the call.
+        snapshots: All snapshots of the branch, ascending.
+        floor: The minimum retention of a fleet policy.
+        users: The protected commit users.
+        now_ms: The time of the run.
+    """
+    newest = newest_by_user(snapshots)
+    if floor is not None:
+        times = {snapshot.id: snapshot.time_ms for snapshot in snapshots}
+        chosen = cap_by_floor(chosen, tuple(times), times, floor, now_ms)
+    chosen, absent = cap_by_users(chosen, newest, users)
+    return chosen, (
+        *(f"no snapshot of the protected commit user {user} is left to keep" for user in absent),
+        *map(last_of_user, forgotten_users(chosen, newest)),
+    )
+
+
 def cap_at(chosen: SnapshotRange, end_id: int, reason: str) -> SnapshotRange:
     """Return `chosen` without the snapshots from `end_id` on, which are kept for `reason`."""
     spared = sum(snapshot_id >= end_id for snapshot_id in chosen.expired)
