@@ -9,7 +9,8 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_plan
-from lakesweep.control.state import LIFETIME_MS, read_states
+from lakesweep.control.state import read_states
+from lakesweep.model.safety import STATE_LIFETIME_MS
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.maintenance.triage import Triage, lag_of, triage
@@ -123,7 +124,13 @@ def test_what_a_pass_found_counts_for_a_day() -> None:
     scene.make({**KEEP_TEN, "snapshot.time-retained": "1000 d"})
     scene.commit(3)
     assert scene.run() == "nothing_to_do"
-    for age_ms, looks in ((LIFETIME_MS - 1, False), (1, True), (1, False), (LIFETIME_MS - 2, False), (1, True)):
+    for age_ms, looks in (
+        (STATE_LIFETIME_MS - 1, False),
+        (1, True),
+        (1, False),
+        (STATE_LIFETIME_MS - 2, False),
+        (1, True),
+    ):
         scene.now_ms += age_ms
         before = scene.counter.snapshot()
         assert scene.run() == "nothing_to_do"

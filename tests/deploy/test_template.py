@@ -13,7 +13,7 @@ import pytest
 
 from lakesweep.aws.jobs.spark import SCANS
 from lakesweep.aws.settings import MIN_ORPHAN_INTERVAL_MS
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.runs.parameters.times import parse_span_ms
 from tests.support.iam import role_of
 from tests.support.stack import DEPLOYMENTS, TEMPLATE, Stack, load_template, render

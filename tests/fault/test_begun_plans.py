@@ -2,8 +2,8 @@
 
 import pytest
 
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import FormatError
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from tests.support.expiry_history import NORMAL, World
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import assert_roots_readable

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import LeaseHeldError, StorageError
 from lakesweep.model.report import RunReport
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import Store, delete_all
 from tests.support.every import EVERY
 from tests.support.faulty_store import ProcessDeathError, Switch

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import pytest
 
 from lakesweep.cli.main import main
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS, LONGEST_REQUEST_S
 from lakesweep.runs import identifiers
 from lakesweep.storage import open as opening
-from lakesweep.storage.aws_client import LONGEST_REQUEST_S
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from tests.support.every import EVERY
 from tests.support.fault_places import Found, MemoryPlace

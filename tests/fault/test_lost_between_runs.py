@@ -10,8 +10,8 @@ from functools import cache
 
 import pytest
 
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.model.report import RunReport
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import DeleteRequest
 from tests.support.every import EVERY
 from tests.support.fast_forwards import documents

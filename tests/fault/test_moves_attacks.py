@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.model.plan import Plan
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.operations.branches.rollback import RollbackArguments, plan_rollback
 from lakesweep.runs.parameters.time_travel import Version
 from lakesweep.runs.run import plan_and_execute

@@ -7,8 +7,8 @@ it saw (`Stage.promises`). Besides, every root that exists reads completely, and
 
 import pytest
 
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from tests.support.others import (
     ACTS,
     SETTINGS,

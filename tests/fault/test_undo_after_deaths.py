@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from lakesweep.cli.history.stored import list_plans, list_runs
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore

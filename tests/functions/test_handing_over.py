@@ -4,10 +4,9 @@ import pytest
 
 from lakesweep.aws import work
 from lakesweep.aws.work import MINUTES
-from lakesweep.control.lease import HELD_AGAIN_S, REST_MS
 from lakesweep.errors import LeaseHeldError
 from lakesweep.execute import batches
-from lakesweep.execute.deletions.executor import EPOCH_MS
+from lakesweep.model.safety import EPOCH_MS, HELD_AGAIN_S, REST_MS
 from tests.functions.deployment import Deployment, keys_of
 from tests.support.every import EVERY
 from tests.support.maintenance import assert_roots_readable

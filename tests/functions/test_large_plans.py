@@ -11,8 +11,8 @@ from lakesweep.aws.queues import Queues
 from lakesweep.control import plans
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import record_undone
-from lakesweep.control.lease import HELD_AGAIN_S, REST_MS
 from lakesweep.execute.waves import threads
+from lakesweep.model.safety import HELD_AGAIN_S, REST_MS
 from lakesweep.runs import local_engine
 from tests.functions.deployment import PREFIX, Deployment, keys_of
 from tests.support.orphan_scene import unique

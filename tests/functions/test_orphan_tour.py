@@ -7,19 +7,11 @@ import pytest
 
 from lakesweep.aws import places
 from lakesweep.aws.scans import schedule
-from lakesweep.aws.scans.schedule import (
-    LOST_MS,
-    SILENCE_MS,
-    Scheduled,
-    jitter_ms,
-    next_step,
-    note_end,
-    read_scheduled,
-    write_scheduled,
-)
+from lakesweep.aws.scans.schedule import Scheduled, jitter_ms, next_step, note_end, read_scheduled, write_scheduled
 from lakesweep.aws.sweeps import orphans as module
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import PreconditionFailedError
+from lakesweep.model.safety import SCAN_LOST_MS, SCAN_SILENCE_MS
 from tests.functions.deployment import Answer, Deployment, keys_of
 from tests.functions.orphan_scans import ORPHAN, made, metric, write_policy
 from tests.support.memory_store import MemoryStore
@@ -113,12 +105,12 @@ def _back_date_quarantine(deployed: Deployment) -> None:
 def test_a_scan_that_is_silent_is_asked_for_again_and_given_up_after_a_day() -> None:
     deployed = due()
     (first,) = tour(deployed)  # and its message is lost
-    shift(deployed, SILENCE_MS - 60_000)
+    shift(deployed, SCAN_SILENCE_MS - 60_000)
     assert tour(deployed) == []
     shift(deployed, 120_000)
     assert tour(deployed) == [first]
     assert tour(deployed) == [], "not in every tour"
-    shift(deployed, LOST_MS)
+    shift(deployed, SCAN_LOST_MS)
     (other,) = tour(deployed)
     assert other["scan_id"] != first["scan_id"]
     run(deployed, first, other)
@@ -136,7 +128,7 @@ def test_a_scan_that_failed_is_not_waited_for_a_week() -> None:
         deployed.send("orphan_scan", *waiting)
     assert [each["status"] for each in documents(deployed).values()] == ["failed"]
     assert tour(deployed) == []
-    shift(deployed, LOST_MS)
+    shift(deployed, SCAN_LOST_MS)
     assert len(tour(deployed)) == 1
 
 
@@ -215,7 +207,7 @@ def test_a_tour_that_dies_after_its_write(monkeypatch: pytest.MonkeyPatch) -> No
     assert (answer.failed, answer.metrics["RunsFailed"]) == ([], 1)
     monkeypatch.undo()
     assert tour(deployed) == []
-    shift(deployed, SILENCE_MS)
+    shift(deployed, SCAN_SILENCE_MS)
     (scan,) = tour(deployed)
     assert [scan["scan_id"]] == [each["scan_id"] for each in documents(deployed).values()]
 
@@ -263,10 +255,10 @@ def test_a_tour_without_its_policy_fails() -> None:
         (Scheduled(0, "s", ended_ms=5, status="planned"), WEEK_MS, "begin"),
         (Scheduled(0, "s", ended_ms=5, status="failed"), DAY_MS - 1, "wait"),
         (Scheduled(0, "s", ended_ms=5, status="failed"), DAY_MS, "begin"),
-        (Scheduled(0, "s"), SILENCE_MS - 1, "wait"),
-        (Scheduled(0, "s"), SILENCE_MS, "go_on"),
-        (Scheduled(0, "s", asked_ms=LOST_MS - 1), LOST_MS - 1, "wait"),
-        (Scheduled(0, "s", asked_ms=LOST_MS - 1), LOST_MS, "begin"),
+        (Scheduled(0, "s"), SCAN_SILENCE_MS - 1, "wait"),
+        (Scheduled(0, "s"), SCAN_SILENCE_MS, "go_on"),
+        (Scheduled(0, "s", asked_ms=SCAN_LOST_MS - 1), SCAN_LOST_MS - 1, "wait"),
+        (Scheduled(0, "s", asked_ms=SCAN_LOST_MS - 1), SCAN_LOST_MS, "begin"),
     ],
 )
 def test_when_a_table_is_due(found: Scheduled, after_ms: int, step: str) -> None:

@@ -8,10 +8,11 @@ from botocore.exceptions import ClientError
 
 from lakesweep.aws.emr import SparkJob
 from lakesweep.aws.jobs.emr_serverless import EmrServerless
-from lakesweep.aws.jobs.spark import HELD_MS, SCANS, SMALL_PLAN_ACTIONS, result_name
+from lakesweep.aws.jobs.spark import SCANS, SMALL_PLAN_ACTIONS, result_name
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import Lease, acquire
 from lakesweep.errors import ObjectNotFoundError
+from lakesweep.model.safety import JOB_HELD_MS
 from tests.functions.deployment import APPLICATION, Answer, Deployment
 
 POLL = {"format_version": 1, "kind": "spark_poll", "hop": 0}
@@ -283,7 +284,7 @@ def test_a_lease_that_others_have_for_hours_ends_it() -> None:
     scans.result()
     scans.end(0)
     scans.hear(0)
-    long_ago = {**scans.document, "updated_ms": scans.document["updated_ms"] - HELD_MS - 2000}
+    long_ago = {**scans.document, "updated_ms": scans.document["updated_ms"] - JOB_HELD_MS - 2000}
     scans.area.put(f"jobs/{scans.scan_id}.json", json.dumps(long_ago).encode())
     answer = scans.send("spark_jobs", POLL)
     assert (scans.document["state"], scans.document["code"]) == ("failed", "lease_held")

@@ -267,15 +267,15 @@ MUTATIONS = (
     Mutation(
         "a state of another day's pass still answers that nothing is due",
         "control/state",
-        "return now_ms - self.checked_ms >= LIFETIME_MS",
-        "return now_ms - self.checked_ms >= 1000 * LIFETIME_MS",
+        "return now_ms - self.checked_ms >= STATE_LIFETIME_MS",
+        "return now_ms - self.checked_ms >= 1000 * STATE_LIFETIME_MS",
         "attack/test_tables_made_anew.py::test_what_a_pass_found_counts_for_a_day",
     ),
     # --- one of each: arguments, denied requests, seals ---
     Mutation(
         "an age below a day needs no word that nobody writes",
         "operations/orphans/scan",
-        'if cutoff_ms > now_ms - DEFAULT_AGE_MS and not (arguments.no_writers or "").strip():',
+        'if cutoff_ms > now_ms - ORPHAN_AGE_MS and not (arguments.no_writers or "").strip():',
         'if cutoff_ms > now_ms and not (arguments.no_writers or "").strip():',
         "unit/cli/test_remove_orphan_files.py::test_arguments_that_are_refused",
     ),

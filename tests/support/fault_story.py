@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from tests.support.fault_history import ROOTS_LEFT, build
 from tests.support.fault_places import NOW_MS, Found
 from tests.support.memory_store import MemoryStore

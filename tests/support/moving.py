@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError, PreconditionFailedError
 from lakesweep.model.report import RunReport
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.model.table_ref import MAIN, branch_dir
 from lakesweep.storage.store import DeleteRequest
 from tests.support.faulty_store import FaultyStore, Switch

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from tests.support.content_store import ContentStore
 from tests.support.faulty_store import DyingSwitch, FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer

@@ -17,8 +17,9 @@ import pytest
 from werkzeug.wrappers import Response
 
 from lakesweep.aws.messages import Hint, Work, group_of, to_body
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, acquire
+from lakesweep.control.lease import acquire
 from lakesweep.errors import LeaseHeldError, LeaseLostError
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import DeleteRequest
 from tests.support.system.altered import altered
 from tests.support.system.build import Build

@@ -19,9 +19,8 @@ import pytest
 from werkzeug.wrappers import Response
 
 from lakesweep.aws.messages import OrphanScan, to_body
-from lakesweep.aws.scans.schedule import SILENCE_MS
 from lakesweep.control.area import ControlArea
-from lakesweep.execute.deletions.executor import EPOCH_MS
+from lakesweep.model.safety import EPOCH_MS, SCAN_SILENCE_MS
 from lakesweep.operations.orphans.fan_out import limits
 from tests.support.engines_compared import differences
 from tests.support.system.altered import SMALL, altered
@@ -309,7 +308,7 @@ def test_each_turn_lost(watched: Watched) -> None:
             watched.system.settle()
             if scan.result() is not None:
                 break
-            watched.system.pass_time(SILENCE_MS / 1000)
+            watched.system.pass_time(SCAN_SILENCE_MS / 1000)
     assert len(once.bodies) >= 3
     assert_one_plan(old, scan)
     assert watched.problems() == []
@@ -473,7 +472,7 @@ def test_a_table_that_commits_and_expires_meanwhile(tiny: Build) -> None:
 
 def test_retention_goes_on_while_a_plan_is_carried_out(tiny: Build) -> None:
     """A plan of many batches, each of which takes a minute. A commit waits for its pass for one epoch at most."""
-    slow = altered(tiny, tiny.folder.parent / "slow", {"control/lease.py": ("REST_MS = 90_000", "REST_MS = 3_000")})
+    slow = altered(tiny, tiny.folder.parent / "slow", {"model/safety.py": ("REST_MS = 90_000", "REST_MS = 3_000")})
     with Scene(slow) as scene:
         system = scene.system
         table = scene.table("sales.db/orders")

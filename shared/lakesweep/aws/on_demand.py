@@ -15,6 +15,7 @@ from lakesweep.aws.telemetry import summary_of
 from lakesweep.control.plans import load_header
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.format.values.json_document import get_object, get_str, require_str, wrong_type
+from lakesweep.model.safety import MAX_GRACE_MS
 from lakesweep.model.table_ref import MAIN, check_whole
 from lakesweep.operations.maintenance import maintain
 from lakesweep.operations.orphans import local as remove_orphan_files
@@ -30,8 +31,6 @@ from lakesweep.runs.session import Table
 
 EXECUTE = "execute"
 """The operation that executes a stored plan."""
-MAX_GRACE_MS = 600_000
-"""The executor waits this long for readers. It has 15 minutes in total."""
 PASSES = (maintain.OPERATION, tag_schedule.OPERATION)
 """Operations without a plan of their own. The executor runs a pass, which plans each step when it begins."""
 SPARK = "spark"

@@ -14,11 +14,12 @@ from typing import TypeVar
 
 from lakesweep.aws.settings import Settings
 from lakesweep.errors import OutOfTimeError
+from lakesweep.model.safety import BATCH_RESERVE_MS
 from lakesweep.runs.database import is_table as has_schemas
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
-from lakesweep.storage.wrappers.deadline import BATCH_RESERVE_MS, Deadline
+from lakesweep.storage.wrappers.deadline import Deadline
 
 T = TypeVar("T")
 

@@ -11,6 +11,7 @@ from lakesweep.aws.telemetry import Telemetry
 from lakesweep.control.area import ControlArea
 from lakesweep.control.seal import Sealer
 from lakesweep.model.paths.allowance import Allowance
+from lakesweep.model.safety import BATCH_RESERVE_MS
 from lakesweep.model.table_ref import MAIN, TableRef
 from lakesweep.model.who import Who
 from lakesweep.runs.session import Table
@@ -18,7 +19,7 @@ from lakesweep.storage.location import parse_location
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
-from lakesweep.storage.wrappers.deadline import BATCH_RESERVE_MS, Deadline, DeadlineStore
+from lakesweep.storage.wrappers.deadline import Deadline, DeadlineStore
 
 
 class Context(Protocol):

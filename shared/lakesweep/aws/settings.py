@@ -6,16 +6,13 @@ from dataclasses import dataclass
 
 from lakesweep.aws.emr import EmrSettings
 from lakesweep.errors import UsageError
+from lakesweep.model.safety import MAX_MIN_INTERVAL_MS, MIN_ORPHAN_INTERVAL_MS
 from lakesweep.runs.allowance import EXTERNAL_ROOTS, bound_of
 from lakesweep.runs.parameters.times import parse_span_ms
 from lakesweep.storage.location import Location, parse_location
 
 DEFAULT_MIN_INTERVAL = "1 min"
 DEFAULT_ORPHAN_INTERVAL = "7 d"
-MIN_ORPHAN_INTERVAL_MS = 86_400_000
-"""Lakesweep deletes an orphan a day after a scan saw it first, so more frequent scans find nothing more."""
-MAX_MIN_INTERVAL_MS = 3 * 3_600_000
-"""A commit that waits longer would be handed on too often: 16 times, with a quarter of an hour each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,24 +28,11 @@ from lakesweep.errors import (
     PreconditionFailedError,
     StorageError,
 )
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_LOOK_MS, LEASE_LOOKS, LEASE_MS, REST_MS
 from lakesweep.model.who import Who, who_of
 from lakesweep.storage.elapsed import CLOCKS, Clocks, Stopwatch
 from lakesweep.storage.guard import TimeLimit
 
-LEASE_MS = 480_000
-"""How long a lease lasts unless it is renewed. When a worker is killed, its message comes back 720 s after it was
-received (the visibility timeout of `expire`), and must find the lease free. The worker took the lease within the 120 s
-that it may run, and a successor waits for `DELETE_MARGIN_MS` after the end: 120 + 480 + 120 s. If the lease lasted one
-second more, the message would be sent away again to wait for a minute or more."""
-DELETE_MARGIN_MS = 120_000
-"""The longest that one batch of deletes may take, including all retries of its requests."""
-REST_MS = 90_000
-"""How long a long run lets others have the lease. A run that finds the lease held tries again every minute
-(`HELD_AGAIN_S`), so each gets its turn."""
-HELD_AGAIN_S = 60
-LOOK_MS = 5_000
-LOOKS = 240
-"""After the rest, the run looks this many times whether the lease is free again; `LOOK_MS` is the wait in between."""
 _NAME = "lease.json"
 
 
@@ -152,8 +139,8 @@ class Lease:
         intent = self._intent
         self.is_let_go = True
         self.release(ended=True)
-        for attempt in range(LOOKS):
-            sleep((LOOK_MS if attempt else REST_MS) / 1000)
+        for attempt in range(LEASE_LOOKS):
+            sleep((LEASE_LOOK_MS if attempt else REST_MS) / 1000)
             try:
                 found = read_lease(self._area)
                 self._refuse_taken_on(found, intent)
@@ -162,10 +149,10 @@ class Lease:
                 self._intent = intent
                 self.take(found)
             except (LeaseHeldError, StorageError) as error:
-                if attempt == LOOKS - 1:
+                if attempt == LEASE_LOOKS - 1:
                     raise LeaseHeldError(
-                        f"table {self._area.table}: others held the lease for {LOOKS * LOOK_MS // 1000} s while run "
-                        f"{self._run_id} let them have it; expected it free"
+                        f"table {self._area.table}: others held the lease for {LEASE_LOOKS * LEASE_LOOK_MS // 1000} s "
+                        f"while run {self._run_id} let them have it; expected it free"
                     ) from error
             else:
                 self.is_let_go = False

@@ -40,8 +40,6 @@ from lakesweep.model.plan import (
     order_problem,
 )
 
-PLAN_LIFETIME_MS = 24 * 3_600_000
-"""How long a stored plan may wait for its execution."""
 UNSUPPORTED_PLAN = "unsupported_plan"
 """Code of a stored plan in a format of another Lakesweep version, which that version can carry out."""
 PLAN_TOO_LARGE = "plan_too_large"

@@ -15,6 +15,7 @@ from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.control.checks import is_number
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.snapshot import Snapshot
+from lakesweep.model.safety import STATE_AHEAD_MS, STATE_LIFETIME_MS
 
 STATE_FORMAT_VERSION = 3
 NEVER_MS = 1 << 62
@@ -22,11 +23,6 @@ NEVER_MS = 1 << 62
 BATCH_IDENTIFIER = (1 << 63) - 1
 """Paimon's commit identifier of batch jobs."""
 BATCH_COMMITS, ALL_COMMITS = 1, 2
-AHEAD_MS = 3_600_000
-"""If a pass lies further in the future than this, its clock was wrong. The times in its state are then wrong, too."""
-LIFETIME_MS = 86_400_000
-"""How long the result of a pass answers later commits. So a change that the state cannot show is missed for no
-longer."""
 _NAME = "state.json"
 
 
@@ -74,11 +70,11 @@ class BranchState:
 
     def is_ahead(self, now_ms: int) -> bool:
         """Tell whether the clock of the pass was wrong."""
-        return self.checked_ms - now_ms > AHEAD_MS
+        return self.checked_ms - now_ms > STATE_AHEAD_MS
 
     def is_over(self, now_ms: int) -> bool:
         """Tell whether the pass is too old for its state to answer anything."""
-        return now_ms - self.checked_ms >= LIFETIME_MS
+        return now_ms - self.checked_ms >= STATE_LIFETIME_MS
 
     def retains_all(self, latest_id: int, now_ms: int) -> bool:
         """Tell whether retention has nothing to do, given that `latest_id` is the newest snapshot.

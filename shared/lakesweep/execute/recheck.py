@@ -16,6 +16,7 @@ from lakesweep.errors import StalePlanError
 from lakesweep.model.facts import FileKind, Freed, References, base_name
 from lakesweep.model.plan import Delete, PlanHeader
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.model.safety import SETTLE_MS
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import ROOT_FOLDERS, discover
@@ -24,9 +25,6 @@ from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.reach.references import find_references
 from lakesweep.table.reach.root_files import read_root_files
 
-SETTLE_MS = 10_000
-"""While LATEST names an older snapshot than the newest, a rollback may have begun: a rollback writes LATEST first and
-removes the newer snapshots right after. After this time LATEST counts as merely behind."""
 _POLL_MS = 500
 _MAX_POLLS = 10 * SETTLE_MS // _POLL_MS
 NO_REFERENCES = References()

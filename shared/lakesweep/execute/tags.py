@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
-from lakesweep.control.lease import DELETE_MARGIN_MS, read_lease
+from lakesweep.control.lease import read_lease
 from lakesweep.errors import (
     LeaseLostError,
     MaintenanceError,
@@ -43,6 +43,7 @@ from lakesweep.execute.deletions.executor import Executed
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Plan, PlanHeader, Put, to_bytes
+from lakesweep.model.safety import DELETE_MARGIN_MS
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.elapsed import Stopwatch
 from lakesweep.storage.guard import GuardedStore, TimeLimit

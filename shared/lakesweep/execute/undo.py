@@ -39,12 +39,13 @@ from lakesweep.errors import (
 )
 from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE, outcome_of
 from lakesweep.execute.deletions.executor import Environment, Executed
-from lakesweep.execute.recheck import SETTLE_MS, hint_lags
+from lakesweep.execute.recheck import hint_lags
 from lakesweep.format.names import changelog_id_of, snapshot_id_of
 from lakesweep.model.facts import base_name
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import Action, Delete, Plan, Restore, to_bytes
 from lakesweep.model.roots import BranchListing
+from lakesweep.model.safety import SETTLE_MS
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store, UndeleteRequest, UndeleteResult
 from lakesweep.table.discover import sort_listing

@@ -22,6 +22,7 @@ from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.identity import Identity, first_of, identity_of, number_of
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import BranchListing
+from lakesweep.model.safety import TAGS_SEEN_EVERY_MS
 from lakesweep.model.table_ref import MAIN, branch_dir
 from lakesweep.runs.session import Table
 from lakesweep.table.discover import discover
@@ -29,8 +30,6 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint
 
 MAX_PROBES = 4
 """This many commits after the newest known one are followed one by one. After more, a complete pass is due anyway."""
-TAGS_SEEN_EVERY_MS = 86_400_000
-"""Lakesweep looks at the tags of a branch at least this often."""
 MAX_WALK = 50
 """After this many snapshots that make no tag, a write of the state is worth its cost."""
 

@@ -11,7 +11,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.chain import Beginning, Chain
 from lakesweep.control.ends import PUT_OFF, PlanEnd, end_plan, plan_end, record_undone, undone_by
 from lakesweep.control.intent import Intent
-from lakesweep.control.lease import DELETE_MARGIN_MS, LeaseDocument, read_lease
+from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import load_header, load_plan, store_plan
 from lakesweep.control.reports import store_report
 from lakesweep.errors import (
@@ -31,6 +31,7 @@ from lakesweep.execute.tags import write_tags, writes_tags
 from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.plan import Action, Plan, moves_roots
 from lakesweep.model.report import Refusal, RunReport, Status
+from lakesweep.model.safety import DELETE_MARGIN_MS
 from lakesweep.runs import local_engine
 from lakesweep.runs.expiry_conflict import refuse_stored
 from lakesweep.runs.fleet import POLICY_ETAG, check_policy

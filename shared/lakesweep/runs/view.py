@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakesweep import __version__
-from lakesweep.control.plans import PLAN_LIFETIME_MS
 from lakesweep.errors import FormatError, RefusedError, StalePlanError
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.facts import Freed
@@ -22,6 +21,7 @@ from lakesweep.model.plan import (
     moves_roots,
 )
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.model.safety import PLAN_LIFETIME_MS
 from lakesweep.runs.allowance import fence_rules
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.memory import remembering

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from lakesweep import __version__
 from lakesweep.control.area import ControlArea, to_json_bytes
 from lakesweep.control.ndjson import pack, unpack
-from lakesweep.control.plans import PLAN_LIFETIME_MS
 from lakesweep.control.quarantine import Quarantine, believed_quarantine, write_quarantine
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError
 from lakesweep.model.paths.layout import Layout, layout_of, layout_to_json
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport
+from lakesweep.model.safety import PLAN_LIFETIME_MS
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans.judging import Holding, Question, joined, outside_of
 from lakesweep.operations.orphans.listing import Place, Shard, places_of_scan

@@ -18,17 +18,10 @@ from lakesweep.errors import (
     StorageError,
     UsageError,
 )
+from lakesweep.model.safety import CONNECT_TIMEOUT_S, MAX_ATTEMPTS, READ_TIMEOUT_S
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.list_page import PARSE_EVENT, parse_response
 from lakesweep.storage.requests import RequestCounter
-
-MAX_ATTEMPTS = 5
-"""Attempts of one request. Between them botocore waits a random part of 1, 2, 4 and 8 s, also when S3 throttles."""
-CONNECT_TIMEOUT_S = 4
-READ_TIMEOUT_S = 15
-LONGEST_REQUEST_S = MAX_ATTEMPTS * (CONNECT_TIMEOUT_S + READ_TIMEOUT_S) + 1 + 2 + 4 + 8
-"""The time until one request has failed for good, with all its attempts. A lease must outlast a delete by this much.
-For this reason the retry mode is "standard": "adaptive" also waits before a first attempt, and without bound."""
 
 _KIND_OF_OPERATION = {
     "HeadObject": "head",

@@ -7,8 +7,8 @@ from typing import Any
 from werkzeug.wrappers import Response
 
 from lakesweep.control.area import table_key
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from tests.support.system.deployed import System
 from tests.support.system.embedded_aws import SENDS, Request, refusal
 from tests.support.system.function import DeployedFunction, Invocation

@@ -16,8 +16,8 @@ from lakesweep.aws.emr import (
 )
 from lakesweep.aws.jobs.emr_serverless import JobRun
 from lakesweep.control.area import table_key
-from lakesweep.control.plans import PLAN_LIFETIME_MS
 from lakesweep.errors import UsageError
+from lakesweep.model.safety import PLAN_LIFETIME_MS
 
 TABLE = "s3://lake/warehouse/sales.db/orders"
 SETTINGS = EmrSettings(

@@ -9,10 +9,11 @@ import pytest
 
 from lakesweep.aws.emr import SIZES
 from lakesweep.aws.messages import OrphanScan, message_of, to_body
-from lakesweep.aws.scans.remote import BEGIN_WITHIN_S, SILENT_FOR_S, LambdaScan, emr_facts, sqs_client
+from lakesweep.aws.scans.remote import LambdaScan, emr_facts, sqs_client
 from lakesweep.control.area import ControlArea
 from lakesweep.control.scan_history import read_history
 from lakesweep.errors import MaintenanceError, RefusedError, UsageError
+from lakesweep.model.safety import SCAN_BEGIN_WITHIN_S, SCAN_SILENT_FOR_S
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.orphans.fan_out import scan
@@ -193,7 +194,7 @@ def test_silence_ends_the_wait(deployment: Deployment, begun: bool) -> None:
         deployment.run()
     assert caught.value.code == "scan_silent"
     assert ("wrote nothing new for 60 min" if begun else "did not begin within 15 min") in str(caught.value)
-    least = SILENT_FOR_S if begun else BEGIN_WITHIN_S
+    least = SCAN_SILENT_FOR_S if begun else SCAN_BEGIN_WITHIN_S
     assert least < deployment.slept_s < least + 100
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.intent import Intent
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, Lease, acquire, read_lease
+from lakesweep.control.lease import Lease, acquire, read_lease
 from lakesweep.errors import LeaseHeldError, LeaseLostError
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.elapsed import Clocks
 from tests.support.memory_store import MemoryStore
 

@@ -13,7 +13,7 @@ import pytest
 from lakesweep.control import plans
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import PUT_OFF, plan_end
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, Lease, LeaseDocument, acquire, read_lease
+from lakesweep.control.lease import Lease, LeaseDocument, acquire, read_lease
 from lakesweep.control.plans import PART_ROWS, store_part, store_plan
 from lakesweep.errors import FormatError, LeaseHeldError, MaintenanceError, OutOfTimeError
 from lakesweep.execute import batches
@@ -21,6 +21,7 @@ from lakesweep.execute.part_actions import PartActions
 from lakesweep.execute.waves import threads
 from lakesweep.model.plan import Delete, Plan, PlanHeader, joined_hash
 from lakesweep.model.report import RunReport
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.runs import local_engine
 from lakesweep.runs.run import execute_stored, finish_begun
 from lakesweep.runs.session import Table

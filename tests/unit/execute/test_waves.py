@@ -9,11 +9,12 @@ import pytest
 
 from lakesweep.control import plans
 from lakesweep.control.area import ControlArea
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, read_lease
+from lakesweep.control.lease import read_lease
 from lakesweep.control.ledger import fates
 from lakesweep.errors import LeaseLostError, MaintenanceError, StorageError
 from lakesweep.execute.waves.driver import SHOWN_FAILURES
 from lakesweep.execute.waves.slices import NOT_BEGUN, Lane, Site, Slice, SliceResult, work
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.runs import local_engine
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store

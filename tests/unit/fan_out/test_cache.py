@@ -10,15 +10,14 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, StorageError
+from lakesweep.model.safety import SEGMENT_REWRITE_MS, SEGMENT_UNSAFE_MS
 from lakesweep.operations.orphans.fan_out.cache import (
     DAY_MS,
     INDEX,
     MANY_SMALL,
     MAX_MANIFESTS,
     MAX_SEGMENTS,
-    REWRITE_AFTER_MS,
     SMALL_ROWS,
-    UNSAFE_AFTER_MS,
     Segment,
     choose,
     read_index,
@@ -182,10 +181,10 @@ def test_old_segments_are_rewritten_and_those_about_to_vanish_are_not_used() -> 
     for age_ms, expected in [
         (0, (["a"], [])),
         (-DAY_MS, (["a"], [])),
-        (REWRITE_AFTER_MS - 1, (["a"], [])),
-        (REWRITE_AFTER_MS, ([], ["a"])),
-        (UNSAFE_AFTER_MS - 1, ([], ["a"])),
-        (UNSAFE_AFTER_MS, ([], [])),
+        (SEGMENT_REWRITE_MS - 1, (["a"], [])),
+        (SEGMENT_REWRITE_MS, ([], ["a"])),
+        (SEGMENT_UNSAFE_MS - 1, ([], ["a"])),
+        (SEGMENT_UNSAFE_MS, ([], [])),
     ]:
         assert chosen("m1", segment("a", "m1", age_ms=age_ms)) == expected
 
@@ -220,17 +219,17 @@ def test_whatever_is_chosen_covers_what_it_covered() -> None:
                 f"s{number}",
                 tuple({f"m{numbers.randrange(30)}" for _ in range(numbers.randrange(8))}),
                 numbers.choice([10, SMALL_ROWS, 10**6]),
-                NOW - numbers.choice([0, DAY_MS, REWRITE_AFTER_MS, UNSAFE_AFTER_MS]),
+                NOW - numbers.choice([0, DAY_MS, SEGMENT_REWRITE_MS, SEGMENT_UNSAFE_MS]),
             )
             for number in range(numbers.randrange(25))
         ]
         alive = {f"m{number}" for number in range(30) if numbers.random() < 0.5}
         choice = choose(segments, alive, NOW)
         used = (*choice.kept, *choice.rewritten)
-        usable = {m for each in segments if NOW - each.created_ms < UNSAFE_AFTER_MS for m in each.manifests}
+        usable = {m for each in segments if NOW - each.created_ms < SEGMENT_UNSAFE_MS for m in each.manifests}
         assert {m for each in used for m in each.manifests if m in alive} == usable & alive
         assert len(set(names(used))) == len(used)
-        assert not any(each.created_ms <= NOW - REWRITE_AFTER_MS for each in choice.kept)
+        assert not any(each.created_ms <= NOW - SEGMENT_REWRITE_MS for each in choice.kept)
 
 
 def test_the_index_stays_within_bounds() -> None:

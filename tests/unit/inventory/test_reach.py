@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from lakesweep.errors import RefusedError
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.roots import Root, RootRef
+from lakesweep.model.safety import INVENTORY_SETTLED_MS
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.table.inventory.manifest import Inventory, read_inventory
-from lakesweep.table.inventory.reach import SETTLED_MS, Reach, reach_of, refuse_partial, refuse_too_old
+from lakesweep.table.inventory.reach import Reach, reach_of, refuse_partial, refuse_too_old
 from lakesweep.table.inventory.rows import list_inventory
 from tests.support.inventories import CREATED_MS, Row, rows_of_store, write_inventory
 from tests.support.memory_store import MemoryStore
@@ -25,7 +26,7 @@ KEYS = ("manifest/manifest-1", "dt=1/bucket-0/data-1", "dt=1/bucket-0/data-2", "
 NESTED = ("dt=1/t/schema/schema-0", "dt=1/t/bucket-0/data-1", "dt=1/t/bucket-0/data-2")
 
 
-def table_of(keys: Iterable[str], time_ms: int = CREATED_MS - SETTLED_MS - 1) -> MemoryStore:
+def table_of(keys: Iterable[str], time_ms: int = CREATED_MS - INVENTORY_SETTLED_MS - 1) -> MemoryStore:
     """Return a table whose objects were all written at one time."""
     store = MemoryStore(TABLE, RequestCounter(), clock=lambda: time_ms)
     for key in keys:
@@ -84,7 +85,7 @@ def test_a_root_in_which_all_keys_begin_alike() -> None:
 
 def test_what_is_young_may_be_missing() -> None:
     """An inventory need not show what was written a day before it was begun, or since."""
-    check(table_of(KEYS, CREATED_MS - SETTLED_MS), "other")
+    check(table_of(KEYS, CREATED_MS - INVENTORY_SETTLED_MS), "other")
     check(table_of(KEYS, CREATED_MS + 5), "db.db/t/dt")
     check(table_of([]), "other")
 
@@ -96,7 +97,7 @@ def test_on_s3() -> None:
     for key in ("dt=1/a", "dt=1/é", "dt=2/b"):
         store.put(key, b"1")
     at = MemoryStore("memory://inventories")
-    created_ms = store.now_ms() + 2 * SETTLED_MS
+    created_ms = store.now_ms() + 2 * INVENTORY_SETTLED_MS
     rows = rows_of_store(store, "db.db/t/")
     inventory = read_inventory(at, write_inventory(at, bucket, rows, created_ms=created_ms), bucket)
     refuse_partial("t", store, inventory, Reach("dt=1/a", "dt=2/b"))

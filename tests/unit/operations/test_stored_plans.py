@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.control.plans import load_plan, store_plan
 from lakesweep.errors import FormatError
 from lakesweep.model.plan import PHASES, Action, Delete, Plan, Put, content_hash
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from tests.support.faulty_store import ProcessDeathError
 from tests.support.maintenance import Maintainer, assert_roots_readable

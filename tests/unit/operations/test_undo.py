@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from lakesweep.control.chain import is_object_row
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.model.report import RunReport
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.store import DeleteRequest, UndeleteRequest, delete_all

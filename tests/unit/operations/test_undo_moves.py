@@ -6,8 +6,9 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import undone_by
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS, read_lease
+from lakesweep.control.lease import read_lease
 from lakesweep.errors import MaintenanceError
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import DeleteRequest
 from lakesweep.table.discover import discover
 from tests.support.acting import Acting

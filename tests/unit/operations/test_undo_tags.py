@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
+from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.store import DeleteRequest
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch

@@ -10,10 +10,11 @@ from itertools import islice
 import pytest
 
 from lakesweep.errors import OutOfTimeError, StorageError
+from lakesweep.model.safety import READ_RESERVE_MS
 from lakesweep.storage import listing
 from lakesweep.storage.listing import WINDOW_PAGES, ListProgress, list_all
 from lakesweep.storage.store import Page, StoredObject
-from lakesweep.storage.wrappers.deadline import READ_RESERVE_MS, Deadline, DeadlineStore
+from lakesweep.storage.wrappers.deadline import Deadline, DeadlineStore
 from lakesweep.storage.wrappers.planned import PlannedStore
 from tests.support.memory_store import MemoryStore
 

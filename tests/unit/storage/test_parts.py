@@ -5,9 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from lakesweep.errors import ObjectNotFoundError, OutOfTimeError, StorageError
+from lakesweep.model.safety import READ_RESERVE_MS
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store, delete_all
-from lakesweep.storage.wrappers.deadline import READ_RESERVE_MS, Deadline, DeadlineStore
+from lakesweep.storage.wrappers.deadline import Deadline, DeadlineStore
 from lakesweep.storage.wrappers.planned import PlannedStore
 from lakesweep.storage.wrappers.remembering import Memory, RememberingStore
 from lakesweep.storage.wrappers.returning import ReturningStore

@@ -7,7 +7,6 @@ from urllib.parse import unquote
 
 import pytest
 
-from lakesweep.control.lease import DELETE_MARGIN_MS
 from lakesweep.errors import (
     AccessDeniedError,
     ObjectNotFoundError,
@@ -15,7 +14,8 @@ from lakesweep.errors import (
     StorageError,
     UsageError,
 )
-from lakesweep.storage.aws_client import LONGEST_REQUEST_S, MAX_ATTEMPTS, make_client
+from lakesweep.model.safety import DELETE_MARGIN_MS, LONGEST_REQUEST_S, MAX_ATTEMPTS
+from lakesweep.storage.aws_client import make_client
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.s3 import store as s3
 from lakesweep.storage.s3.store import S3Store
@@ -369,7 +369,7 @@ def test_unclear_conditional_delete_is_a_failure(answer: Answer, pauses: list[fl
 
 def test_single_deletes_go_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of keys that do not travel together; in ascending order by window; when time is up, the rest is not tried."""
-    monkeypatch.setattr(s3, "BEGIN_WITHIN_S", 0.15)
+    monkeypatch.setattr(s3, "DELETES_BEGIN_WITHIN_S", 0.15)
     names = [f"k{number:02}\x01" for number in range(48)]
     asked: list[str] = []
 
@@ -402,7 +402,7 @@ def test_many_conditional_deletes_travel_together_with_their_etags() -> None:
 
 def test_lease_outlasts_a_delete() -> None:
     """No batch may still be deleting when a successor may begin."""
-    assert (s3.BEGIN_WITHIN_S + s3._PAUSE_S + LONGEST_REQUEST_S) * 1000 <= DELETE_MARGIN_MS
+    assert (s3.DELETES_BEGIN_WITHIN_S + s3._PAUSE_S + LONGEST_REQUEST_S) * 1000 <= DELETE_MARGIN_MS
 
 
 def test_keys_that_xml_cannot_hold_are_deleted_alone() -> None:

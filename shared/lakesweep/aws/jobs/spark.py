@@ -45,9 +45,10 @@ from lakesweep.errors import (
     UsageError,
 )
 from lakesweep.format.values.json_document import get_int, get_object, get_str, parse_object, require_str, wrong_type
+from lakesweep.model.safety import BATCH_RESERVE_MS, JOB_HELD_MS
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.wrappers.deadline import BATCH_RESERVE_MS, Deadline
+from lakesweep.storage.wrappers.deadline import Deadline
 
 SCANS = "scans"
 """Folder with the documents of a table's scans, apart from lasting documents."""
@@ -57,8 +58,6 @@ NOT_STARTED = "NOT_STARTED"
 MAX_ATTEMPTS = 3
 MAX_HELD = 12
 """Additional attempts that may find another maintainer at work."""
-HELD_MS = 6 * 3_600_000
-"""How long Lakesweep waits for a lease that others hold at every check."""
 MAX_ID = 40
 SMALL_PLAN_ACTIONS = 100_000
 """A plan of at most this many actions needs no Spark: `execute_batch` ends before a job run would have started."""
@@ -265,9 +264,9 @@ class SparkJobs:
         return document.kind == "execute" and read_lease(area).expires_ms > self._control.now_ms()
 
     def _held_too_long(self, area: ControlArea, document: JobDocument) -> JobDocument | None:
-        if self._control.now_ms() - document.updated_ms < HELD_MS or not self._is_held(area, document):
+        if self._control.now_ms() - document.updated_ms < JOB_HELD_MS or not self._is_held(area, document):
             return None
-        why = f"other maintainers held the lease at every check for {HELD_MS // 3_600_000} hours"
+        why = f"other maintainers held the lease at every check for {JOB_HELD_MS // 3_600_000} hours"
         return replace(document, state=FAILED, code=LeaseHeldError.code, why=why)
 
     def _result(self, area: ControlArea, document: JobDocument) -> PlanResult | None:

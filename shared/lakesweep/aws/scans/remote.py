@@ -17,6 +17,7 @@ from lakesweep.control.plans import load_header, load_plan
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError, RefusedError, UsageError
 from lakesweep.model.plan import Plan, PlanHeader, content_hash
 from lakesweep.model.report import RunReport
+from lakesweep.model.safety import SCAN_BEGIN_WITHIN_S, SCAN_SILENT_FOR_S
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans.backends import happened
 from lakesweep.operations.orphans.rules.engine_choice import SparkFacts
@@ -26,10 +27,6 @@ from lakesweep.runs.session import Table
 
 POLL_S = (2.0, 3.0, 5.0, 8.0, 13.0, 20.0)
 """Waiting times between two checks; the last one repeats."""
-BEGIN_WITHIN_S = 900.0
-"""If nothing of a scan can be seen after this time, no function has begun it."""
-SILENT_FOR_S = 3600.0
-"""A scan has stalled if it writes nothing new for this time."""
 LOOKS_A_COUNT = 3
 """At every third check the scan's tasks are counted, which takes a listing."""
 EMR_START_S = 120.0
@@ -143,13 +140,14 @@ class LambdaScan:
             if look % LOOKS_A_COUNT == 0 and self._has_moved(table, scans, scan_id):
                 silent_s = 0.0
             begun = self._tasks_seen > 0
-            if silent_s > (SILENT_FOR_S if begun else BEGIN_WITHIN_S):
+            if silent_s > (SCAN_SILENT_FOR_S if begun else SCAN_BEGIN_WITHIN_S):
                 raise MaintenanceError(
                     f"table {table.ref}: scan {scan_id} "
                     + (
-                        f"wrote nothing new for {SILENT_FOR_S / 60:.0f} min; see the deployment's dead-letter queues"
+                        f"wrote nothing new for {SCAN_SILENT_FOR_S / 60:.0f} min; see the deployment's dead-letter "
+                        "queues"
                         if begun
-                        else f"did not begin within {BEGIN_WITHIN_S / 60:.0f} min; expected a deployment behind "
+                        else f"did not begin within {SCAN_BEGIN_WITHIN_S / 60:.0f} min; expected a deployment behind "
                         f"the queue that works in {area.store.location}"
                     ),
                     code="scan_silent",

@@ -12,13 +12,10 @@ from typing import Literal
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError
 from lakesweep.format.values.json_document import get_int, get_str, require_int, wrong_type
+from lakesweep.model.safety import SCAN_LOST_MS, SCAN_SILENCE_MS
 
 FORMAT_VERSION = 1
 NAME = "orphan_scan.json"
-SILENCE_MS = 2 * 3_600_000
-"""A scan takes minutes. If it has not ended after this time, it is requested again and continues."""
-LOST_MS = 24 * 3_600_000
-"""A scan that has not ended after this time is given up: its plan would be too old to be executed."""
 FAILED = "failed"
 
 Step = Literal["wait", "begin", "go_on"]
@@ -52,10 +49,10 @@ def next_step(found: Scheduled, location: str, now_ms: int, interval_ms: int) ->
     if found.scan_id is None:
         return "begin" if now_ms >= found.first_seen_ms + jitter_ms(location, interval_ms) else "wait"
     if found.ended_ms is None:
-        if now_ms >= found.began_ms + LOST_MS:
+        if now_ms >= found.began_ms + SCAN_LOST_MS:
             return "begin"
-        return "go_on" if now_ms >= found.asked_ms + SILENCE_MS else "wait"
-    wait_ms = min(interval_ms, LOST_MS) if found.status == FAILED else interval_ms
+        return "go_on" if now_ms >= found.asked_ms + SCAN_SILENCE_MS else "wait"
+    wait_ms = min(interval_ms, SCAN_LOST_MS) if found.status == FAILED else interval_ms
     return "begin" if now_ms >= found.began_ms + wait_ms else "wait"
 
 

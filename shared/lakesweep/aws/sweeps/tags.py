@@ -11,8 +11,8 @@ from lakesweep.aws.messages import TagTour
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.sweeps.tour import Counts, Due, Tour, branch_folders, make_tour, states_of
 from lakesweep.control.state import BranchState
+from lakesweep.model.safety import CLOCK_MARGIN_MS
 from lakesweep.model.table_ref import MAIN
-from lakesweep.operations.tags.rules.automatic import CLOCK_MARGIN_MS
 from lakesweep.runs.pass_state import clock_ms
 from lakesweep.runs.session import Table
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from lakesweep.errors import StorageError
 from lakesweep.model.plan import Delete
+from lakesweep.model.safety import MARKER_CLOCK_MS
 from lakesweep.storage.store import DeleteResult, HiddenState, Store
 from lakesweep.table.stores import TableStores
 
@@ -23,8 +24,6 @@ BY_INTENT = "an earlier run of the plan was about to delete it, and recorded no 
 _CHUNK = 1000
 _SILENT = frozenset({"access_denied", "no_such_bucket", "not_implemented"})
 """Codes of a store that does not list versions, now or later. Undo is impossible there as well."""
-_CLOCK_MS = 5_000
-"""S3 states the time of a marker in whole seconds, and its clock may be slightly ahead of the plan's."""
 
 
 @dataclass(slots=True)
@@ -84,4 +83,4 @@ def _is_of_plan(delete: Delete, state: HiddenState, created_ms: int) -> bool:
         return False
     if delete.etag is not None:
         return state.etag == delete.etag
-    return state.deleted_ms >= created_ms - _CLOCK_MS
+    return state.deleted_ms >= created_ms - MARKER_CLOCK_MS

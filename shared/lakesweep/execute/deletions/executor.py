@@ -66,6 +66,7 @@ from lakesweep.model.facts import FileKind, References, base_name
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.paths.stays import count_stays
 from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put, to_bytes
+from lakesweep.model.safety import EPOCH_MS, FRESH_MS
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.keys import SINGLE_DELETES
 from lakesweep.storage.store import DeleteResult, Store
@@ -73,11 +74,7 @@ from lakesweep.table.discover import ROOT_FOLDERS, discover
 from lakesweep.table.stores import TableStores
 
 _GONE = ("deleted", "already_gone")
-EPOCH_MS = 600_000
-"""A plan that deletes no document holds the lease for at most this long at a time."""
 _STEP_S = 5.0
-FRESH_MS = 10_000
-"""For this long, the listing that a plan was made from serves as the first recheck, in the call that made the plan."""
 
 
 @dataclass(frozen=True, slots=True)

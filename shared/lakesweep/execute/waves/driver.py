@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from lakesweep.control.lease import LEASE_MS, Lease
+from lakesweep.control.lease import Lease
 from lakesweep.control.ledger import Ledger, slice_answers, slice_parts
 from lakesweep.errors import (
     AccessDeniedError,
@@ -33,7 +33,7 @@ from lakesweep.errors import (
     StalePlanError,
     StorageError,
 )
-from lakesweep.execute.deletions.executor import EPOCH_MS, Attempt, Environment, Executed, stopped, under_lease
+from lakesweep.execute.deletions.executor import Attempt, Environment, Executed, stopped, under_lease
 from lakesweep.execute.new_roots import Newcomers
 from lakesweep.execute.part_actions import (
     FILES,
@@ -48,6 +48,7 @@ from lakesweep.execute.waves.slices import GONE, NOT_BEGUN, SLICE_KEYS, THROTTLE
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.paths.stays import Stays, add_stays
 from lakesweep.model.plan import Delete, PlanHeader, joined_hash
+from lakesweep.model.safety import EPOCH_MS, LEASE_MS
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.reads import PARALLEL
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.lease import DELETE_MARGIN_MS
 from lakesweep.control.ledger import SliceLedger, slice_answers, slice_intents
 from lakesweep.errors import LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.execute.deletions.deleting import REWRITTEN, send
@@ -27,6 +26,7 @@ from lakesweep.execute.part_actions import PartActions
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.paths.stays import Stays, count_stays
 from lakesweep.model.plan import Delete
+from lakesweep.model.safety import DELETE_MARGIN_MS
 from lakesweep.storage.elapsed import CLOCKS, Clocks, Stopwatch
 from lakesweep.storage.guard import TimeLimit
 from lakesweep.storage.store import DeleteResult

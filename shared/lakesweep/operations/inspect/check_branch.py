@@ -6,6 +6,7 @@ from dataclasses import replace
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.policy import SnapshotRetention
 from lakesweep.model.roots import TableListing
+from lakesweep.model.safety import OVERDUE_AFTER_MS
 from lakesweep.operations.inspect.files import read_all
 from lakesweep.operations.inspect.health import Finding, command, listed
 from lakesweep.operations.retention.expire_snapshots import choose_range
@@ -20,9 +21,6 @@ from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import Draft, begin
 from lakesweep.table.documents import read_consumers
-
-LAG_MS = 24 * 3_600_000
-"""Snapshots that have been due for this long are overdue. Maintenance may run only once a day."""
 
 
 def branch_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
@@ -70,7 +68,7 @@ def branch_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
             command("clear-consumers", location, "--including", names[0], branch=branch),
         )
     since_ms = _due_since(draft, retention, held.expired)
-    if since_ms is not None and since_ms < draft.now_ms - LAG_MS:
+    if since_ms is not None and since_ms < draft.now_ms - OVERDUE_AFTER_MS:
         yield Finding(
             "retention",
             f"branch {branch}: {len(held.expired)} snapshots are due, the oldest since {say_time(since_ms)}",

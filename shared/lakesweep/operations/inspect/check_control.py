@@ -5,9 +5,10 @@ from itertools import islice
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import PUT_OFF, plan_end
-from lakesweep.control.lease import DELETE_MARGIN_MS, read_lease
+from lakesweep.control.lease import read_lease
 from lakesweep.control.plans import plan_ids
 from lakesweep.errors import FormatError
+from lakesweep.model.safety import DELETE_MARGIN_MS
 from lakesweep.operations.inspect.health import Finding, command
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table

@@ -11,8 +11,8 @@ from lakesweep.errors import FormatError, RefusedError
 from lakesweep.model.paths.file_class import FileClasses
 from lakesweep.model.paths.layout import layout_of
 from lakesweep.model.roots import Root, TableListing
+from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.operations.inspect.lifetimes import Lifetimes
-from lakesweep.operations.orphans.local import DEFAULT_AGE_MS
 from lakesweep.operations.orphans.rules.orphans import Rules, Sorting
 from lakesweep.runs.session import Table
 from lakesweep.table.documents import read_all_schemas
@@ -75,7 +75,7 @@ def judge(table: Table, older_than_ms: int | None, decode: Decode = MetadataRead
     """
     store = table.store
     now_ms = store.now_ms()
-    cutoff_ms = now_ms - DEFAULT_AGE_MS if older_than_ms is None else older_than_ms
+    cutoff_ms = now_ms - ORPHAN_AGE_MS if older_than_ms is None else older_than_ms
     reader = MetadataReader(store, again=True)
     found = Capture(store, reader, table.sleep, LiveSet(), {}, TableListing({}), lambda listing: None, decode)
     try:

@@ -15,6 +15,7 @@ from lakesweep.format.manifest_list import ManifestMeta, read_manifest_list
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.model.prices import request_units, usd_of
 from lakesweep.model.roots import Root
+from lakesweep.model.safety import SEGMENT_RULE_MS
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.model.scan_facts import Available
 from lakesweep.model.table_ref import MAIN
@@ -40,8 +41,6 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint
 from lakesweep.table.metadata import MAX_METADATA_BYTES, Unreadable
 from lakesweep.table.reach.capture import Capture
 
-CACHE_AGE_MS = 40 * 24 * 3_600_000
-"""After this time, the cached content of manifests from a scan may have been deleted."""
 _FOLDERS = ("branch/", "snapshot/", "changelog/", "tag/", "schema/")
 _MANIFESTS = "manifest/manifest-"
 _LISTS = "manifest/manifest-list-"
@@ -246,7 +245,7 @@ class _Probe:
         entries = sum(map(_entries, self._metas))
         entry_bytes = sum(meta.file_size for meta in self._metas) / max(1, entries)
         last = max((scan.began_ms for scan in past if scan.engine == "lambda"), default=None)
-        if last is not None and self._store.now_ms() - last > CACHE_AGE_MS:
+        if last is not None and self._store.now_ms() - last > SEGMENT_RULE_MS:
             last = None
         new = manifests if last is None else [file for file in manifests if file.modified_ms >= last]
         named = max(round(len(manifests) * times), len(self._metas))

@@ -18,7 +18,6 @@ from lakesweep.model.roots import TableListing
 from lakesweep.model.scan_arguments import PARALLELISM, OrphanArguments
 from lakesweep.operations.orphans.rules.orphans import Orphan, Rules, Sorting, deletions
 from lakesweep.operations.orphans.scan import (
-    DEFAULT_AGE_MS,
     OPERATION,
     Outside,
     Scanned,
@@ -47,7 +46,7 @@ from lakesweep.table.reach.capture import Capture, capture
 from lakesweep.table.reach.missing import Missing, find_missing
 from lakesweep.table.revalidation import revalidate
 
-__all__ = ["DEFAULT_AGE_MS", "OPERATION", "PARALLELISM", "OrphanArguments", "plan_remove_orphan_files"]
+__all__ = ["OPERATION", "PARALLELISM", "OrphanArguments", "plan_remove_orphan_files"]
 
 AHEAD_PAGES = 64
 """So many pages of the listing, about 25 MB, may wait until all roots are read."""

@@ -20,6 +20,7 @@ from lakesweep.model.paths.file_class import FileClasses
 from lakesweep.model.paths.layout import layout_of
 from lakesweep.model.plan import Action, Plan
 from lakesweep.model.roots import BranchListing, Root, TableListing
+from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.model.scan_arguments import MAX_PARALLELISM, OrphanArguments
 from lakesweep.operations.orphans.rules.orphans import TEMP, Totals, needs_confirmation, shown
 from lakesweep.runs.allowance import allowing, fence_rules
@@ -38,8 +39,6 @@ from lakesweep.table.stores import TableStores, declared_roots
 
 OPERATION = "remove_orphan_files"
 HISTORY_MISSING = "history_missing"
-DEFAULT_AGE_MS = 24 * 3_600_000
-"""Paimon's default age. Without a reason, files must be at least this old."""
 Outside = tuple[dict[str, object], str]
 """The facts about an external root, and a warning, which may be empty."""
 _SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -177,14 +176,14 @@ def cutoff_of(table: Table, arguments: OrphanArguments, now_ms: int) -> int:
             f"parallelism: expected a number from 1 to {MAX_PARALLELISM}, found {arguments.parallelism}",
             code="bad_argument",
         )
-    cutoff_ms = now_ms - DEFAULT_AGE_MS if arguments.older_than_ms is None else arguments.older_than_ms
+    cutoff_ms = now_ms - ORPHAN_AGE_MS if arguments.older_than_ms is None else arguments.older_than_ms
     if cutoff_ms > now_ms:
         raise RefusedError(
             f"table {table.ref}: older_than is {say_time(cutoff_ms)}, {cutoff_ms - now_ms} ms in the future; expected "
             "a time that has passed",
             code="cutoff_in_future",
         )
-    if cutoff_ms > now_ms - DEFAULT_AGE_MS and not (arguments.no_writers or "").strip():
+    if cutoff_ms > now_ms - ORPHAN_AGE_MS and not (arguments.no_writers or "").strip():
         raise RefusedError(
             f"table {table.ref}: older_than is {say_time(cutoff_ms)}, less than 24 h ago; expected an older time, "
             "since a writer may still commit newer files, or no_writers with the reason why there is no writer",

@@ -5,8 +5,8 @@ import re
 import stat
 import uuid
 
-LITTER_AGE_MS = 86_400_000
-"""A temporary file exists while one document is written. After a day, no process writes it any more."""
+from lakesweep.model.safety import LITTER_AGE_MS
+
 _NAME = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.lakesweep\.tmp", re.DOTALL)
 
 

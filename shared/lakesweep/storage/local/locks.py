@@ -12,12 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from lakesweep.errors import LockHeldError, MaintenanceError, StorageError
+from lakesweep.model.safety import LOCK_WAIT_S
 
 LOCK_NAME = ".lakesweep.lock"
-LOCK_WAIT_S = 30.0
-"""A lock is held for one put or one deletion, which takes milliseconds, or a few seconds on a slow share. If it is held
-longer, the other process hangs or holds the file on purpose. This limit is well below the two minutes that a lease
-has left when a batch of deletes begins (`DELETE_MARGIN_MS`)."""
 _PAUSE_S = (0.001, 0.05)
 """The first pause between two attempts, and the longest."""
 

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lakesweep.errors import LeaseLostError, ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.model.safety import DELETES_BEGIN_WITHIN_S
 from lakesweep.storage.aws_client import s3_request, was_repeated, was_sent
 from lakesweep.storage.elapsed import CLOCKS
 from lakesweep.storage.guard import Guard, LateDeleteError, current_guard
@@ -50,8 +51,6 @@ BODY_ATTEMPTS = 3
 """Attempts to read a body that was cut off on the way; botocore repeats a request only until the headers arrive."""
 WINDOW_DELETES = SINGLE_DELETES
 """Concurrent single deletes."""
-BEGIN_WITHIN_S = 8
-"""A call of `delete` sends no further request after this time, so it ends within `LONGEST_REQUEST_S` more."""
 _PAUSE_S = 1
 _AWS = (".amazonaws.com", ".amazonaws.com.cn")
 _DIRECTORY_BUCKET = "--x-s3"
@@ -287,11 +286,11 @@ class S3Store:
         again = [request for request in together if results[request.key].code in _PASSING]
         if any(results[request.key].code == "SlowDown" for request in again):
             self._counter.add_throttled()
-        if again and time.monotonic() - started < BEGIN_WITHIN_S:
+        if again and time.monotonic() - started < DELETES_BEGIN_WITHIN_S:
             time.sleep(_PAUSE_S)
             results |= self._delete_together(again, work)
         single = [r for r in requests if is_key(r.key) and r.key not in results]
-        singly = iter(self._delete_singly(single, started + BEGIN_WITHIN_S, work))
+        singly = iter(self._delete_singly(single, started + DELETES_BEGIN_WITHIN_S, work))
         answers: list[DeleteResult] = []
         for request in requests:
             if not is_key(request.key):

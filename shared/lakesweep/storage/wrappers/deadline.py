@@ -9,14 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakesweep.errors import OutOfTimeError
+from lakesweep.model.safety import READ_RESERVE_MS
 from lakesweep.storage.store import Body, Page, Store, StoredObject
 from lakesweep.storage.wrappers.wrapping import WrappingStore
-
-READ_RESERVE_MS = 10_000
-"""Time that must be left for a read: for the answer, and to hand the work over."""
-BATCH_RESERVE_MS = 20_000
-"""Time that must be left for a batch of deletes with its recheck and its ledger entry. A slower batch dies with its
-function. This is safe, and the next run finishes the batch."""
 
 
 @dataclass(frozen=True, slots=True)

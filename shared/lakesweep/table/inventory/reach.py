@@ -16,12 +16,11 @@ from itertools import chain
 from lakesweep.errors import RefusedError
 from lakesweep.format.values.json_document import describe
 from lakesweep.model.roots import Root
+from lakesweep.model.safety import INVENTORY_SETTLED_MS
 from lakesweep.storage.split import shared_letters
 from lakesweep.storage.store import Page, Store
 from lakesweep.table.inventory.manifest import Inventory
 
-SETTLED_MS = 24 * 3_600_000
-"""An inventory may miss objects written shortly before it was begun. It has all objects that were a day old then."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -70,7 +69,7 @@ def refuse_partial(table: str, store: Store, inventory: Inventory, reach: Reach)
     beginning = reach.beginning
     if reach.first is not None and not beginning:
         return
-    settled_ms = inventory.created_ms - SETTLED_MS
+    settled_ms = inventory.created_ms - INVENTORY_SETTLED_MS
     for page in _beside(store, beginning):
         for each in page:
             if not each.key.startswith(beginning or "\0") and each.modified_ms < settled_ms:
@@ -84,12 +83,13 @@ def refuse_partial(table: str, store: Store, inventory: Inventory, reach: Reach)
 
 
 def settled_cutoff(inventory: Inventory, cutoff_ms: int) -> int:
-    """Return the cutoff for objects that an inventory lists: at most `SETTLED_MS` before the inventory.
+    """Return the cutoff for objects that an inventory lists: at most `INVENTORY_SETTLED_MS` before the inventory.
 
     A newer file may be listed without the schema that shows which table owns it. The schema of a table below this one
-    was written before the files of that table. And the inventory lists everything that is older by `SETTLED_MS`.
+    was written before the files of that table. And the inventory lists everything that is older by
+    `INVENTORY_SETTLED_MS`.
     """
-    return min(cutoff_ms, inventory.created_ms - SETTLED_MS)
+    return min(cutoff_ms, inventory.created_ms - INVENTORY_SETTLED_MS)
 
 
 def refuse_too_old(table: str, inventory: Inventory, roots: Iterable[Root]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.model.safety import DAMAGE_WAITS_S
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import Body, Store, StoredObject
 from lakesweep.table.discover import sort_listing
@@ -21,8 +22,6 @@ from lakesweep.table.reach.live_set import Decode, LiveSet, Wholeness, add_roots
 
 MAX_ROUNDS = 12
 STABLE_ROUNDS = 2
-DAMAGE_WAITS_S = (5.0, 10.0, 20.0)
-"""Waits for an incomplete root to disappear: Paimon's own expiry deletes the files first, then the root."""
 
 
 @dataclass(slots=True)

@@ -17,14 +17,11 @@ from dataclasses import dataclass
 from lakesweep import __version__
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError
+from lakesweep.model.safety import SEGMENT_REWRITE_MS, SEGMENT_UNSAFE_MS
 
 INDEX = "index.json.gz"
 INDEX_VERSION = 1
 DAY_MS = 86_400_000
-REWRITE_AFTER_MS = 20 * DAY_MS
-"""Half of the time after which a bucket rule deletes a segment, so a weekly scan has two chances to copy it."""
-UNSAFE_AFTER_MS = 38 * DAY_MS
-"""A bucket rule may delete a segment of this age while it is being copied."""
 SMALL_ROWS = 50_000
 MANY_SMALL = 16
 """So many small segments are left as they are: reading one costs a request or two, but copying costs requests, too."""
@@ -115,10 +112,10 @@ def choose(segments: Iterable[Segment], alive: Collection[str], now_ms: int) -> 
     for segment in sorted(segments, key=lambda each: (-each.rows, each.name)):
         age_ms = now_ms - segment.created_ms
         useful = [name for name in segment.manifests if name in alive and name not in covered]
-        if not useful or age_ms >= UNSAFE_AFTER_MS:
+        if not useful or age_ms >= SEGMENT_UNSAFE_MS:
             continue
         covered.update(useful)
-        is_stale = age_ms >= REWRITE_AFTER_MS or 2 * len(useful) < len(segment.manifests)
+        is_stale = age_ms >= SEGMENT_REWRITE_MS or 2 * len(useful) < len(segment.manifests)
         (rewritten if is_stale else kept).append(segment)
     small = [segment for segment in kept if segment.rows < SMALL_ROWS]
     if len(small) > MANY_SMALL:

@@ -26,5 +26,3 @@ MORE_ROUNDS = 3
 SHORTEST_DELAY_S = 15
 LONGEST_DELAY_S = 300
 """Longest delay before the next scan step."""
-SILENCE_MS = 180_000
-"""Longer than a worker may take. If no task reports for so long, the unfinished tasks are sent again."""

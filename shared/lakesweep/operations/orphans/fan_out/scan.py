@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from lakesweep.control.plans import PLAN_LIFETIME_MS, load_header
+from lakesweep.control.plans import load_header
 from lakesweep.errors import (
     AccessDeniedError,
     FormatError,
@@ -22,13 +22,14 @@ from lakesweep.errors import (
 )
 from lakesweep.model.damage import is_damaged
 from lakesweep.model.plan import Plan
+from lakesweep.model.safety import PLAN_LIFETIME_MS, STEP_DEAD_MS, TASKS_SILENCE_MS
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.model.scan_facts import Facts
 from lakesweep.operations.orphans.fan_out.begin import begin_scan, check_same
 from lakesweep.operations.orphans.fan_out.documents import SCAN, Json, ScanDocuments, State, understood
 from lakesweep.operations.orphans.fan_out.finish import finish, keep_names
 from lakesweep.operations.orphans.fan_out.gather import gather, match_tasks
-from lakesweep.operations.orphans.fan_out.limits import LONGEST_DELAY_S, SHORTEST_DELAY_S, SILENCE_MS
+from lakesweep.operations.orphans.fan_out.limits import LONGEST_DELAY_S, SHORTEST_DELAY_S
 from lakesweep.operations.orphans.fan_out.match import DAMAGED_SEGMENT
 from lakesweep.operations.orphans.fan_out.result import result_of
 from lakesweep.operations.orphans.fan_out.spill import Spill, head_of
@@ -44,8 +45,6 @@ PARALLEL = 16
 """Heads that are read at the same time."""
 MOST_HEADS = 256
 """Most heads that a step reads before it stores their facts. So a step that dies repeatedly still makes progress."""
-DEAD_MS = 600_000
-"""A repeated step runs only if no step ran for so long."""
 _LASTING = (AccessDeniedError, FormatError, RefusedError, UsageError)
 
 
@@ -133,7 +132,7 @@ def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
     if scan is None:
         raise FormatError(f"{documents.path(SCAN)}: expected a scan that has begun, found none", code="no_such_scan")
     now_ms = table.store.now_ms()
-    if turn <= state.turn and now_ms - state.looked_ms < DEAD_MS:
+    if turn <= state.turn and now_ms - state.looked_ms < STEP_DEAD_MS:
         return None  # this step has run, and the next one is scheduled
     if now_ms - scan["now_ms"] > PLAN_LIFETIME_MS:
         return give_up(table, scan_id, "it began more than a day ago, so its plan would have expired")
@@ -251,7 +250,7 @@ class _Turn:
             state.heard_ms = state.heard_ms or now_ms
             state.idle += 1
         again: list[Task] = []
-        if now_ms - state.heard_ms > SILENCE_MS:
+        if now_ms - state.heard_ms > TASKS_SILENCE_MS:
             again, state.heard_ms = list(missing), now_ms
         self._next(progress=heard)
         if self._written() and again:

@@ -15,15 +15,13 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 
 from lakesweep.format.values.zone import earliest_ms, local_time
+from lakesweep.model.safety import CLOCK_MARGIN_MS
 from lakesweep.model.tag_rules import AutoTagRules
 
 BATCH_PREFIX = "batch-write-"
 BATCH_IDENTIFIER = (1 << 63) - 1
 """The commit identifier of batch jobs."""
 
-CLOCK_MARGIN_MS = 300_000
-"""Time after the end of a period until Lakesweep tags the newest snapshot without waiting for a later commit. Clocks
-differ, so a commit from before the end may appear late."""
 
 MAX_BACKFILLED = 100_000
 """One backfill looks at this many periods, the latest ones. Years of minute periods would take hours."""
