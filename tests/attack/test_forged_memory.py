@@ -268,7 +268,7 @@ def test_a_plan_of_tasks_elsewhere_asks_present_roots_in_the_call_that_made_it()
         assert area is not None
         part = store_part(area, plan_id, "0", [replace(whole.deletes[0], path=live, etag=None)])
         made = replace(header, plan_id=plan_id, parts=(part,), action_count=1, by_kind={"data": 1})
-        return Plan(replace(made, content_hash=joined_hash([part.hash])))
+        return Plan(replace(made, content_hash=joined_hash([part.hash], made.steering)))
 
     report = plan_and_execute(table, "remove_orphan_files", from_forged_tasks)
     assert (report.status, report.refusal and report.refusal.code) == ("stale", "names_live_files")

@@ -20,12 +20,22 @@ from lakesweep.model.paths import permitted
 from lakesweep.model.paths.permitted import PERMITTED, check_actions, check_plan
 from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put, content_hash, joined_hash
 from lakesweep.model.report import RunReport
+from lakesweep.model.steering import Steering, Target, Undone
 from lakesweep.runs import local_engine
 from lakesweep.runs.run import execute_stored
 from tests.support.maintenance import assert_roots_readable
 from tests.support.orphan_scene import OrphanScene
 from tests.support.waves import Team, planned, planted
 
+TARGET, UNDONE = Target(1, None, 0), Undone("r", "p", "rollback")
+STEERING = {
+    "rollback": Steering(complete_roots=(), target=TARGET),
+    "fast_forward": Steering(complete_roots=(), target=TARGET),
+    "create_branch": Steering(complete_roots=()),
+    "delete_branch": Steering(complete_roots=()),
+    "undo": Steering(complete_roots=(), undone=UNDONE),
+}
+"""What the plans of these operations have to state."""
 KEY, OTHER = b"k" * 32, b"o" * 32
 Execute = Callable[[OrphanScene, str], RunReport]
 
@@ -39,18 +49,17 @@ def forge(
 ) -> str:
     """Store a plan as somebody would who may write the control location, and return its id."""
     area, plan_id = area_of(scene), f"{header.plan_id}-forged"
-    fields = {"plan_id": plan_id, "action_count": len(actions), "content_hash": content_hash(actions), **says}
-    header = replace(header, **fields)  # type: ignore[arg-type]
+    header = replace(header, **{"plan_id": plan_id, "action_count": len(actions), **says})  # type: ignore[arg-type]
     if not parts:
+        header = replace(header, content_hash=content_hash(actions, header.steering))
         store_plan(area, Plan(header, tuple(actions)))
         return plan_id
     stored = [store_part(area, plan_id, f"{number:05d}", [action]) for number, action in enumerate(actions)]
     by_kind: dict[str, int] = {}
     for action in actions:
         by_kind[action.kind] = by_kind.get(action.kind, 0) + 1
-    header = replace(
-        header, parts=tuple(stored), by_kind=by_kind, content_hash=joined_hash(part.hash for part in stored)
-    )
+    digest = joined_hash((part.hash for part in stored), header.steering)
+    header = replace(header, parts=tuple(stored), by_kind=by_kind, content_hash=digest)
     store_plan(area, Plan(header))
     return plan_id
 
@@ -251,7 +260,7 @@ def test_a_move_takes_no_schema_that_a_snapshot_needs(scene: OrphanScene, operat
     action = Delete(
         "clean", "schema", "schema/schema-0", len(body), "why", etag=etag_of(scene, "schema/schema-0"), body=body
     )
-    plan_id = forge(scene, header, (action,), operation=operation, format_version=2, findings={"whole": []})
+    plan_id = forge(scene, header, (action,), operation=operation, format_version=2, steering=STEERING[operation])
     report = (as_begun if begun else in_one_process)(scene, plan_id)
     assert report.status in ("refused", "stale") or begun
     assert scene.listed() == before
@@ -353,6 +362,7 @@ def header_of(operation: str) -> PlanHeader:
         {},
         action_count=1,
         format_version=2 if moves else 1,
+        steering=STEERING.get(operation, Steering()),
     )
 
 

@@ -50,7 +50,7 @@ def ask(planner: Callable[[], Plan], area: ControlArea) -> Answer:
     parts = [load_part(area, header, part) for part in header.parts]
     actions = plan.actions or tuple(action for part in parts for action in part)
     assert len(actions) == header.action_count
-    assert content_hash(actions) == header.content_hash
+    assert content_hash(actions, header.steering) == header.content_hash
     facts = {name: json.loads(json.dumps(getattr(header, name))) for name in _HEADER}
     facts |= {f"findings.{name}": found for name, found in facts.pop("findings").items()}
     facts["by_kind"] = dict(sorted(plan.delete_kinds.items()))

@@ -12,10 +12,10 @@ from lakesweep.aws.messages import Hint, NewerMessageError, Work
 from lakesweep.aws.queues import MAX_DELAY_S
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.telemetry import PASSING, SKIPPED
-from lakesweep.control.plans import UNSUPPORTED_PLAN
 from lakesweep.errors import LeaseHeldError, LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import HELD_AGAIN_S, REST_MS
+from lakesweep.model.steering import UNSUPPORTED_PLAN
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.maintenance.triage import triage
 from lakesweep.operations.orphans import local as remove_orphan_files

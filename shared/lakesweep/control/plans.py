@@ -39,9 +39,8 @@ from lakesweep.model.plan import (
     content_hash,
     order_problem,
 )
+from lakesweep.model.steering import UNSUPPORTED_PLAN, steering_of
 
-UNSUPPORTED_PLAN = "unsupported_plan"
-"""Code of a stored plan in a format of another Lakesweep version, which that version can carry out."""
 PLAN_TOO_LARGE = "plan_too_large"
 """Code of a plan that is too large to load whole."""
 PART_ROWS = 20_000
@@ -71,6 +70,9 @@ def store_plan(area: ControlArea, plan: Plan) -> None:
         )
         header = dataclasses.replace(header, parts=tuple(parts))
     document = dataclasses.asdict(header)
+    document.pop("steering")
+    if facts := header.steering.to_json():
+        document["steering"] = facts
     if rows is not None:
         document["actions"] = rows
     if area.sealer is not None:
@@ -153,9 +155,10 @@ def _load(area: ControlArea, plan_id: str) -> tuple[PlanHeader, object]:
             f"{MOVE_FORMAT_VERSION}",
             code=UNSUPPORTED_PLAN,
         )
+    steering = steering_of(document.pop("steering", {}), area.path(name))
     try:
         texts = {"warnings": tuple(document.get("warnings", ())), "parts": _parts_of(document.get("parts"))}  # type: ignore[arg-type]
-        header = PlanHeader(**{**document, **texts})  # type: ignore[arg-type]
+        header = PlanHeader(**{**document, **texts, "steering": steering})  # type: ignore[arg-type]
     except TypeError as error:
         raise FormatError(f"{area.path(name)}: expected the fields of a plan header, found others") from error
     _check_header(header, area.path(name))
@@ -205,8 +208,10 @@ def _loaded(area: ControlArea, header: PlanHeader, rows: object) -> Plan:
         check_actions(header, actions)
     else:
         actions = tuple(action for part in header.parts for action in load_part(area, header, part))
-    if len(actions) != header.action_count or content_hash(actions) != header.content_hash:
-        raise FormatError(f"{path}: expected {header.action_count} actions that match the header's hash, found others")
+    if len(actions) != header.action_count or content_hash(actions, header.steering) != header.content_hash:
+        raise FormatError(
+            f"{path}: expected {header.action_count} actions and a steering that match the header's hash, found others"
+        )
     problem = order_problem(actions)
     if problem is not None:
         raise FormatError(f"{path}: expected {problem}")

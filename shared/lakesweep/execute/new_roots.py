@@ -135,12 +135,9 @@ class Newcomers:
         Roots that were incomplete then are left out: a missing file may have come back.
         """
         header = self._looker.header
-        broken: set[str] = set()
-        for kind in ("damaged_roots", "hollow_roots"):
-            found = header.findings.get(kind)
-            if not isinstance(found, dict):
-                return set()  # it is not known which roots were complete
-            broken |= found.keys()
+        broken = header.steering.incomplete_roots
+        if broken is None:
+            return set()  # it is not known which roots were complete
         old = [ref for ref in listing.roots() if header.roots_seen.get(ref.path) == ref.etag and ref.path not in broken]
         roots = read_roots(self._looker.store, old).roots
         files = read_root_files(MetadataReader(self._looker.known), roots, lambda root: True)

@@ -77,7 +77,7 @@ def check_unchanged(header: PlanHeader, content_hash: str) -> None:
     Raises:
         FormatError: It differs, or the hashes of its parts do not add up to its hash.
     """
-    found = joined_hash(part.hash for part in header.parts) if header.parts else header.content_hash
+    found = joined_hash((part.hash for part in header.parts), header.steering) if header.parts else header.content_hash
     if header.content_hash != content_hash or found != content_hash:
         raise FormatError(
             f"plan {header.plan_id} of table {header.table}: expected the actions of hash {content_hash}, as they were "

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from lakesweep.model.branch_paths import split_branch
+from lakesweep.model.steering import Steering
 from lakesweep.model.table_ref import MAIN
 
 PLAN_FORMAT_VERSION = 1
@@ -52,6 +53,7 @@ files, too. Paimon then looks at the previous tag and the oldest snapshot, not a
 MOVE_FORMAT_VERSION = 2
 """Version of plans with such phases. A version of Lakesweep that does not know them refuses the plan and keeps it."""
 _BRANCH = re.compile(r"branch/branch-([^/]+)/", re.DOTALL)
+_NONE = Steering()
 _ORDER = ("consumers", *MOVE_PHASES, *PHASES)
 
 
@@ -166,8 +168,11 @@ class PlanHeader:
     next_pass: Mapping[str, int] = field(default_factory=dict)
     """What the next pass may rely on after this plan (`control/state.py`); empty if it must read everything again."""
     findings: Mapping[str, object] = field(default_factory=dict)
-    """Further findings of a scan, as JSON; only for the removal of orphan files."""
+    """Further facts about the plan as JSON, for people. They decide nothing."""
+    steering: Steering = field(default_factory=Steering)
+    """Further facts that decide how a run executes, undoes or reports the plan."""
     content_hash: str = ""
+    """Of the actions and the steering."""
     action_count: int = 0
     parts: tuple[PlanPart, ...] = ()
     """The documents with the actions, in order, if there are too many for the header."""
@@ -222,14 +227,14 @@ def to_bytes(body: str) -> bytes:
     return body.encode("utf-8", "surrogateescape")
 
 
-def content_hash(actions: Iterable[Action]) -> str:
-    """Return a hash of the effect of `actions`, independent of their order."""
-    return _as_hash(sum(map(_hash, actions)))
+def content_hash(actions: Iterable[Action], steering: Steering = _NONE) -> str:
+    """Return a hash of the effect of `actions`, independent of their order, and of the steering of their plan."""
+    return _as_hash(sum(map(_hash, actions)) + steering.digest)
 
 
-def joined_hash(hashes: Iterable[str]) -> str:
-    """Return the `content_hash` of all actions from the hashes of the parts."""
-    return _as_hash(sum(int(each, 16) for each in hashes))
+def joined_hash(hashes: Iterable[str], steering: Steering = _NONE) -> str:
+    """Return the `content_hash` of a whole plan from the hashes of its parts."""
+    return _as_hash(sum(int(each, 16) for each in hashes) + steering.digest)
 
 
 def _hash(action: Action) -> int:

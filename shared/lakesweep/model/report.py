@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.damage import is_damaged
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Delete, Plan, Restore
 
@@ -57,7 +56,7 @@ class RunReport:
     def is_damaged(self) -> bool:
         """Tell whether any step noticed that the table is damaged."""
         return not self.is_stored_plan and any(
-            is_damaged(report.plan.header.findings) for report in self.leaves() if report.plan is not None
+            report.plan.header.steering.is_damaged for report in self.leaves() if report.plan is not None
         )
 
     @property
@@ -92,6 +91,7 @@ class RunReport:
         """Return the document described in `docs/cli_json.md`."""
         plan, plans = self.plan, self.plans()
         deletes = [delete for each in plans for delete in each.deletes]
+        findings = {**plan.header.findings, **plan.header.steering.shown()} if plan else {}
         return {
             "operation": self.operation,
             "table": self.table,
@@ -117,7 +117,7 @@ class RunReport:
             "actions": [action_to_json(action) for action in deletes],
             "outcome": self._outcome(),
             "requests": dict(self.requests),
-            **({"findings": dict(plan.header.findings)} if plan and plan.header.findings else {}),
+            **({"findings": findings} if findings else {}),
             **({"engine": dict(self.engine)} if self.engine is not None else {}),
             "steps": [step.to_json() for step in self.steps] if self.steps is not None else None,
         }

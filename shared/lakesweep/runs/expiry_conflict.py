@@ -52,8 +52,6 @@ def refuse_stored(area: ControlArea, table: str, header: PlanHeader, begun: Inte
     Raises:
         RefusedError: With code `expiry_under_way`.
     """
-    target = header.findings.get("target")
-    if header.operation != "rollback" or not isinstance(target, dict) or not isinstance(target.get("snapshot"), int):
-        return
-    if may_conflict(area, begun, header.branch):
-        refuse_conflict(table, begun, target["snapshot"], is_tag=target.get("tag") is not None)
+    target = header.steering.target
+    if header.operation == "rollback" and target is not None and may_conflict(area, begun, header.branch):
+        refuse_conflict(table, begun, target.snapshot, is_tag=target.tag is not None)

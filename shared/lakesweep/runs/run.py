@@ -424,10 +424,10 @@ def _execute(
     resting = PlanEnd(PUT_OFF, run_id, (*begin.earlier_runs, run_id))
 
     def end(executed: Executed) -> None:
-        undone = plan.header.findings.get("undone")
-        if executed.status == "done" and isinstance(undone, Mapping):
+        undone = plan.header.steering.undone
+        if executed.status == "done" and undone is not None:
             # Whichever run finishes the undo records it, before the plan counts as ended.
-            record_undone(area, str(undone.get("plan_id")), run_id)
+            record_undone(area, undone.plan_id, run_id)
         store(executed)
         end_plan(area, plan_id, replace(resting, status=executed.status), apart=has_rested)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from lakesweep import __version__
 from lakesweep.errors import FormatError, RefusedError, StalePlanError
 from lakesweep.format.schema import TableSchema
+from lakesweep.model.damage import is_damaged
 from lakesweep.model.facts import Freed
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.paths.permitted import check_actions, check_plan
@@ -22,6 +23,7 @@ from lakesweep.model.plan import (
 )
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.model.safety import PLAN_LIFETIME_MS
+from lakesweep.model.steering import Steering
 from lakesweep.runs.allowance import fence_rules
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.memory import remembering
@@ -30,6 +32,8 @@ from lakesweep.table.discover import discover
 from lakesweep.table.documents import Documents, read_all_schemas, read_roots, read_schema
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.stores import TableStores
+
+_NONE = Steering()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,7 @@ class Draft:
         settled: bool = False,
         next_pass: Mapping[str, int] | None = None,
         findings: Mapping[str, object] | None = None,
+        steering: Steering = _NONE,
         apart: Apart | None = None,
     ) -> Plan:
         """Return the plan of `actions`, or of the actions stored `apart`; without actions there is nothing to do.
@@ -119,6 +124,9 @@ class Draft:
         Raises:
             RefusedError: No plan may hold one of the actions, since no run could finish it.
         """
+        findings = dict(findings or {})
+        steering = replace(steering, is_damaged=is_damaged(findings))
+        parts = apart.parts if apart else ()
         header = PlanHeader(
             plan_id=apart.plan_id if apart else new_id(self.now_ms),
             operation=self.operation,
@@ -139,10 +147,13 @@ class Draft:
             waits_for_consumers=waits_for_consumers,
             settled=settled and self.is_own_listing,
             next_pass=dict(next_pass or {}),
-            findings=dict(findings or {}),
-            content_hash=joined_hash(part.hash for part in apart.parts) if apart else content_hash(actions),
-            action_count=sum(part.count for part in apart.parts) if apart else len(actions),
-            parts=apart.parts if apart else (),
+            findings=findings,
+            steering=steering,
+            content_hash=joined_hash((part.hash for part in parts), steering)
+            if apart
+            else content_hash(actions, steering),
+            action_count=sum(part.count for part in parts) if apart else len(actions),
+            parts=parts,
             by_kind=dict(sorted(apart.by_kind.items())) if apart else {},
             format_version=MOVE_FORMAT_VERSION if moves_roots(actions) else PLAN_FORMAT_VERSION,
         )

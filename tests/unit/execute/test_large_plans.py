@@ -631,7 +631,7 @@ def _prepare(folder: str) -> str:
                 header,
                 parts=parts,
                 action_count=MEMORY_COUNT,
-                content_hash=joined_hash(part.hash for part in parts),
+                content_hash=joined_hash((part.hash for part in parts), header.steering),
                 by_kind={"data": MEMORY_COUNT},
             )
         ),

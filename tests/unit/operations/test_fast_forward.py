@@ -20,7 +20,9 @@ def _plan(table: TableBuilder, name: str = "b", branch: str = "main") -> RunRepo
 
 def _findings(report: RunReport) -> dict[str, Any]:
     assert report.plan is not None
-    return dict(report.plan.header.findings)
+    findings = report.to_json()["findings"]
+    assert isinstance(findings, dict)
+    return findings
 
 
 def _refusal(report: RunReport) -> str:

@@ -147,9 +147,9 @@ def test_the_next_commit_has_the_next_id() -> None:
 def test_what_is_lost_is_said_before() -> None:
     """Snapshots, changelogs, tags, rows and who committed; and what belongs to no version then."""
     world = World(ten)
-    plan = world.rollback(execute=False, snapshot=5).plan
-    assert plan is not None
-    findings = plan.header.findings
+    report = world.rollback(execute=False, snapshot=5)
+    findings = report.to_json()["findings"]
+    assert isinstance(findings, dict)
     assert findings["target"] == {"snapshot": 5, "tag": None, "time_ms": 4 * 600_000}
     assert findings["lost"] == {
         "snapshots": [6, 7, 8, 9, 10],

@@ -66,7 +66,7 @@ def test_what_must_be_whole_at_the_end_is_the_newest_snapshot_and_the_tags() -> 
     world = World("rollback")
     plan = world.undo(world.run(), execute=False).plan
     assert plan is not None
-    assert plan.header.findings["whole"] == ["snapshot/snapshot-8", "tag/tag-seven", "tag/tag-eight"]
+    assert plan.header.steering.complete_roots == ("snapshot/snapshot-8", "tag/tag-seven", "tag/tag-eight")
 
 
 @pytest.mark.parametrize("name", CASES)

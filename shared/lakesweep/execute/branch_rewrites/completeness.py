@@ -42,7 +42,7 @@ def lost_ahead(env: Environment, ground: Ground, check: Callable[[], None] = lam
     if not any(action.kind in ROOT_KINDS for action in left):
         return ()
     changing = {action.path for action in left}
-    whole = {*_whole(ground)} - changing
+    whole = {*(ground.plan.header.steering.complete_roots or ())} - changing
     there = [ref for ref in ground.own.roots() if ref.path in whole]
     try:
         coming = tuple(roots_to_write(ground.own.name, left))
@@ -54,7 +54,7 @@ def lost_ahead(env: Environment, ground: Ground, check: Callable[[], None] = lam
 
 
 def lost_of(env: Environment, ground: Ground, check: Callable[[], None] = lambda: None) -> tuple[str, ...]:
-    """Return the missing files of the roots that a plan names in `whole`: paths and sentences, empty when all exist.
+    """Return what is missing of the roots that a plan must leave complete: paths and sentences, empty when all exist.
 
     Args:
         env: Of the execution.
@@ -64,7 +64,7 @@ def lost_of(env: Environment, ground: Ground, check: Callable[[], None] = lambda
     Raises:
         StorageError: A request failed, so the answer is not known.
     """
-    wanted = _whole(ground)
+    wanted = ground.plan.header.steering.complete_roots or ()
     refs = {ref.path: ref for ref in ground.listing.roots()}
     missing = tuple(path for path in wanted if path not in refs)
     if missing:
@@ -74,12 +74,6 @@ def lost_of(env: Environment, ground: Ground, check: Callable[[], None] = lambda
         by_branch.setdefault(branch_of(path), []).append(refs[path])
     outside = _outside(env)
     return tuple(each for name, group in by_branch.items() for each in _lost(env, ground, name, group, outside, check))
-
-
-def _whole(ground: Ground) -> tuple[str, ...]:
-    """Return the paths of the roots that must be complete at the end."""
-    whole = ground.plan.header.findings.get("whole")
-    return tuple(map(str, whole)) if isinstance(whole, list) else ()
 
 
 @dataclass(frozen=True, slots=True)

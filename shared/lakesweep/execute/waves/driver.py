@@ -135,10 +135,11 @@ def check_whole(header: PlanHeader) -> None:
     if not header.parts:
         return  # the actions are in the header, and are checked when they are read
     count = sum(part.count for part in header.parts)
-    if count != header.action_count or joined_hash(part.hash for part in header.parts) != header.content_hash:
+    found = joined_hash((part.hash for part in header.parts), header.steering)
+    if count != header.action_count or found != header.content_hash:
         raise FormatError(
-            f"plan {header.plan_id} of table {header.table}: expected parts of {header.action_count} actions that "
-            f"match the header's hash, found {count} in {len(header.parts)} parts"
+            f"plan {header.plan_id} of table {header.table}: expected a steering and parts of {header.action_count} "
+            f"actions that match the header's hash, found {count} in {len(header.parts)} parts"
         )
 
 

@@ -12,6 +12,7 @@ from lakesweep.errors import RefusedError
 from lakesweep.model.facts import FileKind
 from lakesweep.model.paths.allowed import check_action, is_external
 from lakesweep.model.plan import MOVE_FORMAT_VERSION, MOVE_PHASES, Action, Delete, PlanHeader, branch_of
+from lakesweep.model.steering import UNSUPPORTED_PLAN
 
 FORBIDDEN = "forbidden_action"
 _ROOTS = frozenset({"snapshot", "changelog_document", "tag"})
@@ -104,6 +105,16 @@ _HINTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("expire_changelogs", "hints"): ("changelog/EARLIEST", "changelog/LATEST"),
 }
 """Operation and phase -> the hints of the branch that it writes or deletes in this phase."""
+_STEERING: Mapping[str, frozenset[str]] = {
+    "rollback": frozenset({"complete_roots", "target"}),
+    "fast_forward": frozenset({"complete_roots", "target"}),
+    "create_branch": frozenset({"complete_roots"}),
+    "delete_branch": frozenset({"complete_roots"}),
+    "undo": frozenset({"complete_roots", "undone"}),
+}
+"""Operation -> the facts that its plans must state in their steering."""
+_MAY_STATE: Mapping[str, frozenset[str]] = {"remove_orphan_files": frozenset({"incomplete_roots"})}
+"""Operation -> further facts that its plans may state. Each operation may state that the table is damaged."""
 _RANGES = frozenset({"expire_snapshots", "expire_changelogs"})
 _OF_OTHER_BRANCHES = frozenset({"create_branch", "delete_branch"})
 """They are planned on main, but change other branches only. An undo of them may do the same."""
@@ -113,7 +124,8 @@ def check_plan(header: PlanHeader) -> None:
     """Refuse a header that its operation cannot have written.
 
     Raises:
-        RefusedError: With code `forbidden_action`.
+        RefusedError: With code `forbidden_action`. With code `unsupported_plan` if the plan lacks a fact that an
+            execution must know; earlier versions stated these facts elsewhere.
     """
     permitted = PERMITTED.get(header.operation)
     if permitted is None:
@@ -123,12 +135,25 @@ def check_plan(header: PlanHeader) -> None:
     moves = any(phase in MOVE_PHASES for _, phase, _ in permitted)
     if moves != (header.format_version == MOVE_FORMAT_VERSION):
         raise _refusal(header, f"plan format {header.format_version} is not the one of its operation")
+    _check_steering(header)
     if header.operation == "expire_snapshots" and header.end_id is not None:
         latest = header.snapshots.get("latest")
         if not isinstance(latest, int) or latest < header.end_id:
             raise _refusal(header, "it does not say which snapshots it keeps, the newest among them")
     elif header.operation not in _RANGES and header.end_id is not None:
         raise _refusal(header, f"its operation expires no snapshots, but its range ends at {header.end_id}")
+
+
+def _check_steering(header: PlanHeader) -> None:
+    stated, needed = header.steering.to_json().keys(), _STEERING.get(header.operation, frozenset())
+    for name in sorted(needed - stated):
+        raise RefusedError(
+            f"plan {header.plan_id} of table {header.table}: expected {name} in its steering, found none; an earlier "
+            "version of Lakesweep made the plan, so make a new one",
+            code=UNSUPPORTED_PLAN,
+        )
+    for name in sorted(stated - needed - _MAY_STATE.get(header.operation, frozenset()) - {"is_damaged"}):
+        raise _refusal(header, f"its operation states no {name}, but its steering does")
 
 
 def check_actions(header: PlanHeader, actions: Iterable[Action]) -> None:

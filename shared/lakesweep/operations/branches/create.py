@@ -18,6 +18,7 @@ from lakesweep.format.schema import TableSchema, parse_schema
 from lakesweep.format.tag import tag_body
 from lakesweep.model.plan import Plan, Put, to_text
 from lakesweep.model.roots import DocumentRef, Root
+from lakesweep.model.steering import Steering
 from lakesweep.model.table_ref import MAIN, branch_dir
 from lakesweep.operations.branches.history import read_documents
 from lakesweep.operations.branches.names import EXISTS, check_new_name, check_on_main, list_branch
@@ -80,8 +81,8 @@ def plan_create_branch(table: Table, arguments: BranchArguments) -> Plan:
                 "snapshot": None if source is None else source.snapshot.id,
                 "schemas": len(actions) - len(roots),
             },
-            "whole": [put.path for put in roots],
         },
+        steering=Steering(complete_roots=tuple(put.path for put in roots)),
     )
 
 

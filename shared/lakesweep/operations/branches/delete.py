@@ -19,6 +19,7 @@ from lakesweep.format.values.json_document import shorten
 from lakesweep.model.paths.allowed import check_action
 from lakesweep.model.plan import MOVE_PHASES, Delete, Plan, to_text
 from lakesweep.model.roots import BranchListing
+from lakesweep.model.steering import Steering
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.model.wording import some_of
 from lakesweep.operations.branches.loss import find_loss
@@ -96,8 +97,8 @@ def plan_delete_branch(table: Table, name: str) -> Plan:
             "branch": {"name": name, "tags": [ref.name for ref in found.own.tags], "objects": len(going)},
             "lost": loss.lost,
             "stranded": loss.stranded,
-            "whole": [],
         },
+        steering=Steering(complete_roots=()),
     )
 
 

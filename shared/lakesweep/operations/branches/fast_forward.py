@@ -10,6 +10,7 @@ from dataclasses import replace
 from lakesweep.errors import RefusedError
 from lakesweep.model.plan import MOVE_PHASES, Plan
 from lakesweep.model.roots import BranchListing, Root, TableListing
+from lakesweep.model.steering import Steering, Target
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.branches.fast_forward_actions import forward_actions, hint_puts, read_hints
 from lakesweep.operations.branches.fast_forward_warnings import forward_warnings
@@ -79,11 +80,15 @@ def plan_fast_forward(table: Table, name: str, lost_tags: Sequence[str] = ()) ->
         ),
         findings={
             "branch": {"name": name},
-            "target": {"snapshot": target.ref.id, "tag": None, "time_ms": target.snapshot.time_ms},
             "lost": _lost(course, ours.snapshots[-1:], target),
             "stranded": stranded.to_json(),
-            "whole": sorted({f"{root.ref.kind}/{root.ref.kind}-{root.ref.name}" for root in (target, *course.coming)}),
         },
+        steering=Steering(
+            complete_roots=tuple(
+                sorted({f"{root.ref.kind}/{root.ref.kind}-{root.ref.name}" for root in (target, *course.coming)})
+            ),
+            target=Target(target.ref.id, None, target.snapshot.time_ms),
+        ),
     )
 
 

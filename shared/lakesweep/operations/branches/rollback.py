@@ -26,6 +26,7 @@ from lakesweep.format.tag import tag_body
 from lakesweep.model.plan import Action, Plan, Put, to_text
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import BranchListing, Root
+from lakesweep.model.steering import Steering, Target
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.branches.iceberg import refuse_iceberg
 from lakesweep.operations.branches.newly_orphaned import find_stranded
@@ -163,15 +164,13 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
             *(f"the number of newly orphaned files is not known exactly: {each}" for each in stranded.unknown),
         ),
         findings={
-            "target": {
-                "snapshot": snapshot_id,
-                "tag": target.ref.name if target.ref.kind == "tag" else None,
-                "time_ms": target.snapshot.time_ms,
-            },
             "lost": _lost(going, target),
             "stranded": stranded.to_json(),
-            "whole": [_snapshot_path(draft, snapshot_id)],
         },
+        steering=Steering(
+            complete_roots=(_snapshot_path(draft, snapshot_id),),
+            target=Target(snapshot_id, target.ref.name if target.ref.kind == "tag" else None, target.snapshot.time_ms),
+        ),
     )
 
 

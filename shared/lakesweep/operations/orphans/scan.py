@@ -22,6 +22,7 @@ from lakesweep.model.plan import Action, Plan
 from lakesweep.model.roots import BranchListing, Root, TableListing
 from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.model.scan_arguments import MAX_PARALLELISM, OrphanArguments
+from lakesweep.model.steering import Steering
 from lakesweep.operations.orphans.rules.orphans import TEMP, Totals, needs_confirmation, shown
 from lakesweep.runs.allowance import allowing, fence_rules
 from lakesweep.runs.damage import lost_snapshots, warnings_of
@@ -104,6 +105,7 @@ def orphan_plan(
             "missing": scanned.missing.to_json(),
             **({"inventory": scanned.inventory.to_json()} if scanned.inventory else {}),
         },
+        steering=Steering(incomplete_roots=tuple(sorted({*found.live.damaged, *found.live.hollow}))),
         apart=apart,
     )
     _check_history(table, arguments, found.listing, plan, lost)

@@ -143,6 +143,7 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
                 "next_due_ms": verdict.next_due_ms,
             },
         },
+        next_pass={} if verdict.next_due_ms is None else {"tags_due_ms": verdict.next_due_ms},
     )
 
 

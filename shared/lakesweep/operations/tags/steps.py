@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import RefusedError, StalePlanError
-from lakesweep.model.plan import Plan, PlanHeader
+from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.tag_rules import KeepRules
 from lakesweep.operations.tags import automatic as auto_tags
@@ -120,7 +120,7 @@ class TagSteps:
                 due.append(0)
             elif header is not None and report.status in _SETTLED:
                 facts |= header.next_pass
-                due += [found for found in (header.next_pass.get("tags_due_ms"), _next_end_ms(header)) if found]
+                due += [found for found in (header.next_pass.get("tags_due_ms"),) if found]
         return TagNote(self.draft.now_ms, {**facts, "tags_due_ms": min(due)} if due else facts)
 
     def _is_open(self, name: str, report: RunReport) -> bool:
@@ -179,10 +179,3 @@ class TagSteps:
 
 def _tags_of(plan: Plan) -> int:
     return sum(action.kind == "tag" for action in plan.actions)
-
-
-def _next_end_ms(header: PlanHeader) -> int | None:
-    """Return when the next tag is over, from the findings of the step that expires tags."""
-    found = header.findings.get("tags")
-    due_ms = found.get("next_due_ms") if isinstance(found, Mapping) else None
-    return due_ms if isinstance(due_ms, int) else None

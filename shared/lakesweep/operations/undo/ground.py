@@ -4,8 +4,6 @@ Changes by time are allowed: old snapshots may have expired, and tags may have b
 the undo would delete the snapshot below it.
 """
 
-from collections.abc import Mapping
-
 from lakesweep.execute.batches import id_of
 from lakesweep.execute.branch_rewrites.target import snapshots_seen
 from lakesweep.model.roots import RootRef
@@ -63,12 +61,9 @@ def _is_same(run: UndoneRun, draft: Draft, ref: RootRef) -> bool:
     header = run.plan.header
     if header.roots_seen[ref.path] == ref.etag:
         return True
-    target = header.findings.get("target")
+    target = header.steering.target
     (root,) = draft.own_documents([ref])
-    return isinstance(target, Mapping) and (target.get("snapshot"), target.get("time_ms")) == (
-        ref.id,
-        root.snapshot.time_ms,
-    )
+    return target is not None and (target.snapshot, target.time_ms) == (ref.id, root.snapshot.time_ms)
 
 
 def _check_folder(run: UndoneRun, table: Table, draft: Draft) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from lakesweep.model.plan import Action, Delete, Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import BranchListing, Root
+from lakesweep.model.steering import Steering, Undone
 from lakesweep.operations.undo.ground import check_ground
 from lakesweep.operations.undo.returning_roots import returning_roots
 from lakesweep.operations.undo.rules import inverse
@@ -64,10 +65,7 @@ def plan_undo_move(table: Table, undone: Plan, run_id: str) -> Plan:
         way_back,
         frame,
         warnings=tuple(_warnings(run, own, way_back)),
-        findings={
-            "undone": {"run_id": run_id, "plan_id": header.plan_id, "operation": header.operation},
-            "whole": _whole(coming),
-        },
+        steering=Steering(complete_roots=_complete(coming), undone=Undone(run_id, header.plan_id, header.operation)),
     )
 
 
@@ -88,8 +86,8 @@ def _warnings(run: UndoneRun, own: BranchListing, way_back: Sequence[Action]) ->
         yield f"tags that were made since are kept, with their files: {', '.join(ref.name for ref in late)}"
 
 
-def _whole(coming: Sequence[Root]) -> list[str]:
+def _complete(coming: Sequence[Root]) -> tuple[str, ...]:
     """Return the roots that must be complete at the end. Older snapshots may expire meanwhile."""
     snapshots = [root for root in coming if root.ref.kind == "snapshot"]
     newest = sorted(snapshots, key=lambda root: root.ref.id)[-1:]
-    return [root.ref.path for root in (*newest, *(root for root in coming if root.ref.kind == "tag"))]
+    return tuple(root.ref.path for root in (*newest, *(root for root in coming if root.ref.kind == "tag")))

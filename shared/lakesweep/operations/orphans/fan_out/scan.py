@@ -20,7 +20,6 @@ from lakesweep.errors import (
     StalePlanError,
     UsageError,
 )
-from lakesweep.model.damage import is_damaged
 from lakesweep.model.plan import Plan
 from lakesweep.model.safety import PLAN_LIFETIME_MS, STEP_DEAD_MS, TASKS_SILENCE_MS
 from lakesweep.model.scan_arguments import OrphanArguments
@@ -299,7 +298,7 @@ class _Turn:
         plan = finish(self._table, documents, self._scan, state, self._goes_by)
         keep_names(documents, self._scan, self._goes_by)
         status = "nothing_to_do" if plan.is_empty else "planned"
-        if is_damaged(plan.header.findings):
+        if plan.header.steering.is_damaged:
             status = "damaged"
         self._count("finish")
         result = result_of(documents, self._scan, state, self._goes_by, plan)
