@@ -296,7 +296,7 @@ def test_a_full_disk_leaves_the_old_document_and_no_litter(tmp_path: Path, kind:
 LIMITED = """
 import resource, signal, sys
 from lakesweep.errors import StorageError
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 store = LocalStore(sys.argv[1])

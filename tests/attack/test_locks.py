@@ -146,7 +146,7 @@ def test_puts_that_match_have_one_winner_though_the_lock_does_not_stay(tmp_path:
 
 KILLED = """
 import os, sys
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 os.fsync = lambda descriptor: os._exit(9)
 LocalStore(sys.argv[1]).put(sys.argv[2], b"half")
 """

@@ -15,7 +15,7 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.execute import tags as tag_writing
 from lakesweep.execute.waves.slices import NOT_BEGUN, Lane, Site, Slice, work
-from lakesweep.storage.elapsed import Clocks
+from lakesweep.storage.clock import Clocks
 from lakesweep.storage.open import open_store
 from lakesweep.table.stores import TableStores
 from tests.support.lake import PREFIX, Lake, lake_in, lake_on

@@ -25,7 +25,7 @@ _RUN = """
 import json, re, sys
 from pathlib import Path
 from lakesweep.errors import MaintenanceError
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from tests.support.memory_store import MemoryStore
 from tests.support.maintenance import Maintainer
 try:

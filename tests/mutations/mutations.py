@@ -223,7 +223,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the time of a lease stops while the process stands still",
-        "storage/elapsed",
+        "storage/clock",
         "return int(max(boot_s, wall_s) * 1000)",
         "return int(min(boot_s, wall_s) * 1000)",
         "unit/storage/test_guard.py::test_the_clock_that_says_more_is_believed[asleep]",

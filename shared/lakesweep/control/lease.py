@@ -30,7 +30,7 @@ from lakesweep.errors import (
 )
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_LOOK_MS, LEASE_LOOKS, LEASE_MS, REST_MS
 from lakesweep.model.who import Who, who_of
-from lakesweep.storage.elapsed import CLOCKS, Clocks, Stopwatch
+from lakesweep.storage.clock import CLOCKS, Clocks, Stopwatch
 from lakesweep.storage.guard import TimeLimit
 
 _NAME = "lease.json"

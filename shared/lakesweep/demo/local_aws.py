@@ -121,7 +121,7 @@ def _own_environment() -> Iterator[None]:
     Arguments of the demo's own clients are not enough. moto creates a session itself, which fails if the user's profile
     does not exist. Stores look for credentials in the same places as every AWS program.
     """
-    environ = os.environ  # noqa: TID251 - the demo reads no settings from it, but hides settings of others
+    environ = os.environ  # the demo reads no settings from it, but hides settings of others
     saved = dict(environ)
     for name in saved:
         if name.upper().startswith(_USER_SETTINGS):

@@ -45,7 +45,7 @@ from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Plan, PlanHeader, Put, to_bytes
 from lakesweep.model.safety import DELETE_MARGIN_MS
 from lakesweep.model.table_ref import branch_dir
-from lakesweep.storage.elapsed import Stopwatch
+from lakesweep.storage.clock import Stopwatch
 from lakesweep.storage.guard import GuardedStore, TimeLimit
 from lakesweep.storage.store import DeleteRequest, Store
 from lakesweep.table.discover import sort_listing

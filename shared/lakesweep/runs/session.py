@@ -12,6 +12,7 @@ from lakesweep.model.report import RunReport
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.model.scan_facts import Available
 from lakesweep.model.table_ref import TableRef
+from lakesweep.storage.clock import wall_ms
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.remembering import Memory
@@ -64,7 +65,7 @@ class Table:
     open_store: Callable[[str], Store]
     """Opens the store of a declared external root."""
     counter: RequestCounter = field(default_factory=RequestCounter)
-    clock_ms: Callable[[], int] = lambda: int(time.time() * 1000)
+    clock_ms: Callable[[], int] = wall_ms
     """The caller's own clock. Only times that a caller gives as "now" are compared with it."""
     sleep: Callable[[float], None] = time.sleep
     progress: Callable[[int, int], None] = _no_progress

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from lakesweep.errors import LeaseLostError
-from lakesweep.storage.elapsed import Stopwatch
+from lakesweep.storage.clock import Stopwatch
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store, UndeleteRequest, UndeleteResult
 from lakesweep.storage.wrappers.wrapping import WrappingStore
 

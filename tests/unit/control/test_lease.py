@@ -9,7 +9,7 @@ from lakesweep.control.intent import Intent
 from lakesweep.control.lease import Lease, acquire, read_lease
 from lakesweep.errors import LeaseHeldError, LeaseLostError
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
-from lakesweep.storage.elapsed import Clocks
+from lakesweep.storage.clock import Clocks
 from tests.support.memory_store import MemoryStore
 
 START_MS = 1_800_000_000_000

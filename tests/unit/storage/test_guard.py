@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakesweep.errors import LeaseLostError
-from lakesweep.storage.elapsed import Clocks, Stopwatch
+from lakesweep.storage.clock import Clocks, Stopwatch
 from lakesweep.storage.guard import GuardedStore, LateDeleteError, TimeLimit, current_guard, guarded_by
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest, Store, UndeleteRequest, delete_all

@@ -27,7 +27,7 @@ from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.paths.stays import Stays, count_stays
 from lakesweep.model.plan import Delete
 from lakesweep.model.safety import DELETE_MARGIN_MS
-from lakesweep.storage.elapsed import CLOCKS, Clocks, Stopwatch
+from lakesweep.storage.clock import CLOCKS, Clocks, Stopwatch, monotonic_s
 from lakesweep.storage.guard import TimeLimit
 from lakesweep.storage.store import DeleteResult
 from lakesweep.table.stores import TableStores
@@ -125,7 +125,7 @@ class Site:
     stores: TableStores
     area: ControlArea
     sleep: Callable[[float], None] = time.sleep
-    clock_s: Callable[[], float] = time.monotonic
+    clock_s: Callable[[], float] = monotonic_s
     throttled: Callable[[], int] = lambda: 0
     """How many answers so far asked for fewer requests."""
     check_time: Callable[[str], None] = lambda what: None

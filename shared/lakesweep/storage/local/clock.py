@@ -10,10 +10,11 @@ file is deleted at once.
 """
 
 import os
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from lakesweep.storage.clock import steady_ns, wall_ns
 
 CLOCK_NAME = ".lakesweep.clock.tmp"
 """One fixed name, so that killed runs leave at most one file. The next run deletes it."""
@@ -36,8 +37,8 @@ class _Measured:
 
     def is_good(self) -> bool:
         """Tell whether it is recent and both clocks agree: no sandbox was suspended, and no clock was set."""
-        boot_ns, wall_ns = _steady_ns() - self.at_ns, time.time_ns() - self.wall_ns
-        return boot_ns <= _FRESH_NS and abs(boot_ns - wall_ns) <= _APART_NS
+        passed_ns = steady_ns() - self.at_ns
+        return passed_ns <= _FRESH_NS and abs(passed_ns - (wall_ns() - self.wall_ns)) <= _APART_NS
 
 
 _measured: dict[int, _Measured] = {}
@@ -54,17 +55,13 @@ def now_ns(root: str) -> int:
     if found is None or not found.is_good():
         _measure(place, device)
         found = _measured.get(device)
-    return time.time_ns() if found is None else found.storage_ns + _steady_ns() - found.at_ns
+    return wall_ns() if found is None else found.storage_ns + steady_ns() - found.at_ns
 
 
 def is_doubtful(root: str) -> bool:
     """Tell whether the store uses this machine's clock although the file system may have another one."""
     _, device = _place(root)
     return device not in _measured and _kind_of(device) not in _OWN_KINDS
-
-
-def _steady_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def _place(root: str) -> tuple[str, int]:
@@ -89,7 +86,7 @@ def _measure(place: str, device: int) -> None:
                 if Path(folder).stat().st_dev != device:
                     break
                 found_ns = _time_of_nameless_file(folder) if is_own else _time_of_named_file(folder)
-                _measured[device] = _Measured(found_ns, _steady_ns(), time.time_ns())
+                _measured[device] = _Measured(found_ns, steady_ns(), wall_ns())
                 return
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 
 from lakesweep.errors import LockHeldError, MaintenanceError, StorageError
 from lakesweep.model.safety import LOCK_WAIT_S
+from lakesweep.storage.clock import monotonic_s
 
 LOCK_NAME = ".lakesweep.lock"
 _PAUSE_S = (0.001, 0.05)
@@ -50,7 +51,7 @@ def locked(folder: int, path: str, *, make: bool, stays: bool) -> Iterator[None]
 
 def _take(folder: int, where: str, *, make: bool) -> int | None:
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_CREAT if make else 0)
-    ends_s = time.monotonic() + LOCK_WAIT_S
+    ends_s = monotonic_s() + LOCK_WAIT_S
     while True:
         try:
             lock = os.open(LOCK_NAME, flags, 0o666, dir_fd=folder)
@@ -77,7 +78,7 @@ def _wait(lock: int, where: str, ends_s: float) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            left_s = ends_s - time.monotonic()
+            left_s = ends_s - monotonic_s()
         if left_s <= 0:
             raise LockHeldError(
                 f"lock {where}: expected a free lock within {LOCK_WAIT_S:g} s, but another process holds it; "

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from lakesweep.errors import LeaseLostError, ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.model.safety import DELETES_BEGIN_WITHIN_S
 from lakesweep.storage.aws_client import s3_request, was_repeated, was_sent
-from lakesweep.storage.elapsed import CLOCKS
+from lakesweep.storage.clock import CLOCKS, monotonic_s
 from lakesweep.storage.guard import Guard, LateDeleteError, current_guard
 from lakesweep.storage.keys import (
     SINGLE_DELETES,
@@ -278,7 +278,7 @@ class S3Store:
         markers; the result names the second.
         """
         count_deletes(requests, self.location)
-        started = time.monotonic()
+        started = monotonic_s()
         many = sum(request.etag is not None for request in requests) > WINDOW_DELETES
         together = [r for r in requests if (many or r.etag is None) and is_key(r.key) and not _NO_XML.search(r.key)]
         work = _Deleting(current_guard())
@@ -286,7 +286,7 @@ class S3Store:
         again = [request for request in together if results[request.key].code in _PASSING]
         if any(results[request.key].code == "SlowDown" for request in again):
             self._counter.add_throttled()
-        if again and time.monotonic() - started < DELETES_BEGIN_WITHIN_S:
+        if again and monotonic_s() - started < DELETES_BEGIN_WITHIN_S:
             time.sleep(_PAUSE_S)
             results |= self._delete_together(again, work)
         single = [r for r in requests if is_key(r.key) and r.key not in results]
@@ -331,7 +331,7 @@ class S3Store:
         if not requests:
             return results
         with ThreadPoolExecutor(max_workers=min(WINDOW_DELETES, len(requests)), thread_name_prefix="delete") as pool:
-            while len(results) < len(requests) and time.monotonic() < begin_before:
+            while len(results) < len(requests) and monotonic_s() < begin_before:
                 window = requests[len(results) : len(results) + WINDOW_DELETES]
                 results += pool.map(lambda request: self._delete_one(request, work), window)
         return results + [DeleteResult(request.key, "not_tried") for request in requests[len(results) :]]

@@ -1,4 +1,7 @@
-"""Time that continues while a process or its machine is suspended.
+"""The clocks of this machine: only this module, the command line and the demo read them (a rule of ruff).
+
+Whether a table's files are old is asked of the store (`Store.now_ms`), never of these. They tell how long something
+takes, also while a process or its machine is suspended.
 
 The monotonic clock of Linux stops while a machine sleeps. A sandbox that was frozen may wake with all its clocks where
 they were, except for the wall clock, which is set right again. So Lakesweep reads two clocks and believes the larger
@@ -8,6 +11,26 @@ value. A caller that counts how long it may continue then stops too early, never
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+
+def wall_ns() -> int:
+    """Return the time of this machine, in epoch nanoseconds. It may jump either way when it is set."""
+    return time.time_ns()
+
+
+def wall_ms() -> int:
+    """Return the time of this machine, in epoch milliseconds."""
+    return int(time.time() * 1000)
+
+
+def monotonic_s() -> float:
+    """Return seconds since some moment; they stop while the machine sleeps."""
+    return time.monotonic()
+
+
+def steady_ns() -> int:
+    """Return nanoseconds since some moment, including the time that the machine slept."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def _boot_s() -> float:
