@@ -103,6 +103,10 @@ mutations: install ## Break rules of the safety code one by one, and show that a
 size: ## Count lines, files in a folder, long modules and words of the documentation
 	@$(PYTHON) -m benchmarks.size
 
+.PHONY: docs
+docs: install ## Write the generated pages: docs/cli_json.md and docs/commands.md
+	@$(BIN)/python -m benchmarks.reference
+
 .PHONY: faults
 faults: install ## Break every storage call of a run in every way, and kill it there; prints what was broken
 	@LAKESWEEP_FAULTS_EVERY=$${LAKESWEEP_FAULTS_EVERY:-1} LAKESWEEP_SCHEDULES=$${LAKESWEEP_SCHEDULES:-1000} $(BIN)/python -m pytest tests/fault tests/bad_bytes \

@@ -39,6 +39,8 @@ class Command:
 
     function: Callable[..., int]
     examples: Sequence[str]
+    signature: Signature | None = None
+    """The operation that it runs; `None`: it only reads, or it runs something else."""
 
     @property
     def name(self) -> str:
@@ -78,7 +80,7 @@ def command(
                 inspect.Parameter("execute", keyword, annotation=Execute, default=False),
             ]
         )
-        return Command(at_place(*place)(run), examples)
+        return Command(at_place(*place)(run), examples, signature)
 
     return wrap
 

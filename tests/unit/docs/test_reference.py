@@ -1,0 +1,56 @@
+"""Generated pages are what the declarations make them."""
+
+from dataclasses import fields
+
+from benchmarks import reference
+from lakesweep.operations.inspect.explain_table import TableShares
+from lakesweep.operations.inspect.explanation import Explanation
+from lakesweep.operations.inspect.table_summary import TableSummary
+from lakesweep.runs.parameters.signatures import SIGNATURES
+
+WORDS = reference.words()
+
+
+def described(table: str) -> set[str]:
+    """Return the single keys that a table describes."""
+    return {key for keys in WORDS[table]["rows"] for key in keys.split(", ")}
+
+
+def test_the_pages_are_up_to_date() -> None:
+    """A change of a parameter, a help text or a stable word needs `make docs`."""
+    for name, page in reference.pages().items():
+        assert (reference.DOCS / name).read_text(encoding="utf-8") == page, f"run make docs to write docs/{name}"
+
+
+def test_the_template_shows_every_table_once() -> None:
+    """A table that no page shows would be forgotten."""
+    template = (reference.TEMPLATES / "cli_json.md").read_text(encoding="utf-8")
+    assert [name for name in WORDS if template.count(f"{{{{{name}}}}}") != 1] == []
+    examples = [path.name for path in reference.TEMPLATES.glob("*.json")]
+    assert [name for name in examples if template.count(f"{{{{{name}}}}}") != 1] == []
+
+
+def test_a_row_has_a_text_for_each_column() -> None:
+    """The first column is the word itself."""
+    for name, table in WORDS.items():
+        for key, texts in table["rows"].items():
+            assert len(table["columns"]) == 1 + (1 if isinstance(texts, str) else len(texts)), (name, key)
+
+
+def test_described_keys_are_those_of_the_documents() -> None:
+    """No key is described that a document does not have."""
+    summary = {each.name for each in fields(TableSummary)}
+    assert described("show") <= summary
+    assert described("explain_file") <= {each.name for each in fields(Explanation)}
+    shares = set(TableShares("", 0, 0, 0, (), None).to_json())
+    assert described("explain_table") <= shares
+
+
+def test_every_parameter_of_an_operation_is_on_the_page() -> None:
+    """With its option, or as a parameter that only JSON has."""
+    page = reference.pages()["commands.md"]
+    for signature in SIGNATURES.values():
+        (part,) = [part for part in page.split("\n## ") if f"Operation `{signature.name}`:" in part]
+        for parameter in signature.parameters:
+            assert f"| `{parameter.name}` | {parameter.kind.says} |" in part
+            assert parameter.typed is None or f"| `{parameter.typed}" in part
