@@ -13,6 +13,9 @@ from lakesweep.model.roots import Root
 
 FileKind = Literal["data", "extra", "changelog", "index", "index_manifest", "manifest", "manifest_list", "statistics"]
 
+Part = Literal["state", "index", "changelog"]
+"""The part of a root that a list or index manifest leads to: its data files, its index files, its changelog files."""
+
 DATA_KINDS = frozenset({"data", "extra", "changelog"})
 """Kinds that manifests name."""
 
@@ -45,7 +48,7 @@ class Gap:
     """A file that a root names and that could not be read."""
 
     root: Root
-    part: Literal["state", "index", "changelog"]
+    part: Part
     """The part of the root that needs it."""
     problem: str
     is_missing: bool

@@ -1,16 +1,19 @@
 """What readers of a root would not find."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from lakesweep.errors import LeaseLostError, RefusedError
 from lakesweep.model.roots import Root
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_roots, read_schema
-from lakesweep.table.metadata import MetadataReader
+from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.outside_files import OutsideFiles
 from lakesweep.table.paths import TablePaths
+from lakesweep.table.reach import completeness
 from lakesweep.table.reach.completeness import first_missing, lost_files
-from lakesweep.table.reach.needs import Needs
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
@@ -173,14 +176,24 @@ def test_each_page_of_the_listing_asks_whether_to_go_on(more: int, asked: int) -
         lost_files(scene.store, schema, [scene.root(ALL[0])], check=lose_the_lease)
 
 
-def test_files_beside_a_manifest_are_needed_with_it() -> None:
+def test_files_beside_a_manifest_are_needed_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists name them; nothing that we know of writes them yet."""
+
+    class Reader(MetadataReader):
+        def manifest_lists(self, wanted: Mapping[str, int | None]) -> Mapping[str, Any]:
+            found = super().manifest_lists(wanted)
+            return {
+                name: tuple(meta._replace(extra_files=(f"{meta.file_name}.idx",)) for meta in content)
+                for name, content in found.items()
+                if not isinstance(content, Unreadable)
+            }
+
     scene = Scene()
-    schema = read_schema(scene.store, discover(scene.store).branches["main"])
-    needs = Needs(MetadataReader(scene.store, again=True), TablePaths(schema), schema, [scene.root(ALL[1])])
-    needs._metas = {name: meta._replace(extra_files=(f"{name}.idx",)) for name, meta in needs._metas.items()}
-    assert needs._metas
-    assert {f"manifest/{name}.idx" for name in needs._metas} <= set(needs.paths())
+    monkeypatch.setattr(completeness, "MetadataReader", Reader)
+    lost = scene.lost(ALL[1])
+    assert lost
+    assert all(path.startswith("manifest/manifest-") and path.endswith(".idx") for path in lost)
+    assert first_of(scene, ALL[1]) == f"snapshot 2: {lost[0]} does not exist"
 
 
 def test_files_outside_cost_one_listing_of_each_root() -> None:

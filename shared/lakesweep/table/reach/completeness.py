@@ -8,23 +8,22 @@ The entries of a manifest are dropped while it is read, except for entries of mi
 number of objects in the table, not with its history.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from lakesweep.errors import FormatError
-from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.manifest import Identity, ManifestEntry
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.roots import Root
 from lakesweep.storage.store import Store
-from lakesweep.table.metadata import MetadataReader, Unreadable
+from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.paths import TablePaths
+from lakesweep.table.reach.holders import Holders, RootList, lists_of
 from lakesweep.table.reach.live_set import name_hash
-from lakesweep.table.reach.needs import Needs
-from lakesweep.table.reach.root_files import RootFiles, read_root_files
-from lakesweep.table.reach.sizes import WrongSize
+from lakesweep.table.reach.sizes import WrongSize, stated_size
 
-Entries = tuple[ManifestEntry, ...]
 Exists = Callable[[str], bool]
 _PAGE = 1000
 """Keys that one request lists."""
@@ -52,101 +51,79 @@ def first_missing(
     Returns:
         `None` if all roots are complete.
     """
-    reader = MetadataReader(store)
-    files = tuple(read_root_files(reader, roots, with_changelog=lambda _: True).values())
-    search = _Search(reader, paths, exists, may_lack_changelog, changelogs_need_delta)
-    return next(search.problems(files), None)
+    holders = Holders(MetadataReader(store), roots, _lists_that_may_return)
+    order = {root.ref.path: 1 << number for number, root in enumerate(holders.roots)}
+    found: list[tuple[int, int, str]] = []
+    """The first root that lacks something, the step of the check, and what is missing."""
+
+    def note(step: int, needed_by: int, problem: str) -> None:
+        if needed_by:
+            found.append((needed_by & -needed_by, step, problem))
+
+    def may_lack(root: Root, path: str) -> bool:
+        if path == f"manifest/{root.snapshot.changelog_manifest_list}":
+            return may_lack_changelog(root)
+        is_base = path == f"manifest/{root.snapshot.base_manifest_list}"
+        return root.ref.kind == "changelog" and (is_base or not changelogs_need_delta)
+
+    for root, _, content in holders.gaps:
+        if not (content.missing and may_lack(root, content.path)):
+            note(0, order[root.ref.path], content.problem)
+    _note_absent_entries(holders, paths, exists, note)
+    read = dict(holders.manifests())
+    for named in holders.named():
+        is_extra = named.kind == "manifest" and named.name not in read
+        if (is_extra or (named.kind == "statistics" and named.needed_by)) and not exists(named.path):
+            note(1, named.named_by if is_extra else named.needed_by, _says_absent(named.path))
+    if found:
+        first, _, problem = min(found, key=lambda each: each[:2])
+        return f"{holders.roots_in(first)[0].ref}: {problem}"
+    for index in holders.indexes(only_needed=True):
+        if not exists(path := paths.index_file(index.entry)):
+            return f"{holders.roots_in(index.needed_by)[-1].ref}: {_says_absent(path)}"
+    return next((f"{root.ref}: {content.problem}" for root, part, content in holders.gaps if part == "index"), None)
 
 
-class _Search:
-    def __init__(
-        self,
-        reader: MetadataReader,
-        paths: TablePaths,
-        exists: Exists,
-        may_lack_changelog: Callable[[Root], bool],
-        changelogs_need_delta: bool,
-    ) -> None:
-        self._reader = reader
-        self._paths = paths
-        self._exists = exists
-        self._may_lack_changelog = may_lack_changelog
-        self._changelogs_need_delta = changelogs_need_delta
+def _lists_that_may_return(root: Root) -> Iterator[RootList]:
+    """Yield the lists to check: a changelog document with its own list has no others."""
+    return (each for each in lists_of(root) if each.is_needed or root.ref.kind == "tag")
 
-    def problems(self, files: tuple[RootFiles, ...]) -> Iterator[str]:
-        metas = {meta.file_name: meta for each in files for meta in (*each.manifests(), *_metas(each.changelog))}
-        absent = dict(self._reader.scan_manifests(metas.values(), self._about_absent))
-        for each in files:
-            for what in (*self._lists(each), *self._state(each, absent), *self._changelog(each, absent)):
-                yield f"{each.root.ref}: {what}"
-        yield from self._index(files)
 
-    def _lists(self, files: RootFiles) -> Iterator[str]:
-        for content in (files.base, files.delta):
-            if isinstance(content, Unreadable) and not (content.missing and self._may_lack(files, content)):
-                yield content.problem
-        statistics = files.root.snapshot.statistics
-        if files.root.ref.kind != "changelog" and statistics is not None:
-            yield from self._absent([self._paths.statistics(statistics)])
-        for meta in (*files.manifests(), *_metas(files.changelog)):
-            yield from self._absent(self._paths.manifest(extra) for extra in meta.extra_files)
+def _note_absent_entries(
+    holders: Holders, paths: TablePaths, exists: Exists, note: Callable[[int, int, str], None]
+) -> None:
+    """Note the unreadable manifests, and the absent files of entries that roots need."""
 
-    def _may_lack(self, files: RootFiles, content: Unreadable) -> bool:
-        is_changelog = files.root.ref.kind == "changelog"
-        return is_changelog and (content is files.base or not self._changelogs_need_delta)
+    def files_of(entry: ManifestEntry) -> tuple[str, ...]:
+        return paths.data_file(entry), *paths.extra_files(entry)
 
-    def _state(self, files: RootFiles, absent: Mapping[str, Entries | Unreadable]) -> Iterator[str]:
-        """Yield the missing data files: of a snapshot's state, or of the additions in a changelog's delta."""
-        is_changelog = files.root.ref.kind == "changelog"
-        added: list[ManifestEntry] = []
-        gone: set[object] = set()
-        for meta in _metas(files.delta) if is_changelog else files.manifests():
-            content = absent[meta.file_name]
-            if isinstance(content, Unreadable):
-                yield content.problem
+    def about_absent(entries: Iterator[ManifestEntry]) -> tuple[ManifestEntry, ...]:
+        return tuple(entry for entry in entries if not all(map(exists, files_of(entry))))
+
+    kept = {each.meta.file_name: entries for each, entries in holders.scan(about_absent)}
+    problems = {content.path: content.problem for content in holders.unreadable}
+    gone: dict[Identity, int] = {}
+    for name, each in holders.manifests():
+        for entry in kept.get(name, ()):
+            if not entry.is_add:
+                gone[entry.identity] = gone.get(entry.identity, 0) | each.state
+    for name, each in holders.manifests():
+        if name not in kept:
+            note(2, each.state | each.replay, problems[f"manifest/{name}"])
+            note(3, each.in_changelog, problems[f"manifest/{name}"])
+            continue
+        for entry in kept[name]:
+            if not entry.is_add:
                 continue
-            added += [entry for entry in content if entry.is_add]
-            gone.update(entry.identity for entry in content if not entry.is_add)
-        for entry in added:
-            if is_changelog or entry.identity not in gone:
-                yield from self._absent(self._files_of(entry))
-
-    def _changelog(self, files: RootFiles, absent: Mapping[str, Entries | Unreadable]) -> Iterator[str]:
-        if isinstance(files.changelog, Unreadable):
-            if not (files.changelog.missing and self._may_lack_changelog(files.root)):
-                yield files.changelog.problem
-            return
-        for meta in _metas(files.changelog):
-            content = absent[meta.file_name]
-            if isinstance(content, Unreadable):
-                yield content.problem
-            else:
-                for entry in content:
-                    yield from self._absent([self._paths.data_file(entry)] if entry.is_add else ())
-
-    def _index(self, files: tuple[RootFiles, ...]) -> Iterator[str]:
-        """Yield the missing index files. Changelogs need none."""
-        roots = [each.root for each in files if each.root.ref.kind != "changelog"]
-        named = {root.snapshot.index_manifest: root for root in roots if root.snapshot.index_manifest is not None}
-        for name, content in self._reader.index_manifests(named).items():
-            if isinstance(content, Unreadable):
-                yield f"{named[name].ref}: {content.problem}"
-            else:
-                for path in self._absent(self._paths.index_file(entry) for entry in content):
-                    yield f"{named[name].ref}: {path}"
-
-    def _about_absent(self, entries: Iterator[ManifestEntry]) -> Entries:
-        return tuple(entry for entry in entries if not all(map(self._exists, self._files_of(entry))))
-
-    def _files_of(self, entry: ManifestEntry) -> tuple[str, ...]:
-        return (self._paths.data_file(entry), *self._paths.extra_files(entry))
-
-    def _absent(self, paths: Iterable[str]) -> Iterator[str]:
-        return (f"{path} does not exist" for path in paths if not self._exists(path))
+            absent = [path for path in files_of(entry) if not exists(path)]
+            for path in absent:
+                note(2, each.state & ~gone.get(entry.identity, 0) | each.replay, _says_absent(path))
+            if absent[0] == paths.data_file(entry):
+                note(3, each.in_changelog, _says_absent(absent[0]))
 
 
-def _metas(content: object) -> tuple:  # type: ignore[type-arg]
-    return content if isinstance(content, tuple) else ()
+def _says_absent(path: str) -> str:
+    return f"{path} does not exist"
 
 
 def lost_files(
@@ -185,12 +162,18 @@ def lost_files(
     if not roots:
         return ()
     try:
-        needs = Needs(MetadataReader(store, again=True), TablePaths(schema), schema, roots)
-        problems = tuple(islice(needs.problems(), limit))
-        if problems:
-            return problems
-        unseen = {name_hash(path) for path in needs.paths() if not is_external(path)}
-        sizes = {} if wrong is None else {name_hash(path): size for path, size in needs.files() if size is not None}
+        paths, by_delta = TablePaths(schema), schema.options.get("changelog-producer", "none").lower() == "none"
+        holders = Holders(
+            MetadataReader(store, again=True), roots, lambda root: _lists_of_readers(root, by_delta=by_delta)
+        )
+        deque(holders.deletions(reads_all=True), maxlen=0)
+        deque(holders.indexes(only_needed=True), maxlen=0)
+        if holders.unreadable:
+            return _problems(holders)[:limit]
+        unseen = {name_hash(path) for path, _ in _needed(holders, paths) if not is_external(path)}
+        sizes = {}
+        if wrong is not None:
+            sizes = {name_hash(path): size for path, size in _needed(holders, paths) if size is not None}
         for number, entry in enumerate(store.list("") if unseen else ()):
             if number % _PAGE == 0:
                 check()
@@ -200,9 +183,46 @@ def lost_files(
                 wrong.append(WrongSize(entry.key, sizes[key], entry.size_bytes))
         lost = (
             path
-            for path in needs.paths()
+            for path, _ in _needed(holders, paths)
             if ((outside is not None and not outside(path)) if is_external(path) else name_hash(path) in unseen)
         )
-        return tuple(islice(dict.fromkeys(lost), limit)) if unseen or outside is not None else ()
+        found = tuple(islice(dict.fromkeys(lost), limit)) if unseen or outside is not None else ()
+        return (*_problems(holders), *found)[:limit]  # A manifest may have vanished since it was read first.
     except FormatError as error:
         return (str(error),)
+
+
+def _lists_of_readers(root: Root, *, by_delta: bool) -> Iterator[RootList]:
+    """Yield the lists that readers of a root open; for a snapshot or tag, those of its state.
+
+    Args:
+        root: The root.
+        by_delta: Readers of changes replay the delta of a changelog document without its own list. Otherwise the delta
+            was deleted with the snapshot, and there are no changes.
+    """
+    for each in lists_of(root):
+        if root.ref.kind != "changelog":
+            is_read = each.part == "state"
+        else:
+            is_read = each.is_needed and (each.field == "changelog" or (each.field == "delta" and by_delta))
+        if is_read:
+            yield each
+
+
+def _problems(holders: Holders) -> tuple[str, ...]:
+    return tuple(each.path if each.missing else each.problem for each in holders.unreadable)
+
+
+def _needed(holders: Holders, paths: TablePaths) -> Iterator[tuple[str, int | None]]:
+    """Yield the path of every file that a root needs, some several times, with its size if an entry states it.
+
+    Lists and manifests come without a size, since their sizes were compared when they were read. They are included,
+    since a caching store may still show deleted ones.
+    """
+    yield from ((named.path, None) for named in holders.named() if named.needed_by)
+    for index in holders.indexes(only_needed=True):
+        yield paths.index_file(index.entry), stated_size(index.entry)
+    for entry, _, needed_by, _ in holders.additions():
+        if needed_by:
+            yield paths.data_file(entry), stated_size(entry)
+            yield from ((path, None) for path in paths.extra_files(entry))

@@ -1,11 +1,14 @@
-"""Which roots hold a file: the roots whose readers open it, and the roots that only name it.
+"""The visitor: it reads everything that some roots name, and says which of these roots hold each file.
 
-An orphan scan asks whether any root names a file, for whatever purpose (`live_set`). An explanation of a file must say
-more. A root *needs* a file if its readers open the file. A root merely *names* a file in three cases:
+A root *needs* a file if its readers open the file. A root merely *names* a file in three cases:
 
 - Its manifests have deleted the file since.
 - The file is the changelog of a tag.
 - The file is an index or list that a changelog document still names.
+
+Each list is read once. A document that cannot be read adds no file, and becomes a value in `Holders.gaps`, or an error
+if the caller asks for that. Only `references` and `freed` walk roots with code of their own, since each must be able to
+contradict the other.
 
 A set of roots is a number with one bit for each root. Manifests are read one after another, first for deletions, then
 for additions. So memory grows only with the files that some manifest deletes, by a few hundred bytes each.
@@ -14,18 +17,59 @@ for additions. So memory grows only with the files that some manifest deletes, b
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
+from lakesweep.errors import MaintenanceError
 from lakesweep.format.index_manifest import IndexEntry
 from lakesweep.format.manifest import COMPACT, ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import base_name
+from lakesweep.model.facts import Part, base_name
 from lakesweep.model.roots import Root
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import real_name
+from lakesweep.table.reach.root_files import ListContent, plausible_list
 
+T = TypeVar("T")
 NamedKind = Literal["manifest_list", "manifest", "index_manifest", "statistics"]
-_FOLDERS = {"statistics": "statistics/"}
+
+
+class RootList(NamedTuple):
+    """A manifest list that a root names."""
+
+    name: str
+    size: int | None
+    """In bytes, as the root's document states it."""
+    rows: int | None
+    """The rows that the root's document counts in it."""
+    field: Literal["base", "delta", "changelog"]
+    is_needed: bool
+    """Readers of the root open it."""
+
+    @property
+    def part(self) -> Part:
+        """Return the part of the root that it leads to."""
+        return "changelog" if self.field == "changelog" else "state"
+
+
+def lists_of(root: Root) -> Iterator[RootList]:
+    """Yield every list of a root.
+
+    Readers of changes open the changelog list of a changelog document. If there is none, they replay the delta.
+    """
+    snapshot = root.snapshot
+    total, delta, changelog = snapshot.total_record_count, snapshot.delta_record_count, snapshot.changelog_manifest_list
+    base = None if total is None or delta is None else total - delta
+    has_state = root.ref.kind != "changelog" or changelog is None
+    yield RootList(snapshot.base_manifest_list, snapshot.base_manifest_list_size, base, "base", has_state)
+    yield RootList(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, delta, "delta", has_state)
+    if changelog is not None:
+        size = snapshot.changelog_manifest_list_size
+        yield RootList(changelog, size, None, "changelog", root.ref.kind != "tag")
+
+
+def state_lists(root: Root) -> Iterator[RootList]:
+    """Yield the lists that lead to the files of a root's state, or to the files that a changelog's commit added."""
+    return (each for each in lists_of(root) if each.is_needed and each.part == "state")
 
 
 class Named(NamedTuple):
@@ -33,13 +77,15 @@ class Named(NamedTuple):
 
     kind: NamedKind
     name: str
+    size_bytes: int | None
+    """As a document or list states it."""
     named_by: int
     needed_by: int
 
     @property
     def path(self) -> str:
         """Return its path."""
-        return _FOLDERS.get(self.kind, "manifest/") + self.name
+        return f"{'statistics' if self.kind == 'statistics' else 'manifest'}/{self.name}"
 
 
 class NamedIndex(NamedTuple):
@@ -50,170 +96,261 @@ class NamedIndex(NamedTuple):
     needed_by: int
 
 
+class Unread(NamedTuple):
+    """A document that a root names and that could not be read."""
+
+    root: Root
+    part: Part
+    content: Unreadable
+
+
 class Mention(NamedTuple):
     """One entry of one manifest."""
 
     entry: ManifestEntry
     named_by: int
     needed_by: int
-
-
-class ManifestHolders(NamedTuple):
-    """The roots that hold a manifest, by the entries that they use; see `_Manifest`."""
-
-    named: int
-    state: int
-    changes: int
-    replay: int
+    is_change: bool = False
+    """The manifest belongs to a changelog list."""
 
 
 @dataclass(slots=True)
-class _Manifest:
-    """A manifest, and the entries of it that each naming root uses."""
+class ManifestHolders:
+    """A manifest, and the roots that hold it, by the entries that they use."""
 
     meta: ManifestMeta
-    named: int = 0
+    in_state: int = 0
+    """Roots whose base or delta names it."""
+    in_changelog: int = 0
+    """Roots whose changelog list names it."""
     state: int = 0
     """Roots whose files are the additions of manifests without the deletions."""
     changes: int = 0
     """Roots to which every addition in it is a readable change."""
     replay: int = 0
     """Changelog documents without their own list. Files that a commit wrote count; files of compaction do not."""
+    needed: int = 0
+    """Roots whose readers open it."""
+
+    @property
+    def named(self) -> int:
+        """Return the roots that name it."""
+        return self.in_state | self.in_changelog
+
+    def add(self, root: Root, bit: int, each: RootList) -> None:
+        """Note that a list of a root names it."""
+        if each.is_needed:
+            self.needed |= bit
+        if each.field == "changelog":
+            self.in_changelog |= bit
+            if each.is_needed:
+                self.changes |= bit
+            return
+        self.in_state |= bit
+        if root.ref.kind != "changelog":
+            self.state |= bit
+        elif each.is_needed and each.field == "delta":
+            self.replay |= bit
 
 
 class Holders:
     """The files that some roots of a table need or name."""
 
     def __init__(
-        self, reader: MetadataReader, roots: Iterable[Root], among: Callable[[str], bool] | None = None
+        self,
+        reader: MetadataReader,
+        roots: Iterable[Root],
+        lists: Callable[[Root], Iterable[RootList]] = lists_of,
+        refuse: Callable[[Unreadable], MaintenanceError] | None = None,
     ) -> None:
         """Read the roots' lists.
 
         Args:
             reader: Where to read. Lists that it has already read cost nothing.
             roots: Bit n of a set stands for the n-th root.
-            among: Tells by the name of a manifest whether to read it; by default all are read.
+            lists: The lists of a root that the caller asks about; by default all.
+            refuse: Makes the error that the first unreadable document raises; by default it becomes one of `gaps`.
 
         Raises:
-            StorageError: A read failed. A missing or damaged file only adds nothing.
+            StorageError: A read failed.
         """
         self.roots = tuple(roots)
+        self._gaps: dict[tuple[str, Part, str], Unread] = {}
         self._reader = reader
-        self._among = among
-        self._named: dict[tuple[NamedKind, str], tuple[int, int]] = {}
-        self._manifests: dict[str, _Manifest] = {}
+        self._refuse = refuse
+        self._named: dict[tuple[NamedKind, str], tuple[int | None, int, int]] = {}
+        self._manifests: dict[str, ManifestHolders] = {}
         self._sets: dict[int, int] = {}
-        lists = reader.manifest_lists({name: size for root in self.roots for name, size in _sized_lists(root)})
-        for number, root in enumerate(self.roots):
-            self._add(root, 1 << number, lists.__getitem__)
+        self._gone: dict[bytes, int] = {}
+        self._gone_names: set[int] = set()
+        wanted = [tuple(lists(root)) for root in self.roots]
+        contents = reader.manifest_lists({each.name: each.size for found in wanted for each in found})
+        for number, (root, found) in enumerate(zip(self.roots, wanted, strict=True)):
+            for each in found:
+                self._add_list(root, 1 << number, each, plausible_list(each.name, contents[each.name], each.rows))
+            snapshot, is_needed = root.snapshot, root.ref.kind != "changelog"
+            if snapshot.index_manifest is not None:
+                self._note("index_manifest", snapshot.index_manifest, None, 1 << number, is_needed)
+            if snapshot.statistics is not None:
+                self._note("statistics", snapshot.statistics, None, 1 << number, is_needed)
 
-    def _add(self, root: Root, bit: int, content: Callable[[str], tuple[ManifestMeta, ...] | Unreadable]) -> None:
-        snapshot = root.snapshot
-        is_changelog = root.ref.kind == "changelog"
-        has_state = not is_changelog or snapshot.changelog_manifest_list is None
-        for name, field in ((snapshot.base_manifest_list, "base"), (snapshot.delta_manifest_list, "delta")):
-            for manifest in self._list(name, bit, has_state, content):
-                if not is_changelog:
-                    manifest.state |= bit
-                elif has_state and field == "delta":
-                    manifest.replay |= bit
-        if snapshot.changelog_manifest_list is not None:
-            is_read = root.ref.kind != "tag"
-            for manifest in self._list(snapshot.changelog_manifest_list, bit, is_read, content):
-                if is_read:
-                    manifest.changes |= bit
-        if snapshot.index_manifest is not None:
-            self._note("index_manifest", snapshot.index_manifest, bit, not is_changelog)
-        if snapshot.statistics is not None:
-            self._note("statistics", snapshot.statistics, bit, not is_changelog)
+    def _add_list(self, root: Root, bit: int, each: RootList, content: ListContent) -> None:
+        self._note("manifest_list", each.name, each.size, bit, each.is_needed)
+        if isinstance(content, Unreadable):
+            self.note_gap(bit, each.part, content)
+            return
+        for meta in content:
+            for extra in meta.extra_files:
+                self._note("manifest", extra, None, bit, each.is_needed)
+            manifest = self._manifests.get(meta.file_name)
+            if manifest is None:
+                manifest = self._manifests[meta.file_name] = ManifestHolders(meta)
+            manifest.add(root, bit, each)
 
-    def _list(
-        self, name: str, bit: int, is_needed: bool, content: Callable[[str], tuple[ManifestMeta, ...] | Unreadable]
-    ) -> Iterator[_Manifest]:
-        self._note("manifest_list", name, bit, is_needed)
-        metas = content(name)
-        for meta in () if isinstance(metas, Unreadable) else metas:
-            for each in (meta.file_name, *meta.extra_files):
-                self._note("manifest", each, bit, is_needed)
-            manifest = self._manifests.setdefault(meta.file_name, _Manifest(meta))
-            manifest.named |= bit
-            yield manifest
+    def _note(self, kind: NamedKind, name: str, size: int | None, bit: int, is_needed: bool) -> None:
+        _, named, needed = self._named.get((kind, name), (None, 0, 0))
+        needed = needed | bit if is_needed else needed
+        self._named[kind, name] = size, self.shared(named | bit), self.shared(needed)
 
-    def _note(self, kind: NamedKind, name: str, bit: int, is_needed: bool) -> None:
-        named, needed = self._named.get((kind, name), (0, 0))
-        self._named[kind, name] = self._shared(named | bit), self._shared(needed | bit if is_needed else needed)
-
-    def _shared(self, roots: int) -> int:
+    def shared(self, roots: int) -> int:
         """Return one object for equal sets; a set of a thousand roots takes more memory than a name."""
         return self._sets.setdefault(roots, roots)
+
+    def note_gap(self, roots: int, part: Part, content: Unreadable) -> None:
+        """Note that a document cannot be read, which this part of these roots needs."""
+        if roots and self._refuse is not None:
+            raise self._refuse(content)
+        for root in self.roots_in(roots):
+            self._gaps.setdefault((root.ref.path, part, content.path), Unread(root, part, content))
+
+    @property
+    def gaps(self) -> tuple[Unread, ...]:
+        """Return what could not be read so far: first the lists, by root."""
+        return tuple(self._gaps.values())
+
+    @property
+    def unreadable(self) -> tuple[Unreadable, ...]:
+        """Return each document of `gaps` once."""
+        return tuple({gap.content.path: gap.content for gap in self._gaps.values()}.values())
 
     def roots_in(self, roots: int) -> list[Root]:
         """Return the roots of a set."""
         return [root for number, root in enumerate(self.roots) if roots >> number & 1]
 
-    def manifests(self) -> Iterator[tuple[str, ManifestHolders]]:
-        """Yield every manifest with the roots that hold it."""
-        for name, each in self._manifests.items():
-            yield name, ManifestHolders(each.named, each.state, each.changes, each.replay)
+    def manifests(self) -> Iterable[tuple[str, ManifestHolders]]:
+        """Return every manifest with the roots that hold it, in the order of roots and lists."""
+        return self._manifests.items()
 
     def named(self) -> Iterator[Named]:
         """Yield every list, manifest, index manifest and statistics file once."""
-        for (kind, name), (named_by, needed_by) in self._named.items():
-            yield Named(kind, name, named_by, needed_by)
+        for (kind, name), found in self._named.items():
+            yield Named(kind, name, *found)
+        for name, each in self._manifests.items():
+            yield Named("manifest", name, each.meta.file_size, each.named, each.needed)
 
-    def indexes(self) -> Iterator[NamedIndex]:
+    def indexes(self, *, only_needed: bool = False) -> Iterator[NamedIndex]:
         """Yield the entries of every index manifest. A file that several of them name is yielded several times.
+
+        Args:
+            only_needed: Leave out index manifests that only changelogs name, since their readers open none.
 
         Raises:
             StorageError: A read failed.
         """
-        sets = {name: found for (kind, name), found in self._named.items() if kind == "index_manifest"}
-        for name, content in self._reader.index_manifests(sets).items():
-            for entry in () if isinstance(content, Unreadable) else content:
-                yield NamedIndex(entry, *sets[name])
+        named = [each for each in self.named() if each.kind == "index_manifest" and (each.needed_by or not only_needed)]
+        contents = self._reader.index_manifests(each.name for each in named)
+        for each in named:
+            content = contents[each.name]
+            if isinstance(content, Unreadable):
+                self.note_gap(each.named_by, "index", content)
+            else:
+                yield from (NamedIndex(entry, each.named_by, each.needed_by) for entry in content)
 
-    def mentions(self, wanted: Callable[[ManifestEntry], bool] | None = None) -> Iterator[Mention]:
+    def mentions(
+        self,
+        wanted: Callable[[ManifestEntry], bool] | None = None,
+        among: Callable[[str], bool] | None = None,
+    ) -> Iterator[Mention]:
         """Yield entries with the roots that need their files. Each manifest is read once, with deletions twice.
 
         Args:
             wanted: Tells which entries to yield; by default all. It must decide by names alone, since an entry shares
-                these
-                with the entry that deletes it.
+                these with the entry that deletes it.
+            among: Tells by the name of a manifest whether to read it; by default all are read.
 
         Raises:
-            StorageError: A read failed. A missing or damaged manifest only adds nothing.
+            StorageError: A read failed.
         """
-        gone: dict[bytes, int] = {}
-        gone_names: set[int] = set()
-        for name, deleted in self._scan(wanted, is_add=False):
-            manifest = self._manifests[name]
+        yield from self.deletions(wanted, among)
+        yield from self.additions(wanted, among)
+
+    def deletions(
+        self,
+        wanted: Callable[[ManifestEntry], bool] | None = None,
+        among: Callable[[str], bool] | None = None,
+        *,
+        reads_all: bool = False,
+    ) -> Iterator[Mention]:
+        """Yield the entries that delete files. `additions` goes by those that this has yielded.
+
+        Args:
+            wanted: As for `mentions`.
+            among: As for `mentions`.
+            reads_all: Also read the manifests that delete nothing, so that `gaps` are complete.
+        """
+        self._gone.clear()
+        self._gone_names.clear()
+        chosen = _chosen(wanted, is_add=False)
+        for each, deleted in self.scan(chosen, among, lambda meta: reads_all or meta.deleted_count, again=True):
             for entry in deleted:
                 key = _identity_hash(entry)
-                gone[key] = self._shared(gone.get(key, 0) | manifest.state)
-                gone_names.add(hash(entry.file_name))
-                yield Mention(entry, manifest.named, 0)
-        for name, added in self._scan(wanted, is_add=True):
-            manifest = self._manifests[name]
+                self._gone[key] = self.shared(self._gone.get(key, 0) | each.state)
+                self._gone_names.add(hash(entry.file_name))
+                yield Mention(entry, each.named, 0)
+
+    def additions(
+        self, wanted: Callable[[ManifestEntry], bool] | None = None, among: Callable[[str], bool] | None = None
+    ) -> Iterator[Mention]:
+        """Yield the entries that add files, once `deletions` has ended. The arguments are those of `mentions`."""
+        for each, added in self.scan(_chosen(wanted, is_add=True), among, lambda meta: meta.added_count):
+            named, is_change = each.named, bool(each.in_changelog)
             for entry in added:
-                needed = manifest.state
-                if hash(entry.file_name) in gone_names:
-                    needed &= ~gone.get(_identity_hash(entry), 0)
-                needed |= manifest.changes
+                needed = each.state
+                if hash(entry.file_name) in self._gone_names:
+                    needed &= ~self._gone.get(_identity_hash(entry), 0)
+                needed |= each.changes
                 if entry.file_source != COMPACT:
-                    needed |= manifest.replay
-                yield Mention(entry, manifest.named, needed)
+                    needed |= each.replay
+                yield Mention(entry, named, needed, is_change)
 
-    def _scan(
-        self, wanted: Callable[[ManifestEntry], bool] | None, *, is_add: bool
-    ) -> Iterator[tuple[str, list[ManifestEntry]]]:
-        def chosen(entries: Iterator[ManifestEntry]) -> list[ManifestEntry]:
-            return [each for each in entries if each.is_add == is_add and (wanted is None or wanted(each))]
+    def scan(
+        self,
+        reduce: Callable[[Iterator[ManifestEntry]], T],
+        among: Callable[[str], bool] | None = None,
+        asks: Callable[[ManifestMeta], object] = bool,
+        *,
+        again: bool = False,
+    ) -> Iterator[tuple[ManifestHolders, T]]:
+        """Read manifests one after another, and yield the result of `reduce` for each that can be read.
 
-        metas = [each.meta for name, each in self._manifests.items() if self._among is None or self._among(name)]
-        asked = [meta for meta in metas if (meta.added_count if is_add else meta.deleted_count)]
-        for name, content in self._reader.scan_manifests(asked, chosen, again=not is_add):
-            if not isinstance(content, Unreadable):
-                yield name, content
+        Args:
+            reduce: Consumes the entries of one manifest to the end.
+            among: As for `mentions`.
+            asks: Tells by the counts of a manifest whether to read it.
+            again: The manifests will be read again.
+        """
+        metas = [each.meta for name, each in self._manifests.items() if among is None or among(name)]
+        for name, content in self._reader.scan_manifests(filter(asks, metas), reduce, again=again):
+            each = self._manifests[name]
+            if isinstance(content, Unreadable):
+                self.note_unreadable(each, content)
+            else:
+                yield each, content
+
+    def note_unreadable(self, each: ManifestHolders, content: Unreadable) -> None:
+        """Note that a manifest cannot be read."""
+        self.note_gap(each.in_state, "state", content)
+        self.note_gap(each.in_changelog, "changelog", content)
 
 
 def names_of(entry: ManifestEntry) -> Iterator[str]:
@@ -242,12 +379,13 @@ def index_names(entry: IndexEntry) -> Iterator[str]:
         yield real_name(name)
 
 
-def _sized_lists(root: Root) -> Iterator[tuple[str, int | None]]:
-    snapshot = root.snapshot
-    yield snapshot.base_manifest_list, snapshot.base_manifest_list_size
-    yield snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
-    if snapshot.changelog_manifest_list is not None:
-        yield snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
+def _chosen(
+    wanted: Callable[[ManifestEntry], bool] | None, *, is_add: bool
+) -> Callable[[Iterator[ManifestEntry]], list[ManifestEntry]]:
+    def chosen(entries: Iterator[ManifestEntry]) -> list[ManifestEntry]:
+        return [each for each in entries if each.is_add == is_add and (wanted is None or wanted(each))]
+
+    return chosen
 
 
 def _identity_hash(entry: ManifestEntry) -> bytes:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakesweep.errors import RefusedError
-from lakesweep.format.manifest import ManifestEntry, live_entries
+from lakesweep.format.manifest import live_entries
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.options import parse_bool
@@ -14,7 +14,7 @@ from lakesweep.model.roots import Root
 from lakesweep.storage.store import Store
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import TablePaths
-from lakesweep.table.reach.root_files import RootFiles, read_root_files
+from lakesweep.table.reach.holders import Holders, state_lists
 
 
 class LiveFile(NamedTuple):
@@ -48,8 +48,8 @@ def live_counts(store: Store, root: Root) -> LiveCounts:
         RefusedError: A list of the root is missing or damaged.
         StorageError: A read failed.
     """
-    manifests = _lists(MetadataReader(store), store, root).manifests()
-    return LiveCounts(sum(meta.added_count - meta.deleted_count for meta in manifests), len(manifests))
+    metas = [each.meta for _, each in _version(store, root).manifests()]
+    return LiveCounts(sum(meta.added_count - meta.deleted_count for meta in metas), len(metas))
 
 
 def live_files(store: Store, schema: TableSchema, root: Root) -> tuple[LiveFile, ...]:
@@ -66,8 +66,7 @@ def live_files(store: Store, schema: TableSchema, root: Root) -> tuple[LiveFile,
 
     Source: Paimon `FileStoreScan` (base and delta manifests).
     """
-    reader = MetadataReader(store)
-    entries = live_entries(_manifests(reader, store, _lists(reader, store, root)))
+    entries = live_entries(entries for _, entries in _version(store, root).scan(tuple))
     paths, partitions = TablePaths(schema), _Partitions(schema)
     found = (
         LiveFile(
@@ -83,28 +82,13 @@ def live_files(store: Store, schema: TableSchema, root: Root) -> tuple[LiveFile,
     return tuple(sorted(found, key=lambda file: file.path))
 
 
-def _lists(reader: MetadataReader, store: Store, root: Root) -> RootFiles:
-    lists = read_root_files(reader, [root], lambda _: False)[root.ref.path]
-    for unreadable in lists.unreadable_lists:
-        raise _incomplete(store, root, unreadable)
-    return lists
+def _version(store: Store, root: Root) -> Holders:
+    def refuse(content: Unreadable) -> RefusedError:
+        return RefusedError(
+            f"table {store.location}: {root.ref} cannot be read completely: {content.problem}", code="unreadable_root"
+        )
 
-
-def _manifests(reader: MetadataReader, store: Store, lists: RootFiles) -> list[tuple[ManifestEntry, ...]]:
-    scanned = dict(reader.scan_manifests(lists.manifests(), tuple))
-    manifests = []
-    for meta in lists.manifests():
-        content = scanned[meta.file_name]
-        if isinstance(content, Unreadable):
-            raise _incomplete(store, lists.root, content)
-        manifests.append(content)
-    return manifests
-
-
-def _incomplete(store: Store, root: Root, unreadable: Unreadable) -> RefusedError:
-    return RefusedError(
-        f"table {store.location}: {root.ref} cannot be read completely: {unreadable.problem}", code="unreadable_root"
-    )
+    return Holders(MetadataReader(store), [root], state_lists, refuse)
 
 
 class _Partitions:

@@ -10,21 +10,17 @@ the root may need anything, so no file that it could need may be deleted. For ot
 the lists of a snapshot that became a changelog, and the changelog list of a tagged snapshot.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Literal
 
 from lakesweep.errors import RefusedError
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.model.facts import Part
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.table.metadata import MetadataReader, Unreadable
-from lakesweep.table.reach.holders import index_names, names_of
-from lakesweep.table.reach.root_files import plausible_list
-
-Part = Literal["state", "index", "changelog"]
-"""The part of a root that a list leads to: its data files, its index files, its changelog files."""
+from lakesweep.table.reach.holders import Holders, Unread, index_names, names_of
 
 Note = Callable[[Iterator[ManifestEntry]], None]
 Decode = Callable[[MetadataReader, Iterable[ManifestMeta], Note], Iterable[tuple[str, Unreadable | None]]]
@@ -171,40 +167,23 @@ class _Expansion:
         self._reader = reader
         self._wholeness = wholeness
         self._decode = decode
-        self._owners: dict[str, list[tuple[Root, Part]]] = {}
-        """Manifest -> the roots that name it, each with the part that the manifest belongs to."""
 
     def add(self, roots: tuple[Root, ...]) -> None:
-        lists = self._reader.manifest_lists({name: size for root in roots for name, size, _, _ in _lists_of(root)})
-        metas: dict[str, ManifestMeta] = {}
-        for root in roots:
-            snapshot = root.snapshot
-            note = self._live.note
-            note(name for name in (snapshot.index_manifest, snapshot.statistics) if name is not None)
-            for name, _, rows, part in _lists_of(root):
-                note((name,))
-                content = plausible_list(name, lists[name], rows)
-                if isinstance(content, Unreadable):
-                    self._hollow(root, part, content)
-                    continue
-                owner = root, part  # One object for all manifests of the list, since many roots name many manifests.
-                for meta in content:
-                    owners = self._owners.setdefault(meta.file_name, [])
-                    owners.append(owner)
-                    if metas.setdefault(meta.file_name, meta) is not meta or len(owners) == 1:
-                        note((meta.file_name, *meta.extra_files))
-        self._manifests(metas)
-        self._indexes(roots)
-        self._live.captured.update({root.ref.path: root.ref.etag for root in roots})
-
-    def _manifests(self, metas: Mapping[str, ManifestMeta]) -> None:
-        new = [meta for name, meta in metas.items() if name not in self._live.manifests]
-        for name, content in self._decode(self._reader, new, self._note_entries):
-            if isinstance(content, Unreadable):
-                for root, part in self._owners[name]:
-                    self._hollow(root, part, content)
-            else:
+        holders = Holders(self._reader, roots)
+        self._judge(holders.gaps)
+        self._live.note(named.name for named in holders.named())
+        new = {name: each for name, each in holders.manifests() if name not in self._live.manifests}
+        for name, content in self._decode(self._reader, [each.meta for each in new.values()], self._note_entries):
+            if not isinstance(content, Unreadable):
                 self._live.manifests.add(name)
+                continue
+            holders.note_unreadable(new[name], content)
+            if not content.missing:
+                self._judge(holders.gaps)
+        for index in holders.indexes():
+            self._live.note(index_names(index.entry))
+        self._judge(holders.gaps)
+        self._live.captured.update({root.ref.path: root.ref.etag for root in roots})
 
     def _note_entries(self, entries: Iterator[ManifestEntry]) -> None:
         note = self._live.note
@@ -214,40 +193,16 @@ class _Expansion:
             else:
                 note((entry.file_name, *entry.extra_files))  # The same names in less time; there are many entries.
 
-    def _indexes(self, roots: Iterable[Root]) -> None:
-        named = {root.snapshot.index_manifest: root for root in roots if root.snapshot.index_manifest is not None}
-        for name, content in self._reader.index_manifests(named).items():
-            if isinstance(content, Unreadable):
-                for root in roots:
-                    if root.snapshot.index_manifest == name:
-                        self._hollow(root, "index", content)
-                continue
-            for entry in content:
-                self._live.note(index_names(entry))
-
-    def _hollow(self, root: Root, part: Part, content: Unreadable) -> None:
-        """Note that a file that a root names is missing.
+    def _judge(self, gaps: Iterable[Unread]) -> None:
+        """Note the roots that lack a file.
 
         Raises:
             RefusedError: The file exists, but cannot be understood.
         """
-        path = root.ref.path
-        if not content.missing:
-            raise RefusedError(
-                f"{root.ref}: {content.problem}; so it is unknown which files it refers to", code="unreadable_root"
-            )
-        if self._wholeness.is_strict(root, part):
-            self._live.damaged.setdefault(path, content.problem)
-        else:
-            self._live.hollow.setdefault(path, content.problem)
-
-
-def _lists_of(root: Root) -> Iterator[tuple[str, int | None, int | None, Part]]:
-    """Yield each list of a root: its name, and the size and rows that the root's document states."""
-    snapshot = root.snapshot
-    total, delta = snapshot.total_record_count, snapshot.delta_record_count
-    base_rows = None if total is None or delta is None else total - delta
-    yield snapshot.base_manifest_list, snapshot.base_manifest_list_size, base_rows, "state"
-    yield snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, delta, "state"
-    if snapshot.changelog_manifest_list is not None:
-        yield snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, None, "changelog"
+        for root, part, content in gaps:
+            if not content.missing:
+                raise RefusedError(
+                    f"{root.ref}: {content.problem}; so it is unknown which files it refers to", code="unreadable_root"
+                )
+            found = self._live.damaged if self._wholeness.is_strict(root, part) else self._live.hollow
+            found.setdefault(root.ref.path, content.problem)

@@ -22,10 +22,9 @@ from lakesweep.model.roots import Root, RootRef, TableListing
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import read_schema
-from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.reach.capture import Capture, list_in_order
-from lakesweep.table.reach.holders import Holders, index_names, names_of
+from lakesweep.table.reach.holders import Holders, index_names, lists_of, names_of
 from lakesweep.table.reach.live_set import Wholeness, name_hash
 from lakesweep.table.stores import TableStores
 
@@ -118,8 +117,8 @@ def find_missing(
     listing = found.listing
     wholeness = found.wholeness()
     roots = whole_roots(store, found)
-    search = _Search(store, found.reader, listing, roots, wholeness, max_asked, among)
-    search.run(unseen)
+    search = _Search(store, listing, Holders(found.reader, roots), max_asked)
+    search.run(unseen, _may_lack(roots, wholeness), among)
     absent, unknown = _ask(store, search.candidates, stores)
     if not absent:
         return Missing(unknown=unknown + search.beyond)
@@ -198,39 +197,27 @@ class _Search:
     """Collects files that roots need and that no listing showed."""
 
     store: Store
-    reader: MetadataReader
     listing: TableListing
-    roots: list[Root]
-    wholeness: Wholeness
+    holders: Holders
     max_asked: int
-    among: Callable[[str], bool] | None = None
     candidates: dict[str, int] = field(default_factory=dict)
     """Path -> the roots that need it."""
     beyond: int = 0
     _paths: dict[str, TablePaths | None] = field(default_factory=dict)
-    _holders: Holders | None = None
 
-    @property
-    def holders(self) -> Holders:
-        """Return the files that the roots hold."""
-        if self._holders is None:
-            self._holders = Holders(self.reader, self.roots, self.among)
-        return self._holders
-
-    def run(self, unseen: frozenset[bytes]) -> None:
+    def run(self, unseen: frozenset[bytes], may_lack: frozenset[str], among: Callable[[str], bool] | None) -> None:
         """Search all names of the roots."""
 
         def is_unseen(name: str) -> bool:
             return name_hash(name) in unseen
 
-        may_lack = _may_lack(self.roots, self.wholeness)
         for named in self.holders.named():
             if named.needed_by and named.name not in may_lack and is_unseen(named.name):
                 self._add(named.path, named.needed_by)
         for index in self.holders.indexes():
             if index.needed_by:
                 self._locate(index.entry, index.needed_by, is_unseen)
-        for mention in self.holders.mentions(lambda entry: any(map(is_unseen, names_of(entry)))):
+        for mention in self.holders.mentions(lambda entry: any(map(is_unseen, names_of(entry))), among):
             if mention.needed_by:
                 self._locate(mention.entry, mention.needed_by, is_unseen)
 
@@ -271,19 +258,17 @@ class _Search:
         return self._paths[branch]
 
 
-def _may_lack(roots: Iterable[Root], wholeness: Wholeness) -> frozenset[str | None]:
+def _may_lack(roots: Iterable[Root], wholeness: Wholeness) -> frozenset[str]:
     """Return the names of lists that may be missing from every root that names them (`Wholeness`)."""
-    strict: set[str | None] = set()
-    lenient: set[str | None] = set()
+    strict: set[str] = set()
+    lenient: set[str] = set()
     for root in roots:
-        snapshot = root.snapshot
-        if root.ref.kind == "changelog":
+        for each in lists_of(root):
             # Without its own list, readers of a changelog open its delta alone.
-            strict |= {snapshot.changelog_manifest_list or snapshot.delta_manifest_list}
-            lenient |= {snapshot.base_manifest_list}
-        else:
-            strict |= {snapshot.base_manifest_list, snapshot.delta_manifest_list}
-            (strict if wholeness.is_strict(root, "changelog") else lenient).add(snapshot.changelog_manifest_list)
+            is_strict = each.is_needed and each.field != "base"
+            if root.ref.kind != "changelog":
+                is_strict = each.part == "state" or wholeness.is_strict(root, each.part)
+            (strict if is_strict else lenient).add(each.name)
     return frozenset(lenient - strict)
 
 

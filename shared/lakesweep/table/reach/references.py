@@ -19,12 +19,11 @@ from collections.abc import Iterable, Iterator
 
 from lakesweep.format.manifest import COMPACT, ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import DATA_KINDS, FileKind, Freed, Gap, References, base_name
+from lakesweep.model.facts import DATA_KINDS, FileKind, Freed, Gap, Part, References, base_name
 from lakesweep.model.roots import Root
 from lakesweep.model.table_ref import MAIN
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import real_name
-from lakesweep.table.reach.live_set import Part
 from lakesweep.table.reach.root_files import RootFiles
 
 Entries = tuple[ManifestEntry, ...]
