@@ -83,6 +83,12 @@ class TablePaths:
             return f"{self.bucket_dir(entry.partition, entry.bucket)}/{entry.file_name}"
         return f"index/{entry.file_name}"
 
+    def files(self, entry: ManifestEntry | IndexEntry) -> tuple[str, ...]:
+        """Return the paths of all files of an entry: first the data, changelog or index file, then its extra files."""
+        if isinstance(entry, IndexEntry):
+            return (self.index_file(entry),)
+        return (self.data_file(entry), *self.extra_files(entry))
+
     def manifest(self, name: str) -> str:
         """Return the path of a manifest."""
         return f"manifest/{name}"

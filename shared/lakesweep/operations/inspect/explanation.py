@@ -34,6 +34,10 @@ WHAT = {
 }
 
 
+GONE = frozenset({"deleted", "already_gone"})
+"""Results in the ledger after which an object does not exist."""
+
+
 @dataclass(frozen=True, slots=True)
 class Holder:
     """Roots of one kind that hold a file: snapshots or changelogs of a branch, or one tag."""

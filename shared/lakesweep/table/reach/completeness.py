@@ -94,11 +94,8 @@ def _note_absent_entries(
 ) -> None:
     """Note the unreadable manifests, and the absent files of entries that roots need."""
 
-    def files_of(entry: ManifestEntry) -> tuple[str, ...]:
-        return paths.data_file(entry), *paths.extra_files(entry)
-
     def about_absent(entries: Iterator[ManifestEntry]) -> tuple[ManifestEntry, ...]:
-        return tuple(entry for entry in entries if not all(map(exists, files_of(entry))))
+        return tuple(entry for entry in entries if not all(map(exists, paths.files(entry))))
 
     kept = {each.meta.file_name: entries for each, entries in holders.scan(about_absent)}
     problems = {content.path: content.problem for content in holders.unreadable}
@@ -115,11 +112,11 @@ def _note_absent_entries(
         for entry in kept[name]:
             if not entry.is_add:
                 continue
-            absent = [path for path in files_of(entry) if not exists(path)]
+            absent = [path for path in paths.files(entry) if not exists(path)]
             for path in absent:
                 note(2, each.state & ~gone.get(entry.identity, 0) | each.replay, _says_absent(path))
-            if absent[0] == paths.data_file(entry):
-                note(3, each.in_changelog, _says_absent(absent[0]))
+            if paths.data_file(entry) in absent:
+                note(3, each.in_changelog, _says_absent(paths.data_file(entry)))
 
 
 def _says_absent(path: str) -> str:

@@ -22,7 +22,7 @@ from lakesweep.model.roots import Root, RootRef, TableListing
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import read_schema
-from lakesweep.table.paths import TablePaths
+from lakesweep.table.paths_of_roots import PathsOfRoots
 from lakesweep.table.reach.capture import Capture, list_in_order
 from lakesweep.table.reach.holders import Holders, index_names, lists_of, names_of
 from lakesweep.table.reach.live_set import Wholeness, name_hash
@@ -117,7 +117,7 @@ def find_missing(
     listing = found.listing
     wholeness = found.wholeness()
     roots = whole_roots(store, found)
-    search = _Search(store, listing, Holders(found.reader, roots), max_asked)
+    search = _Search(PathsOfRoots(store, listing), Holders(found.reader, roots), max_asked)
     search.run(unseen, _may_lack(roots, wholeness), among)
     absent, unknown = _ask(store, search.candidates, stores)
     if not absent:
@@ -196,14 +196,12 @@ def _makes_no_changelog(store: Store, listing: TableListing, branch: str) -> boo
 class _Search:
     """Collects files that roots need and that no listing showed."""
 
-    store: Store
-    listing: TableListing
+    paths: PathsOfRoots
     holders: Holders
     max_asked: int
     candidates: dict[str, int] = field(default_factory=dict)
     """Path -> the roots that need it."""
     beyond: int = 0
-    _paths: dict[str, TablePaths | None] = field(default_factory=dict)
 
     def run(self, unseen: frozenset[bytes], may_lack: frozenset[str], among: Callable[[str], bool] | None) -> None:
         """Search all names of the roots."""
@@ -227,13 +225,12 @@ class _Search:
         if not any(map(is_unseen, names)):
             return
         is_located = False
-        for branch in dict.fromkeys(root.ref.branch for root in self.holders.roots_in(needed_by)):
-            paths = self._paths_of(branch)
+        for branch in {root.ref.branch: None for root in self.holders.roots_in(needed_by)}:
             try:
-                found = () if paths is None else _files_of(paths, entry)
+                found = self.paths.of_branch(branch).files(entry)
             except MaintenanceError:
                 continue
-            is_located = is_located or bool(found)
+            is_located = True
             for path in found:
                 if is_unseen(base_name(path)):
                     self._add(path, needed_by)
@@ -246,16 +243,6 @@ class _Search:
             self.candidates[path] = needed_by
         else:
             self.beyond += 1
-
-    def _paths_of(self, branch: str) -> TablePaths | None:
-        if branch not in self._paths:
-            own = self.listing.branches[branch]
-            own = own if own.schemas else self.listing.branches["main"]
-            try:
-                self._paths[branch] = TablePaths(read_schema(self.store, own))
-            except MaintenanceError:
-                self._paths[branch] = None
-        return self._paths[branch]
 
 
 def _may_lack(roots: Iterable[Root], wholeness: Wholeness) -> frozenset[str]:
@@ -270,12 +257,6 @@ def _may_lack(roots: Iterable[Root], wholeness: Wholeness) -> frozenset[str]:
                 is_strict = each.part == "state" or wholeness.is_strict(root, each.part)
             (strict if is_strict else lenient).add(each.name)
     return frozenset(lenient - strict)
-
-
-def _files_of(paths: TablePaths, entry: ManifestEntry | IndexEntry) -> tuple[str, ...]:
-    if isinstance(entry, IndexEntry):
-        return (paths.index_file(entry),)
-    return (paths.data_file(entry), *paths.extra_files(entry))
 
 
 def _ask(
