@@ -17,9 +17,9 @@ from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.facts import base_name
 from lakesweep.model.plan import Delete
-from lakesweep.model.roots import BranchListing, RootRef, TableListing
+from lakesweep.model.roots import RootRef, TableListing
 from lakesweep.table.discover import ROOT_FOLDERS, discover
-from lakesweep.table.documents import read_hint, read_roots
+from lakesweep.table.documents import read_roots
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.reach.live_set import LiveSet, add_roots
 from lakesweep.table.reach.root_files import read_root_files
@@ -79,7 +79,7 @@ class Newcomers:
                 still_ours()
                 yield found
 
-        add_roots(live, MetadataReader(looker.known), old, listing, self._earliest, decode)
+        add_roots(live, MetadataReader(looker.known), old, listing, looker.store, decode)
         if live.names and not has_begun:
             refuse_live_files(looker.header, deletions(), self._is_needed)
         # Incomplete roots of the plan's time are as they were then. The next recheck asks the roots that appeared
@@ -126,7 +126,7 @@ class Newcomers:
             self._live = LiveSet(manifests=self._known_manifests(listing))
         documents = read_roots(store, new)
         reader = MetadataReader(self._looker.known)
-        add_roots(self._live, reader, documents.roots, listing, self._earliest, are_new=True)
+        add_roots(self._live, reader, documents.roots, listing, store, are_new=True)
         self._looker.account(root.ref for root in documents.roots)
 
     def _known_manifests(self, listing: TableListing) -> set[str]:
@@ -148,10 +148,6 @@ class Newcomers:
             if not isinstance(content, Unreadable)
             for meta in content
         }
-
-    def _earliest(self, branch: BranchListing) -> int | None:
-        document = branch.hints.get("snapshot/EARLIEST")
-        return None if document is None else read_hint(self._looker.store, document.path)
 
     @property
     def are_any(self) -> bool:

@@ -23,16 +23,11 @@ def damage_findings(draft: Draft, references: References, others: Mapping[str, s
         references: The files that the remaining roots need.
         others: Path of a root -> another problem of it.
     """
-
-    def earliest(branch: BranchListing) -> int | None:
-        document = branch.hints.get("snapshot/EARLIEST")
-        return None if document is None else read_hint(draft.table.store, document.path)
-
     found = dict(others or {})
     if references.gaps:
         roots = [gap.root for gap in references.gaps]
         tagged = {(root.ref.branch, root.snapshot.id) for root in roots if root.ref.kind == "tag"}
-        wholeness = Wholeness(draft.listing, tagged, earliest)
+        wholeness = Wholeness(draft.table.store, draft.listing, tagged)
         for gap in references.gaps:
             if not gap.is_missing or wholeness.is_strict(gap.root, gap.part):
                 found.setdefault(gap.root.ref.path, gap.problem)

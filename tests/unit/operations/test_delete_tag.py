@@ -12,7 +12,8 @@ from lakesweep.errors import UsageError
 from lakesweep.model.plan import Delete
 from lakesweep.model.report import RunReport
 from lakesweep.storage.store import Body, DeleteRequest, DeleteResult
-from lakesweep.table.reach.freed import FreedFiles, find_freed_tags
+from lakesweep.table.reach.freed import FreedFiles
+from lakesweep.table.reach.freed_tags import find_freed_tags
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.outside import opener

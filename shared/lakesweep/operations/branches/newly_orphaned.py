@@ -19,7 +19,8 @@ from lakesweep.model.facts import base_name
 from lakesweep.model.roots import Root
 from lakesweep.runs.view import Draft
 from lakesweep.table.metadata import MetadataReader
-from lakesweep.table.reach.holders import Holders, data_names, index_names, names_of
+from lakesweep.table.reach.holders import Holders
+from lakesweep.table.reach.named_entries import data_names, index_names, names_of
 
 
 @dataclass(frozen=True, slots=True)

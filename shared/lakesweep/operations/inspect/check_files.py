@@ -8,14 +8,13 @@ from lakesweep.format.index_manifest import IndexEntry
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.model.facts import base_name
 from lakesweep.model.roots import Root, RootRef, TableListing
-from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.inspect.check_roots import root_findings, unreadable
 from lakesweep.operations.inspect.health import SHOWN, Finding, StatedSize, command, listed, restore
 from lakesweep.operations.inspect.judging import Judging, judge
 from lakesweep.runs.session import Table
 from lakesweep.storage.listing import list_all
 from lakesweep.table.documents import read_roots, read_schema
-from lakesweep.table.paths import TablePaths
+from lakesweep.table.paths_of_roots import PathsOfRoots
 from lakesweep.table.reach.completeness import lost_files
 from lakesweep.table.reach.missing import EXPIRING, find_missing
 from lakesweep.table.reach.sizes import NamedSizes, WrongSize, stated_size
@@ -110,23 +109,17 @@ def _needed(judging: Judging, differing: Mapping[str, int]) -> Iterator[StatedSi
     Reads the manifests again.
     """
     names = {base_name(path) for path in differing}
-    holders, branches = judging.holders(), judging.found.listing.branches
+    holders, rules = judging.holders(), PathsOfRoots(judging.table.store, judging.found.listing)
+    uses: list[tuple[ManifestEntry | IndexEntry, int]] = [
+        (each.entry, each.needed_by) for each in holders.indexes() if base_name(each.entry.file_name) in names
+    ]
+    uses += [(each.entry, each.needed_by) for each in holders.mentions(lambda entry: entry.file_name in names)]
     needed: dict[tuple[str, int], int] = {}
-
-    def note(entry: ManifestEntry | IndexEntry, roots: int) -> None:
-        for branch in {root.ref.branch for root in holders.roots_in(roots)}:
-            own = branches[branch] if branches[branch].schemas else branches[MAIN]
-            paths = TablePaths(read_schema(judging.table.store, own))
-            path = paths.index_file(entry) if isinstance(entry, IndexEntry) else paths.data_file(entry)
-            size = stated_size(entry)
+    for entry, roots in uses:
+        size = stated_size(entry)
+        for path in {paths.files(entry)[0] for paths in rules.of(holders.roots_in(roots))}:
             if path in differing and size is not None and size != differing[path]:
                 needed[path, size] = needed.get((path, size), 0) | roots
-
-    for index in holders.indexes():
-        if base_name(index.entry.file_name) in names:
-            note(index.entry, index.needed_by)
-    for mention in holders.mentions(lambda entry: entry.file_name in names):
-        note(mention.entry, mention.needed_by)
     for (path, size), roots in sorted(needed.items()):
         refs = tuple(str(root.ref) for root in holders.roots_in(roots)[:SHOWN])
         yield StatedSize(path, size, differing[path], refs)

@@ -4,34 +4,34 @@ So the number of roots and manifests limits the cost, however much data the tabl
 missing without damage; orphan scans decide by the same rule (`Wholeness`).
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 from lakesweep.errors import MaintenanceError, RefusedError
-from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.inspect.health import Finding, command, expire_down_to, restore
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
-from lakesweep.table.documents import read_hint, read_roots
+from lakesweep.table.documents import read_roots
 from lakesweep.table.metadata import MetadataReader, Unreadable
-from lakesweep.table.reach.live_set import LiveSet, Wholeness, add_roots
+from lakesweep.table.reach.holders import Holders
+from lakesweep.table.reach.live_set import LiveSet, Note, Wholeness, add_roots
 from lakesweep.table.reach.missing import EXPIRING, may_be_expiring
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Problem:
     ref: RootRef
+    kind: Literal["document", "list", "missing", "changelog", "schema"]
+    """What is wrong: the document itself, a damaged list or manifest, a missing one, a missing one of the changelog
+    alone, or a missing schema."""
     sentence: str
-    is_document: bool = False
-    """The document itself cannot be read."""
-    schema_id: int | None = None
-    """The schema that does not exist."""
-    is_missing: bool = False
-    has_state: bool = False
-    """Only its changelog is missing."""
+    schema_id: int = 0
+    """The missing schema."""
 
 
 def root_findings(table: Table, listing: TableListing, told: frozenset[str]) -> Iterator[Finding]:
@@ -54,7 +54,7 @@ def root_findings(table: Table, listing: TableListing, told: frozenset[str]) -> 
         ref = problem.ref
         if there.get(ref.path) != ref.etag:
             continue
-        if problem.schema_id is not None and problem.schema_id in _schema_ids(now.branches[ref.branch]):
+        if problem.kind == "schema" and problem.schema_id in _schema_ids(now.branches[ref.branch]):
             continue  # the schema was written after the first listing
         yield _finding(table, listing, problem)
 
@@ -94,36 +94,33 @@ def _problems(store: Store, listing: TableListing) -> Iterator[_Problem]:
         if isinstance(found, Root):
             roots.append(found)
         else:
-            yield _Problem(ref, found, is_document=True)
+            yield _Problem(ref, "document", found)
     reader = MetadataReader(store)
-    reader.manifest_lists(_lists(roots))  # many at a time; the loop below asks for one root after another
-    reader.index_manifests(name for root in roots if (name := root.snapshot.index_manifest) is not None)
+    holders = Holders(reader, roots)  # Reads all lists at once; the loop below asks for one root after another.
+    reader.index_manifests(named.name for named in holders.named() if named.kind == "index_manifest")
+    # The other lists of a changelog document were deleted with its snapshot.
+    lost = {
+        root.ref.path: content.problem
+        for root, part, content in holders.gaps
+        if root.ref.kind == "changelog" and part == "changelog"
+    }
     sizes = {entry.key: entry.size_bytes for entry in store.list("manifest/")} if roots else {}
     live = LiveSet(tagged={(root.ref.branch, root.snapshot.id) for root in roots if root.ref.kind == "tag"})
-
-    def earliest(branch: BranchListing) -> int | None:
-        document = branch.hints.get("snapshot/EARLIEST")
-        return None if document is None else read_hint(store, document.path)
-
-    unless_tagged = Wholeness(listing, frozenset(), earliest)
+    unless_tagged = Wholeness(store, listing, frozenset())
     for root in roots:
-        ref, schemas = root.ref, _schema_ids(listing.branches[root.ref.branch])
+        ref, schema_id, schemas = root.ref, root.snapshot.schema_id, _schema_ids(listing.branches[root.ref.branch])
         try:
-            add_roots(live, reader, (root,), listing, earliest, _Listed(sizes))
+            add_roots(live, reader, (root,), listing, store, partial(_listed_manifests, sizes))
         except RefusedError as error:
-            yield _Problem(ref, f"{ref.path} is incomplete: {error}")
+            yield _Problem(ref, "list", f"{ref.path} is incomplete: {error}")
             continue
-        problem = live.damaged.get(ref.path) or _lost_changelog(root, reader)
+        problem = live.damaged.get(ref.path) or lost.get(ref.path)
         if problem is not None:
-            yield _Problem(ref, f"{ref.path} is incomplete: {problem}", is_missing=True)
+            yield _Problem(ref, "missing", f"{ref.path} is incomplete: {problem}")
         elif (hollow := live.hollow.get(ref.path)) is not None and unless_tagged.is_strict(root, "changelog"):
-            yield _Problem(ref, f"{ref.path} has lost its changelog: {hollow}", has_state=True)
-        elif schemas and root.snapshot.schema_id not in schemas:
-            yield _Problem(
-                ref,
-                f"{ref.path} needs schema {root.snapshot.schema_id}, which does not exist",
-                schema_id=root.snapshot.schema_id,
-            )
+            yield _Problem(ref, "changelog", f"{ref.path} has lost its changelog: {hollow}")
+        elif schemas and schema_id not in schemas:
+            yield _Problem(ref, "schema", f"{ref.path} needs schema {schema_id}, which does not exist", schema_id)
 
 
 def _read_each(store: Store, refs: tuple[RootRef, ...]) -> Iterator[tuple[RootRef, Root | str]]:
@@ -148,46 +145,21 @@ def _is_content(error: MaintenanceError) -> bool:
     return isinstance(error, RefusedError) and error.code == "unreadable_root"
 
 
-def _lists(roots: Iterable[Root]) -> dict[str, int | None]:
-    found: dict[str, int | None] = {}
-    for root in roots:
-        snapshot = root.snapshot
-        found[snapshot.base_manifest_list] = snapshot.base_manifest_list_size
-        found[snapshot.delta_manifest_list] = snapshot.delta_manifest_list_size
-        if snapshot.changelog_manifest_list is not None:
-            found[snapshot.changelog_manifest_list] = snapshot.changelog_manifest_list_size
-    return found
-
-
-def _lost_changelog(root: Root, reader: MetadataReader) -> str | None:
-    """Return the problem of a changelog document's own list; its other lists were deleted with its snapshot."""
-    name = root.snapshot.changelog_manifest_list
-    if root.ref.kind != "changelog" or name is None:
-        return None
-    content = reader.manifest_lists({name: root.snapshot.changelog_manifest_list_size})[name]
-    return content.problem if isinstance(content, Unreadable) else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """Replaces the reading of manifests: a listing says whether each exists, and its size."""
-
-    sizes: dict[str, int] = field(default_factory=dict)
-
-    def __call__(
-        self, reader: MetadataReader, metas: Iterable[ManifestMeta], note: Callable[[Iterator[ManifestEntry]], None]
-    ) -> Iterator[tuple[str, Unreadable | None]]:
-        for meta in metas:
-            path = f"manifest/{meta.file_name}"
-            size = self.sizes.get(path)
-            found = None
-            if size is None:
-                found = Unreadable(path, f"{path} does not exist", missing=True)
-            elif size != meta.file_size:
-                found = Unreadable(
-                    path, f"{path}: expected {meta.file_size} bytes as its list states, found {size}", missing=False
-                )
-            yield meta.file_name, found
+def _listed_manifests(
+    sizes: Mapping[str, int], reader: MetadataReader, metas: Iterable[ManifestMeta], note: Note
+) -> Iterator[tuple[str, Unreadable | None]]:
+    """Replace the reading of manifests: a listing says whether each exists, and its size."""
+    for meta in metas:
+        path = f"manifest/{meta.file_name}"
+        size = sizes.get(path)
+        found = None
+        if size is None:
+            found = Unreadable(path, f"{path} does not exist", missing=True)
+        elif size != meta.file_size:
+            found = Unreadable(
+                path, f"{path}: expected {meta.file_size} bytes as its list states, found {size}", missing=False
+            )
+        yield meta.file_name, found
 
 
 def _schema_ids(branch: BranchListing) -> frozenset[int]:
@@ -195,37 +167,29 @@ def _schema_ids(branch: BranchListing) -> frozenset[int]:
 
 
 def _finding(table: Table, listing: TableListing, problem: _Problem) -> Finding:
-    ref, location = problem.ref, table.ref.location
-    if problem.schema_id is not None:
+    ref, says, location = problem.ref, problem.sentence, table.ref.location
+    mend = restore(ref.path)
+    if problem.kind == "schema":
         folder = "" if ref.branch == "main" else f"branch/branch-{ref.branch}/"
-        return Finding(
-            "roots",
-            problem.sentence,
-            restore(f"{folder}schema/schema-{problem.schema_id}"),
-            (ref.path,),
-        )
-    if problem.has_state:
+        mend = restore(f"{folder}schema/schema-{problem.schema_id}")
+    elif problem.kind == "changelog":
         newer = [each for each in listing.branches[ref.branch].snapshots if each.id > ref.id]
-        says = (
-            f"{problem.sentence}; its state can be read, but streaming readers fail when they reach it; a rollback to "
-            "its tag does not repair it"
+        says += (
+            "; its state can be read, but streaming readers fail when they reach it; a rollback to its tag does not "
+            "repair it"
         )
         mend = restore("that file", expire_down_to(location, len(newer), ref.branch) if newer else None)
-        return Finding("roots", says, mend, (ref.path,))
-    if not problem.is_document:
-        says = problem.sentence
-        if problem.is_missing and may_be_expiring(listing, [ref]):
+    elif problem.kind != "document":
+        if problem.kind == "missing" and may_be_expiring(listing, [ref]):
             says += f"; {EXPIRING}"
-        return unreadable(table, listing, ref, says)
-    if ref.kind == "tag":
-        return Finding(
-            "roots",
-            f"{problem.sentence}; if nobody can restore it, replace-tag overwrites it with a valid document, which "
-            "delete-tag can then delete",
-            command("replace-tag", location, ref.name, branch=ref.branch),
-            (ref.path,),
+        mend = _give_up(table, listing, ref)
+    elif ref.kind == "tag":
+        says += (
+            "; if nobody can restore it, replace-tag overwrites it with a valid document, which delete-tag can then "
+            "delete"
         )
-    return Finding("roots", problem.sentence, restore(ref.path), (ref.path,))
+        mend = command("replace-tag", location, ref.name, branch=ref.branch)
+    return Finding("roots", says, mend, (ref.path,))
 
 
 def _give_up(table: Table, listing: TableListing, ref: RootRef) -> str:

@@ -12,7 +12,8 @@ from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.inspect.explanation import Holder
 from lakesweep.operations.inspect.lifetimes import Until
 from lakesweep.table.paths_of_roots import PathsOfRoots
-from lakesweep.table.reach.holders import Holders, data_names, index_names, names_of
+from lakesweep.table.reach.holders import Holders
+from lakesweep.table.reach.named_entries import data_names, index_names, names_of
 from lakesweep.table.reach.sizes import stated_size
 
 _NAMED = 4

@@ -26,9 +26,10 @@ from lakesweep.storage.listing import list_all
 from lakesweep.storage.noncurrent import noncurrent_versions
 from lakesweep.storage.store import StoredObject
 from lakesweep.storage.versions import Noncurrent
-from lakesweep.table.reach.holders import Holders, index_names, names_of
+from lakesweep.table.reach.holders import Holders
 from lakesweep.table.reach.live_set import name_hash
 from lakesweep.table.reach.missing import find_missing
+from lakesweep.table.reach.named_entries import index_names, names_of
 
 REASONS = (
     "missing",

@@ -66,17 +66,13 @@ class Capture:
         if not new:
             return True
         documents = read_roots(self.store, new)
-        add_roots(self.live, self.reader, documents.roots, listing, self._earliest, self.decode)
+        add_roots(self.live, self.reader, documents.roots, listing, self.store, self.decode)
         self.roots |= {root.ref.path: replace(root, body=b"") for root in documents.roots}
         return False
 
     def wholeness(self) -> Wholeness:
         """Return the rules for which parts of a root may be missing without damage."""
-        return Wholeness(self.listing, self.live.tagged, self._earliest)
-
-    def _earliest(self, branch: BranchListing) -> int | None:
-        document = branch.hints.get("snapshot/EARLIEST")
-        return None if document is None else read_hint(self.store, document.path)
+        return Wholeness(self.store, self.listing, self.live.tagged)
 
     def until_stable(self) -> None:
         """Collect until two listings in a row show nothing new.

@@ -20,8 +20,9 @@ from lakesweep.model.roots import Root
 from lakesweep.storage.store import Store
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.paths import TablePaths
-from lakesweep.table.reach.holders import Holders, RootList, lists_of
+from lakesweep.table.reach.holders import Holders
 from lakesweep.table.reach.live_set import name_hash
+from lakesweep.table.reach.root_files import RootList, lists_of
 from lakesweep.table.reach.sizes import WrongSize, stated_size
 
 Exists = Callable[[str], bool]
@@ -81,7 +82,8 @@ def first_missing(
     for index in holders.indexes(only_needed=True):
         if not exists(path := paths.index_file(index.entry)):
             return f"{holders.roots_in(index.needed_by)[-1].ref}: {_says_absent(path)}"
-    return next((f"{root.ref}: {content.problem}" for root, part, content in holders.gaps if part == "index"), None)
+    unread = [f"{root.ref}: {content.problem}" for root, part, content in holders.gaps if part == "index"]
+    return unread[-1] if unread else None
 
 
 def _lists_that_may_return(root: Root) -> Iterator[RootList]:

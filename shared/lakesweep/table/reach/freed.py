@@ -14,11 +14,9 @@ The rules are Paimon's:
 If changelogs outlive snapshots (`Lifecycle`), a dropped snapshot becomes a changelog document. The document keeps the
 files that readers of changes need, and frees them when it expires itself.
 
-A tag whose snapshot does not exist any more frees its whole state: every live file and all its metadata except the
-changelog list, which was deleted with the snapshot. Other roots still have most of these files, and a tag may hold a
-million files. So files that the tag shares with its nearest remaining relative are not even proposed.
+`freed_tags` finds the files of tags.
 
-Source: Paimon `FileDeletionBase`, `SnapshotDeletion`, `ChangelogDeletion`, `TagDeletion`, `ExpireSnapshotsImpl`.
+Source: Paimon `FileDeletionBase`, `SnapshotDeletion`, `ChangelogDeletion`, `ExpireSnapshotsImpl`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +24,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakesweep.errors import FormatError
-from lakesweep.format.manifest import COMPACT, Identity, ManifestEntry, live_entries
+from lakesweep.format.manifest import COMPACT, ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.facts import Freed, base_name
 from lakesweep.model.roots import Root
@@ -70,7 +68,7 @@ def find_freed(
         end: The first snapshot to keep.
         lifecycle: Decides what their changelog documents still need.
     """
-    collector = _Collector(reader, paths)
+    collector = Collector(reader, paths)
     coupled, by_delta = lifecycle is Lifecycle.COUPLED, lifecycle is Lifecycle.BY_DELTA
     return collector.collect(
         collector.data_files([*expiring[1:], end], keep_appended=by_delta),
@@ -88,7 +86,7 @@ def find_freed_changelogs(reader: MetadataReader, paths: TablePaths, expiring: S
     that its own delta deletes: each was added, hence needed as a change, no later than here. A changelog whose lists
     were deleted with its snapshot frees nothing.
     """
-    collector = _Collector(reader, paths)
+    collector = Collector(reader, paths)
     own = [files for files in expiring if files.root.snapshot.changelog_manifest_list is not None]
     by_delta = [
         files for files in expiring if files.root.snapshot.changelog_manifest_list is None and not files.is_bare
@@ -101,47 +99,12 @@ def find_freed_changelogs(reader: MetadataReader, paths: TablePaths, expiring: S
     )
 
 
-def find_freed_tags(
-    reader: MetadataReader, paths: TablePaths, going: Sequence[RootFiles], staying: Sequence[RootFiles]
-) -> FreedFiles:
-    """Find the files that are freed when tags without a snapshot are dropped.
+class Collector:
+    """Collects freed files from the lists and manifests of roots."""
 
-    If anything of a tag cannot be read, the tag frees nothing at all.
-
-    Args:
-        reader: Reads manifests.
-        paths: The path rules of the branch.
-        going: The tags to delete, with their lists; one tag for each snapshot.
-        staying: The remaining roots.
-    """
-    collector = _Collector(reader, paths)
-    states = [state for files in going if (state := collector.state_of(files, staying)) is not None]
-    asked_again = frozenset(meta.file_name for files in staying for meta in files.manifests())
-    found = list(collector.live_files(states, asked_again))
-    whole = [files for files, _ in found]
-    return collector.collect(
-        *(freed for _, freed in found),
-        collector.index_files([files.root for files in whole]),
-        collector.lists(whole, base_and_delta=True, changelog=False),
-        collector.statistics([files.root for files in whole]),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _TagState:
-    """A tag to delete, and its nearest relative: the remaining root that shares most manifests with it."""
-
-    files: RootFiles
-    common: frozenset[str]
-    """Manifests that the tag and its relative share."""
-    later: tuple[ManifestMeta, ...]
-    """Manifests that only the relative has."""
-
-
-class _Collector:
     def __init__(self, reader: MetadataReader, paths: TablePaths) -> None:
-        self._reader = reader
-        self._paths = paths
+        self.reader = reader
+        self.paths = paths
         self.warnings: list[str] = []
 
     def collect(self, *found: Iterable[Freed]) -> FreedFiles:
@@ -160,7 +123,7 @@ class _Collector:
             keep_appended: Leave out files that a commit wrote, since they are changes that readers may still use.
         """
         wanted = [meta for files in roots for meta in _metas(files.delta)]
-        scanned = dict(self._reader.scan_manifests(wanted, tuple, again=True))
+        scanned = dict(self.reader.scan_manifests(wanted, tuple, again=True))
         for files in roots:
             entries = self._entries_of(files, scanned)
             if entries is not None:
@@ -170,13 +133,13 @@ class _Collector:
         self, files: RootFiles, scanned: dict[str, tuple[ManifestEntry, ...] | Unreadable]
     ) -> list[ManifestEntry] | None:
         if isinstance(files.delta, Unreadable):
-            self._warn(files.root, files.delta)
+            self.warn(files.root, files.delta)
             return None
         entries: list[ManifestEntry] = []
         for meta in files.delta:
             content = scanned[meta.file_name]
             if isinstance(content, Unreadable):
-                self._warn(files.root, content)
+                self.warn(files.root, content)
                 return None
             entries.extend(content)
         return entries
@@ -184,7 +147,7 @@ class _Collector:
     def _deleted_by(self, root: Root, entries: Iterable[ManifestEntry], keep_appended: bool) -> Iterator[Freed]:
         deleted: dict[str, ManifestEntry] = {}
         for entry in entries:
-            path = self._paths.data_file(entry)
+            path = self.paths.data_file(entry)
             if entry.is_add:
                 deleted.pop(path, None)
             else:
@@ -194,20 +157,20 @@ class _Collector:
             if keep_appended and entry.file_source != COMPACT:
                 continue
             yield Freed("data", path, entry.file_size, reason, entry.file_name)
-            for extra in self._paths.extra_files(entry):
+            for extra in self.paths.extra_files(entry):
                 yield Freed("extra", extra, None, f"belongs to {entry.file_name}, which {reason}", entry.file_name)
 
     def changelog_files(self, roots: Sequence[RootFiles]) -> Iterator[Freed]:
         """Yield the changelog files of `roots`; an unreadable manifest hides only its own files."""
         wanted = [meta for files in roots for meta in _metas(files.changelog)]
-        scanned = dict(self._reader.scan_manifests(wanted, tuple, again=True))
+        scanned = dict(self.reader.scan_manifests(wanted, tuple, again=True))
         for files in roots:
             if isinstance(files.changelog, Unreadable):
-                self._warn(files.root, files.changelog)
+                self.warn(files.root, files.changelog)
             for meta in _metas(files.changelog):
                 content = scanned[meta.file_name]
                 if isinstance(content, Unreadable):
-                    self._warn(files.root, content)
+                    self.warn(files.root, content)
                     continue
                 yield from self._whole(files.root, self._added_by(files.root, content))
 
@@ -215,98 +178,28 @@ class _Collector:
         reason = f"changelog of snapshot {root.snapshot.id}, which expires"
         for entry in entries:
             if entry.is_add:
-                path = self._paths.data_file(entry)
+                path = self.paths.data_file(entry)
                 yield Freed("changelog", path, entry.file_size, reason, base_name(path))
-
-    def state_of(self, files: RootFiles, staying: Sequence[RootFiles]) -> _TagState | None:
-        """Return the manifests to read for a tag to delete, `None` if its lists or its index cannot be read."""
-        index_manifest = files.root.snapshot.index_manifest
-        problem = next(iter(files.unreadable_lists), None)
-        if problem is None and index_manifest is not None:
-            content = self._reader.index_manifests([index_manifest])[index_manifest]
-            problem = content if isinstance(content, Unreadable) else None
-        if problem is not None:
-            self._warn(files.root, problem)
-            return None
-        own = {meta.file_name for meta in files.manifests()}
-        relatives = [each for each in staying if each.root.ref.kind != "changelog" and not each.unreadable_lists]
-        nearest = max(relatives, key=lambda each: sum(m.file_name in own for m in each.manifests()), default=None)
-        metas = () if nearest is None else nearest.manifests()
-        return _TagState(
-            files,
-            frozenset(meta.file_name for meta in metas if meta.file_name in own),
-            tuple(meta for meta in metas if meta.file_name not in own),
-        )
-
-    def live_files(
-        self, states: Sequence[_TagState], asked_again: frozenset[str]
-    ) -> Iterator[tuple[RootFiles, tuple[Freed, ...]]]:
-        """Yield each readable tag with its live files, except for the files that its relative shares.
-
-        A file from a manifest that both name belongs to the relative, too, unless one of the relative's own manifests
-        deletes it.
-
-        Args:
-            states: The tags.
-            asked_again: Manifests of remaining roots. A later step reads these again, to find what the roots need.
-        """
-        alone = [m for state in states for m in state.files.manifests() if m.file_name not in state.common]
-        ours = [meta for meta in alone if meta.file_name not in asked_again]
-        shared = [meta for meta in alone if meta.file_name in asked_again]
-        scanned = dict(self._reader.scan_manifests(ours, tuple))
-        scanned |= self._reader.scan_manifests(shared, tuple, again=True)
-        asked = {entry.identity for content in scanned.values() for entry in _entries(content)}
-        later = [meta for state in states for meta in state.later if meta.file_name not in scanned]
-        for _, content in self._reader.scan_manifests(later, _deleted_identities, again=True):
-            asked |= frozenset() if isinstance(content, Unreadable) else content
-        common = [m for state in states for m in state.files.manifests() if m.file_name not in scanned]
-        scanned |= self._reader.scan_manifests(
-            common, lambda entries: tuple(entry for entry in entries if entry.identity in asked), again=True
-        )
-        for state in states:
-            contents = [scanned[meta.file_name] for meta in state.files.manifests()]
-            problem = next((content for content in contents if isinstance(content, Unreadable)), None)
-            if problem is not None:
-                self._warn(state.files.root, problem)
-                continue
-            found = self._located(state.files.root, live_entries(_entries(content) for content in contents))
-            if found is not None:
-                yield state.files, found
-
-    def _located(self, tag: Root, entries: Iterable[ManifestEntry]) -> tuple[Freed, ...] | None:
-        """Return the files of a tag, `None` if one of them cannot be located."""
-        reason = f"held by {tag.ref}, which is deleted"
-        found: list[Freed] = []
-        try:
-            for entry in entries:
-                path = self._paths.data_file(entry)
-                found.append(Freed("data", path, entry.file_size, reason, entry.file_name))
-                for extra in self._paths.extra_files(entry):
-                    found.append(Freed("extra", extra, None, reason, entry.file_name))
-        except FormatError as error:
-            self._warn(tag, Unreadable(tag.ref.path, str(error), missing=False))
-            return None
-        return tuple(found)
 
     def index_files(self, roots: Sequence[Root]) -> Iterator[Freed]:
         """Yield the index files and index manifests that `roots` name."""
         by_name = {root.snapshot.index_manifest: root for root in roots if root.snapshot.index_manifest is not None}
-        for name, content in self._reader.index_manifests(by_name).items():
+        for name, content in self.reader.index_manifests(by_name).items():
             root = by_name[name]
             reason = f"index of {_going(root)}"
             if isinstance(content, Unreadable):
-                self._warn(root, content)
+                self.warn(root, content)
                 if not content.missing:
                     continue
             else:
                 yield from self._whole(
                     root,
                     (
-                        Freed("index", self._paths.index_file(entry), entry.file_size, reason, entry.file_name)
+                        Freed("index", self.paths.index_file(entry), entry.file_size, reason, entry.file_name)
                         for entry in content
                     ),
                 )
-            yield Freed("index_manifest", self._paths.index_manifest(name), None, reason, name)
+            yield Freed("index_manifest", self.paths.index_manifest(name), None, reason, name)
 
     def lists(self, roots: Sequence[RootFiles], *, base_and_delta: bool, changelog: bool) -> Iterator[Freed]:
         """Yield manifest lists that `roots` name, and the manifests in them.
@@ -325,16 +218,14 @@ class _Collector:
                 if not wanted or name is None or content is None:
                     continue
                 if isinstance(content, Unreadable):
-                    self._warn(files.root, content)
+                    self.warn(files.root, content)
                     if not content.missing:
                         continue
                 for meta in _metas(content):
-                    yield Freed(
-                        "manifest", self._paths.manifest(meta.file_name), meta.file_size, reason, meta.file_name
-                    )
+                    yield Freed("manifest", self.paths.manifest(meta.file_name), meta.file_size, reason, meta.file_name)
                     for extra in meta.extra_files:
-                        yield Freed("manifest", self._paths.manifest(extra), None, reason, meta.file_name)
-                yield Freed("manifest_list", self._paths.manifest_list(name), size, reason, name)
+                        yield Freed("manifest", self.paths.manifest(extra), None, reason, meta.file_name)
+                yield Freed("manifest_list", self.paths.manifest_list(name), size, reason, name)
 
     def statistics(self, roots: Sequence[Root]) -> Iterator[Freed]:
         """Yield the statistics files that `roots` name."""
@@ -342,17 +233,18 @@ class _Collector:
             name = root.snapshot.statistics
             if name is not None:
                 reason = f"statistics of {_going(root)}"
-                yield Freed("statistics", self._paths.statistics(name), None, reason, name)
+                yield Freed("statistics", self.paths.statistics(name), None, reason, name)
 
     def _whole(self, root: Root, found: Iterator[Freed]) -> tuple[Freed, ...]:
         """Return all of `found`, or nothing if one of the files cannot be located."""
         try:
             return tuple(found)
         except FormatError as error:
-            self._warn(root, Unreadable(root.ref.path, str(error), missing=False))
+            self.warn(root, Unreadable(root.ref.path, str(error), missing=False))
             return ()
 
-    def _warn(self, root: Root, unreadable: Unreadable) -> None:
+    def warn(self, root: Root, unreadable: Unreadable) -> None:
+        """Note that something of a root cannot be read."""
         what = "is deleted and frees nothing" if root.ref.kind == "tag" else "expires and frees less than it could"
         sentence = f"{root.ref} {what}: {unreadable.problem}"
         if sentence not in self.warnings:
@@ -361,14 +253,6 @@ class _Collector:
 
 def _metas(content: tuple[ManifestMeta, ...] | Unreadable | None) -> tuple[ManifestMeta, ...]:
     return content if isinstance(content, tuple) else ()
-
-
-def _entries(content: tuple[ManifestEntry, ...] | Unreadable) -> tuple[ManifestEntry, ...]:
-    return () if isinstance(content, Unreadable) else content
-
-
-def _deleted_identities(entries: Iterator[ManifestEntry]) -> frozenset[Identity]:
-    return frozenset(entry.identity for entry in entries if not entry.is_add)
 
 
 def _going(root: Root) -> str:

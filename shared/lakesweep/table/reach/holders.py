@@ -15,142 +15,19 @@ for additions. So memory grows only with the files that some manifest deletes, b
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Literal, NamedTuple, TypeVar
+from typing import TypeVar
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.format.index_manifest import IndexEntry
 from lakesweep.format.manifest import COMPACT, ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import Part, base_name
+from lakesweep.model.facts import Part
 from lakesweep.model.roots import Root
 from lakesweep.table.metadata import MetadataReader, Unreadable
-from lakesweep.table.paths import real_name
-from lakesweep.table.reach.root_files import ListContent, plausible_list
+from lakesweep.table.reach.held import ManifestHolders, Mention, Named, NamedIndex, NamedKind, Unread
+from lakesweep.table.reach.root_files import ListContent, RootList, lists_of, plausible_list
 
 T = TypeVar("T")
-NamedKind = Literal["manifest_list", "manifest", "index_manifest", "statistics"]
-
-
-class RootList(NamedTuple):
-    """A manifest list that a root names."""
-
-    name: str
-    size: int | None
-    """In bytes, as the root's document states it."""
-    rows: int | None
-    """The rows that the root's document counts in it."""
-    field: Literal["base", "delta", "changelog"]
-    is_needed: bool
-    """Readers of the root open it."""
-
-    @property
-    def part(self) -> Part:
-        """Return the part of the root that it leads to."""
-        return "changelog" if self.field == "changelog" else "state"
-
-
-def lists_of(root: Root) -> Iterator[RootList]:
-    """Yield every list of a root.
-
-    Readers of changes open the changelog list of a changelog document. If there is none, they replay the delta.
-    """
-    snapshot = root.snapshot
-    total, delta, changelog = snapshot.total_record_count, snapshot.delta_record_count, snapshot.changelog_manifest_list
-    base = None if total is None or delta is None else total - delta
-    has_state = root.ref.kind != "changelog" or changelog is None
-    yield RootList(snapshot.base_manifest_list, snapshot.base_manifest_list_size, base, "base", has_state)
-    yield RootList(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, delta, "delta", has_state)
-    if changelog is not None:
-        size = snapshot.changelog_manifest_list_size
-        yield RootList(changelog, size, None, "changelog", root.ref.kind != "tag")
-
-
-def state_lists(root: Root) -> Iterator[RootList]:
-    """Yield the lists that lead to the files of a root's state, or to the files that a changelog's commit added."""
-    return (each for each in lists_of(root) if each.is_needed and each.part == "state")
-
-
-class Named(NamedTuple):
-    """A file that the documents and lists of roots name."""
-
-    kind: NamedKind
-    name: str
-    size_bytes: int | None
-    """As a document or list states it."""
-    named_by: int
-    needed_by: int
-
-    @property
-    def path(self) -> str:
-        """Return its path."""
-        return f"{'statistics' if self.kind == 'statistics' else 'manifest'}/{self.name}"
-
-
-class NamedIndex(NamedTuple):
-    """An index file that the index manifests of roots name."""
-
-    entry: IndexEntry
-    named_by: int
-    needed_by: int
-
-
-class Unread(NamedTuple):
-    """A document that a root names and that could not be read."""
-
-    root: Root
-    part: Part
-    content: Unreadable
-
-
-class Mention(NamedTuple):
-    """One entry of one manifest."""
-
-    entry: ManifestEntry
-    named_by: int
-    needed_by: int
-    is_change: bool = False
-    """The manifest belongs to a changelog list."""
-
-
-@dataclass(slots=True)
-class ManifestHolders:
-    """A manifest, and the roots that hold it, by the entries that they use."""
-
-    meta: ManifestMeta
-    in_state: int = 0
-    """Roots whose base or delta names it."""
-    in_changelog: int = 0
-    """Roots whose changelog list names it."""
-    state: int = 0
-    """Roots whose files are the additions of manifests without the deletions."""
-    changes: int = 0
-    """Roots to which every addition in it is a readable change."""
-    replay: int = 0
-    """Changelog documents without their own list. Files that a commit wrote count; files of compaction do not."""
-    needed: int = 0
-    """Roots whose readers open it."""
-
-    @property
-    def named(self) -> int:
-        """Return the roots that name it."""
-        return self.in_state | self.in_changelog
-
-    def add(self, root: Root, bit: int, each: RootList) -> None:
-        """Note that a list of a root names it."""
-        if each.is_needed:
-            self.needed |= bit
-        if each.field == "changelog":
-            self.in_changelog |= bit
-            if each.is_needed:
-                self.changes |= bit
-            return
-        self.in_state |= bit
-        if root.ref.kind != "changelog":
-            self.state |= bit
-        elif each.is_needed and each.field == "delta":
-            self.replay |= bit
 
 
 class Holders:
@@ -351,32 +228,6 @@ class Holders:
         """Note that a manifest cannot be read."""
         self.note_gap(each.in_state, "state", content)
         self.note_gap(each.in_changelog, "changelog", content)
-
-
-def names_of(entry: ManifestEntry) -> Iterator[str]:
-    """Yield every file name that an entry refers to. These are the names that `live_set` counts."""
-    yield from data_names(entry)
-    yield from entry.extra_files
-
-
-def data_names(entry: ManifestEntry) -> Iterator[str]:
-    """Yield the names of an entry's data or changelog file: its name in the entry, and its real name."""
-    yield entry.file_name
-    if "$" in entry.file_name:
-        yield real_name(entry.file_name)
-    if entry.external_path is not None:
-        name = base_name(entry.external_path)
-        yield name
-        yield real_name(name)
-
-
-def index_names(entry: IndexEntry) -> Iterator[str]:
-    """Yield the names of an index file."""
-    yield entry.file_name
-    if entry.external_path is not None:
-        name = base_name(entry.external_path)
-        yield name
-        yield real_name(name)
 
 
 def _chosen(

@@ -14,7 +14,8 @@ from lakesweep.model.roots import Root
 from lakesweep.storage.store import Store
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import TablePaths
-from lakesweep.table.reach.holders import Holders, state_lists
+from lakesweep.table.reach.holders import Holders
+from lakesweep.table.reach.root_files import state_lists
 
 
 class LiveFile(NamedTuple):

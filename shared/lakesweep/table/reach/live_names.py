@@ -19,7 +19,8 @@ from lakesweep.errors import RefusedError
 from lakesweep.model.roots import Root
 from lakesweep.storage.store import Store
 from lakesweep.table.metadata import MetadataReader, Unreadable
-from lakesweep.table.reach.holders import Holders, state_lists
+from lakesweep.table.reach.holders import Holders
+from lakesweep.table.reach.root_files import state_lists
 
 _VERSION = 1
 """The set of the version alone: it is the first root."""

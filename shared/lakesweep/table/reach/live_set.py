@@ -18,17 +18,18 @@ from lakesweep.errors import RefusedError
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.facts import Part
-from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.model.roots import Root, RootRef, TableListing
+from lakesweep.storage.store import Store
+from lakesweep.table.documents import read_hint
 from lakesweep.table.metadata import MetadataReader, Unreadable
-from lakesweep.table.reach.holders import Holders, Unread, index_names, names_of
+from lakesweep.table.reach.held import Unread
+from lakesweep.table.reach.holders import Holders
+from lakesweep.table.reach.named_entries import index_names, names_of
 
 Note = Callable[[Iterator[ManifestEntry]], None]
 Decode = Callable[[MetadataReader, Iterable[ManifestMeta], Note], Iterable[tuple[str, Unreadable | None]]]
 """Decodes manifests and notes the names in their entries, with the given function or by other means. Yields the name
 of each manifest; with it the reason if its content is unknown."""
-
-EarliestOf = Callable[[BranchListing], int | None]
-"""Returns the id in EARLIEST of a branch, `None` if there is none."""
 
 
 def name_hash(name: str) -> bytes:
@@ -82,35 +83,19 @@ class LiveSet:
             self.hollow.pop(path, None)
             self.captured.pop(path, None)
 
+    def judge(self, gaps: Iterable[Unread], wholeness: "Wholeness") -> None:
+        """Note the roots that lack a file.
 
-def add_roots(
-    live: LiveSet,
-    reader: MetadataReader,
-    roots: Iterable[Root],
-    listing: TableListing,
-    earliest: EarliestOf,
-    decode: Decode = MetadataReader.scan_manifests,
-    *,
-    are_new: bool = False,
-) -> None:
-    """Add everything that some roots refer to.
-
-    Args:
-        live: The set that grows.
-        reader: Reads lists and manifests.
-        roots: Roots that are not captured yet.
-        listing: All existing roots; it determines how complete each root has to be.
-        earliest: Called only if something is missing.
-        decode: Decodes manifests.
-        are_new: The roots have just appeared, so no expiry has left them half deleted.
-
-    Raises:
-        RefusedError: A list or manifest exists but cannot be parsed, so its references are unknown.
-        StorageError: A request failed.
-    """
-    roots = tuple(roots)
-    live.tagged |= {(root.ref.branch, root.snapshot.id) for root in roots if root.ref.kind == "tag"}
-    _Expansion(live, reader, Wholeness(listing, live.tagged, earliest, are_new=are_new), decode).add(roots)
+        Raises:
+            RefusedError: The file exists, but cannot be understood.
+        """
+        for root, part, content in gaps:
+            if not content.missing:
+                raise RefusedError(
+                    f"{root.ref}: {content.problem}; so it is unknown which files it refers to", code="unreadable_root"
+                )
+            found = self.damaged if wholeness.is_strict(root, part) else self.hollow
+            found.setdefault(root.ref.path, content.problem)
 
 
 class Wholeness:
@@ -120,12 +105,20 @@ class Wholeness:
     """
 
     def __init__(
-        self, listing: TableListing, tagged: Set[tuple[str, int]], earliest: EarliestOf, *, are_new: bool = False
+        self, store: Store, listing: TableListing, tagged: Set[tuple[str, int]], *, are_new: bool = False
     ) -> None:
+        """Take what decides.
+
+        Args:
+            store: Asked for EARLIEST of a branch, if one of its snapshots lacks something.
+            listing: All existing roots.
+            tagged: Branch and id of each snapshot that has, or had, a tag.
+            are_new: The roots have just appeared, so no expiry has left them half deleted.
+        """
+        self._store = store
         self._are_new = are_new
         self._listing = listing
         self._tagged = tagged
-        self._earliest = earliest
         self._runs: dict[str, frozenset[int]] = {}
 
     def is_strict(self, root: Root, part: Part) -> bool:
@@ -145,7 +138,8 @@ class Wholeness:
         if branch not in self._runs:
             listing = self._listing.branches[branch]
             run = _contiguous(listing.snapshots)
-            earliest = self._earliest(listing)
+            hint = listing.hints.get("snapshot/EARLIEST")
+            earliest = None if hint is None else read_hint(self._store, hint.path)
             self._runs[branch] = frozenset(i for i in run if i >= earliest) if earliest in run else run
         return self._runs[branch]
 
@@ -161,48 +155,55 @@ def _contiguous(snapshots: Iterable[RootRef]) -> frozenset[int]:
     return frozenset(run)
 
 
-class _Expansion:
-    def __init__(self, live: LiveSet, reader: MetadataReader, wholeness: Wholeness, decode: Decode) -> None:
-        self._live = live
-        self._reader = reader
-        self._wholeness = wholeness
-        self._decode = decode
+def add_roots(
+    live: LiveSet,
+    reader: MetadataReader,
+    roots: Iterable[Root],
+    listing: TableListing,
+    store: Store,
+    decode: Decode = MetadataReader.scan_manifests,
+    *,
+    are_new: bool = False,
+) -> None:
+    """Add everything that some roots refer to.
 
-    def add(self, roots: tuple[Root, ...]) -> None:
-        holders = Holders(self._reader, roots)
-        self._judge(holders.gaps)
-        self._live.note(named.name for named in holders.named())
-        new = {name: each for name, each in holders.manifests() if name not in self._live.manifests}
-        for name, content in self._decode(self._reader, [each.meta for each in new.values()], self._note_entries):
-            if not isinstance(content, Unreadable):
-                self._live.manifests.add(name)
-                continue
-            holders.note_unreadable(new[name], content)
-            if not content.missing:
-                self._judge(holders.gaps)
-        for index in holders.indexes():
-            self._live.note(index_names(index.entry))
-        self._judge(holders.gaps)
-        self._live.captured.update({root.ref.path: root.ref.etag for root in roots})
+    Args:
+        live: The set that grows.
+        reader: Reads lists and manifests.
+        roots: Roots that are not captured yet.
+        listing: All existing roots; it determines how complete each root has to be.
+        store: Asked for a hint if something is missing.
+        decode: Decodes manifests.
+        are_new: The roots have just appeared, so no expiry has left them half deleted.
 
-    def _note_entries(self, entries: Iterator[ManifestEntry]) -> None:
-        note = self._live.note
+    Raises:
+        RefusedError: A list or manifest exists but cannot be parsed, so its references are unknown.
+        StorageError: A request failed.
+    """
+    roots = tuple(roots)
+    live.tagged |= {(root.ref.branch, root.snapshot.id) for root in roots if root.ref.kind == "tag"}
+    wholeness = Wholeness(store, listing, live.tagged, are_new=are_new)
+
+    def note_entries(entries: Iterator[ManifestEntry]) -> None:
+        note = live.note
         for entry in entries:
             if "$" in entry.file_name or entry.external_path is not None:
                 note(names_of(entry))
             else:
                 note((entry.file_name, *entry.extra_files))  # The same names in less time; there are many entries.
 
-    def _judge(self, gaps: Iterable[Unread]) -> None:
-        """Note the roots that lack a file.
-
-        Raises:
-            RefusedError: The file exists, but cannot be understood.
-        """
-        for root, part, content in gaps:
-            if not content.missing:
-                raise RefusedError(
-                    f"{root.ref}: {content.problem}; so it is unknown which files it refers to", code="unreadable_root"
-                )
-            found = self._live.damaged if self._wholeness.is_strict(root, part) else self._live.hollow
-            found.setdefault(root.ref.path, content.problem)
+    holders = Holders(reader, roots)
+    live.judge(holders.gaps, wholeness)
+    live.note(named.name for named in holders.named())
+    new = {name: each for name, each in holders.manifests() if name not in live.manifests}
+    for name, content in decode(reader, [each.meta for each in new.values()], note_entries):
+        if not isinstance(content, Unreadable):
+            live.manifests.add(name)
+            continue
+        holders.note_unreadable(new[name], content)
+        if not content.missing:
+            live.judge(holders.gaps, wholeness)
+    for index in holders.indexes():
+        live.note(index_names(index.entry))
+    live.judge(holders.gaps, wholeness)
+    live.captured.update({root.ref.path: root.ref.etag for root in roots})

@@ -24,8 +24,10 @@ from lakesweep.storage.store import Store
 from lakesweep.table.documents import read_schema
 from lakesweep.table.paths_of_roots import PathsOfRoots
 from lakesweep.table.reach.capture import Capture, list_in_order
-from lakesweep.table.reach.holders import Holders, index_names, lists_of, names_of
+from lakesweep.table.reach.holders import Holders
 from lakesweep.table.reach.live_set import Wholeness, name_hash
+from lakesweep.table.reach.named_entries import index_names, names_of
+from lakesweep.table.reach.root_files import lists_of
 from lakesweep.table.stores import TableStores
 
 MAX_ASKED = 1000

@@ -8,15 +8,56 @@ rollback), other files would be proposed. The remaining roots are asked about ea
 are left behind.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.format.snapshot import Snapshot
+from lakesweep.model.facts import Part
 from lakesweep.model.roots import Root
 from lakesweep.table.metadata import MetadataReader, Unreadable
 
 ListContent = tuple[ManifestMeta, ...] | Unreadable
+
+
+class RootList(NamedTuple):
+    """A manifest list that a root names."""
+
+    name: str
+    size: int | None
+    """In bytes, as the root's document states it."""
+    rows: int | None
+    """The rows that the root's document counts in it."""
+    field: Literal["base", "delta", "changelog"]
+    is_needed: bool
+    """Readers of the root open it."""
+
+    @property
+    def part(self) -> Part:
+        """Return the part of the root that it leads to."""
+        return "changelog" if self.field == "changelog" else "state"
+
+
+def lists_of(root: Root) -> Iterator[RootList]:
+    """Yield every list of a root.
+
+    Readers of changes open the changelog list of a changelog document. If there is none, they replay the delta.
+    """
+    snapshot = root.snapshot
+    total, delta, changelog = snapshot.total_record_count, snapshot.delta_record_count, snapshot.changelog_manifest_list
+    base = None if total is None or delta is None else total - delta
+    has_state = root.ref.kind != "changelog" or changelog is None
+    yield RootList(snapshot.base_manifest_list, snapshot.base_manifest_list_size, base, "base", has_state)
+    yield RootList(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, delta, "delta", has_state)
+    if changelog is not None:
+        size = snapshot.changelog_manifest_list_size
+        yield RootList(changelog, size, None, "changelog", root.ref.kind != "tag")
+
+
+def state_lists(root: Root) -> Iterator[RootList]:
+    """Yield the lists that lead to the files of a root's state, or to the files that a changelog's commit added."""
+    return (each for each in lists_of(root) if each.is_needed and each.part == "state")
 
 
 @dataclass(frozen=True, slots=True)
