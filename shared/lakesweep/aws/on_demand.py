@@ -157,7 +157,8 @@ def _on_functions(runtime: Runtime, table: Table, demand: Demand) -> dict[str, o
         watched_ruling(table)  # of the table or the folder; a single paused table in the folder is not changed either
     scans = ask_for_scans(runtime, table, demand.arguments, execute=demand.execute)
     is_one = [scan["table"] for scan in scans] == [table.ref.location]
-    return _queued_answer(demand.operation, table, MAIN, **(scans[0] if is_one else {"scans": scans}), plan_id=None)
+    found = {"plan_id": None, **(scans[0] if is_one else {"scans": scans})}
+    return _queued_answer(demand.operation, table, MAIN, found)
 
 
 def _check_scan(demand: Demand) -> None:
@@ -199,13 +200,12 @@ def _asked(
     )
     runtime.queues.ask_for_scan(scan)
     job = require_area(table).path(job_name(scan.scan_id))
-    return _queued_answer(
-        demand.operation, table, table.ref.branch, scan_id=scan.scan_id, job=job, plan_id=scan.plan_id
-    )
+    found = {"scan_id": scan.scan_id, "job": job, "plan_id": scan.plan_id}
+    return _queued_answer(demand.operation, table, table.ref.branch, found)
 
 
-def _queued_answer(operation: str, table: Table, branch: str, **found: object) -> dict[str, object]:
-    """Return the answer for work that other processes do later."""
+def _queued_answer(operation: str, table: Table, branch: str, found: Mapping[str, object]) -> dict[str, object]:
+    """Return the answer for work that other processes do later, with what is found about it."""
     return {
         "status": "queued",
         "operation": operation,
@@ -241,7 +241,7 @@ def _queued(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]
         )
     )
     found = {**_where(table, demand.plan_id), "run_id": demand.plan_id, "status": "planned"}
-    return _queued_answer(header.operation, table, header.branch, **found)
+    return _queued_answer(header.operation, table, header.branch, found)
 
 
 def _where(table: Table, plan_id: str | None) -> dict[str, object]:
