@@ -12,7 +12,7 @@ import pytest
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.storage.listing import list_all
 from lakesweep.storage.local.store import LocalStore
-from lakesweep.storage.s3.store import WINDOW_DELETES
+from lakesweep.storage.s3.deleting import WINDOW_DELETES
 from lakesweep.storage.store import PAGE_KEYS, DeleteRequest, Store, delete_all
 from tests.conformance.keys import BAD_KEYS, STRANGE_KEYS
 from tests.support.memory_store import MemoryStore

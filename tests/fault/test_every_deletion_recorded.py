@@ -14,7 +14,7 @@ from lakesweep.cli.history.stored import list_runs, stored_report
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.object_history import begun_entry, history_of
 from lakesweep.control.lease import read_lease
-from lakesweep.control.ledger import run_rows, runs_of_ledger
+from lakesweep.control.ledger_rows import run_rows, runs_of_ledger
 from lakesweep.errors import RefusedError, StorageError, TerminatedError
 from lakesweep.execute.deletions.earlier import earlier_deletions
 from lakesweep.model.plan import Delete

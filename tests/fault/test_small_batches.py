@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.ledger import run_rows, runs_of_ledger
+from lakesweep.control.ledger_rows import run_rows, runs_of_ledger
 from lakesweep.errors import StorageError
 from lakesweep.execute import batches
 from lakesweep.storage.store import DeleteRequest, DeleteResult

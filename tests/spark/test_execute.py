@@ -11,7 +11,7 @@ from lakesweep.cli.main import main
 from lakesweep.control import plans
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import read_lease
-from lakesweep.control.ledger import fates
+from lakesweep.control.ledger_rows import fates
 from lakesweep.errors import UsageError
 from lakesweep.runs.run import execute_stored
 from lakesweep.spark.execute import refuse_speculation, spark_engine

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.chain import is_object_row
-from lakesweep.control.ledger import day_of
+from lakesweep.control.ledger_rows import day_of
 from lakesweep.control.ndjson import unpack
 from lakesweep.execute.deletions.executor import Environment
 from lakesweep.execute.waves.driver import Crew

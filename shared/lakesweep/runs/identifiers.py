@@ -2,7 +2,7 @@
 
 import secrets
 
-from lakesweep.control.ledger import timestamp
+from lakesweep.control.ledger_rows import timestamp
 
 
 def new_id(now_ms: int) -> str:

@@ -10,7 +10,7 @@ import pytest
 from lakesweep.control import plans
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import read_lease
-from lakesweep.control.ledger import fates
+from lakesweep.control.ledger_rows import fates
 from lakesweep.errors import LeaseLostError, MaintenanceError, StorageError
 from lakesweep.execute.waves.driver import SHOWN_FAILURES
 from lakesweep.execute.waves.slices import NOT_BEGUN, Lane, Site, Slice, SliceResult, work

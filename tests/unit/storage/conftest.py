@@ -10,5 +10,5 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long botocore would have waited between attempts; it does not."""
     found: list[float] = []
     monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=found.append))
-    monkeypatch.setattr("lakesweep.storage.s3.store._PAUSE_S", 0)
+    monkeypatch.setattr("lakesweep.storage.s3.deleting._PAUSE_S", 0)
     return found

@@ -17,7 +17,7 @@ from lakesweep.errors import (
 from lakesweep.model.safety import DELETE_MARGIN_MS, LONGEST_REQUEST_S, MAX_ATTEMPTS
 from lakesweep.storage.aws_client import make_client
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.s3 import store as s3
+from lakesweep.storage.s3 import deleting as s3
 from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.store import DeleteRequest, delete_all
 from tests.support.s3_server import fresh_bucket, moto_client, moto_endpoint, moto_store

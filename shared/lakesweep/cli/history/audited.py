@@ -12,7 +12,7 @@ from lakesweep.cli.plan_key import plan_keys
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.tables import is_control_location, known_tables
 from lakesweep.control.audit.verify import Audit, audit
-from lakesweep.control.ledger import time_of
+from lakesweep.control.ledger_rows import time_of
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.runs.session import Table
 from lakesweep.storage.location import parse_location

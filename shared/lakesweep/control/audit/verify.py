@@ -13,7 +13,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.parts import Part, breaks, read_part, unnamed_writers
 from lakesweep.control.audit.reports import other_report
 from lakesweep.control.chain import MAIN_WRITER
-from lakesweep.control.ledger import folder_of_run, parts_of_run
+from lakesweep.control.ledger_rows import folder_of_run, parts_of_run
 from lakesweep.control.plans import PLAN_TOO_LARGE, load_header, load_part, load_plan, plan_ids
 from lakesweep.control.reports import load_report, run_ids
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError, StorageError

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from lakesweep.control.lease import Lease
-from lakesweep.control.ledger import Ledger, earlier_work
+from lakesweep.control.ledger import Ledger
+from lakesweep.control.ledger_rows import earlier_work
 from lakesweep.errors import (
     AccessDeniedError,
     MaintenanceError,

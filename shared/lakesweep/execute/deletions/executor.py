@@ -32,7 +32,8 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.chain import Chain
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import Lease, LeaseDocument, acquire
-from lakesweep.control.ledger import EarlierWork, Ledger, earlier_work
+from lakesweep.control.ledger import Ledger
+from lakesweep.control.ledger_rows import EarlierWork, earlier_work
 from lakesweep.errors import (
     HeldBackError,
     MaintenanceError,

@@ -22,7 +22,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from lakesweep.control.lease import Lease
-from lakesweep.control.ledger import Ledger, slice_answers, slice_parts
+from lakesweep.control.ledger import Ledger
+from lakesweep.control.ledger_rows import slice_answers, slice_parts
 from lakesweep.errors import (
     AccessDeniedError,
     FormatError,

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.ledger import SliceLedger, slice_answers, slice_intents
+from lakesweep.control.ledger import SliceLedger
+from lakesweep.control.ledger_rows import slice_answers, slice_intents
 from lakesweep.errors import LeaseLostError, MaintenanceError, OutOfTimeError
 from lakesweep.execute.deletions.deleting import REWRITTEN, send
 from lakesweep.execute.deletions.earlier import BY_INTENT, BY_MARKER, EarlierDeletions, earlier_deletions

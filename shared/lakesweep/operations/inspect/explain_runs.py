@@ -4,7 +4,7 @@ import re
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.object_history import LedgerEntry, begun_entry, history_of
-from lakesweep.control.ledger import time_of
+from lakesweep.control.ledger_rows import time_of
 from lakesweep.control.plans import load_header
 from lakesweep.errors import MaintenanceError, StorageError
 from lakesweep.model.plan import MOVE_FORMAT_VERSION

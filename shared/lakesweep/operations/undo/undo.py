@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import PUT_OFF, PlanEnd, plan_end, record_undone, undone_by
 from lakesweep.control.lease import acquire, read_lease
-from lakesweep.control.ledger import Fate, fates, plan_of_run
+from lakesweep.control.ledger_rows import Fate, fates, plan_of_run
 from lakesweep.control.markers import makers_of
 from lakesweep.control.plans import load_header, load_plan
 from lakesweep.control.reports import load_report, store_report
