@@ -13,7 +13,7 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -74,6 +74,8 @@ class _Event:
     trace: str
 
 
+_LOOK_S = 0.1
+"""Real seconds between two looks at the clock."""
 NO_TRACE = "Root=1-00000000-000000000000000000000000;Sampled=0"
 
 
@@ -92,6 +94,7 @@ class LambdaFunction:
         *,
         options: Sequence[str] = (),
         timeout_s: float = 60,
+        clock_s: Callable[[], float] = time.time,
     ) -> None:
         """Describe it; it starts with the block.
 
@@ -101,10 +104,13 @@ class LambdaFunction:
             layers: Folders with a folder `python` each.
             environment: The function's own variables.
             log: Takes what the process prints.
-            options: Of the interpreter, such as `-Ximporttime`.
+            options: Of the interpreter, such as `-Ximporttime`; with `-c`, instead of its running the client.
             timeout_s: Of each invocation, and of the start.
+            clock_s: What timeouts go by. The process has to know it too.
         """
-        self._command = [str(python), *options, "-m", "awslambdaric", "app.handler"]
+        client = () if "-c" in options else ("-m", "awslambdaric")
+        self._command = [str(python), *options, *client, "app.handler"]
+        self._clock_s = clock_s
         self._code = code
         self._log = log
         self._timeout_s = timeout_s
@@ -214,10 +220,13 @@ class LambdaFunction:
 
     def _wait_for(self, *whats: str, timeout_s: float | None = None) -> _Said:
         timeout_s = timeout_s or self._timeout_s
-        try:
-            said = self._said.get(timeout=timeout_s)
-        except Empty:
-            raise FunctionTimedOutError(f"{self._code.name}: nothing for {timeout_s} s\n{self.log}") from None
+        end_s, said = self._clock_s() + timeout_s, None
+        while said is None:
+            left_s = end_s - self._clock_s()
+            if left_s <= 0:
+                raise FunctionTimedOutError(f"{self._code.name}: nothing for {timeout_s} s\n{self.log}")
+            with suppress(Empty):
+                said = self._said.get(timeout=min(left_s, _LOOK_S))
         if said.what not in whats:
             detail = said.body.decode("utf-8", "replace")
             raise FunctionDiedError(f"{self._code.name}: expected {whats}, found {said.what} {detail}\n{self.log}")
@@ -228,7 +237,7 @@ class LambdaFunction:
         self._said.put(_Said("end", time.perf_counter(), f"with exit code {code}".encode()))
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
-        said, events, name = self._said, self._events, self._code.name
+        said, events, name, clock_s = self._said, self._events, self._code.name, self._clock_s
 
         class Api(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -248,7 +257,7 @@ class LambdaFunction:
                     {
                         "Content-Type": "application/json",
                         "Lambda-Runtime-Aws-Request-Id": f"00000000-0000-0000-0000-{Api.number:012}",
-                        "Lambda-Runtime-Deadline-Ms": str(int((time.time() + event.timeout_s) * 1000)),
+                        "Lambda-Runtime-Deadline-Ms": str(int((clock_s() + event.timeout_s) * 1000)),
                         "Lambda-Runtime-Invoked-Function-Arn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}",
                         "Lambda-Runtime-Trace-Id": event.trace,
                     },

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(f"{len(writers)} writers commit for {options.seconds} s. All times in seconds of the system's clock:")
             say(HEADER, flush=True)
             if scans is not None:
-                time.sleep(options.seconds / 4)
+                system.clock.work.sleep(options.seconds / 4)
                 scans.by_hand(_folders(writers))
             for writer in writers:
                 writer.wait_stopped(options.seconds + 120)
@@ -135,7 +135,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         description="Run the deployed system on this machine, with real writers, and check every row.",
         epilog='Examples: make system · make system ARGS="--seconds 20 --speed 30" · make system ARGS=--json',
     )
-    parser.add_argument("--seconds", type=int, default=60, help="how long the writers commit, in real time (60)")
+    parser.add_argument(
+        "--seconds",
+        type=int,
+        default=60,
+        help="how long the writers commit, if they need not wait for a processor (60)",
+    )
     parser.add_argument(
         "--speed",
         type=float,
@@ -167,7 +172,8 @@ def _kinds() -> Iterator[Kind]:
 def _work(kind: Kind, system: System, seconds: int) -> Assignment:
     tables = tuple(Table(f"{kind}.{shape}", shape) for shape in SHAPES[kind])
     warehouse = f"s3://{system.bucket}/{PREFIX}"
-    return Assignment(kind, system.aws.endpoint, warehouse, tables, seconds=seconds, tag_every=TAG_EVERY)
+    endpoint, told = system.aws.endpoint, str(system.told)
+    return Assignment(kind, endpoint, warehouse, tables, seconds=seconds, tag_every=TAG_EVERY, clock=told)
 
 
 def _left(verdict: Verdict, scans: ScanRun | None) -> Iterator[str]:

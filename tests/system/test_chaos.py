@@ -7,7 +7,6 @@ have left, nothing was ever changed but by the holder of the lease, and only wha
 
 import json
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +34,8 @@ from tests.support.system.troubles import KINDS, Trouble, draw
 from tests.support.system.written_table import WrittenTable
 
 BEFORE, AFTER = "killed before a request", "killed after a request"
+PATIENCE_S = 120
+"""Real seconds until a test gives up."""
 
 
 def troubles(where: str, *kinds_at: tuple[str, int]) -> list[Trouble]:
@@ -156,18 +157,19 @@ def test_timeout(small: Build) -> None:
     with Scene(small) as scene:
         expire = scene.system.functions["Expire"]
         expire.ends_after_s = 3.0
-        hung = threading.Event()
+        hung, ended = threading.Event(), threading.Event()
 
         def hang(request: Request) -> Response | None:
             if request.function == "Expire" and request.key.endswith("-intent.ndjson.gz") and not hung.is_set():
                 hung.set()
-                time.sleep(4)
+                assert ended.wait(PATIENCE_S)
                 return refusal(request, 500, "InternalError")
             return None
 
         def go_on(done: Invocation) -> None:
             if done.error == "Timeout":
                 expire.ends_after_s = None
+                ended.set()
 
         scene.system.aws.before.append(hang)
         scene.system.listeners.append(go_on)

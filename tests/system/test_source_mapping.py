@@ -22,6 +22,8 @@ from tests.support.system.queue import Queue
 from tests.support.system.source_mapping import SourceMapping
 
 VISIBILITY_S = 60.0
+PATIENCE_S = 120
+"""Real seconds until a test gives up."""
 QUIET_S = 0.08
 """Real seconds after which nothing more is expected to happen."""
 PARTIAL = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
@@ -55,7 +57,7 @@ class Function:
         groups = tuple(record["attributes"].get("MessageGroupId", "") for record in event.get("Records", ()))
         with self._lock:
             self.under_way.append(groups)
-        assert self.goes_on.wait(10)
+        assert self.goes_on.wait(PATIENCE_S)
         with self._lock:
             self.under_way.remove(groups)
         return Invocation("It", "It-1", 0.0, value=self.answer(event), error=self.error)
@@ -86,7 +88,7 @@ class Pump:
         return ids
 
     def wait_for(self, holds: Callable[[], bool]) -> None:
-        end = time.monotonic() + 5
+        end = time.monotonic() + PATIENCE_S
         while not holds():
             assert time.monotonic() < end, (self.function.batches, self.queue.messages())
             time.sleep(0.002)
@@ -463,7 +465,7 @@ def test_an_invocation_takes_six_megabytes() -> None:
     """Before a process is asked."""
     properties = {"FunctionName": "it", "Timeout": 1, "MemorySize": 128, "Environment": {"Variables": {}}}
     unused: Any = None
-    function = DeployedFunction("It", properties, unused, unused, unused, Metrics(), Path("/nowhere"))
+    function = DeployedFunction("It", properties, unused, unused, unused, Metrics(), Path("/nowhere"), Path("/nowhere"))
     with pytest.raises(ValueError, match="more than 6291456 bytes"):
         function.invoke("a" * (MAX_PAYLOAD_BYTES - len('""') + 1))
 
@@ -479,7 +481,7 @@ def system() -> System:
 
 def waited_for(system: System, count: int) -> list[dict[str, Any]]:
     function: Any = system.functions["It"]
-    end = time.monotonic() + 5
+    end = time.monotonic() + PATIENCE_S
     while len(function.events) < count or system._pending:
         assert time.monotonic() < end, function.events
         time.sleep(0.005)

@@ -1,26 +1,34 @@
-"""The time of the running system: it may pass faster than the machine's, and skip what nobody has to wait for."""
+"""The time of the running system: it waits for the work, may pass faster than that, and skips what nobody waits for.
+
+As long as processes of the system wait for a processor it does not pass (`work_clock.py`), so whatever the system does
+takes as long by this clock on a busy machine as on one with nothing else to do. S3 and the queues go by it. Functions
+and writers are processes of their own, which are told how long they worked.
+"""
 
 import threading
 import time
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
+from tests.support.system.work_clock import WorkClock
+
 
 class Clock:
-    """Seconds since the epoch, from now on `speed` times as fast."""
+    """Seconds since the epoch, from now on `speed` times as fast as the work."""
 
     def __init__(self, speed: float = 1.0, began_s: float | None = None) -> None:
         """Begin now, or at another time."""
         self.speed = speed
         self._began_s = time.time() if began_s is None else began_s
-        self._zero = time.monotonic()
+        self.work = WorkClock()
+        """What limits go by that are there for the work: nobody skips or jumps over them."""
         self._skipped_s = 0.0
         self._lock = threading.Lock()
 
     def now(self) -> float:
         """Return the time."""
         with self._lock:
-            return self._began_s + (time.monotonic() - self._zero) * self.speed + self._skipped_s
+            return self._began_s + self.work.now() * self.speed + self._skipped_s
 
     def sleep(self, seconds: float) -> None:
         """Wait so long by this clock, or until somebody skips the time."""

@@ -74,7 +74,7 @@ class System:
         Args:
             build: What the functions are started from.
             mode: `observe` or `delete`.
-            speed: How many times as fast as the machine's the system's time passes.
+            speed: How many times as fast as the work the system's time passes.
             began_s: When it begins, in seconds since the epoch; else now.
             latency_s: Added to each request to S3, in real time.
             seed: Of everything here that is left to chance.
@@ -110,6 +110,9 @@ class System:
         """Deploy, and begin to work."""
         self._folder = Path(tempfile.mkdtemp(prefix="lakesweep-system-"))
         self._open.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        self.told = self._folder / "work-clock"
+        """The file that tells processes the clock of the work."""
+        self.clock.work.tell(self.told)
         # Many threads do a little each here. One that waits for its turn would wait for 5 ms, as long as a request.
         self._open.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(SWITCH_S)
@@ -219,15 +222,15 @@ class System:
         """Wait until nothing is under way and nothing waits. What only time brings about, comes at once.
 
         Args:
-            within_s: Real seconds until it fails.
+            within_s: Seconds of work until it fails.
             skip: Let the time be over that only passes; else wait for it.
 
         Raises:
             TimeoutError: It goes on and on.
         """
-        end = time.monotonic() + within_s
+        end_s = self.clock.work.now() + within_s
         quiet = 0
-        while time.monotonic() < end:
+        while self.clock.work.now() < end_s:
             change_s = self._next_change_s()
             if self._is_busy() or (change_s is not None and change_s <= self.clock.now()):
                 quiet = 0
@@ -287,6 +290,7 @@ class System:
             self.aws,
             self.metrics,
             self._folder,
+            self.told,
             self._ended,
         )
 

@@ -3,7 +3,6 @@
 import json
 import secrets
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,18 @@ from tests.support.system.metrics import Metrics
 MAX_PAYLOAD_BYTES = 6 << 20
 """Of an invocation that is waited for, and of its answer ("Lambda quotas", AWS Lambda Developer Guide)."""
 START_TIMEOUT_S = 60
-"""Real seconds until a process asks for its first event. Lambda allows ten, on a machine with nothing else to do."""
+"""Seconds of work until a process asks for its first event. Lambda allows ten."""
+_START = """
+import mmap, runpy, struct, sys
+from awslambdaric.lambda_context import LambdaContext
+with open({path!r}, "rb") as file:
+    told = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
+def left_ms(context):
+    return max(0, context._epoch_deadline_time_in_ms - int(struct.unpack("<d", told[:])[0] * 1000))
+LambdaContext.get_remaining_time_in_millis = left_ms
+runpy.run_module("awslambdaric", run_name="__main__", alter_sys=True)
+"""
+"""Starts the runtime client, with the clock of the system's work (`ToldClock`) for the time that is left."""
 
 
 class ThrottledError(Exception):
@@ -35,7 +45,7 @@ class Invocation:
     at_s: float
     """When it began, by the system's clock."""
     seconds: float = 0.0
-    """How long it took, in real time."""
+    """How long it took: seconds of work, whatever time was skipped meanwhile."""
     is_cold: bool = False
     value: Any = None
     error: str = ""
@@ -56,6 +66,7 @@ class DeployedFunction:
         aws: EmbeddedAws,
         metrics: Metrics,
         folder: Path,
+        told: Path,
         on_end: Callable[[Invocation], None] = lambda _: None,
     ) -> None:
         """Deploy it; a process starts with the first invocation that finds none idle.
@@ -68,13 +79,14 @@ class DeployedFunction:
             aws: What it speaks to.
             metrics: Where its metrics go, Lambda's and its own.
             folder: Takes the logs of its processes.
+            told: The file that tells them the clock of the system's work.
             on_end: Is told of every invocation.
         """
         self.name = name
         self.function_name = str(properties["FunctionName"])
         self.timeout_s = float(properties["Timeout"])
         self.ends_after_s: float | None = None
-        """Real seconds after which an invocation is over, although its process was told of more time."""
+        """Seconds of work after which an invocation is over, although its process was told of more time."""
         self.is_stopped_in_loops = properties.get("RecursiveLoop", "Terminate") == "Terminate"
         self.reserved = int(properties.get("ReservedConcurrentExecutions", 1000))
         self.environment: dict[str, str] = {
@@ -82,6 +94,7 @@ class DeployedFunction:
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(properties["MemorySize"]),
         }
         self._role, self._build, self._aws, self._metrics, self._folder = role, build, aws, metrics, folder
+        self._told = told
         self._on_end = on_end
         self._lock = threading.Lock()
         self._idle: list[_Process] = []
@@ -93,7 +106,7 @@ class DeployedFunction:
 
         Args:
             event: As JSON.
-            timeout_s: Of this invocation, instead of the function's; real seconds.
+            timeout_s: Of this invocation, instead of the function's; seconds of work.
             trace: The trace that it belongs to.
 
         Raises:
@@ -102,7 +115,8 @@ class DeployedFunction:
         """
         if len(json.dumps(event).encode()) > MAX_PAYLOAD_BYTES:
             raise ValueError(f"{self.function_name}: the event has more than {MAX_PAYLOAD_BYTES} bytes")
-        began_s, at_s = time.perf_counter(), self._aws.clock.now()
+        clock = self._aws.clock
+        began_s, at_s = clock.work.now(), clock.now()
         with self._lock:
             if len(self._running) >= self.reserved:
                 self._count("Throttles", 1)
@@ -126,7 +140,7 @@ class DeployedFunction:
             done.error, done.value = "Timeout", str(error)
         except FunctionDiedError as error:
             done.error, done.value = "Crash", str(error)
-        done.seconds = time.perf_counter() - began_s
+        done.seconds = clock.work.now() - began_s
         done.lines = process.new_lines()
         self._end(process, done)
         return done
@@ -195,7 +209,9 @@ class DeployedFunction:
             self._build.layers,
             environment,
             self._folder / f"{name}.log",
+            options=("-c", _START.format(path=str(self._told))),
             timeout_s=START_TIMEOUT_S,
+            clock_s=self._aws.clock.work.now,
         )
         return _Process(name, runs, self._build)
 

@@ -27,7 +27,7 @@ INTERVAL_S = 7 * 86_400.0
 TOURS = 3
 """The first one sees a table for the first time and says when its first scan is due; two scans follow."""
 WAIT_S = 240.0
-"""Real seconds, for one scan and what it deletes."""
+"""Seconds of work, for one scan and what it deletes."""
 LARGE = "large.db/events"
 PARTITIONS, ROOTS = 100, 100
 NEAR = 0.2
@@ -134,7 +134,7 @@ class ScanRun:
 
     def _scanned(self, table: str, location: str) -> Plan | None:
         self.bills.restart()
-        began_s = time.monotonic()
+        began_s = self.system.clock.work.now()
         scan = ask_for_scan(self.system, location, execute=True)
         self.scans += 1
         result = self._wait(scan.result)
@@ -143,7 +143,7 @@ class ScanRun:
             return None
         plan = scan.plan()
         assert plan is not None
-        planned_s = time.monotonic() - began_s
+        planned_s = self.system.clock.work.now() - began_s
         if self._wait(lambda: _report(self.system, location, plan.header.plan_id)) is None:
             self.problems.append(f"{table}: plan {plan.header.plan_id} was not carried out")
         bill = self.bills.restart()
@@ -166,8 +166,9 @@ class ScanRun:
             self.problems.append(f"{table}: {estimated} requests were estimated; the door saw {seen}")
 
     def _wait(self, look: Callable[[], dict[str, object] | None]) -> dict[str, object] | None:
-        end = time.monotonic() + WAIT_S
-        while (found := look()) is None and time.monotonic() < end:
+        work = self.system.clock.work
+        end_s = work.now() + WAIT_S
+        while (found := look()) is None and work.now() < end_s:
             time.sleep(0.1)
         return found
 

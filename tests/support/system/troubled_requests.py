@@ -64,7 +64,7 @@ class TroubledRequests:
             try:
                 trouble = self._waiting.next(function.name, kinds, may=not risky)
                 if trouble is not None and trouble.kind == "killed at a moment":
-                    threading.Timer(trouble.amount, self._kill_one_of, (function,)).start()
+                    threading.Thread(target=self._kill_one_of, args=(function, trouble.amount)).start()
                 elif trouble is not None:
                     timeout_s = trouble.amount
                 return invoke(event, timeout_s=timeout_s, trace=trace)
@@ -74,7 +74,8 @@ class TroubledRequests:
 
         function.invoke = watched  # type: ignore[method-assign]
 
-    def _kill_one_of(self, function: DeployedFunction) -> None:
+    def _kill_one_of(self, function: DeployedFunction, after_s: float) -> None:
+        self._system.clock.work.sleep(after_s)
         for caller in function.callers[:1] if not self._at_risk[function.name] else ():
             function.kill(caller)
 

@@ -13,8 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from tests.support.system.work_clock import ToldClock
 from tests.support.system.written import Assignment, Commit, Failure, Table, Tag
 
 BREATH_S = 0.2
@@ -102,6 +104,7 @@ class Loop:
         self, assignment: Assignment, engine: Engine, say: Callable[[dict[str, Any]], object], lines: Iterable[str]
     ) -> None:
         self._assignment = assignment
+        self._clock_s = time.monotonic if assignment.clock is None else ToldClock(Path(assignment.clock))
         self._engine = engine
         self._say = say
         self._input = lines
@@ -132,11 +135,11 @@ class Loop:
 
     def _commit_in_turn(self) -> None:
         order = self._assignment
-        began = due = time.monotonic()
+        began = due = self._clock_s()
         turn = 0
         while self._active and turn != order.commits:
             self._obey_until(due)
-            now = time.monotonic()
+            now = self._clock_s()
             if self._stopping or (order.seconds is not None and now - began >= order.seconds):
                 break
             due = max(due, now) + order.pace_s
@@ -148,7 +151,7 @@ class Loop:
 
     def _obey_until(self, due: float) -> None:
         self._obey(0)
-        while not self._stopping and (left := due - time.monotonic()) > 0:
+        while not self._stopping and (left := due - self._clock_s()) > 0:
             self._obey(left)
 
     def _obey(self, seconds: float | None) -> None:

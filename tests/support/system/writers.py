@@ -8,6 +8,7 @@ A writer gets credentials of the server here and nothing of the user's account.
 """
 
 import json
+import math
 import os
 import queue
 import shutil
@@ -15,17 +16,19 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from tests.support.system.work_clock import WorkClock
 from tests.support.system.written import REGION, Assignment, Commit, Failure, Table, Tag
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 KEY = "testing"
 START_S, STOP_S, READ_S = 120.0, 120.0, 60.0
-"""How long a writer may take to make its tables, to end its commit, and to read a table."""
+"""How long a writer may take to make its tables, to end its commit, and to read a table: seconds of work."""
 _OF_THE_USER = ("AWS_", "LAKESWEEP_", "BOTO_CONFIG", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 Kind = Literal["pypaimon", "java"]
@@ -98,6 +101,7 @@ class Writer:
         self.tags: list[Tag] = []
         self.failures: list[Failure] = []
         self._folder = folder
+        self._work = WorkClock()
         self._on_commit = on_commit
         self._ready, self._stopped = threading.Event(), threading.Event()
         self._waiting: queue.SimpleQueue[Commit | None] = queue.SimpleQueue()
@@ -149,7 +153,7 @@ class Writer:
         Raises:
             WriterError: It ended before, or time is over.
         """
-        if not self._ready.wait(seconds) or (self.exit_code is not None and not self.commits):
+        if not self._work.wait(self._ready.wait, seconds) or (self.exit_code is not None and not self.commits):
             raise WriterError(f"writer {self.name} did not start: {self._said()}")
 
     def wait_stopped(self, seconds: float | None = None) -> None:
@@ -158,7 +162,7 @@ class Writer:
         Raises:
             WriterError: It ended, or time is over.
         """
-        if not self._stopped.wait(seconds):
+        if not self._work.wait(self._stopped.wait, math.inf if seconds is None else seconds):
             raise WriterError(f"writer {self.name} still commits after {seconds} s")
         if self.exit_code is not None:
             raise WriterError(f"writer {self.name} ended: {self._said()}")
@@ -186,10 +190,16 @@ class Writer:
             WriterError: The process ended or is silent.
         """
         self._send({"read": table, "snapshot_id": snapshot_id, "tag": tag})
-        try:
-            answer = self._readings.get(timeout=READ_S)
-        except queue.Empty:
-            raise WriterError(f"writer {self.name} read {table} for more than {READ_S} s") from None
+        answers: list[dict[str, Any] | None] = []
+
+        def has_answered(seconds: float) -> bool:
+            with suppress(queue.Empty):
+                answers.append(self._readings.get(timeout=seconds))
+            return bool(answers)
+
+        if not self._work.wait(has_answered, READ_S):
+            raise WriterError(f"writer {self.name} read {table} for more than {READ_S} s")
+        (answer,) = answers
         if answer is None:
             raise WriterError(f"writer {self.name} ended: {self._said()}")
         if "error" in answer:

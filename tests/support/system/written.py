@@ -52,13 +52,15 @@ class Assignment:
     """An S3 URI; its bucket exists."""
     tables: tuple[Table, ...]
     seconds: float | None = None
-    """How long, in real seconds from the first commit."""
+    """How long, from the first commit."""
     commits: int | None = None
     """How many, of all tables together."""
     pace_s: float = 0.0
-    """From the beginning of one commit to that of the next, in real seconds; a slow commit is not made up for."""
+    """From the beginning of one commit to that of the next, a slow commit is not made up for."""
     tag_every: int = 0
     """So many commits of a table, and one of them gets a tag; 0 is never."""
+    clock: str | None = None
+    """The file of a `ToldClock` that seconds are counted by; else they are those of the machine."""
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
