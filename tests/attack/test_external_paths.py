@@ -288,3 +288,15 @@ def test_each_folder_is_looked_at_once(lake: Lake) -> None:
     for _ in range(3):
         assert fence.stays(("data", f"{root}/bucket-{each % 5}/{NAME.format(each)}") for each in range(50)) == {}
     assert len(opened) == len(set(opened)) == 5 + len(Path(root).parts)
+
+
+def test_a_table_below_an_allowed_root_keeps_all_files_below_that_root(lake: Lake) -> None:
+    """Also files beside that table: the root is not apart from all tables, as whoever allowed it thought."""
+    root = lake.folder / "ext"
+    for name in ("bucket-0", "bucket-1/snapshot"):
+        (root / name).mkdir(parents=True)
+    (root / "bucket-1" / "snapshot" / "snapshot-1").write_bytes(b"{}")
+    files = [("data", f"{root}/bucket-{number}/{NAME.format(number)}") for number in range(2)]
+    fence = Fence(str(lake.mine), FenceRules((str(root),), (str(root),), str(lake.control)), open_store)
+    stays = fence.stays(files)
+    assert {path: stay.code for path, stay in stays.items()} == {path: "external_root_refused" for _, path in files}

@@ -13,9 +13,9 @@ import pytest
 from tests.support.system.clock import Clock
 from tests.support.system.work_clock import ToldClock, WorkClock
 
-WORK_S = 1.0
+WORK_S = 0.5
 WORKS = f"import time\nwhile time.process_time() < {WORK_S}: pass"
-AT_ONCE = 12
+AT_ONCE = 8
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def asked_again_and_again(clock: WorkClock) -> Iterator[None]:
 
 
 def test_work_takes_as_long_beside_others() -> None:
-    """Twelve processes on a few processors: all of them are done when little more than the work of one is."""
+    """Eight processes on a few processors: all of them are done when little more than the work of one is."""
     clock = WorkClock()
     with asked_again_and_again(clock):
         processes = [subprocess.Popen([sys.executable, "-c", WORKS]) for _ in range(AT_ONCE)]
