@@ -33,8 +33,9 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         """Wait so long by this clock, or until somebody skips the time."""
         end_s = self.now() + seconds
-        while (left_s := end_s - self.now()) > 0:
-            time.sleep(min(left_s / self.speed, 0.05))
+        with self.work.looking():
+            while (left_s := end_s - self.now()) > 0:
+                time.sleep(min(left_s / self.speed, 0.05))
 
     def skip_to(self, at_s: float) -> None:
         """Let the time until then be over; earlier times change nothing."""

@@ -228,7 +228,10 @@ class System:
         Raises:
             TimeoutError: It goes on and on.
         """
-        end_s = self.clock.work.now() + within_s
+        with self.clock.work.looking():
+            self._settle(self.clock.work.now() + within_s, skip)
+
+    def _settle(self, end_s: float, skip: bool) -> None:
         quiet = 0
         while self.clock.work.now() < end_s:
             change_s = self._next_change_s()
@@ -247,7 +250,10 @@ class System:
 
     def pass_time(self, seconds: float, step_s: float = OBSERVED_EVERY_S) -> None:
         """Let time pass and everything happen that it brings about."""
-        end_s = self.clock.now() + seconds
+        with self.clock.work.looking():
+            self._pass_time(self.clock.now() + seconds, step_s)
+
+    def _pass_time(self, end_s: float, step_s: float) -> None:
         while (now_s := self.clock.now()) < end_s:
             change_s = self._next_change_s()
             if self._is_busy() or (change_s is not None and change_s <= now_s):
@@ -331,6 +337,10 @@ class System:
 
     def _go_on(self) -> None:
         """Tick what is due, and note what is noted once a minute."""
+        with self.clock.work.looking():
+            self._observe_again_and_again()
+
+    def _observe_again_and_again(self) -> None:
         observed_s = self.clock.now()
         while not self._closing.wait(0.02):
             if self._ticking.is_set():

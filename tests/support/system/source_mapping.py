@@ -105,6 +105,10 @@ class SourceMapping:
         return self._window_ends_s if self._window_ends_s is not None else self.queue.next_change_s()
 
     def _poll(self) -> None:
+        with self._clock.work.looking():
+            self._look_again_and_again()
+
+    def _look_again_and_again(self) -> None:
         while not self._stopping.is_set():
             if self._paused.is_set() or not self._slots.acquire(timeout=0.05):
                 time.sleep(POLL_S)

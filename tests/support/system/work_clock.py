@@ -12,8 +12,9 @@ import os
 import struct
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,8 @@ FAMILY_S = 0.4
 SMOOTH_S = 1.0
 """What was longer ago is forgotten. Linux tells of waiting when it is over, so a moment alone says little."""
 LEAST_RATE = 0.01
+LEAST_WORK_S = 0.015 * SMOOTH_S
+"""A thread that ran for less lately does no work: a server, for instance, that looks for somebody who calls it."""
 _FORMAT = struct.Struct("<d")
 
 
@@ -62,6 +65,16 @@ class WorkClock:
         with path.open("r+b") as file:
             self._told = mmap.mmap(file.fileno(), _FORMAT.size)
 
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Do no work in this thread inside the block: it looks whether others have done theirs."""
+        path = f"/proc/{os.getpid()}/task/{threading.get_native_id()}"
+        self._family.looking[path] += 1
+        try:
+            yield
+        finally:
+            self._family.looking[path] -= 1
+
     def wait(self, is_done: Callable[[float], bool], seconds: float) -> bool:
         """Wait until something is so, and tell whether it came within so many seconds of work.
 
@@ -70,16 +83,18 @@ class WorkClock:
             seconds: When to give up.
         """
         end_s = self.now() + seconds
-        while not is_done(0.05):
-            if self.now() >= end_s:
-                return False
+        with self.looking():
+            while not is_done(0.05):
+                if self.now() >= end_s:
+                    return False
         return True
 
     def sleep(self, seconds: float) -> None:
         """Wait for so many seconds of work."""
         end_s = self.now() + seconds
-        while (left_s := end_s - self.now()) > 0:
-            time.sleep(min(left_s, 0.05))
+        with self.looking():
+            while (left_s := end_s - self.now()) > 0:
+                time.sleep(min(left_s, 0.05))
 
 
 class Family:
@@ -90,12 +105,14 @@ class Family:
         self._pids: list[int] = []
         self._seen_s = -FAMILY_S
         self._threads: dict[str, _Thread] = {}
+        self.looking: Counter[str] = Counter()
+        """Paths of threads whose time is no work now."""
         self.rate(0.0)
 
     def rate(self, since_s: float) -> float:
         """Return how fast the work goes on: 1 if no thread waits for a processor, 0 if none gets one.
 
-        Threads that run more count more: one that looks for something to do, a thousand times a second, is no work.
+        Threads that run more count more. Those that only look for something to do, again and again, do not count.
 
         Args:
             since_s: Seconds since this was last called.
@@ -108,14 +125,14 @@ class Family:
             with suppress(OSError, ValueError):  # it has ended
                 ran_ns, waited_ns, _ = map(int, _text(f"{path}/schedstat").split())
                 known = before.get(path) or (_Thread() if since_s else _Thread(ran_ns, waited_ns))
-                self._threads[path] = known.after(ran_ns, waited_ns, math.exp(-since_s / SMOOTH_S))
-        ran_s = sum(each.ran_s for each in self._threads.values())
-        ready_s = sum(each.ran_s + each.waited_s for each in self._threads.values())
-        if not ran_s:
+                known = known.after(ran_ns, waited_ns, math.exp(-since_s / SMOOTH_S))
+                self._threads[path] = _Thread(ran_ns, waited_ns) if self.looking[path] else known
+        working = [each for each in self._threads.values() if each.ran_s >= LEAST_WORK_S]
+        if not working:
             return 1.0
-        share = (
-            sum(each.ran_s**2 / (each.ran_s + each.waited_s) for each in self._threads.values() if each.ran_s) / ran_s
-        )
+        ran_s = sum(each.ran_s for each in working)
+        ready_s = ran_s + sum(each.waited_s for each in working)
+        share = sum(each.ran_s**2 / (each.ran_s + each.waited_s) for each in working) / ran_s
         return max(LEAST_RATE, 1.0 - min(1.0, ready_s / SMOOTH_S) * (1.0 - share))
 
 
