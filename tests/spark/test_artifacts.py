@@ -131,7 +131,7 @@ def submit(arguments: dict[str, object], artifacts: Path, folder: Path) -> Submi
     """Run a job as StartJobRun's arguments say, in an empty folder."""
     command, environment = as_emr_does(arguments, artifacts, folder)
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=240
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=600
     )
     return Submitted(done.returncode, done.stdout, done.stderr)
 

@@ -31,7 +31,7 @@ def test_the_marked_tests_pass_on_spark_4() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=290,
+        timeout=800,
     )
 
     assert run.returncode == 0, run.stdout + run.stderr

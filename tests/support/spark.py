@@ -155,7 +155,7 @@ def submit(
     master: str = "local[2]",
     changed: Mapping[str, str] | None = None,
     variables: Mapping[str, str] | None = None,
-    timeout_s: float = 240,
+    timeout_s: float = 600,
 ) -> Finished:
     """Run a job with `spark-submit`, as a user does, and wait for its end.
 
@@ -195,7 +195,7 @@ def run_script(
     master: str = "local[2]",
     changed: Mapping[str, str] | None = None,
     variables: Mapping[str, str] | None = None,
-    timeout_s: float = 240,
+    timeout_s: float = 600,
 ) -> Finished:
     """Do as `submit` for the text of a script. `SparkSession.builder.getOrCreate()` gives it its session.
 

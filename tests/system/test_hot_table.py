@@ -1,7 +1,7 @@
 """A table that takes a commit every second, for five minutes of the system's time.
 
-Its time passes ten times as fast as the machine's. What the functions do takes machine time, so here they look ten
-times as slow as they are: a hard case for the queues, and a generous one for the intervals.
+Its time passes ten times as fast as the work. So the functions look ten times as slow as they are: a hard case for the
+queues, and a generous one for the intervals.
 """
 
 import json

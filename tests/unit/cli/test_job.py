@@ -32,7 +32,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 def job(name: str, words: list[str]) -> int:
     """Run a job as EMR does, in a process of its own: the Spark that it starts stays with its process."""
     script = REPOSITORY / "jobs" / f"{name}.py"
-    finished = subprocess.run([sys.executable, str(script), *words], capture_output=True, timeout=240, check=False)
+    finished = subprocess.run([sys.executable, str(script), *words], capture_output=True, timeout=600, check=False)
     return finished.returncode
 
 

@@ -178,14 +178,14 @@ def deflate(data: bytes) -> bytes:
 def test_a_bomb_is_refused(codec: str) -> None:
     """A block of kilobytes that claims to be a gigabyte costs no more than the limit."""
     bomb = (zstd_of if codec == "zstandard" else deflate)(bytes(256 << 20))
-    started = time.monotonic()
+    started = time.process_time()
     tracemalloc.start()
     with pytest.raises(FormatError, match="expected a block of at most 16777216 bytes"):
         blocks(container(SCHEMA, [(1, bomb)], codec.encode()))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 3 * avro.MAX_BLOCK_BYTES
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_many_blocks_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

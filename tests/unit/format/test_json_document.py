@@ -65,7 +65,7 @@ def test_anything_else_is_damaged(body: bytes) -> None:
     ids=["arrays", "objects", "deep", "many arrays", "many numbers", "quotes", "escapes", "long"],
 )
 def test_a_bomb_is_refused_at_once(body: bytes) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     tracemalloc.start()
     try:
         with pytest.raises(FormatError):
@@ -74,7 +74,7 @@ def test_a_bomb_is_refused_at_once(body: bytes) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 64 << 20
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_brackets_in_texts_do_not_nest() -> None:

@@ -341,13 +341,13 @@ def test_entries_come_block_by_block() -> None:
             yield manifest_record(f"data-{number}-0.parquet")
 
     body = avro_file(NEW_MANIFEST, records())
-    started = time.monotonic()
+    started = time.process_time()
     tracemalloc.start()
     assert sum(1 for _ in read_manifest(body, "m")) == 5000
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 4 << 20
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
 
 
 LONG_NAME = "data\n\0" + "x" * 5000

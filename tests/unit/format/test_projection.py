@@ -267,7 +267,7 @@ LONGS = {"type": "array", "items": "long"}
     ],
 )
 def test_impossible_values(schema: Schema, block: bytes) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     tracemalloc.start()
     body = container(record("r", a=schema, b="long"), [(1, block or b"\0")])
     with pytest.raises(FormatError):
@@ -278,7 +278,7 @@ def test_impossible_values(schema: Schema, block: bytes) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 32 << 20
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def doubling(levels: int) -> Schema:
@@ -311,11 +311,11 @@ def deep(levels: int, kind: str, item: str) -> Schema:
     ],
 )
 def test_schemas_that_no_writer_has(schema: Schema) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(UnsupportedFormatError, match=r"^p: the writer's schema: expected ") as raised:
         rows(container(record("root", a=schema), [(1, b"\0")]), Want("a"))
     assert raised.value.code == "unsupported_schema"
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_the_deepest_schema_compiles() -> None:
