@@ -120,14 +120,14 @@ def test_threads(process: OrcProcess) -> None:
     assert found == [rows_of(number) for number in range(100)]
 
 
-PRELUDE = "import marshal, os, signal, sys, time; from lakesweep.format import orc_decoder; "
+PRELUDE = "import marshal, os, signal, sys, time; from lakesweep.format.orc import decoder as orc_decoder; "
 
 
 @pytest.mark.parametrize(
     ("main", "error", "match"),
     [
         # The limit of time, and a signal from outside: there is no telling, so the table is refused.
-        ("orc_decoder.MAX_SECONDS = 1; orc_decoder.read_blocks = lambda *_: time.sleep(60); orc_decoder.main()",
+        ("orc_decoder.read_blocks = lambda *_: signal.alarm(1) and time.sleep(60); orc_decoder.main()",
          UnsupportedFormatError, "within 60 seconds"),
         ("orc_decoder.read_blocks = lambda *_: os.kill(os.getpid(), signal.SIGKILL); orc_decoder.main()",
          UnsupportedFormatError, "signal 9 ended"),
@@ -184,8 +184,8 @@ _SCRIPT = """
 import json, os, resource, signal, sys
 sys.path[:] = json.loads({path!r})
 from lakesweep.errors import FormatError
-from lakesweep.format import orc
-from lakesweep.format.projection import Want
+from lakesweep.format.orc import file as orc
+from lakesweep.format.avro.projection import Want
 WANTS = (Want("_VERSION", "int"), Want("_FILE", "record", fields=(Want("_FILE_NAME", "string"),)))
 BODY = {body!r}
 def pid():
