@@ -24,7 +24,7 @@ from lakesweep.errors import (
     UsageError,
     stopped_by,
 )
-from lakesweep.execute.branch_rewrites.target import moved_branch
+from lakesweep.execute.branch_rewrites.progress import moved_branch
 from lakesweep.execute.deletions.executor import Attempt, Environment, Executed, forget
 from lakesweep.execute.part_actions import NOT_FILES_ALONE, check_unchanged
 from lakesweep.execute.tags import write_tags, writes_tags

@@ -1,6 +1,6 @@
 """Which schemas commits of others need: where it cannot be told, all of them."""
 
-from lakesweep.execute.branch_rewrites.schema_needs import newest_schema, schema_id, schema_of
+from lakesweep.execute.planned_roots import newest_schema, schema_id, schema_of
 from lakesweep.table.discover import discover
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder

@@ -17,7 +17,7 @@ from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.report import RunReport
 from lakesweep.operations.undo.ledger import UNKNOWN_RESULT
-from lakesweep.operations.undo.undo import load_record
+from lakesweep.operations.undo.record import load_record
 from lakesweep.runs.database import is_table
 from lakesweep.runs.parameters.times import parse_span_ms
 from lakesweep.runs.run import LOCAL, Engine, execute_stored

@@ -3,8 +3,8 @@
 Each step has a condition. A document returns only where no document is. A document that the plan wrote is deleted only
 while it is unchanged. So documents that somebody else has written since are kept.
 
-If somebody has committed on the half-rewritten history, that history is now the table's history. Then no snapshot
-returns above the commit.
+Somebody may have committed on the half-rewritten history. Lakesweep keeps that commit and the snapshots it builds on.
+Snapshots that the plan deleted do not return from the commit's id upwards, since the commit has taken their place.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,15 +13,17 @@ from dataclasses import dataclass, field
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.execute.batches import id_of
-from lakesweep.execute.branch_rewrites.half_way import HalfWay
 from lakesweep.execute.branch_rewrites.observation import Ground, take_look
-from lakesweep.execute.branch_rewrites.progress import UNLISTED_KINDS, Documents, bytes_of
-from lakesweep.execute.branch_rewrites.schema_needs import newest_schema, schema_id, schema_of
+from lakesweep.execute.branch_rewrites.progress import UNLISTED_KINDS, Documents, bytes_of, snapshots_seen
+from lakesweep.execute.planned_roots import newest_schema, schema_id, schema_of
+from lakesweep.format.hint import parse_hint
 from lakesweep.model.plan import Action, Delete, Put
 from lakesweep.model.roots import BranchListing
 from lakesweep.model.wording import some_of
 from lakesweep.storage.store import DeleteRequest, Store
 from lakesweep.table.documents import latest_hint_of
+
+_IDS = frozenset({"snapshot", "changelog_document"})
 
 
 @dataclass(slots=True)
@@ -113,7 +115,7 @@ class _Reversing:
         self._hollow = hollow
         self._end = len(documents.plan.actions) if until is None else until + 1
         self._etags = dict(ground.standing.etags)
-        self._history = HalfWay(ground, hollow)
+        self._history = _HalfWay(ground, hollow)
         has_schemas = any(action.kind == "schema" for action in documents.plan.actions)
         self._schema_of_others = newest_schema(self._store, ground.newcomers()) if has_schemas else -1
         self._schema_of_left = -1
@@ -215,3 +217,87 @@ class _Reversing:
         self._documents.bodies[path, found] = body
         self._etags[path] = found
         return True
+
+
+class _HalfWay:
+    """The snapshots of the branch: which may return, and which must be kept. Updated with every step."""
+
+    def __init__(self, ground: Ground, hollow: frozenset[str]) -> None:
+        """Begin with what a recheck found.
+
+        Args:
+            ground: What the recheck found.
+            hollow: Paths of roots that must not return, since their files are gone.
+        """
+        self._hollow = hollow
+        self._lacks_snapshots = any("snapshot/snapshot-" in path for path in hollow)
+        self._seen = snapshots_seen(ground.plan)
+        self._there = {ref.id for ref in ground.own.snapshots}
+        self._foreign = ground.foreign_ids()
+        self._written = _written(ground)
+
+    def add(self, snapshot_id: int) -> None:
+        """Note that a snapshot exists again."""
+        self._there.add(snapshot_id)
+
+    def remove(self, snapshot_id: int) -> None:
+        """Note that a snapshot is gone."""
+        self._there.discard(snapshot_id)
+
+    def may_return(self, action: Action) -> bool:
+        """Tell whether a document that is gone may return."""
+        if action.path in self._hollow:
+            return False
+        if action.kind not in _IDS:
+            return True
+        snapshot_id = id_of(action.path)
+        if self._foreign and snapshot_id >= self._foreign[0]:
+            return False
+        if action.kind != "snapshot" or not self._there or self._lacks_snapshots:
+            return True
+        # The snapshot below is missing: others have removed it, most likely by a rollback further down. It would leave
+        # a hole.
+        before = f"{action.path.rpartition('-')[0]}-{snapshot_id - 1}"
+        return before not in self._seen or snapshot_id - 1 in self._there
+
+    def is_built_on(self, snapshot_id: int) -> bool:
+        """Tell whether a commit of somebody else builds on a snapshot that the plan wrote.
+
+        All ids between the two must be new: a snapshot from before the plan breaks the chain.
+        """
+        new = {*self._foreign, *self._written}
+        return any(foreign > snapshot_id and new.issuperset(range(snapshot_id, foreign)) for foreign in self._foreign)
+
+    def is_last(self, snapshot_id: int) -> bool:
+        """Tell whether deleting this snapshot would empty a branch that had snapshots.
+
+        An expiry has then deleted its former snapshots.
+        """
+        return self._there == {snapshot_id} and bool(self._seen)
+
+    def latest(self, before: bytes) -> bytes:
+        """Return what LATEST must say.
+
+        This is its old value, unless that snapshot did not return or others committed on top of it.
+
+        A writer that had written this value before the plan overwrote it does not write it again.
+        """
+        named = parse_hint(before)
+        if named is None or not self._there:
+            return before
+        newest = named if named in self._there else max(self._there)
+        while newest + 1 in self._there:
+            newest += 1
+        return before if newest == named else str(newest).encode()
+
+
+def _written(ground: Ground) -> frozenset[int]:
+    """Return the ids of existing snapshots that the plan wrote."""
+    return frozenset(
+        id_of(action.path)
+        for number, action in enumerate(ground.plan.actions)
+        if number in ground.standing.done
+        and isinstance(action, Put)
+        and action.kind == "snapshot"
+        and action.path in ground.standing.etags
+    )

@@ -1,20 +1,16 @@
 """Check that every file exists that the documents of a branch rewrite need.
 
 A run checks before it writes the documents, unless its call has just made the plan and checked then. It checks again
-when the documents are in place. `hollow.py` checks the documents that compensation restores.
+when the documents are in place. `incomplete.py` checks the documents that compensation restores.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.execute.branch_rewrites.observation import Ground
-from lakesweep.execute.branch_rewrites.progress import bytes_of
-from lakesweep.execute.branch_rewrites.schema_needs import schema_id
 from lakesweep.execute.deletions.executor import Environment
-from lakesweep.execute.planned_roots import ROOT_KINDS, roots_to_write
-from lakesweep.format.schema import TableSchema, parse_schema
-from lakesweep.model.plan import Put, branch_of
+from lakesweep.execute.planned_roots import ROOT_KINDS, Schemas, roots_to_write, schema_id, schemas_after
+from lakesweep.model.plan import branch_of
 from lakesweep.model.roots import BranchListing, Root, RootRef
 from lakesweep.table.documents import read_roots, read_schema
 from lakesweep.table.outside_files import OutsideFiles
@@ -46,7 +42,7 @@ def lost_ahead(env: Environment, ground: Ground, check: Callable[[], None] = lam
     there = [ref for ref in ground.own.roots() if ref.path in whole]
     try:
         coming = tuple(roots_to_write(ground.own.name, left))
-        schemas = _schemas_in_the_end(env, ground)
+        schemas = schemas_after(env.stores.table, ground.own, ground.plan.actions)
         roots = (*coming, *read_roots(env.stores.table, there).roots)
     except (FormatError, RefusedError) as error:
         return (str(error),)
@@ -76,33 +72,6 @@ def lost_of(env: Environment, ground: Ground, check: Callable[[], None] = lambda
     return tuple(each for name, group in by_branch.items() for each in _lost(env, ground, name, group, outside, check))
 
 
-@dataclass(frozen=True, slots=True)
-class _Schemas:
-    """The schemas of a branch."""
-
-    ids: frozenset[int]
-    latest: TableSchema | None
-    """`None`: there is no schema."""
-
-
-def _schemas_in_the_end(env: Environment, ground: Ground) -> _Schemas:
-    """Return the schemas that the branch has when the plan is carried out.
-
-    Raises:
-        FormatError: A schema that the plan writes does not parse.
-        RefusedError: A schema of the branch does not parse.
-    """
-    own = ground.own
-    last = {action.path: action for action in ground.plan.actions if action.kind == "schema"}
-    coming = {schema_id(path): action for path, action in last.items() if isinstance(action, Put)}
-    kept = tuple(document for document in own.schemas if document.path not in last)
-    ids = frozenset(coming) | {schema_id(document.path) for document in kept}
-    newest = coming.get(max(ids, default=-1))
-    if newest is not None:
-        return _Schemas(ids, parse_schema(bytes_of(newest) or b"", newest.path))
-    return _Schemas(ids, read_schema(env.stores.table, replace(own, schemas=kept)) if ids else None)
-
-
 def _lost(
     env: Environment,
     ground: Ground,
@@ -115,7 +84,7 @@ def _lost(
     try:
         found = read_roots(env.stores.table, refs)
         ids = frozenset(schema_id(document.path) for document in branch.schemas)
-        schemas = _Schemas(ids, read_schema(env.stores.table, branch))
+        schemas = Schemas(ids, read_schema(env.stores.table, branch))
         lost = _lost_of(env, name, found.roots, schemas, outside, check)
     except RefusedError as error:
         return (str(error),)
@@ -126,7 +95,7 @@ def _lost_of(
     env: Environment,
     name: str,
     roots: Sequence[Root],
-    schemas: _Schemas,
+    schemas: Schemas,
     outside: OutsideFiles,
     check: Callable[[], None],
 ) -> tuple[str, ...]:

@@ -10,8 +10,15 @@ from dataclasses import dataclass
 
 from lakesweep.errors import StalePlanError
 from lakesweep.execute.batches import id_of
-from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, Documents, Standing
-from lakesweep.execute.branch_rewrites.target import end_id_of, moved_branch, snapshots_seen, sources
+from lakesweep.execute.branch_rewrites.progress import (
+    LOOSE_KINDS,
+    Documents,
+    Standing,
+    end_id_of,
+    moved_branch,
+    snapshots_seen,
+    sources,
+)
 from lakesweep.execute.recheck import hint_lags
 from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put, branch_of
 from lakesweep.model.roots import BranchListing, RootRef, TableListing

@@ -5,6 +5,9 @@ moment the first actions are done and the rest is not, whichever runs worked on 
 content of each document shows where this boundary is, so no run has to record its progress.
 
 A document is *foreign* if it is neither the former document nor the plan's: somebody else wrote it since.
+
+The target, the state of the branch that the plan is to reach, follows from the plan alone: from the snapshots that the
+branch had when the plan was made, and those that the plan deletes and writes. Later changes do not matter.
 """
 
 from collections import defaultdict
@@ -13,8 +16,10 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from lakesweep.errors import ObjectNotFoundError
+from lakesweep.execute.batches import id_of
 from lakesweep.model.paths.allowed import LAST_PHASE
-from lakesweep.model.plan import Action, Delete, Plan, Put, to_bytes
+from lakesweep.model.plan import Action, Delete, Plan, Put, branch_of, to_bytes
+from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
@@ -175,3 +180,33 @@ class Documents:
 def bytes_of(action: Action) -> bytes | None:
     """Return the document that an action writes or deletes."""
     return None if action.body is None else to_bytes(action.body)
+
+
+def moved_branch(actions: Sequence[Action]) -> str:
+    """Return the branch that a plan rewrites."""
+    return branch_of(actions[0].path)
+
+
+def snapshots_seen(plan: Plan) -> frozenset[str]:
+    """Return the paths of the snapshots that the branch had when the plan was made."""
+    folder = f"{branch_dir(moved_branch(plan.actions))}snapshot/snapshot-"
+    return frozenset(path for path in plan.header.roots_seen if path.startswith(folder))
+
+
+def end_id_of(plan: Plan) -> int | None:
+    """Return the id of the newest snapshot in the target, `None` when the target has no snapshot."""
+    left = set(snapshots_seen(plan))
+    for action in plan.actions:
+        if action.kind == "snapshot" and isinstance(action, Delete):
+            left.discard(action.path)
+        elif action.kind == "snapshot":
+            left.add(action.path)
+    return max(map(id_of, left), default=None)
+
+
+def sources(plan: Plan) -> dict[str, str]:
+    """Return path -> ETag of roots in another branch that the plan copies; a new branch is made from such roots."""
+    name = moved_branch(plan.actions)
+    if name == plan.header.branch:
+        return {}
+    return {path: etag for path, etag in plan.header.roots_seen.items() if branch_of(path) != name}

@@ -34,10 +34,10 @@ from lakesweep.execute.branch_rewrites.incomplete import bare_others, hollow_sna
 from lakesweep.execute.branch_rewrites.observation import Ground, stale, take_look
 from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, Documents, bytes_of
 from lakesweep.execute.branch_rewrites.requests import RootRequests, is_latest
-from lakesweep.execute.branch_rewrites.schema_needs import newest_schema, schema_id
 from lakesweep.execute.deletions.earlier import BY_INTENT, BY_MARKER, earlier_deletions
 from lakesweep.execute.deletions.executor import Attempt, Environment, Executed, stopped, under_lease
 from lakesweep.execute.expiring import doomed_snapshots
+from lakesweep.execute.planned_roots import newest_schema, schema_id
 from lakesweep.model.paths.allowed import LAST_PHASE
 from lakesweep.model.plan import Action, Delete, Plan, Put, order_problem
 from lakesweep.model.wording import some_of

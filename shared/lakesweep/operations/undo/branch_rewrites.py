@@ -4,30 +4,33 @@ The plan of such a run contains every document that it deleted or overwrote, so 
 plan of the same kind takes it back (`operations/undo/rules.py`). It is stored and executed in the same way: under the
 lease, with rechecks, and finished by the next run if this one dies.
 
-The undo is refused unless the branch is as the run left it. Changes by time are allowed: old snapshots may have
-expired, and tags may have been made. After a commit the undo is refused, since it would delete the snapshot below the
-commit. The undo is also refused if a file of a returning root is missing: orphan scans delete such files once they are
-old enough.
+The undo is refused unless the branch is as the run left it (`undone_run.py`). It is also refused if a file of a
+returning root is missing: orphan scans delete such files once they are old enough.
 """
 
 from collections.abc import Iterator, Sequence
 
+from lakesweep.errors import FormatError
+from lakesweep.execute.planned_roots import roots_to_write, schemas_after
 from lakesweep.model.plan import Action, Delete, Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import BranchListing, Root
 from lakesweep.model.steering import Steering, Undone
-from lakesweep.operations.undo.ground import check_ground
-from lakesweep.operations.undo.returning_roots import returning_roots
+from lakesweep.model.table_ref import branch_dir
+from lakesweep.operations.branches.target_files import COUNTED, describe_lost
 from lakesweep.operations.undo.rules import inverse
-from lakesweep.operations.undo.undone_run import UndoneRun, actions_in_force, places_of, read_current
+from lakesweep.operations.undo.undone_run import UndoneRun, actions_in_force, check_ground, places_of, read_current
 from lakesweep.runs.run import plan_and_execute, plan_only
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import begin, frame_of
+from lakesweep.table.outside_files import OutsideFiles
+from lakesweep.table.reach.completeness import lost_files
 
 OPERATION = "undo"
+_ABSENT = "would_stay_absent"
 
 
-def undo_move(table: Table, undone: Plan, run_id: str, *, execute: bool) -> RunReport:
+def undo_rewrite(table: Table, undone: Plan, run_id: str, *, execute: bool) -> RunReport:
     """Take a branch rewrite back, or say what that would change.
 
     Args:
@@ -37,10 +40,10 @@ def undo_move(table: Table, undone: Plan, run_id: str, *, execute: bool) -> RunR
         execute: If false, nothing changes.
     """
     run = plan_and_execute if execute else plan_only
-    return run(table, OPERATION, lambda target: plan_undo_move(target, undone, run_id))
+    return run(table, OPERATION, lambda target: plan_undo_rewrite(target, undone, run_id))
 
 
-def plan_undo_move(table: Table, undone: Plan, run_id: str) -> Plan:
+def plan_undo_rewrite(table: Table, undone: Plan, run_id: str) -> Plan:
     """Plan the way back; without actions, everything is as it was before the run.
 
     Raises:
@@ -57,7 +60,7 @@ def plan_undo_move(table: Table, undone: Plan, run_id: str) -> Plan:
         return draft.plan((), frame, warnings=(f"everything is as it was before run {run_id} already",))
     check_ground(run, table, draft)
     way_back = inverse(actions, current, f"run {run_id} is undone")
-    coming = returning_roots(run, table, own, way_back)
+    coming = _returning_roots(run, table, own, way_back)
     if run.is_of_another_branch:  # other branches may appear and vanish meanwhile
         draft = draft.seeing(own)
     header = undone.header
@@ -91,3 +94,36 @@ def _complete(coming: Sequence[Root]) -> tuple[str, ...]:
     snapshots = [root for root in coming if root.ref.kind == "snapshot"]
     newest = sorted(snapshots, key=lambda root: root.ref.id)[-1:]
     return tuple(root.ref.path for root in (*newest, *(root for root in coming if root.ref.kind == "tag")))
+
+
+def _returning_roots(run: UndoneRun, table: Table, own: BranchListing, way_back: Sequence[Action]) -> tuple[Root, ...]:
+    """Return the roots that come back. All of them have the files that they need.
+
+    Args:
+        run: The run to undo.
+        table: With a store without a cache, since cached files may be gone.
+        own: The branch that the run rewrote, as it is now.
+        way_back: The actions that undo the run.
+
+    Raises:
+        RefusedError: A root lacks a file: `would_stay_absent`.
+        StorageError: A request failed.
+    """
+    try:
+        coming = tuple(roots_to_write(run.branch, way_back))
+        schemas = schemas_after(table.store, own, way_back)
+    except FormatError as error:
+        raise run.refusal(_ABSENT, f"{error}; expected every returning document to be intact") from error
+    folder = f"{branch_dir(run.branch)}schema/schema-"
+    wanted = {root.snapshot.schema_id for root in coming}
+    lost = [f"{folder}{number}" for number in sorted(wanted - schemas.ids)]
+    if schemas.latest is not None and not lost:
+        outside = OutsideFiles(table.store, table.open_store)
+        lost += lost_files(table.store, schemas.latest, coming, COUNTED, outside)
+    if lost:
+        raise run.refusal(
+            _ABSENT,
+            f"the returning roots have lost {describe_lost(lost)}; undo the run of remove_orphan_files that deleted "
+            "them first, if the bucket keeps versions",
+        )
+    return coming
