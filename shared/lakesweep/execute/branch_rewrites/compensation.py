@@ -269,18 +269,14 @@ class _HalfWay:
         return any(foreign > snapshot_id and new.issuperset(range(snapshot_id, foreign)) for foreign in self._foreign)
 
     def is_last(self, snapshot_id: int) -> bool:
-        """Tell whether deleting this snapshot would empty a branch that had snapshots.
-
-        An expiry has then deleted its former snapshots.
-        """
+        """Tell whether deleting this snapshot would empty a branch whose former snapshots an expiry has deleted."""
         return self._there == {snapshot_id} and bool(self._seen)
 
     def latest(self, before: bytes) -> bytes:
         """Return what LATEST must say.
 
-        This is its old value, unless that snapshot did not return or others committed on top of it.
-
-        A writer that had written this value before the plan overwrote it does not write it again.
+        This is its old value, unless that snapshot did not return or others committed on top of it. A writer that had
+        written this value before the plan overwrote it does not write it again.
         """
         named = parse_hint(before)
         if named is None or not self._there:
