@@ -30,7 +30,7 @@ PARALLEL = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TableFolder:
     """A folder that a table sweep visits."""
 
     location: str
@@ -38,13 +38,13 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class FolderVisits:
     """The folders that a table sweep visits, until its deadline."""
 
-    places: Iterator[Place]
+    places: Iterator[TableFolder]
     deadline: Deadline
 
-    def ask(self, each: Callable[[Place], T], take: Callable[[T], None]) -> bool:
+    def ask(self, each: Callable[[TableFolder], T], take: Callable[[T], None]) -> bool:
         """Visit every place, and tell whether time sufficed for all of them.
 
         Args:
@@ -62,7 +62,7 @@ class Walk:
         return True
 
 
-def places_of(settings: Settings, cursor: str | None, counter: RequestCounter) -> Iterator[Place]:
+def places_of(settings: Settings, cursor: str | None, counter: RequestCounter) -> Iterator[TableFolder]:
     """Yield the folders of a deployment after `cursor`. A folder below several configured places comes only once.
 
     Raises:
@@ -76,10 +76,10 @@ def places_of(settings: Settings, cursor: str | None, counter: RequestCounter) -
     for location, found in groupby(merge(*walks, key=_place_order), key=lambda place: place.location):
         if location != last:
             last = location
-            yield Place(location, any(place.is_table for place in found))
+            yield TableFolder(location, any(place.is_table for place in found))
 
 
-def places_below(root: str, store: Store, after: str = "", apart_from: str = "") -> Iterator[Place]:
+def places_below(root: str, store: Store, after: str = "", apart_from: str = "") -> Iterator[TableFolder]:
     """Yield the folders below a place in the order of keys, and tell which of them are tables.
 
     Args:
@@ -104,7 +104,7 @@ def looks_like_table(store: Store) -> bool:
     return "snapshot" in names and "schema" in names
 
 
-def _walk(root: str, store: Store, prefix: str, depth: int, after: str, apart_from: str) -> Iterator[Place]:
+def _walk(root: str, store: Store, prefix: str, depth: int, after: str, apart_from: str) -> Iterator[TableFolder]:
     location = f"{root}/{prefix}".rstrip("/")
     is_new = _order(location) > _order(after)
     if location == apart_from or not (is_new or _order(after).startswith(_order(location))):
@@ -115,7 +115,7 @@ def _walk(root: str, store: Store, prefix: str, depth: int, after: str, apart_fr
     if is_table and is_database:  # it may have tables that are called so
         is_table = has_schemas(store, prefix)
     if is_new:
-        yield Place(location, is_table)
+        yield TableFolder(location, is_table)
     if is_table:
         return
     for name in names:
@@ -124,10 +124,12 @@ def _walk(root: str, store: Store, prefix: str, depth: int, after: str, apart_fr
         if not is_database and depth < MAX_DEPTH:
             yield from _walk(root, store, f"{prefix}{name}/", depth + 1, after, apart_from)
         elif is_database and _order(f"{location}/{name}") > _order(after):
-            yield Place(f"{location}/{name}", is_table=True)  # the caller has to check whether it really is a table
+            yield TableFolder(
+                f"{location}/{name}", is_table=True
+            )  # the caller has to check whether it really is a table
 
 
-def _place_order(place: Place) -> str:
+def _place_order(place: TableFolder) -> str:
     return _order(place.location)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import UsageError
-from lakesweep.model.fleet_policy import FleetPolicy, FleetRule, parse_fleet_policy
+from lakesweep.model.fleet_document import parse_fleet_policy
+from lakesweep.model.fleet_policy import FleetPolicy, FleetRule
 from lakesweep.model.policy import INT_MAX, SnapshotRetention
 from lakesweep.model.tag_rules import KeepRules
 from tests.conftest import REPOSITORY

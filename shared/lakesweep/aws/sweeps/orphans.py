@@ -9,7 +9,7 @@ tables are not scanned.
 from dataclasses import dataclass, replace
 
 from lakesweep.aws.messages import OrphanScan, OrphanTour
-from lakesweep.aws.places import Place, Walk, looks_like_table, places_of
+from lakesweep.aws.places import FolderVisits, TableFolder, looks_like_table, places_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.schedule import Scheduled, next_step, read_scheduled, write_scheduled
 from lakesweep.errors import MaintenanceError, OutOfTimeError, PreconditionFailedError
@@ -92,11 +92,13 @@ class _Tour:
         if settings.policy is not None:
             self._policy = read_policy(lambda place: open_store(place, counter=self.counter), settings.policy)
         found = [Asked(last=cursor)]
-        walk = Walk(places_of(settings, cursor, self.counter), Deadline(self._context.get_remaining_time_in_millis))
+        walk = FolderVisits(
+            places_of(settings, cursor, self.counter), Deadline(self._context.get_remaining_time_in_millis)
+        )
         is_finished = walk.ask(self._ask, found.append)
         return sum(found[1:], found[0]), is_finished
 
-    def _ask(self, place: Place) -> Asked:
+    def _ask(self, place: TableFolder) -> Asked:
         location, telemetry = place.location, self._runtime.telemetry
         if not place.is_table or not self._runtime.settings.allows(location):
             return Asked(last=location)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from lakesweep.aws.messages import Hint, Sweep, TagTour
-from lakesweep.aws.places import Place, Walk, places_of
+from lakesweep.aws.places import FolderVisits, TableFolder, places_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.control.state import BranchState, read_states
 from lakesweep.errors import FormatError, MaintenanceError, OutOfTimeError
@@ -77,7 +77,7 @@ def make_tour(runtime: Runtime, message: Sweep | TagTour, context: Context, coun
         if runtime.settings.policy is not None:
             policy = read_policy(lambda place: open_store(place, counter=counter), runtime.settings.policy)
         asking = _Asking(runtime, context, policy, counter, question)
-        walk = Walk(
+        walk = FolderVisits(
             places_of(runtime.settings, message.cursor, counter), Deadline(context.get_remaining_time_in_millis)
         )
         tours = [Tour(last=message.cursor)]
@@ -127,7 +127,7 @@ class _Asking:
     counter: RequestCounter
     question: Question
 
-    def ask(self, place: Place) -> Tour:
+    def ask(self, place: TableFolder) -> Tour:
         """Request a pass over each branch of a table for which one is due."""
         location, settings = place.location, self.runtime.settings
         if not place.is_table or not settings.allows(location):

@@ -14,7 +14,7 @@ _SLICE_KINDS = {1: "intent", 2: "result"}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LedgerPart:
     """One part of a ledger."""
 
     name: str
@@ -39,7 +39,7 @@ class Part:
         return number if isinstance(number, int) else 0
 
 
-def read_part(area: ControlArea, name: str) -> Part:
+def read_part(area: ControlArea, name: str) -> LedgerPart:
     """Return one part.
 
     Raises:
@@ -49,7 +49,7 @@ def read_part(area: ControlArea, name: str) -> Part:
     data = area.read(name).data
     rows = list(unpack(data, area.path(name)))
     head = rows[0].get(HEAD) if rows else None
-    return Part(
+    return LedgerPart(
         name,
         head if isinstance(head, dict) else None,
         hash_of_part(data),
@@ -59,7 +59,7 @@ def read_part(area: ControlArea, name: str) -> Part:
     )
 
 
-def breaks(area: ControlArea, run_id: str, folder: str, parts: list[Part]) -> Iterator[str]:
+def breaks(area: ControlArea, run_id: str, folder: str, parts: list[LedgerPart]) -> Iterator[str]:
     """Yield where the chain of one writer is broken.
 
     Args:
@@ -85,7 +85,7 @@ def breaks(area: ControlArea, run_id: str, folder: str, parts: list[Part]) -> It
         previous = part.digest
 
 
-def _names(folder: str, part: Part) -> list[str]:
+def _names(folder: str, part: LedgerPart) -> list[str]:
     """Return the names that a part may have."""
     if part.writer == MAIN_WRITER:
         # After a failed write, a run does not know whether the part was written. It writes the part again under the
@@ -94,7 +94,7 @@ def _names(folder: str, part: Part) -> list[str]:
     return [f"{folder}{part.writer}-{_SLICE_KINDS.get(part.number, 'result')}.ndjson.gz"]
 
 
-def unnamed_writers(run_id: str, by_writer: Mapping[str, list[Part]], ends: Mapping[str, str]) -> Iterator[str]:
+def unnamed_writers(run_id: str, by_writer: Mapping[str, list[LedgerPart]], ends: Mapping[str, str]) -> Iterator[str]:
     """Yield what is wrong with writers whose last part neither the report nor a chain names.
 
     A run with many processes may have such attempts at slices: it was stopped before it recorded their ends, or a

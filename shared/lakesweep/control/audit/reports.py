@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from lakesweep.control.audit.parts import Part
+from lakesweep.control.audit.parts import LedgerPart
 from lakesweep.control.chain import MAIN_WRITER
 
 _THROUGH = ("done", "partial")
@@ -11,7 +11,7 @@ _UNDO = "undo"
 """The report of an undo says nothing about its ledger."""
 
 
-def other_report(run_id: str, frame: Mapping[str, object], by_writer: Mapping[str, list[Part]]) -> Iterator[str]:
+def other_report(run_id: str, frame: Mapping[str, object], by_writer: Mapping[str, list[LedgerPart]]) -> Iterator[str]:
     """Yield the points in which the report of a run and its ledger differ.
 
     Args:

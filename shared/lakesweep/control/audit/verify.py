@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.audit.parts import Part, breaks, read_part, unnamed_writers
+from lakesweep.control.audit.parts import LedgerPart, breaks, read_part, unnamed_writers
 from lakesweep.control.audit.reports import other_report
 from lakesweep.control.chain import MAIN_WRITER
 from lakesweep.control.ledger_rows import folder_of_run, parts_of_run
@@ -89,7 +89,7 @@ def audit_run(
         for folder in folders
         if folder != own_folder
     ]
-    parts: list[Part] = []
+    parts: list[LedgerPart] = []
     for name in parts_of_run(area, run_id):
         try:
             parts.append(read_part(area, name))
@@ -102,7 +102,7 @@ def audit_run(
     if parts and is_old and not any(part.head for part in parts) and stated is None and not problems:
         return RunAudit(run_id, "no_chain", len(parts))
     problems += [f"{area.path(part.name)}: expected a head, found none" for part in parts if part.head is None]
-    by_writer: dict[str, list[Part]] = defaultdict(list)
+    by_writer: dict[str, list[LedgerPart]] = defaultdict(list)
     for part in parts:
         if part.head is not None:
             by_writer[part.writer].append(part)
@@ -140,7 +140,7 @@ def _folders(area: ControlArea) -> dict[str, list[str]]:
     return found
 
 
-def _other_plan(area: ControlArea, part: Part, hashes: Mapping[str, str]) -> Iterator[str]:
+def _other_plan(area: ControlArea, part: LedgerPart, hashes: Mapping[str, str]) -> Iterator[str]:
     """Yield a problem if a run carried out a plan that differs from the stored plan of the same id."""
     head = part.head or {}
     plan_id, plan_hash = str(head.get("plan_id")), head.get("plan_hash")

@@ -41,7 +41,7 @@ class AnotherFolderError(Exception):
         self.path = path
 
 
-class Root:
+class RootFolder:
     """The root folder of a store. The first access determines which folder this is."""
 
     def __init__(self, path: str) -> None:
@@ -121,7 +121,7 @@ class Root:
 class Folders:
     """Open folders below a root. Keeps the descriptors of the last few; all are closed at the end."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: RootFolder) -> None:
         self._root = root
         self._top: int | None = None
         self._opened: dict[str, int] = {}
@@ -145,7 +145,7 @@ class Folders:
         Raises:
             LinkFoundError: A part of it is a symbolic link.
             AnotherFolderError: A part of it is not on the root's trail.
-            StorageError: As `Root.open`.
+            StorageError: As `RootFolder.open`.
             OSError: It cannot be opened.
         """
         self._check_length(folder)

@@ -22,7 +22,7 @@ from lakesweep.storage.guard import LateDeleteError, ask_guard
 from lakesweep.storage.keys import check_key, check_prefix, check_range, count_deletes, is_key, too_short
 from lakesweep.storage.local import clock as local_clock
 from lakesweep.storage.local.errors import MISSING, storage_error, word
-from lakesweep.storage.local.folders import AnotherFolderError, Folders, LinkFoundError, Root, parent_of
+from lakesweep.storage.local.folders import AnotherFolderError, Folders, LinkFoundError, RootFolder, parent_of
 from lakesweep.storage.local.litter import remove_litter, temporary_name
 from lakesweep.storage.local.locks import LOCK_NAME, locked
 from lakesweep.storage.local.trail import Trail
@@ -57,7 +57,7 @@ class LocalStore:
     """Reading local files one after another is faster than handing them to threads."""
 
     def __init__(self, root: str, counter: RequestCounter | None = None) -> None:
-        self._folder = Root(root)
+        self._folder = RootFolder(root)
         self._root = self._folder.path
         self._below = self._folder.below
         self._counter = counter or RequestCounter()
@@ -69,7 +69,7 @@ class LocalStore:
         return self._root
 
     def follow(self, trail: Trail, *, looks: bool) -> None:
-        """Follow no link to the root from now on, and check folders against a trail; see `Root.follow`."""
+        """Follow no link to the root from now on, and check folders against a trail; see `RootFolder.follow`."""
         self._folder.follow(trail, looks=looks)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
