@@ -1,7 +1,7 @@
 """Read the small JSON documents: roots, consumers, schemas."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -19,6 +19,7 @@ from lakesweep.storage.store import Body, Store
 from lakesweep.storage.wrappers.remembering import read_anew
 
 T = TypeVar("T")
+Document = TypeVar("Document", RootRef, DocumentRef)
 
 MAX_DOCUMENT_BYTES = 16 << 20
 """A longer JSON document is refused, not loaded."""
@@ -39,15 +40,11 @@ def read_roots(store: Store, refs: Iterable[RootRef]) -> Documents:
         RefusedError: A document exists but is no valid root, so its references are unknown.
         StorageError: A read failed, and the document was not merely absent.
     """
-    refs = tuple(refs)
     roots: list[Root] = []
     vanished: list[RootRef] = []
-    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
-    for ref, (_, body) in zip(refs, bodies, strict=True):
-        if isinstance(body, ObjectNotFoundError):
+    for ref, body in _present(store, tuple(refs)):
+        if body is None:
             vanished.append(ref)
-        elif isinstance(body, StorageError):
-            raise body
         else:
             snapshot, data = parsed(store, ref.path, body, partial(_parse_root, store.location, ref))
             roots.append(Root(ref, snapshot, data))
@@ -77,19 +74,24 @@ def read_consumers(store: Store, consumers: Iterable[DocumentRef]) -> dict[str, 
     Raises:
         RefusedError: Lakesweep cannot parse a consumer document.
     """
-    refs = tuple(consumers)
     found: dict[str, int] = {}
-    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
-    for ref, (_, body) in zip(refs, bodies, strict=True):
-        if isinstance(body, ObjectNotFoundError):
+    for ref, body in _present(store, tuple(consumers)):
+        if body is None:
             continue
-        if isinstance(body, StorageError):
-            raise body
         try:
             found[ref.name], _ = parsed(store, ref.path, body, parse_consumer)
         except FormatError as error:
             raise RefusedError(f"table {store.location}: {error}", code="unreadable_consumer") from error
     return found
+
+
+def _present(store: Store, refs: Sequence[Document]) -> Iterator[tuple[Document, Body | None]]:
+    """Yield each document with its content, `None` if it vanished since it was listed."""
+    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
+    for ref, (_, body) in zip(refs, bodies, strict=True):
+        if isinstance(body, StorageError) and not isinstance(body, ObjectNotFoundError):
+            raise body
+        yield ref, None if isinstance(body, StorageError) else body
 
 
 def parsed(store: Store, path: str, body: Body, parse: Callable[[bytes, str], T]) -> tuple[T, bytes]:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from lakesweep.errors import LeaseLostError, RefusedError
+from lakesweep.errors import LeaseLostError, ObjectNotFoundError, RefusedError
 from lakesweep.model.roots import Root
+from lakesweep.storage.store import Body
+from lakesweep.table import metadata
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_roots, read_schema
 from lakesweep.table.metadata import MetadataReader, Unreadable
@@ -194,6 +196,32 @@ def test_files_beside_a_manifest_are_needed_with_it(monkeypatch: pytest.MonkeyPa
     assert lost
     assert all(path.startswith("manifest/manifest-") and path.endswith(".idx") for path in lost)
     assert first_of(scene, ALL[1]) == f"snapshot 2: {lost[0]} does not exist"
+
+
+class VanishingStore(MemoryStore):
+    """A store whose manifests vanish after a number of reads."""
+
+    def __init__(self, store: MemoryStore, reads: int) -> None:
+        self.__dict__.update(store.__dict__)
+        self.reads = reads
+
+    def read(self, key: str, max_bytes: int | None = None) -> Body:
+        if key.startswith("manifest/manifest-") and "manifest-list" not in key:
+            self.reads -= 1
+            if self.reads < 0:
+                raise ObjectNotFoundError(key)
+        return super().read(key, max_bytes)
+
+
+def test_a_manifest_that_vanishes_between_two_readings_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files could not be looked for, so the root must not count as complete."""
+    monkeypatch.setattr(metadata, "BODY_CACHE_BYTES", 0)
+    scene = Scene()
+    assert scene.lost(ALL[0]) == ()
+    scene.store = VanishingStore(scene.store, reads=1)
+    lost = scene.lost(ALL[0])
+    assert len(lost) == 1
+    assert lost[0].startswith("manifest/manifest-")
 
 
 def test_files_outside_cost_one_listing_of_each_root() -> None:

@@ -7,7 +7,6 @@ protects it, or which run deleted it.
 from dataclasses import dataclass
 
 from lakesweep.control.audit.object_history import UNKNOWN
-from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import RefusedError
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.operations.inspect.explain_holders import Holding, grouped, holding_of, say_holders
@@ -18,14 +17,13 @@ from lakesweep.operations.inspect.explain_object import (
     find_object,
     nested_table_of,
 )
-from lakesweep.operations.inspect.explain_runs import origin_of, runs_on
+from lakesweep.operations.inspect.explain_runs import first_seen_of, origin_of, runs_on
 from lakesweep.operations.inspect.explanation import GONE, WHAT, Deletion, Explanation, Holder, Origin, Status
 from lakesweep.operations.inspect.health import command
 from lakesweep.operations.inspect.judging import Judging, judge
 from lakesweep.operations.inspect.lifetimes import Until
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
-from lakesweep.storage.store import StoredObject
 from lakesweep.table.paths_of_roots import PathsOfRoots
 
 _BACK = frozenset({"restored", "already_there"})
@@ -180,8 +178,7 @@ class _Case:
         return self._answer("protected", why, rule=rule, until=until)
 
     def _orphan(self) -> Explanation:
-        stored = self._stored
-        first_seen_ms = None if stored is None else self._first_seen_ms(stored)
+        first_seen_ms = first_seen_of(self._judging.table.area, self._asked, self._stored)
         runs = self._runs(is_whole=False)
         origin = origin_of(self._asked.name, self._holders, first_seen_ms)
         quarantine_ms = self._arguments.quarantine_ms
@@ -262,14 +259,7 @@ class _Case:
 
     def _groups(self, roots: int, *, needs: bool) -> tuple[Holder, ...]:
         refs = [root.ref for root in self._holders.roots_in(roots)]
-        untils = self._lifetimes.of(refs)
-        return tuple(grouped(refs, untils, needs))
-
-    def _first_seen_ms(self, stored: StoredObject) -> int | None:
-        area = self._judging.table.area
-        if area is None:
-            return None
-        return read_quarantine(area).first_seen_ms.get((self._asked.path, stored.etag, stored.modified_ms))
+        return tuple(grouped(refs, self._lifetimes.of(refs), needs))
 
     def _answer(
         self,

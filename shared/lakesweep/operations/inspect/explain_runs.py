@@ -6,12 +6,13 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.object_history import LedgerEntry, begun_entry, history_of
 from lakesweep.control.ledger_rows import time_of
 from lakesweep.control.plans import load_header
+from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import MaintenanceError, StorageError
 from lakesweep.model.plan import MOVE_FORMAT_VERSION
 from lakesweep.model.roots import Root
 from lakesweep.operations.inspect.explain_object import AskedObject
 from lakesweep.operations.inspect.explanation import GONE, Deletion, Origin
-from lakesweep.storage.store import UndeleteRequest
+from lakesweep.storage.store import StoredObject, UndeleteRequest
 from lakesweep.table.reach.holders import Holders
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -77,6 +78,13 @@ def _deletion(area: ControlArea, asked: AskedObject, entry: LedgerEntry, *, is_w
         entry.version_id,
         restorable,
     )
+
+
+def first_seen_of(area: ControlArea | None, asked: AskedObject, stored: StoredObject | None) -> int | None:
+    """Return when a scan with quarantine first saw the object as an orphan."""
+    if area is None or stored is None:
+        return None
+    return read_quarantine(area).first_seen_ms.get((asked.path, stored.etag, stored.modified_ms))
 
 
 def origin_of(name: str, holders: Holders, first_seen_ms: int | None) -> Origin:

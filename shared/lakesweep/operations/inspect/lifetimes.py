@@ -59,6 +59,11 @@ class _Branch:
     expires_tags: bool = True
 
 
+def _for_all(own: BranchListing, until: Until) -> _Branch:
+    """Return one answer for all snapshots and changelogs of a branch."""
+    return _Branch({ref.id: until for ref in own.snapshots}, {ref.id: until for ref in own.changelogs})
+
+
 class Lifetimes:
     """How long each root of a table is kept."""
 
@@ -133,10 +138,7 @@ class Lifetimes:
     def _read(self, own: BranchListing) -> _Branch:
         if not own.schemas:
             unknown = Until("until it is deleted manually: the branch has no schema that states a retention")
-            return _Branch(
-                dict.fromkeys((ref.id for ref in own.snapshots), unknown),
-                dict.fromkeys((ref.id for ref in own.changelogs), unknown),
-            )
+            return _for_all(own, unknown)
         options = read_schema(self._table.store, own).options
         consumers = read_consumers(self._table.store, self._consumers(own.name))
         slowest = min(consumers.items(), key=lambda item: (item[1], item[0]), default=None)
@@ -147,10 +149,7 @@ class Lifetimes:
             expires_tags = expires_by_time(options)
         except (RefusedError, FormatError) as error:
             unknown = Until(f"for an unknown time: {error}")
-            return _Branch(
-                dict.fromkeys((ref.id for ref in own.snapshots), unknown),
-                dict.fromkeys((ref.id for ref in own.changelogs), unknown),
-            )
+            return _for_all(own, unknown)
         if not is_stated(options):
             where = "" if own.name == MAIN else f" of branch {own.name}"
             self.warnings.append(

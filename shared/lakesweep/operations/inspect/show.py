@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from lakesweep.errors import FormatError, RefusedError, StorageError
+from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.schema import TableSchema
-from lakesweep.format.tag import Tag, parse_tag
 from lakesweep.model.damage import LOST_HISTORIES, lost_histories
 from lakesweep.model.policy import ChangelogRetention, SnapshotRetention
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
@@ -35,10 +34,10 @@ from lakesweep.runs.parameters.retention_options import (
 from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import Draft, begin
-from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
-from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_consumers, read_hint
+from lakesweep.table.documents import read_consumers, read_hint
 from lakesweep.table.reach.live_files import live_counts, live_files
+from lakesweep.table.tags import TagDocument, read_tags
 
 _RETENTION_PREFIXES = ("snapshot.", "changelog.", "tag.", "consumer.", "partition.expiration", "write-only")
 
@@ -135,25 +134,19 @@ def _range(refs: Sequence[RootRef], ends: Mapping[str, Root]) -> ShownRange:
 
 
 def _tags(store: Store, refs: Sequence[RootRef]) -> Iterator[ShownTag]:
-    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
-    for ref, (path, body) in zip(refs, bodies, strict=True):
-        if isinstance(body, StorageError):
-            raise body
-        try:
-            tag = parse_tag(body.data, path)
-        except FormatError as error:
-            raise RefusedError(f"table {store.location}: {error}", code="unreadable_root") from error
-        yield _shown(ref.name, tag)
-
-
-def _shown(name: str, tag: Tag) -> ShownTag:
-    return ShownTag(
-        name=name,
-        snapshot_id=tag.snapshot.id,
-        time_ms=tag.snapshot.time_ms,
-        created=None if tag.create_time is None else tag.create_time.isoformat(),
-        time_retained_ms=None if tag.time_retained_ns is None else tag.time_retained_ns // 1_000_000,
-    )
+    for ref, found in read_tags(store, refs):
+        if isinstance(found, FormatError):
+            raise RefusedError(f"table {store.location}: {found}", code="unreadable_root") from found
+        if not isinstance(found, TagDocument):
+            raise found
+        created, retained_ns = found.tag.create_time, found.tag.time_retained_ns
+        yield ShownTag(
+            name=ref.name,
+            snapshot_id=found.tag.snapshot.id,
+            time_ms=found.tag.snapshot.time_ms,
+            created=None if created is None else created.isoformat(),
+            time_retained_ms=None if retained_ns is None else retained_ns // 1_000_000,
+        )
 
 
 def _hints(store: Store, own: BranchListing) -> Iterator[ShownHint]:

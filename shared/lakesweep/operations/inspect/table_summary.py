@@ -96,7 +96,7 @@ class ShownPin:
     bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableSummary:
     """Everything that `show` finds."""
 
@@ -123,36 +123,20 @@ class TableSummary:
     hints: tuple[ShownHint, ...]
     live: ShownLive | None
     """`None`: the branch has no snapshot."""
-    pins: tuple[ShownPin, ...]
-    """The oldest consumer, the oldest other branch, and tags without a time to live, oldest first."""
-    warnings: tuple[str, ...]
     version: ShownVersion | None = None
     """`None`: the caller asked for none."""
+    pins: tuple[ShownPin, ...]
+    """The oldest consumer, the oldest other branch, and tags without a time to live, oldest first."""
     damage: tuple[str, ...] = ()
     """One sentence for each damage."""
+    warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, object]:
         """Return the document described in `docs/cli_json.md`."""
         return {
-            "table": self.table,
-            "branch": self.branch,
-            "type": self.type,
-            "schema_id": self.schema_id,
-            "partition_keys": list(self.partition_keys),
-            "primary_keys": list(self.primary_keys),
-            "options": dict(self.options),
+            **asdict(self),
             "retention": self.retention and self.retention.to_json(),
             "changelog_retention": self.changelog_retention and self.changelog_retention.to_json(),
-            "retention_stated": self.retention_stated,
-            "branches": list(self.branches),
-            "snapshots": asdict(self.snapshots),
-            "changelogs": asdict(self.changelogs),
-            "tags": [asdict(tag) for tag in self.tags],
             "consumers": [{"id": name, "next_snapshot": next_id} for name, next_id in self.consumers.items()],
-            "hints": [asdict(hint) for hint in self.hints],
-            "live": self.live and asdict(self.live),
-            "version": self.version and asdict(self.version),
-            "pins": [asdict(pin) for pin in self.pins],
-            "damage": list(self.damage),
-            "warnings": [*self.damage, *self.warnings],
+            "warnings": (*self.damage, *self.warnings),
         }

@@ -132,14 +132,10 @@ class _Finder:
         """Return the version that a text means."""
         if any(ref.name == text for ref in self._tag_refs()):
             return Version(tag=text)
-        if text.startswith(_WATERMARK):
-            watermark = _long_of(text.removeprefix(_WATERMARK))
-            if watermark is not None:
-                return Version(watermark=watermark)
-        elif text.isdecimal():
-            snapshot_id = _long_of(text)
-            if snapshot_id is not None:
-                return Version(snapshot_id=snapshot_id)
+        if text.startswith(_WATERMARK) and (watermark := _long_of(text.removeprefix(_WATERMARK))) is not None:
+            return Version(watermark=watermark)
+        if text.isdecimal() and (snapshot_id := _long_of(text)) is not None:
+            return Version(snapshot_id=snapshot_id)
         raise self._refusal(
             f"version {text!r} is not valid; expected a tag, {_WATERMARK}<n> or the id of a snapshot", NO_TAG
         )
