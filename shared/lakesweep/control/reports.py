@@ -62,9 +62,8 @@ def load_report(area: ControlArea, run_id: str) -> dict[str, object]:
         RefusedError: The table has no report of such a run.
         FormatError: It is damaged, of another version, or of another run.
     """
-    name = f"reports/{run_id}.json"
     try:
-        return _checked(from_json_bytes(area.read(name).data, area.path(name)), area, run_id, area.path(name))
+        return _read(area, run_id)
     except ObjectNotFoundError as error:
         raise RefusedError(
             f"table {area.table}: expected a report of run {run_id} in {area.store.location}, found none",
@@ -78,13 +77,16 @@ def ended_status(area: ControlArea, run_id: str) -> str | None:
     Raises:
         FormatError: The report does not parse.
     """
-    name = f"reports/{run_id}.json"
     try:
-        document = _checked(from_json_bytes(area.read(name).data, area.path(name)), area, run_id, area.path(name))
+        ended = _read(area, run_id).get("ended")
     except ObjectNotFoundError:
         return None
-    ended = document.get("ended")
     return None if ended is None else str(ended)
+
+
+def _read(area: ControlArea, run_id: str) -> dict[str, object]:
+    path = area.path(name := f"reports/{run_id}.json")
+    return _checked(from_json_bytes(area.read(name).data, path), area, run_id, path)
 
 
 def _checked(document: dict[str, object], area: ControlArea, run_id: str, path: str) -> dict[str, object]:

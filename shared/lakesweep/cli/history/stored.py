@@ -22,7 +22,7 @@ from lakesweep.runs.database import is_table
 from lakesweep.runs.parameters.times import parse_span_ms
 from lakesweep.runs.run import LOCAL, Engine, execute_stored
 from lakesweep.runs.session import Table
-from lakesweep.storage.lifecycle import noncurrent_days
+from lakesweep.storage.noncurrent import noncurrent_days
 
 Document = dict[str, Any]
 

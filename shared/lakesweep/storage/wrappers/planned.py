@@ -7,19 +7,15 @@ from lakesweep.errors import ObjectNotFoundError, StorageError
 from lakesweep.storage.keys import part_of
 from lakesweep.storage.store import (
     Body,
-    DeleteRequest,
-    DeleteResult,
     Page,
     Store,
     StoredObject,
-    UndeleteRequest,
-    UndeleteResult,
     pages_of,
 )
-from lakesweep.storage.wrappers.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import ReadOnlyStore
 
 
-class PlannedStore(WrappingStore):
+class PlannedStore(ReadOnlyStore):
     """Shows a store without the objects that a plan deletes, and with the documents that it writes.
 
     It refuses to write or delete. A document that does not exist yet gets an ETag that no store returns. So a plan made
@@ -79,17 +75,8 @@ class PlannedStore(WrappingStore):
             return self._store.read_range(key, start, length)
         return part_of(self.read(key), start, length, f"{self.location}/{key}")
 
-    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
-        """Refuse."""
-        raise StorageError(f"{self.location}/{key}: expected nothing to be written in a dry run", code="planned")
-
-    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
-        """Refuse."""
-        raise StorageError(f"{self.location}: expected nothing to be deleted in a dry run", code="planned")
-
-    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
-        """Refuse."""
-        raise StorageError(f"{self.location}: expected nothing to be restored in a dry run", code="planned")
+    def _refusal(self, what: str) -> StorageError:
+        return StorageError(f"{self.location}: expected nothing to be {what} in a dry run", code="planned")
 
 
 def _etag(key: str) -> str:

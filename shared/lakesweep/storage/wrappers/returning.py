@@ -7,18 +7,15 @@ from lakesweep.errors import ObjectNotFoundError, StorageError
 from lakesweep.storage.keys import part_of
 from lakesweep.storage.store import (
     Body,
-    DeleteRequest,
-    DeleteResult,
     Page,
     Store,
     StoredObject,
     UndeleteRequest,
-    UndeleteResult,
 )
-from lakesweep.storage.wrappers.wrapping import WrappingStore
+from lakesweep.storage.wrappers.wrapping import ReadOnlyStore
 
 
-class ReturningStore(WrappingStore):
+class ReturningStore(ReadOnlyStore):
     """Reads a store together with the objects that will be restored; changes nothing."""
 
     def __init__(
@@ -62,18 +59,6 @@ class ReturningStore(WrappingStore):
         if key not in self._returning and key not in self._written:
             return self._store.read_range(key, start, length)
         return part_of(self.read(key), start, length, f"{self.location}/{key}")
-
-    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
-        """Refuse: this store is for reading."""
-        raise self._refusal("written")
-
-    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
-        """Refuse: this store is for reading."""
-        raise self._refusal("deleted")
-
-    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
-        """Refuse: this store is for reading."""
-        raise self._refusal("restored")
 
     def _refusal(self, what: str) -> StorageError:
         return StorageError(f"{self.location}: nothing can be {what} in a future state of a table", code="unsupported")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from lakesweep.errors import StorageError
 from lakesweep.storage.store import (
     Body,
     DeleteRequest,
@@ -85,6 +86,26 @@ class WrappingStore:
     def clock_is_doubtful(self) -> bool:
         """Tell whether ages may be wrong; see `LocalStore.clock_is_doubtful`."""
         return getattr(self._store, "clock_is_doubtful", False)
+
+
+class ReadOnlyStore(WrappingStore):
+    """Refuses every change."""
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        """Refuse."""
+        raise self._refusal("written")
+
+    def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
+        """Refuse."""
+        raise self._refusal("deleted")
+
+    def undelete(self, requests: Sequence[UndeleteRequest], *, only_check: bool = False) -> Sequence[UndeleteResult]:
+        """Refuse."""
+        raise self._refusal("restored")
+
+    def _refusal(self, what: str) -> StorageError:
+        """Return the error for something that nobody may do."""
+        raise NotImplementedError
 
 
 def endpoint_of(store: Store) -> str:
