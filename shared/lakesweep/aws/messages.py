@@ -9,7 +9,7 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.names import branch_name_of
@@ -173,32 +173,14 @@ def next_hop(message: Message) -> Message | None:
 def to_body(message: Message) -> str:
     """Return the body of a message."""
     document = {"format_version": MESSAGE_VERSION, "kind": message.kind, "hop": message.hop, **_words(message)}
-    return json.dumps(document, separators=(",", ":"))
+    return json.dumps(document, separators=(",", ":"), default=dict)
 
 
 def _words(message: Message) -> dict[str, object]:
     """Return the fields that a message of its kind has in addition."""
-    match message:
-        case SparkPoll():
-            return {}
-        case Sweep() | TagTour() | OrphanTour():
-            return {"cursor": message.cursor}
-        case OrphanTask():
-            return {"table": message.table, "scan_id": message.scan_id, "task": dict(message.task)}
-    words: dict[str, object] = {"table": message.table, "branch": message.branch}
-    match message:
-        case Hint():
-            words["snapshot_id"] = message.snapshot_id
-        case SparkScan():
-            words |= {"scan_id": message.scan_id, "arguments": dict(message.arguments), "execute": message.execute}
-            words |= {"plan_id": message.plan_id, "confirm": message.confirm, "by_hand": message.by_hand}
-        case OrphanScan():
-            words |= {"scan_id": message.scan_id, "arguments": dict(message.arguments), "execute": message.execute}
-            words |= {"by_hand": message.by_hand, "turn": message.turn}
-        case Work() if message.plan_id is not None:
-            words |= {"plan_id": message.plan_id, "grace_ms": message.grace_ms, "confirm": message.confirm}
-            words["by_hand"] = message.by_hand
-    return words
+    if isinstance(message, Work) and message.plan_id is None:
+        return {"table": message.table, "branch": message.branch}
+    return {each.name: getattr(message, each.name) for each in fields(message) if each.name != "hop"}
 
 
 def is_ours(document: dict[str, object]) -> bool:
@@ -232,63 +214,37 @@ def message_of(document: dict[str, object], name: str) -> Message:
     kind, hop = require_str(document, "kind", name), get_int(document, "hop", name) or 0
     if not 0 <= hop < HOP_LIMIT:
         raise wrong_type(name, "hop", f"a whole number below {HOP_LIMIT}", hop)
-    if kind == "sweep":
-        return Sweep(get_str(document, "cursor", name), hop)
-    if kind == "tag_tour":
-        return TagTour(get_str(document, "cursor", name), hop)
-    if kind == "orphan_tour":
-        return OrphanTour(get_str(document, "cursor", name), hop)
-    if kind == "spark_poll":
+    if kind in _SWEEPS:
+        return _SWEEPS[kind](get_str(document, "cursor", name), hop)
+    if kind == SparkPoll.kind:
         return SparkPoll(hop)
     table, branch = _table(document, name), branch_of(document, name)
     if kind == "orphan_task":
         return OrphanTask(table, _scan_id(document, name), _task(document, name), hop)
-    if kind == "orphan_scan":
+    flags = {key: document.get(key) is True for key in ("execute", "confirm", "by_hand")}
+    if kind in ("spark", "orphan_scan"):
+        scan = table, _scan_id(document, name), branch, get_object(document, "arguments", name), flags["execute"]
+        if kind == "spark":
+            plan_id, by_hand = get_str(document, "plan_id", name), document.get("by_hand") is not False
+            return SparkScan(*scan, plan_id, confirm=flags["confirm"], by_hand=by_hand, hop=hop)
         turn = get_int(document, "turn", name) or 0
         if not 0 <= turn <= _MAX_TURN:
             raise wrong_type(name, "turn", f"a whole number from 0 to {_MAX_TURN}", turn)
-        return OrphanScan(
-            table,
-            _scan_id(document, name),
-            branch,
-            get_object(document, "arguments", name),
-            execute=document.get("execute") is True,
-            by_hand=document.get("by_hand") is True,
-            turn=turn,
-            hop=hop,
-        )
+        return OrphanScan(*scan, by_hand=flags["by_hand"], turn=turn, hop=hop)
     if kind == "hint":
         return Hint(table, branch, get_int(document, "snapshot_id", name), hop)
     if kind == "maintain":
         return Work(table, branch, hop=hop)
-    if kind == "spark":
-        return SparkScan(
-            table,
-            _scan_id(document, name),
-            branch,
-            get_object(document, "arguments", name),
-            execute=document.get("execute") is True,
-            plan_id=get_str(document, "plan_id", name),
-            confirm=document.get("confirm") is True,
-            by_hand=document.get("by_hand") is not False,
-            hop=hop,
-        )
     if kind == "execute":
         grace_ms = get_int(document, "grace_ms", name) or 0
         if grace_ms < 0:
             raise wrong_type(name, "grace_ms", "milliseconds from 0", grace_ms)
-        return Work(
-            table,
-            branch,
-            require_str(document, "plan_id", name),
-            grace_ms,
-            confirm=document.get("confirm") is True,
-            by_hand=document.get("by_hand") is True,
-            hop=hop,
-        )
+        plan_id = require_str(document, "plan_id", name)
+        return Work(table, branch, plan_id, grace_ms, confirm=flags["confirm"], by_hand=flags["by_hand"], hop=hop)
     raise wrong_type(name, "kind", _KINDS, kind)
 
 
+_SWEEPS: Mapping[str, type[Sweep | TagTour | OrphanTour]] = {each.kind: each for each in (Sweep, TagTour, OrphanTour)}
 _KINDS = "hint, maintain, execute, sweep, tag_tour, spark, spark_poll, orphan_scan, orphan_task or orphan_tour"
 
 

@@ -4,7 +4,6 @@ Only this module turns errors into sentences and exit codes.
 """
 
 import dataclasses
-import errno
 import os
 import shlex
 import sys
@@ -14,7 +13,7 @@ from functools import partial
 
 from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
-from lakesweep.cli.output import print_document, print_lines, say, unwritten
+from lakesweep.cli.output import print_document, print_lines, say
 from lakesweep.cli.progress import progress_bar
 from lakesweep.cli.reach import HINT, is_out_of_reach, reach_exit_code
 from lakesweep.cli.text import next_line, report_lines
@@ -191,7 +190,7 @@ def answer_call(
         document = call()
         text = () if as_json else tuple(lines(document))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
-        return _failed_document(error, as_json)
+        return failed_document(error, as_json)
     warnings = document.get("warnings")
     for warning in warnings if isinstance(warnings, list) else ():
         say(f"warning: {warning}")
@@ -291,24 +290,10 @@ def _failed(
     return report, exit_code
 
 
-def _failed_document(error: BaseException, as_json: bool) -> int:
+def failed_document(error: BaseException, as_json: bool) -> int:
     """Print what went wrong in a command without a report, and return the exit code."""
     code, message, exit_code = explain(error)
     say(message)
     if as_json:
         print_document({"error": {"code": code, "message": message}})
     return exit_code
-
-
-def answer_demo(commits: int, as_json: bool) -> int:
-    """Run the demo, which prints its own result."""
-    try:
-        from lakesweep.demo.main import run
-
-        return run(commits=commits, json_output=as_json)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            return _failed_document(error, as_json)
-        raise unwritten(sys.stdout, error) from error
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
-        return _failed_document(error, as_json)

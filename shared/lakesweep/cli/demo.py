@@ -1,5 +1,7 @@
 """`lakesweep demo`."""
 
+import errno
+import sys
 from typing import Annotated
 
 import typer
@@ -19,6 +21,16 @@ def demo(
 
     Everything happens in this process and in a temporary folder.
     """
-    from lakesweep.cli.answer import answer_demo
+    from lakesweep.cli.answer import failed_document
+    from lakesweep.cli.output import unwritten
 
-    return answer_demo(commits, as_json)
+    try:
+        from lakesweep.demo.main import run
+
+        return run(commits=commits, json_output=as_json)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            return failed_document(error, as_json)
+        raise unwritten(sys.stdout, error) from error
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge: every error becomes an answer
+        return failed_document(error, as_json)
