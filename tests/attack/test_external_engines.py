@@ -8,14 +8,15 @@ import pytest
 
 from lakesweep.control.plans import load_header, load_plan
 from lakesweep.errors import RefusedError, StorageError
-from lakesweep.execute.waves.slices import Lane, Slice
+from lakesweep.execute.waves.slices import Lane, Slice, SliceResult
 from lakesweep.execute.waves.threads import thread_crew
+from lakesweep.format.codec import from_json
 from lakesweep.model.paths.allowance import Allowance
 from lakesweep.operations.undo.undo import undo
 from lakesweep.runs.allowance import allowed_roots
 from lakesweep.runs.execute_in_waves import engine_of
 from lakesweep.runs.run import execute_stored
-from lakesweep.spark.execute import DeleteLane, result_of
+from lakesweep.spark.execute import DeleteLane
 from lakesweep.spark.tasks import Access, Task
 from lakesweep.storage.open import open_store
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
@@ -150,7 +151,7 @@ def test_a_task_of_spark_goes_by_what_its_driver_was_told(allowed: bool, monkeyp
     lane = Lane(plan_id, "run", table.area.store.now_ms() + 10**9, 1000.0, 0.0, (Slice(0, 0, 0, 1),))
     row = json.loads(json.dumps(asdict(lane)))
     (answer,) = DeleteLane(rules)(Task(access), row)
-    result = result_of(json.loads(json.dumps(answer)))
+    result: SliceResult = from_json(SliceResult, json.loads(json.dumps(answer)), "the answer of a task")
     assert (result.deleted, result.kept) == ((1, 0) if allowed else (0, 1))
     assert [stays.stay.code for stays in result.stays] == ([] if allowed else ["external_root_not_allowed"])
     assert (key in {entry.key for entry in scene.external.list("")}) is not allowed

@@ -9,7 +9,8 @@ import pytest
 from lakesweep.aws.emr import EmrSettings, start_job_run
 from lakesweep.aws.jobs.documents import Ended, JobDocument, job_name, note_open, read_job, read_open, write_job
 from lakesweep.aws.jobs.emr_serverless import JobRun
-from lakesweep.aws.jobs.spark import SCANS, job_of, next_step, plan_result_of, result_name
+from lakesweep.aws.jobs.steps import job_of, next_step
+from lakesweep.aws.scans.result import SCANS, plan_result_of, result_name
 from lakesweep.control.area import ControlArea, from_json_bytes
 from lakesweep.errors import MaintenanceError
 from tests.attack.control_documents import lies

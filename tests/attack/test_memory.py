@@ -26,7 +26,7 @@ from lakesweep.errors import MaintenanceError
 from lakesweep.format.index_manifest import read_index_manifest
 from lakesweep.format.manifest import live_entries, read_manifest
 from lakesweep.format.manifest_list import read_manifest_list
-from lakesweep.operations.orphans.fan_out.documents import ScanDocuments
+from lakesweep.operations.orphans.fan_out.documents import Scan, ScanDocuments
 from lakesweep.table.inventory.manifest import read_inventory
 from lakesweep.table.inventory.rows import list_inventory
 from tests.attack.cage import Cage
@@ -167,7 +167,7 @@ def read_document(data: bytes) -> str:
     area = ControlArea(MemoryStore("memory://control"), "s3://b/t", root="scans")
     documents = ScanDocuments(area, "scan-1")
     area.put(documents.name("x"), data)
-    return said_of(lambda: len(documents.read("x")))
+    return said_of(lambda: str(documents.read(Scan, "x")))
 
 
 @pytest.mark.parametrize("bomb", SOME)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.aws.jobs.spark import SCANS
+from lakesweep.aws.scans.result import SCANS
 from lakesweep.aws.settings import MIN_ORPHAN_INTERVAL_MS
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.runs.parameters.times import parse_span_ms

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from lakesweep.aws.jobs.spark import SCANS, result_name
 from lakesweep.aws.messages import OrphanScan, to_body
 from lakesweep.aws.queues import Queues
 from lakesweep.aws.scans import scans as module
 from lakesweep.aws.scans.outbox import ScanOutbox
+from lakesweep.aws.scans.result import SCANS, result_name
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, MaintenanceError, OutOfTimeError, StalePlanError, StorageError
 from lakesweep.storage.store import DeleteRequest

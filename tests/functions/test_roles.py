@@ -9,8 +9,8 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
 from lakesweep.aws import work
-from lakesweep.aws.jobs.spark import SCANS, result_name
 from lakesweep.aws.messages import OrphanScan, OrphanTask, to_body
+from lakesweep.aws.scans.result import SCANS, result_name
 from lakesweep.control.area import ControlArea
 from tests.functions.deployment import PREFIX
 from tests.functions.stacked import FUNCTIONS, Stacked, role, stacked

@@ -8,7 +8,8 @@ from botocore.exceptions import ClientError
 
 from lakesweep.aws.emr import SparkJob
 from lakesweep.aws.jobs.emr_serverless import EmrServerless
-from lakesweep.aws.jobs.spark import SCANS, SMALL_PLAN_ACTIONS, result_name
+from lakesweep.aws.jobs.steps import SMALL_PLAN_ACTIONS
+from lakesweep.aws.scans.result import SCANS, result_name
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import Lease, acquire
 from lakesweep.errors import ObjectNotFoundError

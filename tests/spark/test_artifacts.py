@@ -19,7 +19,8 @@ from emr.artifacts import ARCHIVE, MANIFEST, build
 from lakesweep.aws.emr import EmrSettings, SparkJob, start_job_run
 from lakesweep.aws.jobs.documents import JobDocument
 from lakesweep.aws.jobs.emr_serverless import JobRun
-from lakesweep.aws.jobs.spark import FINAL_EXIT_CODES, SCANS, next_step, plan_result_of, result_name
+from lakesweep.aws.jobs.steps import FINAL_EXIT_CODES, next_step
+from lakesweep.aws.scans.result import SCANS, plan_result_of, result_name
 from lakesweep.control.area import ControlArea
 from tests.support.s3_server import fresh_bucket, moto_endpoint, moto_store
 from tests.support.spark import java_home, spark_home

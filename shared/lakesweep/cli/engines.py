@@ -34,8 +34,7 @@ def with_engines(table: Table, place: Place, settings: StoreSettings) -> Table:
         place: The place as typed.
         settings: Settings of its stores.
     """
-    from lakesweep.model.scan_facts import Available
-    from lakesweep.operations.orphans.rules.engine_choice import LocalFacts, SparkFacts
+    from lakesweep.model.scan_facts import Available, LocalFacts, SparkFacts
 
     engines: dict[str, OrphanEngine] = {"spark": SparkOnDemand(settings, place.scan_id)}
     queue_url = scan_queue(place)

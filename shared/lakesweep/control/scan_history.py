@@ -6,16 +6,20 @@ as empty.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from types import UnionType
+from dataclasses import dataclass, field, fields
+from typing import Annotated
 
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.errors import FormatError, ObjectNotFoundError
+from lakesweep.format.codec import Check, from_json, to_json
 
 HISTORY_VERSION = 1
 KEPT = 10
 """Number of scans in the history."""
 _NAME = "orphan_scans.json"
+_POSSIBLE = Check(lambda number: 0 <= number < 1 << 62, "a number from 0")  # NaN fails this comparison, too
+Number = Annotated[int, _POSSIBLE]
+Usd = Annotated[float, _POSSIBLE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,28 +27,28 @@ class PastScan:
     """One completed scan. `None`: the scan's backend did not count this."""
 
     engine: str
-    began_ms: int
-    ended_ms: int
+    began_ms: Number
+    ended_ms: Number
     status: str
     """As in its report: `planned`, `nothing_to_do`, `done`, ..."""
-    objects: int
+    objects: Number
     """Below the table and its owned external roots."""
-    bytes: int | None
-    roots: int
-    manifests: int
-    lists: int | None = None
-    entries: int | None = None
-    entries_decoded: int | None = None
-    manifests_decoded: int | None = None
-    latest_id: int | None = None
+    bytes: Number | None
+    roots: Number
+    manifests: Number
+    lists: Number | None = None
+    entries: Number | None = None
+    entries_decoded: Number | None = None
+    manifests_decoded: Number | None = None
+    latest_id: Number | None = None
     """The newest snapshot of main at that time."""
-    live: int | None = None
+    live: Number | None = None
     """Objects that a root referred to."""
-    deleted: int | None = None
+    deleted: Number | None = None
     """Objects that the same run deleted."""
     inventory: bool = False
-    requests: Mapping[str, int] = field(default_factory=dict)
-    usd: float | None = None
+    requests: Mapping[str, Number] = field(default_factory=dict)
+    usd: Usd | None = None
     estimate: Mapping[str, object] | None = None
     """The cost estimate before the scan."""
     reason: str | None = None
@@ -66,13 +70,18 @@ def read_history(area: ControlArea) -> tuple[PastScan, ...]:
         document = from_json_bytes(area.read(_NAME).data, area.path(_NAME))
     except (ObjectNotFoundError, FormatError):
         return ()
-    rows = document.get("scans")
-    if document.get("format_version") != HISTORY_VERSION or not isinstance(rows, list):
+    if document.get("format_version") != HISTORY_VERSION:
         return ()
+    known = {each.name for each in fields(PastScan)}
     try:
-        return tuple(_scan(row) for row in rows)[-KEPT:]
-    except (TypeError, ValueError):
+        rows = from_json(tuple[dict[str, object], ...], document.get("scans"), area.path(_NAME))
+        # Fields of a later version are left out.
+        scans = [
+            from_json(PastScan, {name: row[name] for name in row.keys() & known}, area.path(_NAME)) for row in rows
+        ]
+    except FormatError:
         return ()
+    return tuple(scans[-KEPT:])
 
 
 def note_scan(area: ControlArea, scan: PastScan) -> None:
@@ -83,35 +92,4 @@ def note_scan(area: ControlArea, scan: PastScan) -> None:
     """
     past = [each for each in read_history(area) if (each.began_ms, each.engine) != (scan.began_ms, scan.engine)]
     kept = sorted([*past, scan], key=lambda each: each.began_ms)[-KEPT:]
-    area.put(_NAME, to_json_bytes({"format_version": HISTORY_VERSION, "scans": [asdict(each) for each in kept]}))
-
-
-_TYPES: Mapping[str, type | UnionType] = {
-    "engine": str,
-    "status": str,
-    "inventory": bool,
-    "requests": dict,
-    "usd": float | int | None,
-    "estimate": dict | None,
-    "reason": str | None,
-    **dict.fromkeys(
-        ("lists", "entries", "entries_decoded", "manifests_decoded", "latest_id", "live", "deleted", "bytes"),
-        int | None,
-    ),
-    **dict.fromkeys(("began_ms", "ended_ms", "objects", "roots", "manifests"), int),
-}
-
-
-def _scan(row: object) -> PastScan:
-    """Raise TypeError or ValueError if the row is not a scan. Fields of a later version are left out."""
-    if not isinstance(row, dict):
-        raise TypeError(type(row).__name__)
-    known = {each.name: row[each.name] for each in fields(PastScan) if each.name in row}
-    for name, value in known.items():
-        if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and name != "inventory"):
-            raise TypeError(name)
-        if isinstance(value, int | float) and not 0 <= value < 1 << 62:  # NaN fails this comparison, too
-            raise ValueError(name)
-    if not all(type(count) is int and count >= 0 for count in known.get("requests", {}).values()):
-        raise ValueError("requests")
-    return PastScan(**known)
+    area.put(_NAME, to_json_bytes({"format_version": HISTORY_VERSION, "scans": to_json(kept)}))

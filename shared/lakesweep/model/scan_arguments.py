@@ -1,9 +1,13 @@
 """The arguments of a scan for orphan files."""
 
+import re
 from dataclasses import dataclass
+
+from lakesweep.errors import UsageError
 
 PARALLELISM = 8
 MAX_PARALLELISM = 64
+_SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +44,16 @@ class OrphanArguments:
             **({"inventory": self.inventory} if self.inventory else {}),
             **({"no_history": self.no_history} if self.no_history else {}),
         }
+
+
+def check_scan_id(scan_id: str) -> None:
+    """Refuse an invalid id.
+
+    Raises:
+        UsageError: The id is invalid.
+    """
+    if not _SCAN_ID.fullmatch(scan_id):
+        raise UsageError(
+            f"scan_id: expected letters, digits, dots, dashes and underscores, at most 100, found {scan_id[:200]!r}",
+            code="bad_argument",
+        )

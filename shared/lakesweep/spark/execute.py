@@ -10,15 +10,14 @@ speculation has to be off.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.execute.deletions.executor import Environment
 from lakesweep.execute.waves.driver import KEYS_PER_S, Crew
-from lakesweep.execute.waves.slices import Lane, Site, Slice, SliceResult, work
-from lakesweep.model.outcome import FailedDelete
-from lakesweep.model.paths.stays import Stay, Stays
+from lakesweep.execute.waves.slices import Lane, Site, SliceResult, work
+from lakesweep.format.codec import from_json, to_json
 from lakesweep.runs.execute_in_waves import engine_of
 from lakesweep.runs.run import Engine
 from lakesweep.spark.tasks import Access, Row, Task, check_workers, count_requests, run_tasks
@@ -47,20 +46,7 @@ class DeleteLane:
         """Answer with a row for each slice."""
         stores = TableStores(task.store(task.access.table), self.rules, task.store)
         site = Site(stores, task.area, throttled=lambda: task.counter.throttled)
-        yield from map(asdict, work(site, lane_of(piece)))
-
-
-def lane_of(row: Row) -> Lane:
-    """Return the assignment from the row that `asdict` made of it."""
-    slices = tuple(Slice(**{**each, "earlier": tuple(each["earlier"])}) for each in row["slices"])
-    return Lane(**{**row, "slices": slices})
-
-
-def result_of(row: Row) -> SliceResult:
-    """Return the result from the row that `asdict` made of it."""
-    failed = tuple(FailedDelete(**each) for each in row["failed"])
-    stays = tuple(Stays(Stay(**each["stay"]), each["count"]) for each in row["stays"])
-    return SliceResult(**{**row, "failed": failed, "stays": stays})
+        yield from map(to_json, work(site, from_json(Lane, piece, "the work of a task")))
 
 
 def spark_engine(
@@ -87,13 +73,13 @@ def spark_engine(
 
         def run_wave(lanes: Sequence[Lane], _: Guard) -> list[SliceResult]:
             try:
-                rows = list(count_requests(counter, run_tasks(session, access, lane, list(map(asdict, lanes)))))
+                rows = list(count_requests(counter, run_tasks(session, access, lane, to_json(lanes))))
             except MaintenanceError as error:
                 if error.code != "spark_failed":
                     raise
                 sentence = str(error).partition(";")[0]  # the rest of the message is about scans
                 raise MaintenanceError(sentence, code=error.code) from error
-            return [result_of(row) for row in rows]
+            return [from_json(SliceResult, row, "the answer of a task") for row in rows]
 
         lanes = max(1, min(MAX_LANES, session.sparkContext.defaultParallelism))
         return Crew(run_wave, lanes, keys_per_s)

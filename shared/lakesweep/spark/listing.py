@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakesweep.errors import MaintenanceError
+from lakesweep.format.codec import from_json, to_json
 from lakesweep.model.paths.file_class import FileClasses
 from lakesweep.model.paths.layout import Layout
 from lakesweep.operations.orphans.listing import Place, PlaceListing, Shard, Walk
 from lakesweep.operations.orphans.rules.orphans import Totals
-from lakesweep.operations.orphans.rules.totals import to_row, totals_of
 from lakesweep.spark.parts import Columns, Part, as_bytes, part_of, part_row
 from lakesweep.spark.tasks import Access, Row, Task, count_requests, run_tasks
 from lakesweep.storage.requests import RequestCounter
@@ -102,7 +102,7 @@ class Sorter:
                 yield part_row(part)
         for part in columns.rest():
             yield part_row(part)
-        yield {"place": place_number, "totals": to_row(found.totals), "nested": sorted(found.nested)}
+        yield {"place": place_number, "totals": to_json(found.totals), "nested": sorted(found.nested)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,5 +221,5 @@ def take_row(listed: Listed, row: Row, left: list[Shard]) -> None:
     elif "unlisted" in row:
         listed.problems[row["place"]] = row["unlisted"]
     else:
-        listed.totals[row["place"]].add(totals_of(row["totals"]))
+        listed.totals[row["place"]].add(from_json(Totals, row["totals"], "the answer of a task"))
         listed.nested |= set(row["nested"])

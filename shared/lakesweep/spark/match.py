@@ -20,12 +20,13 @@ import pyarrow as pa
 
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import MaintenanceError
+from lakesweep.format.codec import to_json
 from lakesweep.model.facts import base_name
 from lakesweep.model.paths.file_class import FileClass
+from lakesweep.operations.orphans.findings import MOST_UNSEEN
 from lakesweep.operations.orphans.judging import Holding, Judge, Question, is_needed
 from lakesweep.operations.orphans.parts import PlanParts
 from lakesweep.operations.orphans.rules.orphans import Orphan
-from lakesweep.operations.orphans.rules.totals import to_row
 from lakesweep.spark.listing import LISTING_SCHEMA
 from lakesweep.spark.live import LIVE_SCHEMA
 from lakesweep.spark.parts import Columns, Part, as_bytes, as_text, part_row, read_part
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 LIVE, LISTED = 0, 1
 ROWS_OF_TASK = 1_000_000
 BATCH_ROWS = "50000"
-MOST_UNSEEN = 1000
-"""A task reports at most this many unseen names; of the rest it reports only the number."""
 
 
 def live_frame(
@@ -126,8 +125,7 @@ class Matcher:
         self._plan = PlanParts(task.area, question.plan_id)
         store = task.store(task.access.table)
         self._judging = Judge(question, self._plan, store, quarantine, self._own, self._see)
-        self._unseen = 0
-        self._rows = 0
+        self._findings = self._judging.findings
         self._last: tuple[int, int, int] | None = None
         self._open = _Group()
 
@@ -135,18 +133,12 @@ class Matcher:
         """Take sorted batches and yield the rows of the answer."""
         for batch in batches:
             if batch.num_rows:
-                self._rows += batch.num_rows
+                self._findings.rows += batch.num_rows
                 yield from self._batch(batch)
         yield from self._close([self._open])
         self._judging.confirm()
         yield from self._parts(is_end=True)
-        yield {
-            "totals": [to_row(totals) for totals in self._judging.totals],
-            "others": self._judging.others,
-            "going": self._judging.going,
-            "unseen": self._unseen,
-            "rows": self._rows,
-        }
+        yield to_json(self._findings)
 
     def _batch(self, batch: pa.RecordBatch) -> Iterator[Row]:
         h1, h2, side = (batch.column(name).to_numpy(zero_copy_only=False) for name in ("h1", "h2", "side"))
@@ -224,8 +216,8 @@ class Matcher:
         for group in groups:
             if group.key is None or group.has_listed or not is_needed(group.entries, self._holdings):
                 continue
-            self._unseen += 1
-            if self._unseen <= MOST_UNSEEN:
+            self._findings.unseen += 1
+            if self._findings.unseen <= MOST_UNSEEN:
                 manifests = sorted({manifest for _, manifest, _ in group.entries})
                 yield {"missing": list(group.key), "manifests": manifests}
 
@@ -235,12 +227,9 @@ class Matcher:
             return
         places = batch.column("place").take(pa.array(rows)).to_numpy(zero_copy_only=False).astype(np.int64)
         sizes = batch.column("size").take(pa.array(rows)).to_numpy(zero_copy_only=False).astype(np.int64)
-        why = self._judging.why_live
-        for place, totals in enumerate(self._judging.totals):
+        for place in np.unique(places).tolist():
             here = places == place
-            if here.any():
-                totals.kept[why] += int(here.sum())
-                totals.kept_bytes[why] += int(sizes[here].sum())
+            self._judging.keep_live(place, int(sizes[here].sum()), int(here.sum()))
 
     def _judge(self, batch: pa.RecordBatch, rows: Any) -> None:
         """Judge the files that no root refers to by the rules."""
@@ -265,7 +254,7 @@ class Matcher:
         for columns, word in ((self._owned, "owned"), (self._seen_orphans, "orphans")):
             for part in columns.rest() if is_end else columns.full():
                 yield {word: part_row(part)}
-        yield from self._plan.rest() if is_end else self._plan.full()
+        yield from map(to_json, self._plan.rest() if is_end else self._plan.full())
 
 
 @dataclass(slots=True)

@@ -16,10 +16,10 @@ from lakesweep.errors import MaintenanceError, RefusedError, UsageError
 from lakesweep.model.safety import SCAN_BEGIN_WITHIN_S, SCAN_SILENT_FOR_S
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.model.table_ref import TableRef
+from lakesweep.operations.orphans.costs import note_fan_out
 from lakesweep.operations.orphans.fan_out import scan
 from lakesweep.operations.orphans.fan_out.worker import work
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
-from lakesweep.operations.orphans.remove import note_fan_out
 from lakesweep.operations.registry import run_operation
 from lakesweep.runs.parameters.signatures import NO_WRITERS, OLDER_THAN, QUARANTINE, REMOVE_ORPHAN_FILES
 from lakesweep.runs.session import RemoteEngine, Table

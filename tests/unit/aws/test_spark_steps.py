@@ -18,7 +18,8 @@ from lakesweep.aws.jobs.documents import (
     write_job,
 )
 from lakesweep.aws.jobs.emr_serverless import JobRun
-from lakesweep.aws.jobs.spark import MAX_ATTEMPTS, MAX_HELD, SMALL_PLAN_ACTIONS, PlanResult, job_of, next_step
+from lakesweep.aws.jobs.steps import MAX_ATTEMPTS, MAX_HELD, SMALL_PLAN_ACTIONS, job_of, next_step
+from lakesweep.aws.scans.result import PlanResult
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, PreconditionFailedError
 from lakesweep.runs.parameters.signatures import REMOVE_ORPHAN_FILES

@@ -9,7 +9,7 @@ import pytest
 
 from lakesweep.aws.jobs.documents import REFUSED, RUNNING, JobDocument
 from lakesweep.aws.jobs.emr_serverless import JobRun
-from lakesweep.aws.jobs.spark import next_step
+from lakesweep.aws.jobs.steps import next_step
 from lakesweep.cli.answer import explain
 from lakesweep.cli.job import ERROR
 from lakesweep.cli.reach import silence_ends_with

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import FormatError
+from lakesweep.format.codec import to_json
 from lakesweep.operations.orphans.fan_out import gather
 from lakesweep.operations.orphans.fan_out.gather import match_tasks
 from lakesweep.operations.orphans.fan_out.limits import LIST_PAGES
@@ -26,7 +27,7 @@ TASKS = (
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
 def test_a_task_travels(task: ListTask | DecodeTask | MatchTask) -> None:
-    assert task_of(json.loads(json.dumps(task.to_json())), "here") == task
+    assert task_of(json.loads(json.dumps(to_json(task))), "here") == task
 
 
 @pytest.mark.parametrize(
@@ -52,15 +53,22 @@ def test_a_task_travels(task: ListTask | DecodeTask | MatchTask) -> None:
     ids=str,
 )
 def test_what_is_no_task_is_refused(change: dict[str, object]) -> None:
-    document = {**MatchTask("match-1f-7", "match-1f.json.gz", 7, 8, 1).to_json(), **change}
+    document = {**to_json(MatchTask("match-1f-7", "match-1f.json.gz", 7, 8, 1)), **change}
     with pytest.raises(FormatError, match=r"^here"):
         task_of(document, "here")
 
 
-@pytest.mark.parametrize("change", [{"place": -1}, {"after": None}, {"until": 3}, {"budget": "8"}, {"climb": None}])
+@pytest.mark.parametrize("change", [{"place": -1}, {"after": None}, {"until": 3}, {"limit": 8}, {"climb": None}])
 def test_what_is_no_range_is_refused(change: dict[str, object]) -> None:
+    task = to_json(TASKS[1])
     with pytest.raises(FormatError, match=r"^here"):
-        task_of({**TASKS[1].to_json(), **change}, "here")
+        task_of({**task, "shard": {**task["shard"], **change}}, "here")
+
+
+@pytest.mark.parametrize("change", [{"budget": "8"}, {"budget": None}, {"shard": None}, {"place": 3}])
+def test_what_is_no_listing_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(FormatError, match=r"^here"):
+        task_of({**to_json(TASKS[1]), **change}, "here")
 
 
 def test_children_are_named_after_their_parent_in_order() -> None:

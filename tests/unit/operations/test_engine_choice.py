@@ -13,11 +13,11 @@ from lakesweep.errors import RefusedError, StorageError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.scan_arguments import OrphanArguments
-from lakesweep.model.scan_facts import Available
-from lakesweep.operations.orphans.backends import choose, compare, facts_of, happened, refined
+from lakesweep.model.scan_facts import Available, Facts, LocalFacts, SparkFacts
+from lakesweep.operations.orphans.backends import choose, facts_of, refined
+from lakesweep.operations.orphans.costs import compare, happened, note_fan_out
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
-from lakesweep.operations.orphans.remove import note_fan_out, remove_orphan_files
-from lakesweep.operations.orphans.rules.engine_choice import Facts, LocalFacts, SparkFacts
+from lakesweep.operations.orphans.remove import remove_orphan_files
 from lakesweep.operations.registry import run_operation
 from lakesweep.runs.session import OrphanEngine, RemoteEngine, Table
 from lakesweep.table.reach.capture import capture
@@ -220,13 +220,6 @@ def test_what_the_caller_says_counts(scene: OrphanScene) -> None:
     found = choose(table_of(scene), NOTHING, Available(objects=10**9, spark=lambda objects: spark))
     assert found.engine == "spark"
     assert found.reason.startswith("1 000 000 000 objects (as the caller says): spark")
-
-
-def test_an_engine_that_was_asked_for_is_estimated(scene: OrphanScene) -> None:
-    """Whether it fits or not."""
-    found = choose(table_of(scene), NOTHING, Available(), "lambda")
-    assert (found.engine, found.estimate.engine, len(found.estimates)) == ("lambda", "lambda", 1)
-    assert found.reason.endswith("lambda, as was asked for")
 
 
 def test_what_the_roots_tell(scene: OrphanScene) -> None:

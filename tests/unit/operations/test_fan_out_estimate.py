@@ -8,13 +8,12 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.model.scan_arguments import OrphanArguments
-from lakesweep.model.scan_facts import Available
+from lakesweep.model.scan_facts import Available, Estimate, Facts
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.orphans.backends import facts_of
+from lakesweep.operations.orphans.costs import note_fan_out
 from lakesweep.operations.orphans.fan_out import scan
 from lakesweep.operations.orphans.fan_out.worker import work
-from lakesweep.operations.orphans.remove import note_fan_out
-from lakesweep.operations.orphans.rules.engine_choice import Estimate, Facts
 from lakesweep.operations.orphans.rules.fan_out_estimate import fan_out_estimate
 from lakesweep.runs.session import Table
 from lakesweep.storage.requests import RequestCounter

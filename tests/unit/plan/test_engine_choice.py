@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lakesweep.model.prices import PRICES_DATE, USD, request_units, usd_of
+from lakesweep.model.scan_facts import Facts, InventoryFacts, LocalFacts, SparkFacts
 from lakesweep.operations.orphans.fan_out import limits
 from lakesweep.operations.orphans.fan_out.spill import SLOTS
 from lakesweep.operations.orphans.rules import fan_out_estimate
@@ -15,10 +16,6 @@ from lakesweep.operations.orphans.rules.engine_choice import (
     MAX_LAMBDA_OBJECTS,
     MIN_INVENTORY_OBJECTS,
     Choice,
-    Facts,
-    InventoryFacts,
-    LocalFacts,
-    SparkFacts,
     choose_engine,
     estimate_of,
     say_count,

@@ -5,20 +5,13 @@ continue, one of them finds the other's write. The steps it took before that are
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from lakesweep.aws.emr import JobKind
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
-from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError, StorageError
-from lakesweep.format.values.json_document import (
-    get_int,
-    get_list,
-    get_object,
-    get_str,
-    require_int,
-    require_str,
-    wrong_type,
-)
+from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.format.codec import Text, from_json, to_json
+from lakesweep.format.values.json_document import wrong_type
 from lakesweep.model.table_ref import MAIN
 from lakesweep.storage.store import Store
 
@@ -44,18 +37,18 @@ class Ended:
 
     kind: JobKind
     attempt: int
-    job_run_id: str
-    state: str
-    details: str
+    job_run_id: Text
+    state: Text
+    details: Text
 
 
 @dataclass(frozen=True, slots=True)
 class JobDocument:
     """A scan: first a job plans, then another job executes the plan if this was requested."""
 
-    scan_id: str
-    table: str
-    branch: str = MAIN
+    scan_id: Text
+    table: Text
+    branch: Text = MAIN
     arguments: Mapping[str, object] = field(default_factory=dict)
     execute: bool = False
     confirm: bool = False
@@ -63,16 +56,16 @@ class JobDocument:
     """A person requested it. Otherwise the fleet policy decides whether the plan is executed."""
     kind: JobKind = "plan"
     attempt: int = 1
-    job_run_id: str | None = None
+    job_run_id: Text | None = None
     """`None`: the job is still to be started."""
-    state_id: str | None = None
+    state_id: Text | None = None
     """Id under which the planning job keeps its state; `None`: the scan's own id."""
-    state: str = RUNNING
-    plan_id: str | None = None
+    state: Text = RUNNING
+    plan_id: Text | None = None
     action_count: int | None = None
-    why: str | None = None
+    why: Text | None = None
     """Reason for this end, in a sentence."""
-    code: str | None = None
+    code: Text | None = None
     ended: tuple[Ended, ...] = ()
     created_ms: int = 0
     updated_ms: int = 0
@@ -95,9 +88,8 @@ def read_job(area: ControlArea, scan_id: str) -> tuple[JobDocument, str]:
         ObjectNotFoundError: The document does not exist.
         FormatError: It is damaged, or of a later version.
     """
-    name = job_name(scan_id)
-    body = area.read(name)
-    return _job(from_json_bytes(body.data, area.path(name)), area.path(name)), body.etag
+    body, path = area.read(job_name(scan_id)), area.path(job_name(scan_id))
+    return from_json(JobDocument, _content(from_json_bytes(body.data, path), path), path), body.etag
 
 
 def write_job(area: ControlArea, document: JobDocument, etag: str | None) -> str:
@@ -106,7 +98,7 @@ def write_job(area: ControlArea, document: JobDocument, etag: str | None) -> str
     Raises:
         PreconditionFailedError: Another function has written it meanwhile.
     """
-    data = to_json_bytes({"format_version": JOB_FORMAT_VERSION, **asdict(document)})
+    data = to_json_bytes({"format_version": JOB_FORMAT_VERSION, **to_json(document)})
     return area.put(job_name(document.scan_id), data, if_absent=etag is None, if_match=etag)
 
 
@@ -146,59 +138,13 @@ def _open(control: Store) -> tuple[dict[str, str], str | None]:
     except ObjectNotFoundError:
         return {}, None
     path = f"{control.location}/{_OPEN}"
-    document = from_json_bytes(body.data, path)
-    _check_version(document, path)
-    jobs = get_object(document, "jobs", path)
-    if not all(isinstance(table, str) for table in jobs.values()):
-        raise FormatError(f"{path}: expected the table of each scan")
-    return {scan_id: str(table) for scan_id, table in jobs.items()}, body.etag
+    content = _content(from_json_bytes(body.data, path), path)
+    return from_json(dict[str, str], content.get("jobs"), path, "jobs"), body.etag
 
 
-def _job(document: dict[str, object], path: str) -> JobDocument:
-    _check_version(document, path)
-    return JobDocument(
-        scan_id=require_str(document, "scan_id", path),
-        table=require_str(document, "table", path),
-        branch=require_str(document, "branch", path),
-        arguments=get_object(document, "arguments", path),
-        execute=document.get("execute") is True,
-        confirm=document.get("confirm") is True,
-        by_hand=document.get("by_hand") is not False,
-        kind=_kind(document, path),
-        attempt=require_int(document, "attempt", path),
-        job_run_id=get_str(document, "job_run_id", path),
-        state_id=get_str(document, "state_id", path),
-        state=require_str(document, "state", path),
-        plan_id=get_str(document, "plan_id", path),
-        action_count=get_int(document, "action_count", path),
-        why=get_str(document, "why", path),
-        code=get_str(document, "code", path),
-        ended=tuple(_ended(each, path) for each in get_list(document, "ended", path)),
-        created_ms=require_int(document, "created_ms", path),
-        updated_ms=require_int(document, "updated_ms", path),
-    )
-
-
-def _check_version(document: dict[str, object], path: str) -> None:
-    version = require_int(document, "format_version", path)
+def _content(document: dict[str, object], path: str) -> dict[str, object]:
+    """Return a document without its version, after a check."""
+    version = document.pop("format_version", None)
     if version != JOB_FORMAT_VERSION:
         raise wrong_type(path, "format_version", str(JOB_FORMAT_VERSION), version)
-
-
-def _ended(value: object, path: str) -> Ended:
-    if not isinstance(value, dict):
-        raise wrong_type(path, "ended", "an array of objects", value)
-    return Ended(
-        kind=_kind(value, path),
-        attempt=require_int(value, "attempt", path),
-        job_run_id=require_str(value, "job_run_id", path),
-        state=require_str(value, "state", path),
-        details=require_str(value, "details", path),
-    )
-
-
-def _kind(document: dict[str, object], path: str) -> JobKind:
-    kind = require_str(document, "kind", path)
-    if kind not in ("plan", "execute"):
-        raise wrong_type(path, "kind", "plan or execute", kind)
-    return "plan" if kind == "plan" else "execute"
+    return document

@@ -18,10 +18,10 @@ from lakesweep.errors import MaintenanceError, ObjectNotFoundError, RefusedError
 from lakesweep.model.plan import Plan, PlanHeader, content_hash
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import SCAN_BEGIN_WITHIN_S, SCAN_SILENT_FOR_S
-from lakesweep.model.scan_arguments import OrphanArguments
-from lakesweep.operations.orphans.backends import happened
-from lakesweep.operations.orphans.rules.engine_choice import SparkFacts
-from lakesweep.operations.orphans.scan import OPERATION, check_scan_id
+from lakesweep.model.scan_arguments import OrphanArguments, check_scan_id
+from lakesweep.model.scan_facts import SparkFacts
+from lakesweep.operations.orphans.costs import happened_by
+from lakesweep.operations.orphans.scan import OPERATION
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.session import Table
 
@@ -166,12 +166,9 @@ class LambdaScan:
         return len(there) > max(before, 0)
 
     def _plan_of(self, table: Table, area: ControlArea, scan_id: str, result: Mapping[str, object]) -> Plan:
-        estimate, requests = result.get("estimate"), result.get("requests")
+        estimate = result.get("estimate")
         self.estimate = estimate if isinstance(estimate, dict) else None
-        began, ended = result.get("began_ms"), result.get("ended_ms")
-        if isinstance(requests, dict) and all(type(count) is int for count in requests.values()):
-            seconds = (ended - began) / 1000 if isinstance(began, int) and isinstance(ended, int) else 0.0
-            self.happened = happened("lambda", requests, seconds, self.estimate)
+        self.happened = happened_by(result)
         status, plan_id, refusal = result.get("status"), result.get("plan_id"), result.get("refusal")
         is_empty = status == "nothing_to_do" or (status == "damaged" and not result.get("action_count"))
         if status in ("planned", "damaged") and not is_empty and isinstance(plan_id, str):

@@ -1,12 +1,36 @@
 """The result of a scan for orphan files: one document that is written once, whichever backend ran the scan."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from lakesweep.aws.jobs.spark import SCANS, PlanResult, plan_result_of, result_name
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError
+from lakesweep.format.values.json_document import get_int, get_object, get_str, require_str
 from lakesweep.model.report import RunReport
+
+SCANS = "scans"
+"""Folder with the documents of a table's scans, apart from lasting documents."""
+DAMAGED = "damaged"
+"""Status of a scan that found the table damaged. A job then ends with exit code 4, but the scan is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResult:
+    """What a scan stores at its end, as far as functions act on it."""
+
+    status: str
+    plan_id: str | None = None
+    action_count: int = 0
+    needs_confirmation: bool = False
+    code: str | None = None
+    why: str | None = None
+
+    @property
+    def has_plan(self) -> bool:
+        """Tell whether there is a plan to execute. A scan of a damaged table may have found some orphans, too."""
+        return self.plan_id is not None and (
+            self.status == "planned" or (self.status == DAMAGED and self.action_count > 0)
+        )
 
 
 class ScanResult:
@@ -76,3 +100,21 @@ def document_of(report: RunReport, basis: Mapping[str, object]) -> dict[str, obj
         **({"requests": happened["requests"]} if isinstance(happened, Mapping) else {}),
         **({"began_ms": plan.header.created_ms} if plan is not None else {}),
     }
+
+
+def result_name(scan_id: str) -> str:
+    """Return the name of a planning job's result in the area of its table's scans."""
+    return f"{scan_id}/result.json"
+
+
+def plan_result_of(document: dict[str, object], path: str) -> PlanResult:
+    """Read the result of a planning job."""
+    refusal = get_object(document, "refusal", path)
+    return PlanResult(
+        status=require_str(document, "status", path),
+        plan_id=get_str(document, "plan_id", path),
+        action_count=get_int(document, "action_count", path) or 0,
+        needs_confirmation=document.get("needs_confirmation") is True,
+        code=get_str(refusal, "code", path),
+        why=get_str(refusal, "message", path),
+    )

@@ -11,13 +11,12 @@ written once. A plan that is handed over twice is executed once.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lakesweep.aws.jobs.spark import PlanResult, plan_result_of
 from lakesweep.aws.messages import OrphanScan, SparkScan, Work
 from lakesweep.aws.orphan_arguments import OPERATION, call_of, of_the_scan
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.engine import FUNCTIONS, HERE, Chosen, choose_here
 from lakesweep.aws.scans.outbox import ScanOutbox
-from lakesweep.aws.scans.result import ScanResult, document_of
+from lakesweep.aws.scans.result import PlanResult, ScanResult, document_of, plan_result_of
 from lakesweep.aws.scans.schedule import FAILED, note_end
 from lakesweep.errors import (
     AccessDeniedError,
@@ -30,10 +29,9 @@ from lakesweep.errors import (
 )
 from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.model.scan_arguments import OrphanArguments
-from lakesweep.operations.orphans.backends import compare, happened
+from lakesweep.operations.orphans.costs import compare, happened_by, note_fan_out
 from lakesweep.operations.orphans.fan_out import scan as fan_out
 from lakesweep.operations.orphans.fan_out.scan import Ended
-from lakesweep.operations.orphans.remove import note_fan_out
 from lakesweep.operations.registry import orphan_arguments, run_operation
 from lakesweep.runs.fleet import may_delete, watched_ruling
 from lakesweep.runs.run import refused, require_area
@@ -206,7 +204,7 @@ class _Turn:
                     refusal=refusal,
                 )
             )
-            self._compare(FUNCTIONS, _took(result), result.get("estimate"))
+            self._compare(FUNCTIONS, happened_by(result), result.get("estimate"))
             note_fan_out(self._table, result, ended.plan)
         self._close(plan_result_of(result, self._result.path))
 
@@ -275,13 +273,3 @@ class _Turn:
 def _status_of(ended: Ended) -> Status:
     """Return the status of a scan that was not refused. Its plan tells whether the table is damaged."""
     return "nothing_to_do" if ended.plan is None or ended.plan.is_empty else "planned"
-
-
-def _took(result: Mapping[str, object]) -> dict[str, object] | None:
-    """Return the requests and the time that a scan by tasks took."""
-    requests, estimate = result.get("requests"), result.get("estimate")
-    began_ms, ended_ms = result.get("began_ms"), result.get("ended_ms")
-    if not isinstance(requests, Mapping) or not isinstance(began_ms, int) or not isinstance(ended_ms, int):
-        return None
-    seconds = (ended_ms - began_ms) / 1000
-    return happened(FUNCTIONS, requests, seconds, estimate if isinstance(estimate, Mapping) else None)

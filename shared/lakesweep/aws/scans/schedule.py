@@ -6,12 +6,12 @@ progress, and is requested again once it has been silent for long enough. Manual
 """
 
 import hashlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError
-from lakesweep.format.values.json_document import get_int, get_str, require_int, wrong_type
+from lakesweep.format.codec import from_json, to_json
 from lakesweep.model.safety import SCAN_LOST_MS, SCAN_SILENCE_MS
 
 FORMAT_VERSION = 1
@@ -73,7 +73,10 @@ def read_scheduled(area: ControlArea) -> tuple[Scheduled | None, str | None]:
     except ObjectNotFoundError:
         return None, None
     try:
-        return _scheduled(from_json_bytes(body.data, area.path(NAME)), area.path(NAME)), body.etag
+        document = from_json_bytes(body.data, area.path(NAME))
+        if document.pop("format_version", None) != FORMAT_VERSION:
+            return None, body.etag
+        return from_json(Scheduled, document, area.path(NAME)), body.etag
     except FormatError:
         return None, body.etag
 
@@ -85,7 +88,7 @@ def write_scheduled(area: ControlArea, document: Scheduled, etag: str | None) ->
         PreconditionFailedError: Another function has written it meanwhile.
         StorageError: It could not be written.
     """
-    data = to_json_bytes({"format_version": FORMAT_VERSION, **asdict(document)})
+    data = to_json_bytes({"format_version": FORMAT_VERSION, **to_json(document)})
     area.put(NAME, data, if_absent=etag is None, if_match=etag)
 
 
@@ -102,17 +105,3 @@ def note_end(area: ControlArea, scan_id: str, status: str, now_ms: int) -> None:
         write_scheduled(area, replace(found, ended_ms=now_ms, status=status), etag)
     except PreconditionFailedError:
         return  # another function noted the same, or a table sweep has given the scan up
-
-
-def _scheduled(document: dict[str, object], path: str) -> Scheduled:
-    version = require_int(document, "format_version", path)
-    if version != FORMAT_VERSION:
-        raise wrong_type(path, "format_version", str(FORMAT_VERSION), version)
-    return Scheduled(
-        first_seen_ms=require_int(document, "first_seen_ms", path),
-        scan_id=get_str(document, "scan_id", path),
-        began_ms=require_int(document, "began_ms", path),
-        asked_ms=require_int(document, "asked_ms", path),
-        ended_ms=get_int(document, "ended_ms", path),
-        status=get_str(document, "status", path),
-    )

@@ -5,9 +5,8 @@ schema ever had counts.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from lakesweep.format.file_names import BUCKET
 from lakesweep.format.schema import TableSchema
@@ -83,22 +82,6 @@ def layout_of(schemas: Iterable[TableSchema]) -> Layout:
         path_directories=values("data-file.path-directory"),
         # With an invalid value, no writer puts files there. So ignoring the value only leaves more names unknown.
         index_beside_data="true" in {text.lower() for text in values("index-file-in-data-file-dir")},
-    )
-
-
-def layout_to_json(layout: Layout) -> dict[str, Any]:
-    """Return a layout as JSON; equal layouts give equal JSON."""
-    return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in asdict(layout).items()}
-
-
-def layout_of_json(document: Mapping[str, Any]) -> Layout:
-    """Return the layout of a document from `layout_to_json`; an invalid one raises `KeyError` or `TypeError`."""
-    return Layout(
-        data_prefixes=frozenset(document["data_prefixes"]),
-        changelog_prefixes=frozenset(document["changelog_prefixes"]),
-        partition_keys=frozenset(tuple(keys) for keys in document["partition_keys"]),
-        path_directories=frozenset(document["path_directories"]),
-        index_beside_data=bool(document["index_beside_data"]),
     )
 
 

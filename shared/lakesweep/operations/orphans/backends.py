@@ -1,11 +1,11 @@
-"""Choose the backend of a scan for orphan files, by facts that cost a dozen requests, and record what the scan cost.
+"""Choose the backend of a scan for orphan files, by facts that cost a dozen requests.
 
 The number of objects comes from the last scan, if there was one. Else Lakesweep estimates it from the newest snapshot
 and from how that snapshot differs from its neighbours. No metadata names orphans, so a first estimate cannot include
 them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
@@ -13,24 +13,17 @@ from lakesweep.control.scan_history import PastScan, read_history
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.manifest_list import ManifestMeta, read_manifest_list
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
-from lakesweep.model.prices import request_units, usd_of
 from lakesweep.model.roots import Root
 from lakesweep.model.safety import SEGMENT_RULE_MS
 from lakesweep.model.scan_arguments import OrphanArguments
-from lakesweep.model.scan_facts import Available
+from lakesweep.model.scan_facts import Available, Estimate, Facts, InventoryFacts, ObjectsFrom
 from lakesweep.model.table_ref import MAIN
+from lakesweep.operations.orphans.costs import is_paid
 from lakesweep.operations.orphans.rules.engine_choice import (
     Choice,
-    Engine,
-    Estimate,
-    Facts,
-    InventoryFacts,
-    ObjectsFrom,
     choose_engine,
-    estimate_of,
     say_count,
     say_seconds,
-    say_size,
     say_usd,
 )
 from lakesweep.operations.orphans.scan import inventory_of
@@ -79,20 +72,9 @@ def facts_of(table: Table, arguments: OrphanArguments, available: Available) -> 
     return replace(facts, objects=objects, objects_from=objects_from, spark=spark)
 
 
-def choose(table: Table, arguments: OrphanArguments, available: Available, engine: Engine | None = None) -> Choice:
-    """Choose the backend for the scan of a table; see `facts_of`.
-
-    Args:
-        table: The table.
-        arguments: The arguments of the scan.
-        available: The available backends.
-        engine: The backend that the caller demands; then only this backend is estimated.
-    """
-    facts = facts_of(table, arguments, available)
-    if engine is None:
-        return choose_engine(facts)
-    only = estimate_of(facts, engine, inventory=arguments.inventory is not None and engine != "lambda")
-    return Choice(engine, f"{say_size(facts)}: {engine}, as was asked for", only, (only,), only.inventory)
+def choose(table: Table, arguments: OrphanArguments, available: Available) -> Choice:
+    """Choose the backend for the scan of a table; see `facts_of`."""
+    return choose_engine(facts_of(table, arguments, available))
 
 
 def refined(
@@ -131,65 +113,12 @@ def refined(
     )
 
 
-def is_paid(table: Table) -> bool:
-    """Tell whether requests to the table's store cost money; requests to a local folder do not."""
-    return "://" in table.ref.location
-
-
 def describe_estimate(estimate: Estimate) -> str:
     """Say what a scan would cost."""
     return (
         f"estimated {say_seconds(estimate.seconds)}, {say_count(estimate.request_count)} requests, "
         f"{say_usd(estimate.usd)}"
     )
-
-
-def happened(
-    engine: str,
-    requests: Mapping[str, int],
-    seconds: float,
-    estimate: Mapping[str, object] | None,
-    *,
-    is_paid: bool = True,
-) -> dict[str, object]:
-    """Return what a scan cost, in the form in which it is printed and stored.
-
-    Args:
-        engine: The backend.
-        requests: Requests to S3, by kind.
-        seconds: From its beginning to its end.
-        estimate: The estimate of the cost. The seconds of functions and executors are not counted during a scan, so
-            they are taken from the estimate.
-        is_paid: Requests cost money.
-    """
-    counted = {kind: count for kind, count in requests.items() if count}
-    usd = usd_of(request_units(counted)) if is_paid else 0.0
-    if estimate is not None and is_paid:
-        thought = estimate.get("requests")
-        usd += max(
-            0.0, _number(estimate.get("usd")) - usd_of(request_units(thought if isinstance(thought, dict) else {}))
-        )
-    return {"engine": engine, "requests": counted, "seconds": round(seconds, 1), "usd": round(usd, 6)}
-
-
-def compare(estimate: Mapping[str, object], what: Mapping[str, object]) -> str:
-    """Compare an estimate with the actual cost in words; both in the form in which they are stored."""
-    thought, counted = _count(estimate), _count(what)
-    off = f" ({100 * (counted - thought) / thought:+.1f} %)" if thought else ""
-    return (
-        f"estimated {say_count(thought)} requests, {say_usd(_number(estimate.get('usd')))}, "
-        f"{say_seconds(_number(estimate.get('seconds')))}; counted {say_count(counted)}{off}, "
-        f"{say_usd(_number(what.get('usd')))}, {say_seconds(_number(what.get('seconds')))}"
-    )
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _count(document: Mapping[str, object]) -> int:
-    requests = document.get("requests")
-    return sum(requests.values()) if isinstance(requests, Mapping) else 0
 
 
 def _objects(

@@ -5,7 +5,7 @@ their own name. Extra files are then matched in a second round, by the name of t
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,10 +13,10 @@ from lakesweep.control.plans import PART_ROWS
 from lakesweep.control.quarantine import Quarantine
 from lakesweep.model.facts import DATA_KINDS, base_name
 from lakesweep.model.paths.file_class import FileClass
+from lakesweep.operations.orphans.findings import Findings
 from lakesweep.operations.orphans.listing import Place
 from lakesweep.operations.orphans.parts import PlanParts
 from lakesweep.operations.orphans.rules.orphans import Orphan, Rules, Totals
-from lakesweep.operations.orphans.scan import Outside, told_of_outside, unlisted
 from lakesweep.storage.store import Store, StoredObject
 from lakesweep.table.reach.named_entries import ADDED, BY_ROOT, COMPACTED
 from lakesweep.table.revalidation import revalidate
@@ -91,12 +91,7 @@ class Judge:
     """Receives the place and the file of an extra file that is an orphan unless some root names its owner."""
     on_orphan: Callable[[Orphan, int | None], None]
     """Receives each orphan for the next scan's quarantine, and the time of the first scan that saw it."""
-    totals: list[Totals] = field(init=False)
-    """One for each place."""
-    others: list[list[int]] = field(init=False)
-    """For each place that other tables may use: the number and bytes of files that no root names."""
-    going: list[int] = field(init=False)
-    """The number and bytes of data and changelog files to delete."""
+    findings: Findings = field(init=False)
     _rules: Rules = field(init=False)
     _nested: tuple[str, ...] = field(init=False)
     _doubtful: dict[Orphan, None] = field(init=False)
@@ -104,18 +99,17 @@ class Judge:
     """The name by which the last doubtful object was matched."""
 
     def __post_init__(self) -> None:
-        self.totals = [Totals() for _ in self.question.places]
-        self.others = [[0, 0] for _ in self.question.places]
-        self.going = [0, 0]
+        self.findings = Findings.of(len(self.question.places))
         self._rules = Rules(self.question.cutoff_ms, self.question.damaged)
         self._nested = tuple(f"{folder}/" for folder in self.question.nested)
         self._doubtful = {}
         self._doubtful_group = None
 
-    @property
-    def why_live(self) -> str:
-        """Return the reason for keeping an object that a root names."""
-        return "live_owner" if self.question.by_owner else "live"
+    def keep_live(self, number: int, size_bytes: int, count: int = 1) -> None:
+        """Count objects that a root names, or whose owner a root names."""
+        totals, why = self.findings.totals[number], "live_owner" if self.question.by_owner else "live"
+        totals.kept[why] += count
+        totals.kept_bytes[why] += size_bytes
 
     def judge(self, number: int, orphan: Orphan, found: FileClass) -> None:
         """Judge one object.
@@ -128,7 +122,7 @@ class Judge:
         if not self.question.by_owner:
             why = self._rules.why_kept(orphan.modified_ms, found)
             if why is not None:
-                self.totals[number].keep(orphan.key, orphan.size_bytes, why)
+                self.findings.totals[number].keep(orphan.key, orphan.size_bytes, why)
                 return
             if orphan.owner is not None:
                 self.on_owned(number, orphan)
@@ -142,15 +136,15 @@ class Judge:
         still = revalidate(self.store, objects)
         for orphan in doubtful:
             if orphan.key in still:
-                self._go_surely(orphan, self.totals[0])
+                self._go_surely(orphan, self.findings.totals[0])
             else:
-                self.totals[0].keep(orphan.key, orphan.size_bytes, "not_as_listed")
+                self.findings.totals[0].keep(orphan.key, orphan.size_bytes, "not_as_listed")
 
     def _go(self, place: Place, number: int, orphan: Orphan) -> None:
-        totals = self.totals[number]
+        totals = self.findings.totals[number]
         if not place.is_table and not place.is_owned:
-            self.others[number][0] += 1
-            self.others[number][1] += orphan.size_bytes
+            self.findings.others[number][0] += 1
+            self.findings.others[number][1] += orphan.size_bytes
             return
         if self._nested and orphan.key.startswith(self._nested):
             totals.keep(orphan.key, orphan.size_bytes, "nested_table")
@@ -174,39 +168,5 @@ class Judge:
                 return
         self.plan.add(orphan)
         if orphan.kind in DATA_KINDS:
-            self.going[0] += 1
-            self.going[1] += orphan.size_bytes
-
-
-def joined(places: Iterable[Place], totals: Iterable[Totals]) -> Totals:
-    """Return the totals of the table and of its owned external roots."""
-    found = Totals()
-    for place, each in zip(places, totals, strict=True):
-        if place.is_owned:
-            found.add(each)
-    return found
-
-
-def outside_of(
-    places: Iterable[Place], totals: Sequence[Totals], others: Sequence[Sequence[int]], problems: Mapping[int, str]
-) -> list[Outside]:
-    """Return the report on the external roots among the places of a scan.
-
-    Args:
-        places: All places.
-        totals: One for each place.
-        others: For each place that other tables may use: number and bytes of files that no root names.
-        problems: Number of a place -> why it could not be listed.
-    """
-    found: list[Outside] = []
-    for number, place in enumerate(places):
-        if place.is_table:
-            continue
-        if number in problems:
-            found.append(unlisted(place.location, problems[number]))
-        elif place.is_owned:
-            found.append(({"location": place.location, "owned": True}, ""))
-        else:
-            count, size_bytes = others[number]
-            found.append(told_of_outside(place.location, totals[number], count, size_bytes))
-    return found
+            self.findings.going[0] += 1
+            self.findings.going[1] += orphan.size_bytes

@@ -7,11 +7,14 @@ guess costs one request and loses nothing, since the pieces have no gaps.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from lakesweep.format.codec import Count
+from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.paths.file_class import FileClass, FileClasses
 from lakesweep.model.paths.nested import nested_folder
+from lakesweep.operations.orphans.outside import refuse_table
 from lakesweep.operations.orphans.rules.orphans import Totals
-from lakesweep.operations.orphans.scan import refuse_table
 from lakesweep.storage.split import split_point
 from lakesweep.storage.store import Page, StoredObject
 from lakesweep.table.outside import OutsideRoot, classify_outside
@@ -41,11 +44,30 @@ def places_of_scan(table: str, roots: Iterable[OutsideRoot]) -> tuple[Place, ...
 class Shard:
     """A range of keys of one place, as `Store.list_range` takes it."""
 
-    place: int
+    place: Count
     after: str = ""
     until: str | None = None
-    climb: int = 1
+    climb: Count = 1
     """How far the next guess climbs; see `split_point`."""
+
+
+class ManifestRow(NamedTuple):
+    """A manifest that a task decodes."""
+
+    name: str
+    size_bytes: Count
+    added: Count
+    deleted: Count
+
+    @classmethod
+    def of(cls, meta: ManifestMeta) -> "ManifestRow":
+        """Return the row of a manifest."""
+        return cls(meta.file_name, meta.file_size, meta.added_count, meta.deleted_count)
+
+    @property
+    def meta(self) -> ManifestMeta:
+        """Return the manifest, as far as its decoding needs it."""
+        return ManifestMeta(*self, 0, None, None, ())
 
 
 @dataclass(slots=True)

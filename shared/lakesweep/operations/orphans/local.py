@@ -16,10 +16,10 @@ from lakesweep.model.paths.nested import nested_folder
 from lakesweep.model.plan import Plan
 from lakesweep.model.roots import TableListing
 from lakesweep.model.scan_arguments import PARALLELISM, OrphanArguments
+from lakesweep.operations.orphans.outside import Outside, refuse_table, told_of_outside
 from lakesweep.operations.orphans.rules.orphans import Orphan, Rules, Sorting, deletions
 from lakesweep.operations.orphans.scan import (
     OPERATION,
-    Outside,
     Scanned,
     cutoff_of,
     inventory_of,
@@ -27,11 +27,8 @@ from lakesweep.operations.orphans.scan import (
     own_branch,
     places_of,
     prefix_in,
-    refuse_table,
     retained,
     stores_of,
-    told_of_outside,
-    unlisted,
 )
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.run import require_area
@@ -170,7 +167,7 @@ def _list_outside(table: Table, root: OutsideRoot, sorting: Sorting, classes: Fi
         RefusedError: The caller declared the root as owned, but it holds another table.
     """
     apart = sorting if root.is_owned else Sorting(sorting.rules, sorting.is_live, sorting.saw)
-    others = others_bytes = 0
+    others = [0, 0]
     try:
         for page in list_all(table.open_store(root.location), "", parallel=parallelism):
             for each in page:
@@ -178,18 +175,16 @@ def _list_outside(table: Table, root: OutsideRoot, sorting: Sorting, classes: Fi
                     refuse_table(str(table.ref), root.location, each.key)
                 _sort(apart, each, f"{root.location}/{each.key}", classify_outside(classes, each.key))
             if not root.is_owned:  # these include all files of other tables, so they are counted and dropped
-                others += len(apart.orphans)
-                others_bytes += sum(orphan.size_bytes for orphan in apart.orphans)
+                others[0] += len(apart.orphans)
+                others[1] += sum(orphan.size_bytes for orphan in apart.orphans)
                 apart.orphans.clear()
             seen = sorting.totals.objects + apart.totals.objects
             table.progress(seen, seen)
     except MaintenanceError as error:
         if root.is_owned:
             raise
-        return unlisted(root.location, str(error))
-    if root.is_owned:
-        return {"location": root.location, "owned": True}, ""
-    return told_of_outside(root.location, apart.totals, others, others_bytes)
+        return told_of_outside(root.location, apart.totals, others, is_owned=False, problem=str(error))
+    return told_of_outside(root.location, apart.totals, others, is_owned=root.is_owned)
 
 
 def _sort(sorting: Sorting, stored: StoredObject, path: str, found: FileClass) -> None:

@@ -5,13 +5,15 @@ about them. The driver writes the header last. A part that no task reported to t
 """
 
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import PART_ROWS, store_part
 from lakesweep.errors import RefusedError
+from lakesweep.format.codec import Check
 from lakesweep.model.paths.allowed import check_action
 from lakesweep.model.paths.permitted import FORBIDDEN, fits
 from lakesweep.model.plan import PHASES, PlanPart, count_by_kind
@@ -19,8 +21,16 @@ from lakesweep.operations.orphans.rules.orphans import Orphan, deletions, phase_
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.view import Apart
 
-Row = dict[str, Any]
 OPERATION = "remove_orphan_files"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """A part that a task has stored."""
+
+    plan: PlanPart
+    phase: Annotated[str, Check(PHASES.__contains__, "a phase of a plan")]
+    by_kind: Mapping[str, int]
 
 
 class PlanParts:
@@ -35,7 +45,7 @@ class PlanParts:
         """Add an orphan to delete."""
         self._waiting.setdefault(phase_of(orphan.kind), []).append(orphan)
 
-    def full(self) -> Iterator[Row]:
+    def full(self) -> Iterator[StoredPart]:
         """Write parts for the phases with enough orphans.
 
         Raises:
@@ -46,7 +56,7 @@ class PlanParts:
                 yield self._write(phase, orphans[:PART_ROWS])
                 del orphans[:PART_ROWS]
 
-    def rest(self) -> Iterator[Row]:
+    def rest(self) -> Iterator[StoredPart]:
         """Write all remaining orphans; see `full`."""
         yield from self.full()
         for phase, orphans in self._waiting.items():
@@ -54,21 +64,20 @@ class PlanParts:
                 yield self._write(phase, orphans)
         self._waiting.clear()
 
-    def _write(self, phase: str, orphans: Iterable[Orphan]) -> Row:
+    def _write(self, phase: str, orphans: Iterable[Orphan]) -> StoredPart:
         actions = deletions(orphans, say_time)
         for action in actions:
             check_action(action)
             if not fits(OPERATION, action):
                 raise RefusedError(f"{action.kind} {action.path!r} is no orphan file", code=FORBIDDEN)
         part = store_part(self._area, self._plan_id, f"{PHASES.index(phase):02d}-{uuid.uuid4().hex}", actions)
-        return {"plan": asdict(part), "phase": phase, "by_kind": count_by_kind(actions)}
+        return StoredPart(part, phase, count_by_kind(actions))
 
 
-def apart_of(plan_id: str, rows: Iterable[Mapping[str, Any]]) -> Apart:
+def apart_of(plan_id: str, parts: Iterable[StoredPart]) -> Apart:
     """Return the header's facts about the parts that tasks returned."""
-    found = sorted(rows, key=lambda row: (PHASES.index(row["phase"]), row["plan"]["name"]))
-    by_kind: dict[str, int] = {}
-    for row in found:
-        for kind, count in row["by_kind"].items():
-            by_kind[kind] = by_kind.get(kind, 0) + count
-    return Apart(plan_id, tuple(PlanPart(**row["plan"]) for row in found), by_kind)
+    found = sorted(parts, key=lambda part: (PHASES.index(part.phase), part.plan.name))
+    by_kind: Counter[str] = Counter()
+    for part in found:
+        by_kind.update(part.by_kind)
+    return Apart(plan_id, tuple(part.plan for part in found), dict(by_kind))

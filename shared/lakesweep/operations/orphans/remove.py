@@ -1,16 +1,16 @@
 """Run a scan for orphan files on the requested or cheapest backend, and record what it cost."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lakesweep.control.plans import load_plan
-from lakesweep.control.scan_history import PastScan, note_scan
-from lakesweep.errors import MaintenanceError, RefusedError, UsageError
+from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.scan_arguments import OrphanArguments
-from lakesweep.operations.orphans.backends import choose, compare, describe_estimate, happened, is_paid
+from lakesweep.operations.orphans.backends import choose, describe_estimate
+from lakesweep.operations.orphans.costs import compare, happened, is_paid, note
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.operations.orphans.rules.engine_choice import Choice
 from lakesweep.operations.orphans.scan import OPERATION
@@ -52,7 +52,7 @@ class _Scan:
         self.requests = {kind: after[kind] - before[kind] for kind in after}
         return made
 
-    def happened(self) -> dict[str, object] | None:
+    def happened(self) -> dict[str, Any] | None:
         """Return what the planning cost."""
         if self.requests is None:
             return None
@@ -85,7 +85,7 @@ def remove_orphan_files(table: Table, arguments: OrphanArguments, engine: str | 
     report = run(table, lambda target: scan.plan(planner, target), execute=execute)
     if elsewhere is not None:
         elsewhere.finished(table, report)
-    what: Mapping[str, object] | None = scan.happened()
+    what: Mapping[str, Any] | None = scan.happened()
     estimate = scan.estimate
     if isinstance(elsewhere, RemoteEngine):
         what, estimate = elsewhere.happened, elsewhere.estimate or estimate
@@ -148,111 +148,22 @@ def _run_stored(table: Table, planner: Callable[[Table], Plan], *, execute: bool
     )
 
 
-def _remember(scan: _Scan, report: RunReport, what: Mapping[str, object] | None) -> None:
+def _remember(scan: _Scan, report: RunReport, what: Mapping[str, Any] | None) -> None:
     """Record what a scan found, if the run wrote anything else. A failure to do so does not affect the run."""
     area = scan.table.area
     wrote = report.status not in ("nothing_to_do", "refused") or scan.arguments.quarantine_ms is not None
     # A fan-out scan records its own facts when it ends.
     if area is None or report.plan is None or what is None or scan.engine == LAMBDA or not wrote:
         return
-    past = past_scan(
+    note(
+        area,
         report.plan,
+        what,
         engine=scan.engine,
         status=report.told_status,
-        times_ms=(scan.began_ms, scan.ended_ms),
-        what=what,
+        began_ms=scan.began_ms,
+        ended_ms=scan.ended_ms,
         estimate=scan.estimate,
         reason=scan.choice.reason if scan.choice is not None else None,
         deleted=report.outcome.deleted if report.outcome is not None else None,
     )
-    with suppress(MaintenanceError):
-        note_scan(area, past)
-
-
-def note_fan_out(table: Table, result: Mapping[str, object], plan: Plan | None) -> None:
-    """Record a scan by functions. Every process that sees its end calls this.
-
-    A second call has no effect, and a failure does not affect the scan.
-
-    Args:
-        table: The table.
-        result: The result of the scan, as in `result.json`.
-        plan: The header of its plan; without a plan there is nothing to record.
-    """
-    if table.area is None or plan is None:
-        return
-    began, ended = _number(result, "began_ms"), _number(result, "ended_ms")
-    requests, estimate, reason = result.get("requests"), result.get("estimate"), result.get("reason")
-    estimate = estimate if isinstance(estimate, Mapping) else None
-    if began is None or ended is None or not isinstance(requests, Mapping):
-        return
-    past = past_scan(
-        plan,
-        engine=LAMBDA,
-        status=str(result.get("status")),
-        times_ms=(began, ended),
-        what=happened(LAMBDA, requests, (ended - began) / 1000, estimate),
-        estimate=estimate,
-        reason=reason if isinstance(reason, str) else None,
-        counted=result,
-    )
-    with suppress(MaintenanceError):
-        note_scan(table.area, past)
-
-
-def past_scan(
-    plan: Plan,
-    *,
-    engine: str,
-    status: str,
-    times_ms: tuple[int, int],
-    what: Mapping[str, object],
-    estimate: Mapping[str, object] | None = None,
-    reason: str | None = None,
-    deleted: int | None = None,
-    counted: Mapping[str, object] | None = None,
-) -> PastScan:
-    """Return the record of a scan.
-
-    Args:
-        plan: The plan that it made.
-        engine: The backend.
-        status: How it ended.
-        times_ms: When it began and ended.
-        what: What it cost; see `engine_choice.happened`.
-        estimate: The estimate of its cost.
-        reason: Why this backend was chosen.
-        deleted: Number of objects that the same call deleted.
-        counted: Further counts: `entries`, `entries_decoded`, `manifests_decoded`, `lists`.
-    """
-    header, counted = plan.header, counted or {}
-    listed = header.findings.get("listed")
-    listed = listed if isinstance(listed, Mapping) else {}
-    requests = what.get("requests")
-    return PastScan(
-        engine=engine,
-        began_ms=times_ms[0],
-        ended_ms=times_ms[1],
-        status=status,
-        objects=_number(listed, "objects") or 0,
-        bytes=_number(listed, "bytes"),
-        roots=_number(header.findings, "roots") or 0,
-        manifests=_number(header.findings, "manifests") or 0,
-        lists=_number(counted, "lists"),
-        entries=_number(counted, "entries"),
-        entries_decoded=_number(counted, "entries_decoded"),
-        manifests_decoded=_number(counted, "manifests_decoded"),
-        latest_id=_number(header.snapshots, "latest"),
-        live=header.kept.get("live"),
-        deleted=deleted,
-        inventory="inventory" in header.findings,
-        requests=dict(requests) if isinstance(requests, Mapping) else {},
-        usd=usd if isinstance(usd := what.get("usd"), int | float) else None,
-        estimate=estimate,
-        reason=reason,
-    )
-
-
-def _number(document: Mapping[str, object], name: str) -> int | None:
-    value = document.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

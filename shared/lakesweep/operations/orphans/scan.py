@@ -9,7 +9,6 @@ any other plan, with a recheck of new roots before each batch.
 Source: Paimon `RemoveOrphanFilesProcedure`, `OrphanFilesClean`.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,15 +22,15 @@ from lakesweep.model.roots import BranchListing, Root, TableListing
 from lakesweep.model.safety import ORPHAN_AGE_MS
 from lakesweep.model.scan_arguments import MAX_PARALLELISM, OrphanArguments
 from lakesweep.model.steering import Steering
+from lakesweep.operations.orphans.outside import Outside, refuse_owned
 from lakesweep.operations.orphans.rules.orphans import TEMP, Totals, needs_confirmation, shown
-from lakesweep.runs.allowance import allowing, fence_rules
 from lakesweep.runs.damage import lost_snapshots, warnings_of
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import Apart, Draft, frame_of
 from lakesweep.storage.location import parse_location
 from lakesweep.table.documents import read_all_schemas, read_schema
-from lakesweep.table.fence import Fence, FenceRules
+from lakesweep.table.fence import FenceRules
 from lakesweep.table.inventory.manifest import Inventory, place_of_inventory, read_inventory
 from lakesweep.table.outside import OutsideRoot, outside_roots
 from lakesweep.table.reach.capture import Capture
@@ -40,11 +39,6 @@ from lakesweep.table.stores import TableStores, declared_roots
 
 OPERATION = "remove_orphan_files"
 HISTORY_MISSING = "history_missing"
-Outside = tuple[dict[str, object], str]
-"""The facts about an external root, and a warning, which may be empty."""
-_SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_TABLE = re.compile(r"(?:.+/)?(?:schema|snapshot)/.+", re.DOTALL)
-"""A key below an external root that shows that a table lies there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,22 +207,8 @@ def places_of(
         raise RefusedError(f"table {table.ref}: {error}", code="bad_option") from error
     owned = [root.location for root in roots if root.is_owned]
     if owned:
-        _refuse_owned(table, schemas, owned)
+        refuse_owned(table, schemas, owned)
     return classes, roots
-
-
-def _refuse_owned(table: Table, schemas: Sequence[tuple[str, TableSchema]], owned: Sequence[str]) -> None:
-    """Refuse an owned root below which nothing may be deleted. The listing later shows whether it holds other tables.
-
-    Raises:
-        RefusedError: There is such a root.
-    """
-    # The caller who declares a root as owned also allows deletions there, within the limits of a deployment.
-    fence = Fence(table.store.location, fence_rules(allowing(table, owned), schemas), table.open_store)
-    for root in owned:
-        stay = fence.refusal(root)
-        if stay is not None:
-            raise RefusedError(f"table {table.ref}: owned root {root}: {stay.why}", code=stay.code)
 
 
 def schemas_of(table: Table, listing: TableListing) -> tuple[tuple[str, TableSchema], ...]:
@@ -241,19 +221,6 @@ def schemas_of(table: Table, listing: TableListing) -> tuple[tuple[str, TableSch
         return tuple(read_all_schemas(table.store, listing))
     except ObjectNotFoundError as error:  # its branch was deleted
         raise StalePlanError(f"table {table.ref}: a schema vanished while the plan was made: {error}") from error
-
-
-def check_scan_id(scan_id: str) -> None:
-    """Refuse an invalid id.
-
-    Raises:
-        UsageError: The id is invalid.
-    """
-    if not _SCAN_ID.fullmatch(scan_id):
-        raise UsageError(
-            f"scan_id: expected letters, digits, dots, dashes and underscores, at most 100, found {scan_id[:200]!r}",
-            code="bad_argument",
-        )
 
 
 def inventory_of(table: Table, arguments: OrphanArguments) -> Inventory | None:
@@ -289,47 +256,6 @@ def prefix_in(inventory: Inventory, table: Table) -> str:
 def retained(found: Capture) -> list[Root]:
     """Return the captured roots that still exist."""
     return [found.roots[ref.path] for ref in found.listing.roots() if ref.path in found.roots]
-
-
-def refuse_table(table: str, location: str, key: str) -> None:
-    """Refuse an owned external root if a key shows that it holds another table.
-
-    Raises:
-        RefusedError: The key shows that.
-    """
-    if _TABLE.fullmatch(key):
-        raise RefusedError(
-            f"table {table}: {location}/{key} belongs to another table; expected that an owned root holds "
-            "files of this table alone",
-            code="owned_root_holds_tables",
-        )
-
-
-def told_of_outside(location: str, totals: Totals, others: int, others_bytes: int) -> Outside:
-    """Return the report on an external root that other tables may use.
-
-    Args:
-        location: The location of the root.
-        totals: The objects below it.
-        others: Number of files below it that no root of this table names.
-        others_bytes: Their bytes.
-    """
-    facts: dict[str, object] = {
-        "location": location,
-        "owned": False,
-        "live": totals.kept["live"],
-        "not_referred_to": others,
-        "not_referred_to_bytes": others_bytes,
-        "other": totals.objects - totals.kept["live"] - others,
-    }
-    told = f"{others} objects below {location} are kept: this table names none of them, but another may; "
-    return facts, (told + "--owned-external says that the root is this table's alone") if others else ""
-
-
-def unlisted(location: str, problem: str) -> Outside:
-    """Return the report on an external root that could not be listed, and that other tables may use."""
-    facts: dict[str, object] = {"location": location, "owned": False, "problem": problem}
-    return facts, f"external root {location} could not be listed: {problem}"
 
 
 def stores_of(table: Table, found: Capture) -> TableStores:

@@ -7,25 +7,23 @@ deleted or replaced.
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import PreconditionFailedError, RefusedError, UsageError
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.identity import table_identity
-from lakesweep.model.paths.layout import layout_of, layout_to_json
+from lakesweep.model.paths.layout import layout_of
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.model.scan_facts import Facts
 from lakesweep.operations.orphans.backends import refined
 from lakesweep.operations.orphans.fan_out.cache import Segment, choose, read_index
 from lakesweep.operations.orphans.fan_out.captured import Remembered, new_capture
-from lakesweep.operations.orphans.fan_out.documents import SCAN, Json, ScanDocuments
+from lakesweep.operations.orphans.fan_out.documents import SCAN, DecodeWork, Scan, ScanDocuments
 from lakesweep.operations.orphans.fan_out.first_shards import first_tasks
-from lakesweep.operations.orphans.fan_out.limits import DECODE_ENTRIES, DECODE_MANIFESTS
 from lakesweep.operations.orphans.fan_out.names import names_of_table
 from lakesweep.operations.orphans.fan_out.tasks import DecodeTask
-from lakesweep.operations.orphans.fan_out.worker import meta_row
-from lakesweep.operations.orphans.listing import places_of_scan
+from lakesweep.operations.orphans.listing import ManifestRow, places_of_scan
 from lakesweep.operations.orphans.rules.fan_out_estimate import fan_out_estimate
 from lakesweep.operations.orphans.scan import cutoff_of, places_of, schemas_of
 from lakesweep.runs.session import Table
@@ -37,34 +35,13 @@ METADATA = "metadata-0.bin"
 _FOLDER = "manifest/"
 
 
-@dataclass(slots=True)
-class DecodeWork:
-    """What one task decodes."""
-
-    manifests: list[ManifestMeta] = field(default_factory=list)
-    segments: list[tuple[str, list[ManifestMeta]]] = field(default_factory=list)
-    """Segments whose rows are copied, each with the manifests to copy."""
-    entries: int = 0
-
-    def has_room(self, entries: int) -> bool:
-        """Tell whether the task can take this many more entries."""
-        return not self.entries or (self.entries + entries <= DECODE_ENTRIES and len(self.manifests) < DECODE_MANIFESTS)
-
-    def to_json(self) -> Json:
-        """Return the work as it is stored in a document of the scan."""
-        return {
-            "manifests": [meta_row(meta) for meta in self.manifests],
-            "segments": [[name, [meta_row(meta) for meta in metas]] for name, metas in self.segments],
-        }
-
-
 def begin_scan(
     table: Table,
     documents: ScanDocuments,
     arguments: OrphanArguments,
     basis: Mapping[str, object] | None,
     facts: Facts | None,
-) -> Json:
+) -> Scan:
     """Read a table's roots, store the parameters of a scan of it, and return them.
 
     If the scan has begun already, return the stored parameters. The cost of the scan is estimated here from the roots.
@@ -105,34 +82,32 @@ def begin_scan(
     work = decode_work(metas, chosen.kept, chosen.rewritten, doubted)
     # Segments outlive the documents of a scan, and a later scan may have the same id.
     stem = f"decode-{uuid.uuid4().hex[:8]}"
-    decode_tasks = {f"{stem}-{number}": each.to_json() for number, each in enumerate(work)}
+    decoded = {f"{stem}-{number}": each for number, each in enumerate(work)}
     remembered.keep(documents, METADATA)
-    new = [meta for each in work for meta in each.manifests]
+    new = [row.meta for each in work for row in each.manifests]
     facts = facts or Facts(objects=0, objects_from="probe", has_fan_out=True)
     facts = refined(facts, found, metas.values(), new, len(chosen.kept))
     listing = first_tasks(table.store, facts.objects, len(places))
     shards = len(listing) - len(places) + 1
     facts = replace(facts, places=len(places), shards=shards, quarantine=arguments.quarantine_ms is not None)
-    tasks = [task.to_json() for task in listing]
-    tasks += [DecodeTask(name, SCAN).to_json() for name in decode_tasks]
-    scan: Json = {
-        "table": table.ref.location,
-        "branch": table.ref.branch,
-        "scan_id": documents.scan_id,
-        "identity": identity,
-        "now_ms": now_ms,
-        "cutoff_ms": cutoff_ms,
-        "arguments": arguments.to_json(),
-        "layout": layout_to_json(layout),
-        "places": [asdict(place) for place in places],
-        "tasks": tasks,
-        "decode": decode_tasks,
-        "segments": [each.name for each in chosen.kept],
-        "doubted": sorted(doubted | unasked),
-        "basis": {**(basis or {}), "estimate": fan_out_estimate(facts).to_json()},
-        "entries": sum(meta.added_count + meta.deleted_count for meta in metas.values()),
-        "requests": table.counter.snapshot(),
-    }
+    scan = Scan(
+        table=table.ref.location,
+        branch=table.ref.branch,
+        scan_id=documents.scan_id,
+        identity=identity,
+        now_ms=now_ms,
+        cutoff_ms=cutoff_ms,
+        arguments=arguments,
+        layout=layout,
+        places=places,
+        tasks=(*listing, *(DecodeTask(name, SCAN) for name in decoded)),
+        decode=decoded,
+        segments=tuple(each.name for each in chosen.kept),
+        doubted=doubted | unasked,
+        basis={**(basis or {}), "estimate": fan_out_estimate(facts).to_json()},
+        entries=sum(meta.added_count + meta.deleted_count for meta in metas.values()),
+        requests=table.counter.snapshot(),
+    )
     try:
         documents.put(SCAN, scan, if_absent=True)
     except PreconditionFailedError:  # another worker got the same message and was faster
@@ -140,18 +115,19 @@ def begin_scan(
     return scan
 
 
-def check_same(table: Table, scan: Json, arguments: OrphanArguments) -> None:
+def check_same(table: Table, scan: Scan, arguments: OrphanArguments) -> None:
     """Refuse to continue a scan with arguments other than those it began with.
 
     Raises:
         RefusedError: The arguments differ.
     """
-    expected = {"table": table.ref.location, "branch": table.ref.branch, "arguments": arguments.to_json()}
-    for name, value in expected.items():
-        if scan[name] != value:
+    expected = (table.ref.location, table.ref.branch, arguments.to_json())
+    found = (scan.table, scan.branch, scan.arguments.to_json())
+    for name, ours, theirs in zip(("table", "branch", "arguments"), expected, found, strict=True):
+        if ours != theirs:
             raise RefusedError(
-                f"table {table.ref}: scan {scan['scan_id']} began with another {name}: expected {value!r}, found "
-                f"{scan[name]!r}; begin another scan",
+                f"table {table.ref}: scan {scan.scan_id} began with another {name}: expected {ours!r}, found "
+                f"{theirs!r}; begin another scan",
                 code="other_scan",
             )
 
@@ -176,13 +152,13 @@ def decode_work(
         wanted = [metas[name] for name in segment.manifests if name in metas and name not in known | doubted]
         known.update(meta.file_name for meta in wanted)
         each = _with_room(work, segment.rows)
-        each.segments.append((segment.name, wanted))
+        each.segments.append((segment.name, [ManifestRow.of(meta) for meta in wanted]))
         each.entries += segment.rows
     for name, meta in sorted(metas.items()):
         if name not in known:
             entries = meta.added_count + meta.deleted_count
             each = _with_room(work, entries)
-            each.manifests.append(meta)
+            each.manifests.append(ManifestRow.of(meta))
             each.entries += entries
     return work
 

@@ -13,10 +13,12 @@ import re
 import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from lakesweep import __version__
 from lakesweep.control.area import ControlArea
-from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError
+from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError
+from lakesweep.format.codec import Check, Count, from_json
 from lakesweep.model.safety import SEGMENT_REWRITE_MS, SEGMENT_UNSAFE_MS
 
 INDEX = "index.json.gz"
@@ -29,7 +31,9 @@ MAX_SEGMENTS = 400
 MAX_MANIFESTS = 200_000
 """Most manifests that the index names. Beyond that the oldest segments are dropped."""
 MAX_INDEX_BYTES = 64 << 20
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_NAME = re.compile(rf"(?!{re.escape(INDEX)}\Z)[A-Za-z0-9_-][A-Za-z0-9._-]{{0,199}}")
+_Row = tuple[Annotated[str, Check(_NAME.fullmatch, "the name of a segment")], Count, int, tuple[str, ...]]
+"""Name, rows, time of creation and manifests of a segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ def read_index(area: ControlArea, identity: str | None = None) -> tuple[tuple[Se
         return (), None
     try:
         return _decoded(body.data, area.table, identity), body.etag
-    except (zlib.error, ValueError, TypeError, KeyError, RecursionError):
+    except (FormatError, zlib.error, ValueError, TypeError, KeyError, RecursionError):
         return (), body.etag
 
 
@@ -154,14 +158,5 @@ def _decoded(data: bytes, table: str, identity: str | None) -> tuple[Segment, ..
         return ()
     if document["code_version"] != __version__:
         return ()  # an earlier version may not have known all names that an entry can have
-    return tuple(_segment(*row) for row in document["segments"])
-
-
-def _segment(name: object, rows: object, created_ms: object, manifests: object) -> Segment:
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or name == INDEX:
-        raise ValueError("no name of a segment")
-    if type(rows) is not int or rows < 0 or type(created_ms) is not int or not isinstance(manifests, list):
-        raise ValueError("no segment")
-    if not all(isinstance(manifest, str) for manifest in manifests):
-        raise ValueError("no names of manifests")
-    return Segment(name, tuple(manifests), rows, created_ms)
+    rows = from_json(tuple[_Row, ...], document["segments"], INDEX)
+    return tuple(Segment(name, manifests, count, created_ms) for name, count, created_ms, manifests in rows)

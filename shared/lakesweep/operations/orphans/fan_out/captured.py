@@ -5,15 +5,13 @@ new ones. They trust stored manifest lists and index manifests by name. They tru
 a listing shows the same ETag.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from lakesweep.control.cache import read_cache, write_cache
 from lakesweep.model.roots import TableListing
-from lakesweep.operations.orphans.fan_out.documents import Json, ScanDocuments
-from lakesweep.operations.orphans.fan_out.listing_json import listing_of, listing_to_json
+from lakesweep.operations.orphans.fan_out.documents import Captured, ScanDocuments
 from lakesweep.operations.orphans.scan import check_table
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store, StoredObject
@@ -80,28 +78,21 @@ def new_capture(table: Table, live: LiveSet, decode: Decode) -> Capture:
     return Capture(table.store, reader, table.sleep, live, {}, TableListing({}), admit, decode)
 
 
-def capture_to_json(found: Capture) -> Json:
+def captured_of(found: Capture) -> Captured:
     """Return what later steps need to know of a capture."""
     live = found.live
-    return {
-        "listing": listing_to_json(found.listing),
-        "captured": live.captured,
-        "damaged": live.damaged,
-        "hollow": live.hollow,
-        "manifests": sorted(live.manifests),
-        "tagged": sorted(live.tagged),
-    }
+    return Captured(found.listing, live.captured, live.damaged, live.hollow, live.manifests, live.tagged)
 
 
-def capture_of(table: Table, row: Mapping[str, Any], memory: Memory) -> Capture:
-    """Return the capture that `capture_to_json` wrote, without its roots; `read_captured` adds them."""
-    listing = listing_of(row["listing"])
+def capture_of(table: Table, captured: Captured, memory: Memory) -> Capture:
+    """Return the capture that `captured_of` took, without its roots; `read_captured` adds them."""
+    listing = captured.listing
     live = LiveSet(
-        captured=dict(row["captured"]),
-        damaged=dict(row["damaged"]),
-        hollow=dict(row["hollow"]),
-        manifests=set(row["manifests"]),
-        tagged={(branch, int(number)) for branch, number in row["tagged"]},
+        captured=captured.captured,
+        damaged=captured.damaged,
+        hollow=captured.hollow,
+        manifests=captured.manifests,
+        tagged=captured.tagged,
     )
     etags = listing.etags()
     for branch in listing.branches.values():

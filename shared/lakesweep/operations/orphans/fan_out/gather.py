@@ -7,20 +7,21 @@ Only this step decides whether a root is damaged.
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.operations.orphans.fan_out.begin import METADATA, DecodeWork, decode_work
-from lakesweep.operations.orphans.fan_out.captured import Remembered, capture_to_json
-from lakesweep.operations.orphans.fan_out.documents import Json, ScanDocuments, State, arguments_of
+from lakesweep.operations.orphans.fan_out.begin import METADATA, decode_work
+from lakesweep.operations.orphans.fan_out.captured import Remembered, captured_of
+from lakesweep.operations.orphans.fan_out.documents import Match, More, Scan, ScanDocuments, Source, State
+from lakesweep.operations.orphans.fan_out.heads import DecodedHead, ListedHead
 from lakesweep.operations.orphans.fan_out.limits import HERE_ENTRIES, MATCH_ROWS, MORE_ROUNDS, MOST_GAP_ROWS
 from lakesweep.operations.orphans.fan_out.match import DEAD
 from lakesweep.operations.orphans.fan_out.names import Names, manifests_of, names_of_table
-from lakesweep.operations.orphans.fan_out.spill import SLOTS, Spill, head_of
+from lakesweep.operations.orphans.fan_out.spill import SLOTS, head_of
 from lakesweep.operations.orphans.fan_out.tasks import DecodeTask, MatchTask
 from lakesweep.operations.orphans.fan_out.worker import segment_name
 from lakesweep.operations.orphans.scan import check_table
@@ -33,25 +34,17 @@ from lakesweep.table.reach.live_set import LiveSet
 from lakesweep.table.reach.missing import whole_roots
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The next work of a scan: more manifests to decode, or the match."""
-
-    document: str
-    """Name of the document that describes the work."""
-    content: Json
-    """Its content, with the tasks."""
-    is_match: bool
-
-
 class _TooMany(Exception):
     def __init__(self, metas: Sequence[ManifestMeta]) -> None:
         super().__init__(f"{len(metas)} manifests")
         self.metas = metas
 
 
-def gather(table: Table, documents: ScanDocuments, scan: Json, state: State) -> Step:
+def gather(table: Table, documents: ScanDocuments, scan: Scan, state: State) -> tuple[str, More | Match]:
     """Collect the roots, and return the manifests that are left to decode, or else the input of the match.
+
+    Returns:
+        The name of a document for it, and its content, with the tasks.
 
     Raises:
         RefusedError: There are no roots, or one cannot be understood.
@@ -70,7 +63,7 @@ def gather(table: Table, documents: ScanDocuments, scan: Json, state: State) -> 
         decode = _Decode(here, may_leave=len(state.more) < MORE_ROUNDS)
         found = capture(table.store, table.sleep, partial(check_table, table), live, decode)
     except _TooMany as more:
-        return _more(documents, state, more.metas)
+        return _more(state, more.metas)
     named = {name for name, _ in Holders(found.reader, found.roots.values()).manifests()}
     # Of the manifests known beforehand, only those count that some root still names.
     live.manifests &= named
@@ -81,35 +74,30 @@ def gather(table: Table, documents: ScanDocuments, scan: Json, state: State) -> 
     own = Names()
     own.add_hashes(live.names)
     own_names = [_written(documents, own, "own")]
-    holders = Holders(found.reader, whole_roots(table.store, found))
-    holdings = _Holdings(holders, frozenset(live.manifests))
+    holdings = _Holdings(Holders(found.reader, whole_roots(table.store, found)), frozenset(live.manifests))
     if here.manifests:
-        held = holdings.of(here.manifests)
-        own_names.append({**_written(documents, here, "here"), "held": held, "manifests": here.manifests})
-    names = [source.to_json(holdings.of(source.manifests)) for source in sources]
-    objects = [
-        {"name": documents.name(f"tasks/{task}"), "spill": head["spill"]}
-        for task, head in state.heads.items()
-        if "place" in head["info"] and any(_rows(head))
-    ]
-    arguments = arguments_of(scan["arguments"], 1)
-    content: Json = {
-        "capture": capture_to_json(found),
-        "metadata": learned,
-        "plan_id": new_id(table.store.now_ms()),
-        "quarantine_before_ms": None if arguments.quarantine_ms is None else scan["now_ms"] - arguments.quarantine_ms,
-        "gathered_ms": gathered_ms,
-        "nested": sorted({folder for head in state.heads.values() for folder in head["info"].get("nested", ())}),
-        "names": names,
-        "own_names": own_names,
-        "objects": objects,
-        "holdings": holdings.rows,
-        "entries_here": here.entries,
-    }
+        held, manifests = holdings.of(here.manifests), tuple(here.manifests)
+        own_names.append(replace(_written(documents, here, "here"), held=held, manifests=manifests))
+    names = [replace(source, held=holdings.of(source.manifests)) for source in sources]
+    listed = [(task, head, spill) for task, (head, spill) in state.heads.items() if isinstance(head, ListedHead)]
+    objects = [Source(documents.name(f"tasks/{task}"), spill) for task, _, spill in listed if spill.rows]
+    quarantine_ms = scan.arguments.quarantine_ms
     document = f"match-{uuid.uuid4().hex[:12]}.json.gz"
-    rows = [_rows(row) for row in (*names, *own_names, *objects)]
-    content["tasks"] = [task.to_json() for task in match_tasks(document, rows)]
-    return Step(document, content, is_match=True)
+    rows = [source.spill.slot_rows for source in (*names, *own_names, *objects)]
+    return document, Match(
+        capture=captured_of(found),
+        metadata=learned,
+        plan_id=new_id(table.store.now_ms()),
+        quarantine_before_ms=None if quarantine_ms is None else scan.now_ms - quarantine_ms,
+        gathered_ms=gathered_ms,
+        nested=tuple(sorted({folder for _, head, _ in listed for folder in head.nested})),
+        names=tuple(names),
+        own_names=tuple(own_names),
+        objects=tuple(objects),
+        holdings=holdings.rows,
+        entries_here=here.entries,
+        tasks=tuple(match_tasks(document, rows)),
+    )
 
 
 def match_tasks(
@@ -141,46 +129,25 @@ def match_tasks(
         yield MatchTask(f"{stem}-{first}", document, first, end or SLOTS, taken, by_owner)
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A segment that takes part in the match."""
-
-    name: str
-    spill: Spill
-    manifests: tuple[str, ...]
-
-    def to_json(self, held: list[int]) -> Json:
-        return {
-            "name": self.name,
-            "spill": self.spill.to_json(),
-            "held": held,
-            "manifests": list(self.manifests),
-        }
-
-
-def _names(documents: ScanDocuments, area: ControlArea, scan: Json, state: State) -> list[_Source]:
+def _names(documents: ScanDocuments, area: ControlArea, scan: Scan, state: State) -> list[Source]:
     """Return the segments of the scan: those it found and those its tasks wrote."""
     found = []
-    for name in scan["segments"]:
+    for name in scan.segments:
         try:
             spill = head_of(area.store, area.prefix + name)
-            found.append(_Source(name, spill, manifests_of(spill, area.path(name))))
+            found.append(Source(name, spill, manifests=manifests_of(spill, area.path(name))))
         except (ObjectNotFoundError, FormatError):
             continue  # its manifests count as unknown then, and are decoded like manifests that appeared since
-    for task, head in state.heads.items():
-        if "manifests" in head["info"]:
-            name = segment_name(documents.scan_id, task)
-            spill = Spill.from_json(head["spill"], area.path(name))
-            found.append(_Source(name, spill, tuple(map(str, head["info"]["manifests"]))))
+    for task, (head, spill) in state.heads.items():
+        if isinstance(head, DecodedHead):
+            found.append(Source(segment_name(documents.scan_id, task), spill, manifests=head.manifests))
     return found
 
 
-def _in_vain(scan: Json, state: State) -> set[str]:
+def _in_vain(scan: Scan, state: State) -> frozenset[str]:
     """Return the manifests in segments that failed the comparison at the beginning and were not decoded since."""
-    decoded = {
-        name for head in state.heads.values() if "manifests" in head["info"] for name in head["info"]["manifests"]
-    }
-    return set(scan["doubted"]) - decoded
+    decoded = (head.manifests for head, _ in state.heads.values() if isinstance(head, DecodedHead))
+    return scan.doubted.difference(*decoded)
 
 
 @dataclass(slots=True)
@@ -207,22 +174,19 @@ class _Decode:
             yield meta.file_name, self.names.unreadable.get(meta.file_name)
 
 
-def _more(documents: ScanDocuments, state: State, metas: Sequence[ManifestMeta]) -> Step:
-    number = len(state.more) + 1
-    document = f"more-{number}-{uuid.uuid4().hex[:8]}.json.gz"
+def _more(state: State, metas: Sequence[ManifestMeta]) -> tuple[str, More]:
+    document = f"more-{len(state.more) + 1}-{uuid.uuid4().hex[:8]}.json.gz"
     stem = document.removesuffix(".json.gz")
-    work: list[DecodeWork] = decode_work({meta.file_name: meta for meta in metas}, (), (), frozenset())
-    decode = {f"decode-{stem}-{count}": each.to_json() for count, each in enumerate(work)}
-    tasks = [DecodeTask(task, document).to_json() for task in decode]
-    return Step(document, {"decode": decode, "tasks": tasks}, is_match=False)
+    work = decode_work({meta.file_name: meta for meta in metas}, (), (), frozenset())
+    decode = {f"decode-{stem}-{count}": each for count, each in enumerate(work)}
+    return document, More(decode, tuple(DecodeTask(task, document) for task in decode))
 
 
-def _written(documents: ScanDocuments, names: Names, what: str) -> Json:
+def _written(documents: ScanDocuments, names: Names, what: str) -> Source:
     """Write names that only this scan uses, and return the source that they make."""
     name = documents.name(f"{what}-{uuid.uuid4().hex[:12]}")
     documents.area.put(name, names.to_bytes(), if_absent=True)
-    spill = head_of(documents.area.store, documents.area.prefix + name)
-    return {"name": name, "spill": spill.to_json()}
+    return Source(name, head_of(documents.area.store, documents.area.prefix + name))
 
 
 class _Holdings:
@@ -236,15 +200,11 @@ class _Holdings:
             for name, each in holders.manifests()
         }
 
-    def of(self, manifests: Iterable[str]) -> list[int]:
+    def of(self, manifests: Iterable[str]) -> tuple[int, ...]:
         """Return the number of each manifest's holding."""
-        return [self._of.get(name, 0) if name in self._alive else DEAD for name in manifests]
+        return tuple(self._of.get(name, 0) if name in self._alive else DEAD for name in manifests)
 
     @property
-    def rows(self) -> list[list[str]]:
+    def rows(self) -> tuple[tuple[str, str, str], ...]:
         """The holdings, in the order of their numbers."""
-        return [[format(each, "x") for each in holding] for holding in self._numbers]
-
-
-def _rows(source: Json) -> Sequence[int]:
-    return Spill.from_json(source["spill"], str(source.get("name"))).slot_rows
+        return tuple((f"{state:x}", f"{changes:x}", f"{replay:x}") for state, changes, replay in self._numbers)

@@ -12,24 +12,23 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.ndjson import pack
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import FormatError, ObjectNotFoundError
+from lakesweep.format.codec import to_json
 from lakesweep.model.paths.file_class import FileClass, FileClasses
-from lakesweep.model.paths.layout import layout_of_json
-from lakesweep.operations.orphans.fan_out.documents import Json, ScanDocuments
+from lakesweep.operations.orphans.fan_out.documents import Match, Scan, ScanDocuments, Source
+from lakesweep.operations.orphans.fan_out.heads import MatchedHead
 from lakesweep.operations.orphans.fan_out.names import ROW, names_of_table
 from lakesweep.operations.orphans.fan_out.objects import Listed, Rest, rest_of, row_of, rows_in
-from lakesweep.operations.orphans.fan_out.spill import Spill, SpillWriter, read_slots
+from lakesweep.operations.orphans.fan_out.spill import SpillWriter, read_slots
 from lakesweep.operations.orphans.fan_out.tasks import MatchTask
+from lakesweep.operations.orphans.findings import MOST_UNSEEN, Seen
 from lakesweep.operations.orphans.judging import Holding, Judge, Question, is_needed
-from lakesweep.operations.orphans.listing import Place
-from lakesweep.operations.orphans.parts import PlanParts
+from lakesweep.operations.orphans.parts import PlanParts, StoredPart
 from lakesweep.operations.orphans.rules.orphans import Orphan
-from lakesweep.operations.orphans.rules.totals import to_row
 from lakesweep.runs.run import require_area
 from lakesweep.runs.session import Table
 from lakesweep.table.outside import classify_outside
@@ -38,8 +37,6 @@ from lakesweep.table.reach.named_entries import BY_ROOT
 
 PARALLEL = 8
 """Spills that are read at the same time."""
-MOST_UNSEEN = 1000
-"""A task reports at most this many unseen names; of the rest it reports only the number."""
 DAMAGED_SEGMENT = "damaged_segment"
 """Code of the error that says that names of an earlier scan are gone or damaged."""
 DEAD = -1
@@ -47,70 +44,55 @@ DEAD = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Names, or objects, that take part in a match."""
+class _Rows:
+    """The rows of a source, to be read."""
 
     area: ControlArea
-    name: str
-    spill: Spill
-    held: Sequence[int] | None = None
-    """For names in manifests: the number of each manifest's holding, or `DEAD`. `None` for other sources."""
-
-    def blocks(self, first: int, end: int) -> Iterator[bytes]:
-        """Yield the rows of some slots; see `read_slots`."""
-        return read_slots(self.area.store, self.area.prefix + self.name, self.spill, first, end)
+    source: Source
 
     @property
     def path(self) -> str:
-        """Return the path of the source, for messages."""
-        return self.area.path(self.name)
+        return self.area.path(self.source.name)
 
-
-def source_of(area: ControlArea, row: Json) -> Source:
-    """Return the source that a row in a document of the scan describes."""
-    return Source(area, row["name"], Spill.from_json(row["spill"], area.path(row["name"])), row.get("held"))
-
-
-def question_of(goes_by: Json, scan: Json, scan_id: str, *, by_owner: bool) -> Question:
-    """Return what decides about the objects of a match."""
-    return Question(
-        cutoff_ms=scan["cutoff_ms"],
-        damaged=bool(goes_by["capture"]["damaged"]),
-        quarantine_before_ms=goes_by["quarantine_before_ms"],
-        nested=tuple(goes_by["nested"]),
-        places=tuple(Place(**row) for row in scan["places"]),
-        plan_id=goes_by["plan_id"],
-        folder=scan_id,
-        by_owner=by_owner,
-    )
+    def blocks(self, task: MatchTask) -> Iterator[bytes]:
+        key = self.area.prefix + self.source.name
+        return read_slots(self.area.store, key, self.source.spill, task.first, task.end)
 
 
 def match(
-    table: Table, documents: ScanDocuments, scan: Json, goes_by: Json, task: MatchTask
-) -> tuple[SpillWriter, Json]:
+    table: Table, documents: ScanDocuments, scan: Scan, goes_by: Match, task: MatchTask
+) -> tuple[SpillWriter, MatchedHead]:
     """Match some slots.
 
     Returns:
-        Extra files under the names of their owners, and the facts for the head of the task's spill.
+        Extra files under the names of their owners, and the head of the task's spill.
 
     Raises:
         FormatError: A spill is gone or damaged.
         StorageError: A request failed.
     """
-    question = question_of(goes_by, scan, documents.scan_id, by_owner=task.by_owner)
-    names = [source_of(names_of_table(documents.area), row) for row in goes_by["names"]]
-    names += [source_of(documents.area, row) for row in goes_by["own_names"]]
-    objects = [source_of(documents.area, row) for row in goes_by["owned" if task.by_owner else "objects"]]
-    holdings = [Holding(*(int(text, 16) for text in row)) for row in goes_by["holdings"]]
-    matching = _Matching(table, documents, question, FileClasses(layout_of_json(scan["layout"])), task)
+    question = Question(
+        cutoff_ms=scan.cutoff_ms,
+        damaged=bool(goes_by.capture.damaged),
+        quarantine_before_ms=goes_by.quarantine_before_ms,
+        nested=goes_by.nested,
+        places=scan.places,
+        plan_id=goes_by.plan_id,
+        folder=documents.scan_id,
+        by_owner=task.by_owner,
+    )
+    names = [_Rows(names_of_table(documents.area), source) for source in goes_by.names]
+    names += [_Rows(documents.area, source) for source in goes_by.own_names]
+    matching = _Matching(table, documents, question, FileClasses(scan.layout), task)
     matching.take_names(names)
-    matching.take_objects(objects)
+    matching.take_objects([_Rows(documents.area, source) for source in goes_by.objects])
     if matching.rows != task.rows:
         raise FormatError(
             f"{documents.path(task.document)}: expected {task.rows} rows in slots {task.first} to {task.end}, found "
             f"{matching.rows}; begin another scan"
         )
-    return matching.owned, matching.found(names, dict(enumerate(holdings)))
+    holdings = {number: Holding(*(int(text, 16) for text in row)) for number, row in enumerate(goes_by.holdings)}
+    return matching.owned, matching.found(names, holdings)
 
 
 @dataclass(slots=True)
@@ -126,10 +108,10 @@ class _Matching:
     """Hash of a name -> whether a listing showed an object of that name."""
     _blocks: list[list[bytes]] = field(default_factory=list)
     """The rows of each source of names."""
-    _orphans: list[dict[str, object]] = field(default_factory=list)
+    _orphans: list[Seen] = field(default_factory=list)
     _plan: PlanParts = field(init=False)
     _judge: Judge = field(init=False)
-    _parts: list[dict[str, Any]] = field(default_factory=list)
+    _parts: list[StoredPart] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         area = require_area(self.table)
@@ -138,40 +120,39 @@ class _Matching:
         quarantine = None if self.question.quarantine_before_ms is None else read_quarantine(area)
         self._judge = Judge(self.question, self._plan, self.table.store, quarantine, self._own, self._see)
 
-    def take_names(self, sources: Sequence[Source]) -> None:
+    def take_names(self, sources: Sequence[_Rows]) -> None:
         """Read the names that roots refer to."""
         live = self._live
         for source, blocks in zip(sources, _all_blocks(sources, self._names_of), strict=True):
             for block in blocks:
                 self.rows += len(block) // ROW.size
-                held = source.held
+                held = source.source.held
                 for hashed, _, manifest, _ in ROW.iter_unpack(block):
                     if held is None or held[manifest] != DEAD:
                         live[hashed] = False
             self._blocks.append(blocks)
 
-    def take_objects(self, sources: Sequence[Source]) -> None:
+    def take_objects(self, sources: Sequence[_Rows]) -> None:
         """Compare the listed objects with the names, and judge the objects with other names."""
-        live, totals, why = self._live, self._judge.totals, self._judge.why_live
+        live = self._live
         for source, blocks in zip(sources, _all_blocks(sources, self._objects_of), strict=True):
             for block in blocks:
                 for listed in rows_in(block, source.path):
                     self.rows += 1
                     if listed.name_hash in live:
                         live[listed.name_hash] = True
-                        totals[listed.place].kept[why] += 1
-                        totals[listed.place].kept_bytes[why] += listed.size_bytes
+                        self._judge.keep_live(listed.place, listed.size_bytes)
                     else:
                         self._take(listed, source.path)
                 self._parts += self._plan.full()
         self._judge.confirm()
         self._parts += self._plan.rest()
 
-    def _names_of(self, source: Source) -> list[bytes]:
+    def _names_of(self, source: _Rows) -> list[bytes]:
         return list(_blocks_of(source, self.task))
 
-    def _objects_of(self, source: Source) -> list[bytes]:
-        return list(source.blocks(self.task.first, self.task.end))
+    def _objects_of(self, source: _Rows) -> list[bytes]:
+        return list(source.blocks(self.task))
 
     def _take(self, listed: Listed, path: str) -> None:
         rest = rest_of(listed, path)
@@ -189,37 +170,26 @@ class _Matching:
         self.owned.add(hashed, row_of(hashed, number, orphan.size_bytes, rest))
 
     def _see(self, orphan: Orphan, seen_ms: int | None) -> None:
-        self._orphans.append(
-            {"key": orphan.key, "etag": orphan.etag, "modified_ms": orphan.modified_ms, "seen_ms": seen_ms}
-        )
+        self._orphans.append(Seen(orphan.key, orphan.etag, orphan.modified_ms, seen_ms))
 
-    def found(self, names: Sequence[Source], holdings: Mapping[int, Holding]) -> Json:
+    def found(self, names: Sequence[_Rows], holdings: Mapping[int, Holding]) -> MatchedHead:
         """Return the facts that the match found."""
-        unseen = 0
-        missing: list[list[object]] = []
-        if not self.task.by_owner:
-            for hashed, entries in self._unseen(names).items():
-                if is_needed([(ident, held, flags) for ident, held, flags, _ in entries], holdings):
-                    unseen += 1
-                    if len(missing) < MOST_UNSEEN:
-                        where = sorted({at for *_, at in entries})
-                        missing.append([hashed.hex(), [list(at) for at in where]])
-        info: Json = {
-            "totals": [to_row(totals) for totals in self._judge.totals],
-            "others": self._judge.others,
-            "going": self._judge.going,
-            "plan": self._parts,
-            "unseen": unseen,
-            "missing": missing,
-            "rows": self.rows,
-        }
+        findings = self._judge.findings
+        findings.rows = self.rows
+        missing: list[tuple[str, tuple[tuple[int, int], ...]]] = []
+        for hashed, entries in () if self.task.by_owner else self._unseen(names).items():
+            if is_needed([(ident, held, flags) for ident, held, flags, _ in entries], holdings):
+                findings.unseen += 1
+                if len(missing) < MOST_UNSEEN:
+                    missing.append((hashed.hex(), tuple(sorted({at for *_, at in entries}))))
+        orphans = None
         if self._orphans:
-            name = f"orphans-{uuid.uuid4().hex}.ndjson.gz"
-            self.documents.area.put(self.documents.name(name), pack(self._orphans), if_absent=True)
-            info["orphans"] = name
-        return info
+            orphans = f"orphans-{uuid.uuid4().hex}.ndjson.gz"
+            rows = pack(map(to_json, self._orphans))
+            self.documents.area.put(self.documents.name(orphans), rows, if_absent=True)
+        return MatchedHead(findings, tuple(self._parts), tuple(missing), orphans)
 
-    def _unseen(self, names: Sequence[Source]) -> dict[bytes, list[tuple[int, int, int, tuple[int, int]]]]:
+    def _unseen(self, names: Sequence[_Rows]) -> dict[bytes, list[tuple[int, int, int, tuple[int, int]]]]:
         """Return the entries of each name that no listing showed.
 
         Each entry is: number that a deletion of it has to match, holding, flags, and source and manifest.
@@ -230,7 +200,7 @@ class _Matching:
         if not entries:
             return entries
         for number, (source, blocks) in enumerate(zip(names, self._blocks, strict=True)):
-            held = source.held
+            held = source.source.held
             for block in blocks:
                 for hashed, ident, manifest, flags in ROW.iter_unpack(block):
                     if hashed in entries and (held is None or held[manifest] != DEAD):
@@ -239,7 +209,7 @@ class _Matching:
         return entries
 
 
-def _all_blocks(sources: Sequence[Source], read: Callable[[Source], list[bytes]]) -> Iterator[list[bytes]]:
+def _all_blocks(sources: Sequence[_Rows], read: Callable[[_Rows], list[bytes]]) -> Iterator[list[bytes]]:
     """Yield the blocks of each source; several are read at the same time."""
     if len(sources) < 2:
         yield from map(read, sources)
@@ -248,14 +218,14 @@ def _all_blocks(sources: Sequence[Source], read: Callable[[Source], list[bytes]]
         yield from pool.map(read, sources)
 
 
-def _blocks_of(source: Source, task: MatchTask) -> Iterator[bytes]:
+def _blocks_of(source: _Rows, task: MatchTask) -> Iterator[bytes]:
     """Yield the rows of some slots of names, checked.
 
     Raises:
         FormatError: The rows are gone or damaged. Without them live files would look like orphans.
     """
     try:
-        for block in source.blocks(task.first, task.end):
+        for block in source.blocks(task):
             if len(block) % ROW.size:
                 raise FormatError(f"{source.path}: expected rows of {ROW.size} bytes, found {len(block)} bytes")
             yield block

@@ -6,59 +6,34 @@ first object written under a name counts. A step schedules the next step first, 
 In this order the next step can make up for anything that a dead step left undone.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from lakesweep.control.plans import load_header
 from lakesweep.errors import (
-    AccessDeniedError,
     FormatError,
     MaintenanceError,
     ObjectNotFoundError,
-    RefusedError,
     StalePlanError,
-    UsageError,
 )
-from lakesweep.model.plan import Plan
+from lakesweep.format.codec import to_json
 from lakesweep.model.safety import PLAN_LIFETIME_MS, STEP_DEAD_MS, TASKS_SILENCE_MS
-from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.model.scan_arguments import OrphanArguments, check_scan_id
 from lakesweep.model.scan_facts import Facts
 from lakesweep.operations.orphans.fan_out.begin import begin_scan, check_same
-from lakesweep.operations.orphans.fan_out.documents import SCAN, Json, ScanDocuments, State, understood
+from lakesweep.operations.orphans.fan_out.documents import SCAN, Match, Scan, ScanDocuments, Source, State, understood
 from lakesweep.operations.orphans.fan_out.finish import finish, keep_names
 from lakesweep.operations.orphans.fan_out.gather import gather, match_tasks
+from lakesweep.operations.orphans.fan_out.heads import LASTING
 from lakesweep.operations.orphans.fan_out.limits import LONGEST_DELAY_S, SHORTEST_DELAY_S
 from lakesweep.operations.orphans.fan_out.match import DAMAGED_SEGMENT
-from lakesweep.operations.orphans.fan_out.result import result_of
-from lakesweep.operations.orphans.fan_out.spill import Spill, head_of
-from lakesweep.operations.orphans.fan_out.tasks import DecodeTask, Task, children_of, shard_of, task_of
-from lakesweep.operations.orphans.fan_out.worker import Outbox, error_of, place_of
-from lakesweep.operations.orphans.scan import check_scan_id
+from lakesweep.operations.orphans.fan_out.progress import hear, left_of, tasks_of, unended
+from lakesweep.operations.orphans.fan_out.result import Ended, end_with_error, ended_of, find_end, result_of
+from lakesweep.operations.orphans.fan_out.tasks import MatchTask, Task
+from lakesweep.operations.orphans.fan_out.worker import Outbox
 from lakesweep.runs.run import require_area
 from lakesweep.runs.session import Table
 
 __all__ = ["Ended", "Outbox", "begin", "find_end", "fold", "give_up", "has_begun"]
-
-PARALLEL = 16
-"""Heads that are read at the same time."""
-MOST_HEADS = 256
-"""Most heads that a step reads before it stores their facts. So a step that dies repeatedly still makes progress."""
-_LASTING = (AccessDeniedError, FormatError, RefusedError, UsageError)
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a scan ended."""
-
-    status: str
-    """`planned`, `nothing_to_do`, `damaged`, `refused` or `failed`."""
-    plan: Plan | None
-    """The plan's header; the actions are in the stored parts."""
-    refusal: Mapping[str, str] | None
-    """`code` and `message`."""
-    result: Mapping[str, object]
-    """The document `result.json`."""
 
 
 def begin(
@@ -91,16 +66,15 @@ def begin(
     try:
         scan = documents.find_scan()
         if scan is not None:
-            with understood(documents.path(SCAN)):
-                check_same(table, scan, arguments)
+            check_same(table, scan, arguments)
         else:
             scan = begin_scan(table, documents, arguments, basis, facts)
-    except _LASTING as error:
+    except LASTING as error:
         if not isinstance(error, StalePlanError) and error.code != "other_scan":
-            _end_with_error(table, documents, error)
+            end_with_error(table, documents, error)
         raise
     outbox.fold(1, SHORTEST_DELAY_S, progress=True)
-    outbox.tasks(scan["tasks"])
+    outbox.tasks([to_json(task) for task in scan.tasks])
 
 
 def has_begun(table: Table, scan_id: str) -> bool:
@@ -122,25 +96,25 @@ def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
     before = table.counter.snapshot()
     result = documents.find_result()
     if result is not None:
-        return _ended(table, documents, result)
+        return ended_of(table, documents, result)
     try:
         scan = documents.find_scan()
         state, etag = documents.find_state()
     except FormatError as error:  # damaged, or of another version: no worker can continue this scan
-        return _end_with_error(table, documents, error)
+        return end_with_error(table, documents, error)
     if scan is None:
         raise FormatError(f"{documents.path(SCAN)}: expected a scan that has begun, found none", code="no_such_scan")
     now_ms = table.store.now_ms()
     if turn <= state.turn and now_ms - state.looked_ms < STEP_DEAD_MS:
         return None  # this step has run, and the next one is scheduled
-    if now_ms - scan["now_ms"] > PLAN_LIFETIME_MS:
+    if now_ms - scan.now_ms > PLAN_LIFETIME_MS:
         return give_up(table, scan_id, "it began more than a day ago, so its plan would have expired")
     state.turn, state.looked_ms = max(turn, state.turn), now_ms
     try:
         with understood(documents.path("")):  # of any document that the scan has written
             mine = _Turn(table, documents, scan, state, etag, outbox, before)
     except (FormatError, ObjectNotFoundError) as error:  # the state names only documents that were written before it
-        return _end_with_error(table, documents, error)
+        return end_with_error(table, documents, error)
     return mine.take()
 
 
@@ -153,96 +127,53 @@ def give_up(table: Table, scan_id: str, why: str) -> Ended:
         why: The reason, in words.
     """
     documents = ScanDocuments.of(require_area(table), scan_id)
-    left = _left(documents)
+    left = left_of(documents)
     waiting = f"; {len(left)} tasks have not ended, the first is {left[0]}" if left else ""
     error = MaintenanceError(f"table {table.ref}: scan {scan_id} was given up: {why}{waiting}", code="given_up")
-    return _end_with_error(table, documents, error)
+    return end_with_error(table, documents, error)
 
 
-def find_end(table: Table, scan_id: str) -> Ended | None:
-    """Return how a scan ended; `None` while it goes on, or if there is no such scan."""
-    documents = ScanDocuments.of(require_area(table), scan_id)
-    result = documents.find_result()
-    return None if result is None else _ended(table, documents, result)
-
-
+@dataclass(slots=True)
 class _Turn:
-    def __init__(
-        self,
-        table: Table,
-        documents: ScanDocuments,
-        scan: Json,
-        state: State,
-        etag: str | None,
-        outbox: Outbox,
-        counted: Mapping[str, int],
-    ) -> None:
-        self._table = table
-        self._documents = documents
-        self._scan = scan
-        self._state = state
-        self._etag = etag
-        self._outbox = outbox
-        self._counted = counted
-        self._is_behind = False
-        self._goes_by = None if state.match is None else documents.read(state.match)[0]
-        self._tasks = _tasks(documents, scan, state, self._goes_by)
+    table: Table
+    documents: ScanDocuments
+    scan: Scan
+    state: State
+    etag: str | None
+    outbox: Outbox
+    counted: Mapping[str, int]
+    """Requests that are in the state already."""
+    goes_by: Match | None = field(init=False)
+    tasks: list[Task] = field(init=False)
+    is_behind: bool = False
+
+    def __post_init__(self) -> None:
+        match = self.state.match
+        self.goes_by = None if match is None else self.documents.read(Match, match)[0]
+        self.tasks = tasks_of(self.documents, self.scan, self.state, self.goes_by)
 
     def take(self) -> Ended | None:
         try:
-            with understood(self._documents.path("")):
+            with understood(self.documents.path("")):
                 return self._step()
         except StalePlanError:
             self._pause()
             return None
-        except _LASTING as error:
+        except LASTING as error:
             self._forget_segment(error)
-            return _end_with_error(self._table, self._documents, error)
+            return end_with_error(self.table, self.documents, error)
 
     def _step(self) -> Ended | None:
-        heard = self._hear()
-        missing = [task for name, task in self._expected().items() if name not in self._state.heads]
+        heard, self.is_behind = hear(self.documents, self.state, self.tasks)
+        missing = unended(self.tasks, self.state)
         if missing:
             self._wait(missing, heard)
             return None
         return self._go_on()
 
-    def _expected(self) -> dict[str, Task]:
-        return _expected(self._tasks, self._state)
-
-    def _hear(self) -> bool:
-        """Read the findings that tasks wrote since the last step, and tell whether there were any.
-
-        Raises:
-            MaintenanceError: A task met this error.
-        """
-        state, documents = self._state, self._documents
-        heard, taken = False, 0
-        there: set[str] | None = None
-        while new := [task for name, task in self._expected().items() if name not in state.heads]:
-            if there is None:
-                there = documents.tasks()
-                if any(isinstance(task, DecodeTask) for task in new):
-                    area, _ = place_of(documents, next(task for task in new if isinstance(task, DecodeTask)))
-                    there |= set(area.names(""))
-            ended = [task for task in new if _name_there(documents, task) in there]
-            if not ended:
-                break
-            ended = ended[: MOST_HEADS - taken]
-            if not ended:
-                self._is_behind = True
-                break
-            taken += len(ended)
-            for task, spill in zip(ended, _heads(documents, ended), strict=True):
-                if (error := error_of(spill.info)) is not None:
-                    raise error
-                state.heads[task.id] = {"kind": task.kind, "info": dict(spill.info), "spill": spill.to_json()}
-                heard = True
-        return heard
-
     def _wait(self, missing: Iterable[Task], heard: bool) -> None:
         """Schedule another step. Send the unfinished tasks again if none has reported for long."""
-        state, now_ms = self._state, self._state.looked_ms
+        state, now_ms = self.state, self.state.looked_ms
         if heard:
             state.heard_ms, state.idle = now_ms, 0
         else:
@@ -253,152 +184,77 @@ class _Turn:
             again, state.heard_ms = list(missing), now_ms
         self._next(progress=heard)
         if self._written() and again:
-            self._outbox.tasks([task.to_json() for task in again])
+            self.outbox.tasks([to_json(task) for task in again])
 
     def _pause(self) -> None:
         """Schedule another step, since the table changes too fast at the moment."""
-        self._state.idle += 1
+        self.state.idle += 1
         self._next(progress=False)
         self._written()
 
     def _next(self, *, progress: bool) -> None:
-        delay_s = 0 if self._is_behind else min(SHORTEST_DELAY_S << min(self._state.idle, 10), LONGEST_DELAY_S)
-        self._outbox.fold(self._state.turn + 1, delay_s, progress=progress)
+        delay_s = 0 if self.is_behind else min(SHORTEST_DELAY_S << min(self.state.idle, 10), LONGEST_DELAY_S)
+        self.outbox.fold(self.state.turn + 1, delay_s, progress=progress)
 
     def _written(self, step: str = "wait") -> bool:
         """Store the state; tell whether this worker was first."""
         self._count(step)
-        self._state.count(step, {"put": 1})
-        self._etag = self._documents.put_state(self._state, self._etag)
-        return self._etag is not None
+        self.state.count(step, {"put": 1})
+        self.etag = self.documents.put_state(self.state, self.etag)
+        return self.etag is not None
 
     def _count(self, step: str) -> None:
         """Count the requests since the last count under a step's name."""
-        counted = self._table.counter.snapshot()
-        self._state.count(step, {kind: count - self._counted[kind] for kind, count in counted.items()})
-        self._counted = counted
+        counted = self.table.counter.snapshot()
+        self.state.count(step, {kind: count - self.counted[kind] for kind, count in counted.items()})
+        self.counted = counted
 
     def _go_on(self) -> Ended | None:
         """Continue the scan after all tasks of a stage have ended."""
-        state, documents = self._state, self._documents
+        state, documents = self.state, self.documents
         state.idle, state.heard_ms = 0, state.looked_ms
-        if self._goes_by is None:
-            found = gather(self._table, documents, self._scan, state)
-            documents.put(found.document, found.content, if_absent=True)
-            if found.is_match:
-                state.stage, state.match = "match", found.document
+        if self.goes_by is None:
+            document, content = gather(self.table, documents, self.scan, state)
+            documents.put(document, content, if_absent=True)
+            if isinstance(content, Match):
+                state.match = document
             else:
-                state.more.append(found.document)
-            self._send(found.content["tasks"], "gather")
+                state.more.append(document)
+            self._send(content.tasks, "gather")
             return None
-        if state.stage == "match" and (owners := self._owner_tasks(self._goes_by)):
-            state.stage, state.owners = "owners", owners
+        if not state.owners and (owners := self._owner_tasks(self.goes_by)):
+            state.owners = owners
             self._send(owners, "owners")
             return None
-        plan = finish(self._table, documents, self._scan, state, self._goes_by)
-        keep_names(documents, self._scan, self._goes_by)
+        plan = finish(self.table, documents, self.scan, state, self.goes_by)
+        keep_names(documents, self.scan, self.goes_by)
         status = "nothing_to_do" if plan.is_empty else "planned"
         if plan.header.steering.is_damaged:
             status = "damaged"
         self._count("finish")
-        result = result_of(documents, self._scan, state, self._goes_by, plan)
-        return _ended(self._table, documents, documents.put_result({"status": status, **result}))
+        result = result_of(documents, self.scan, state, self.goes_by, plan)
+        return ended_of(self.table, documents, documents.put_result({"status": status, **result}))
 
-    def _send(self, tasks: Iterable[Json], step: str) -> None:
+    def _send(self, tasks: Iterable[Task], step: str) -> None:
         self._next(progress=True)
         if self._written(step):
-            self._outbox.tasks(list(tasks))
+            self.outbox.tasks([to_json(task) for task in tasks])
 
-    def _owner_tasks(self, goes_by: Json) -> list[Json]:
+    def _owner_tasks(self, goes_by: Match) -> list[MatchTask]:
         """Return the tasks of the second match, for extra files without a reference; none if there are none."""
-        sources = []
-        for task in goes_by["tasks"]:
-            spill = self._state.heads[task["id"]]["spill"]
-            if Spill.from_json(spill, task["id"]).rows:
-                sources.append({"name": self._documents.name(f"tasks/{task['id']}"), "spill": spill})
-        if not sources:
+        spills = [(task.id, self.state.heads[task.id][1]) for task in goes_by.tasks]
+        owned = tuple(Source(self.documents.name(f"tasks/{name}"), spill) for name, spill in spills if spill.rows)
+        if not owned:
             return []
-        document = f"owners-{str(self._state.match).removeprefix('match-')}"
-        owned, names = (
-            [Spill.from_json(each["spill"], each["name"]).slot_rows for each in rows]
-            for rows in (sources, [*goes_by["names"], *goes_by["own_names"]])
-        )
-        slots = {slot for rows in owned for slot, count in enumerate(rows) if count}
-        self._documents.put(document, {**goes_by, "owned": sources, "tasks": []})
-        return [task.to_json() for task in match_tasks(document, [*names, *owned], slots, by_owner=True)]
+        document = f"owners-{str(self.state.match).removeprefix('match-')}"
+        self.documents.put(document, replace(goes_by, objects=owned, tasks=()))
+        rows = [source.spill.slot_rows for source in (*goes_by.names, *goes_by.own_names, *owned)]
+        slots = {slot for source in owned for slot, count in enumerate(source.spill.slot_rows) if count}
+        return list(match_tasks(document, rows, slots, by_owner=True))
 
     def _forget_segment(self, error: MaintenanceError) -> None:
         """Let the next scan decode the manifests again whose segment this one found damaged."""
-        if error.code == DAMAGED_SEGMENT and self._goes_by is not None:
+        if error.code == DAMAGED_SEGMENT and self.goes_by is not None:
             # The message may also contain a segment's name as the beginning of another name. Then both are dropped.
-            damaged = {row["name"] for row in self._goes_by["names"] if row["name"] in str(error)}
-            keep_names(self._documents, self._scan, self._goes_by, without=damaged)
-
-
-def _tasks(documents: ScanDocuments, scan: Json, state: State, goes_by: Json | None) -> list[Json]:
-    """Return the tasks that the steps of a scan made, without the tasks that tasks made."""
-    later = [documents.read(name)[0] for name in state.more]
-    if goes_by is not None:
-        later.append(goes_by)
-    return [*scan["tasks"], *(task for each in later for task in each["tasks"]), *state.owners]
-
-
-def _left(documents: ScanDocuments) -> list[str]:
-    """Return the ids of the tasks that have not ended, or none if the documents cannot be read."""
-    try:
-        scan = documents.find_scan()
-        state, _ = documents.find_state()
-        if scan is None:
-            return []
-        goes_by = None if state.match is None else documents.read(state.match)[0]
-        with understood(documents.path("")):
-            return sorted(_expected(_tasks(documents, scan, state, goes_by), state).keys() - state.heads.keys())
-    except (FormatError, ObjectNotFoundError):
-        return []
-
-
-def _expected(first: Iterable[Json], state: State) -> dict[str, Task]:
-    """Return all tasks that have to end before the scan can continue."""
-    found: dict[str, Task] = {}
-    waiting = [task_of(row, "task of a scan") for row in first]
-    while waiting:
-        task = waiting.pop()
-        found[task.id] = task
-        head = state.heads.get(task.id)
-        if head is not None:
-            waiting += children_of(task.id, [shard_of(row, task.id) for row in head["info"].get("left", ())])
-    return found
-
-
-def _heads(documents: ScanDocuments, tasks: Sequence[Task]) -> Iterator[Spill]:
-    """Yield what tasks have written, without the rows."""
-
-    def head(task: Task) -> Spill:
-        area, name = place_of(documents, task)
-        return head_of(area.store, area.prefix + name)
-
-    with ThreadPoolExecutor(max_workers=PARALLEL, thread_name_prefix="head") as pool:
-        yield from pool.map(head, tasks)
-
-
-def _name_there(documents: ScanDocuments, task: Task) -> str:
-    _, name = place_of(documents, task)
-    return name if isinstance(task, DecodeTask) else name.removeprefix(documents.name("tasks/"))
-
-
-def _ended(table: Table, documents: ScanDocuments, result: Json) -> Ended:
-    plan_id = result.get("plan_id")
-    # A plan without actions is stored with the scan.
-    area = require_area(table) if result.get("action_count") else documents.area
-    plan = None if plan_id is None else Plan(load_header(area, str(plan_id)))
-    return Ended(str(result["status"]), plan, result.get("refusal"), result)
-
-
-def _end_with_error(table: Table, documents: ScanDocuments, error: MaintenanceError) -> Ended:
-    result = {
-        "status": "refused" if isinstance(error, RefusedError) else "failed",
-        "plan_id": None,
-        "refusal": {"type": type(error).__name__, "code": error.code, "message": str(error)},
-        "ended_ms": table.store.now_ms(),
-    }
-    return _ended(table, documents, documents.put_result(result))
+            damaged = {source.name for source in self.goes_by.names if source.name in str(error)}
+            keep_names(self.documents, self.scan, self.goes_by, without=damaged)

@@ -65,11 +65,6 @@ class SpillWriter:
         """Return the number of rows so far."""
         return sum(self._rows)
 
-    @property
-    def size_bytes(self) -> int:
-        """Return the size of the rows so far, before compression."""
-        return sum(map(len, self._blocks))
-
     def to_bytes(self, info: Mapping[str, object]) -> bytes:
         """Return the spill as bytes and release the rows.
 
@@ -117,11 +112,6 @@ class Spill:
     def rows(self) -> int:
         """Return the number of rows in all slots."""
         return sum(self.slot_rows)
-
-    @property
-    def size_bytes(self) -> int:
-        """Return the size of the whole object."""
-        return self.begin + sum(self.slot_lengths)
 
     def to_json(self) -> dict[str, object]:
         """Return the spill for `from_json`: all but `info`, in about a kilobyte."""

@@ -6,99 +6,82 @@ do not fit into a message.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Annotated
 
-from lakesweep.errors import FormatError
-from lakesweep.format.values.json_document import require_int, require_str, wrong_type
+from lakesweep.format.codec import Check, Count, from_json
 from lakesweep.operations.orphans.fan_out.limits import LIST_PAGES
 from lakesweep.operations.orphans.fan_out.spill import SLOTS
 from lakesweep.operations.orphans.listing import Shard
 
 _LONG_ID = 150
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,199}")
-_DOCUMENT = re.compile(r"[a-z0-9-]{1,100}\.json\.gz")
+Id = Annotated[
+    str,
+    Check(re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,199}").fullmatch, "letters, digits, dashes and dots, 200 at most"),
+]
+Document = Annotated[
+    str, Check(re.compile(r"[a-z0-9-]{1,100}\.json\.gz").fullmatch, "the name of a document of the scan")
+]
 
 
 @dataclass(frozen=True, slots=True)
 class ListTask:
     """List a range of keys."""
 
-    id: str
+    id: Id
     shard: Shard
-    budget: int
+    budget: Count
     """Most pages to list."""
 
     kind = "list"
-
-    def to_json(self) -> dict[str, object]:
-        """Return the task as it is written into a message."""
-        return {"kind": self.kind, "id": self.id, "budget": self.budget, **asdict(self.shard)}
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeTask:
     """Decode the manifests that a document of the scan lists under the task's id."""
 
-    id: str
-    document: str
+    id: Id
+    document: Document
 
     kind = "decode"
-
-    def to_json(self) -> dict[str, object]:
-        """Return the task as it is written into a message."""
-        return {"kind": self.kind, "id": self.id, "document": self.document}
 
 
 @dataclass(frozen=True, slots=True)
 class MatchTask:
     """Match the names whose hashes begin with some bytes."""
 
-    id: str
-    document: str
+    id: Id
+    document: Document
     """Name of the document with the input of the match."""
-    first: int
+    first: Count
     """The first byte of the range."""
-    end: int
+    end: Count
     """The byte after the last one of the range."""
-    rows: int
+    rows: Count
     """How many names and objects the task has to find. A name that it missed could be that of a live file."""
     by_owner: bool = False
 
     kind = "match"
 
-    def to_json(self) -> dict[str, object]:
-        """Return the task as it is written into a message."""
-        return {"kind": self.kind, **asdict(self)}
+    def __post_init__(self) -> None:
+        """Check the range."""
+        if not self.first < self.end <= SLOTS:
+            raise ValueError(f"an end from {self.first + 1} to {SLOTS}, not {self.end},")
 
 
 Task = ListTask | DecodeTask | MatchTask
 
 
-def task_of(document: Mapping[str, object], name: str) -> Task:
+def task_of(document: object, name: str) -> Task:
     """Read a task from a message.
 
     Raises:
         FormatError: The message is not a valid task.
     """
-    if not isinstance(document, Mapping):
-        raise wrong_type(name, "task", "an object", document)
-    document = dict(document)
-    kind, task_id = require_str(document, "kind", name), require_str(document, "id", name)
-    if not _ID.fullmatch(task_id):
-        raise wrong_type(name, "id", "letters, digits, dashes and dots, 200 at most", task_id)
-    if kind == "list":
-        return ListTask(task_id, shard_of(document, name), _number(document, "budget", name))
-    if kind == "decode":
-        return DecodeTask(task_id, _document(document, name))
-    if kind == "match":
-        first, end = _number(document, "first", name), _number(document, "end", name)
-        if not first < end <= SLOTS:
-            raise wrong_type(name, "end", f"a number above {first}, {SLOTS} at most", end)
-        rows, by_owner = _number(document, "rows", name), document.get("by_owner") is True
-        return MatchTask(task_id, _document(document, name), first, end, rows, by_owner)
-    raise wrong_type(name, "kind", "list, decode or match", kind)
+    task: Task = from_json(Task, document, name, "the task")
+    return task
 
 
 def children_of(task_id: str, shards: Sequence[Shard]) -> Iterator[ListTask]:
@@ -108,33 +91,3 @@ def children_of(task_id: str, shards: Sequence[Shard]) -> Iterator[ListTask]:
         if len(child) > _LONG_ID:  # after many generations of splits, where keys cannot be guessed
             child = f"list-{blake2b(child.encode(), digest_size=16).hexdigest()}"
         yield ListTask(child, shard, LIST_PAGES)
-
-
-def shard_of(row: object, name: str) -> Shard:
-    """Read a range of keys from a document.
-
-    Raises:
-        FormatError: The row is not a valid range.
-    """
-    if not isinstance(row, dict):
-        raise FormatError(f"{name}: expected a range of keys, found {type(row).__name__}")
-    place, climb = _number(row, "place", name), _number(row, "climb", name)
-    after, until = row.get("after"), row.get("until")
-    # Keys of local files may not be valid UTF-8. Lakesweep's JSON holds them all the same.
-    if not isinstance(after, str) or not isinstance(until, str | None):
-        raise wrong_type(name, "after", "a key, and until a key or nothing", [after, until])
-    return Shard(place, after, until, climb)
-
-
-def _document(document: dict[str, object], name: str) -> str:
-    found = require_str(document, "document", name)
-    if not _DOCUMENT.fullmatch(found):
-        raise wrong_type(name, "document", "the name of a document of the scan", found)
-    return found
-
-
-def _number(document: dict[str, object], word: str, name: str) -> int:
-    value = require_int(document, word, name)
-    if value < 0:
-        raise wrong_type(name, word, "a whole number from 0", value)
-    return value

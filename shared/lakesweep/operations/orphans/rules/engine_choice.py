@@ -8,35 +8,9 @@ fewest parts. All backends find the same orphans, so a wrong choice costs time o
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakesweep.model.scan_facts import (
-    SAID_FROM,
-    Engine,
-    Estimate,
-    Facts,
-    InventoryFacts,
-    LocalFacts,
-    ObjectsFrom,
-    SparkFacts,
-)
+from lakesweep.model.scan_facts import SAID_FROM, Engine, Estimate, Facts, InventoryFacts, SparkFacts
 from lakesweep.operations.orphans.rules.engine_estimates import local_estimate, local_mib, spark_estimate
 from lakesweep.operations.orphans.rules.fan_out_estimate import fan_out_estimate
-
-__all__ = [
-    "Choice",
-    "Engine",
-    "Estimate",
-    "Facts",
-    "InventoryFacts",
-    "LocalFacts",
-    "ObjectsFrom",
-    "SparkFacts",
-    "choose_engine",
-    "estimate_of",
-    "say_count",
-    "say_seconds",
-    "say_size",
-    "say_usd",
-]
 
 COMFORTABLE = 0.5
 """Share of a process's memory and time that a scan may plan with. Facts are usually guesses, and a scan that dies has
@@ -87,54 +61,49 @@ def estimate_of(facts: Facts, engine: Engine, *, inventory: bool = False) -> Est
 
 def choose_engine(facts: Facts) -> Choice:
     """Choose where a scan runs."""
-    unfit = {engine: why for engine, why in _unfit(facts).items() if why}
-    fit = [estimate for estimate in _possible(facts) if estimate.engine not in unfit]
-    if not fit:  # Some backend must run the scan: take the most capable one.
-        engine: Engine = "spark" if facts.spark else "lambda" if facts.has_fan_out else "local"
+    engines = _available(facts)
+    unfit = {engine: why for engine in engines if (why := _why_unfit(facts, engine))}
+    if not engines.keys() - unfit.keys():  # Some backend must run the scan: take the most capable one.
+        engine = list(engines)[-1]
         only = estimate_of(facts, engine)
-        return Choice(
-            engine,
-            f"{say_size(facts)}: {engine}, since no larger backend is available ({unfit[engine]})",
-            only,
-            (only,),
-        )
-    ordered = _ordered(fit)
-    chosen = _fast_enough(ordered)
-    return Choice(
-        chosen.engine, _reason(facts, chosen, ordered, unfit), chosen, tuple(ordered), use_inventory=chosen.inventory
+        reason = f"{say_size(facts)}: {engine}, since no larger backend is available ({unfit[engine]})"
+        return Choice(engine, reason, only, (only,))
+    ordered = _ordered(
+        [
+            estimate_of(facts, engine, inventory=inventory)
+            for engine, inventories in engines.items()
+            for inventory in inventories
+            if engine not in unfit
+        ]
     )
+    chosen = _fast_enough(ordered)
+    return Choice(chosen.engine, _reason(facts, chosen, ordered, unfit), chosen, tuple(ordered), chosen.inventory)
 
 
-def _possible(facts: Facts) -> list[Estimate]:
-    inventories = [False, True] if _inventory_is_worth_it(facts) else [False]
-    found = [estimate_of(facts, "local", inventory=each) for each in inventories]
+def _available(facts: Facts) -> dict[Engine, tuple[bool, ...]]:
+    """Return the available backends, the least capable first; for each whether it lists, or may read an inventory."""
+    inventory = facts.inventory
+    is_worth_it = inventory is not None and inventory.is_fresh and facts.objects >= MIN_INVENTORY_OBJECTS
+    ways = (False, True) if is_worth_it else (False,)
+    found: dict[Engine, tuple[bool, ...]] = {"local": ways}
     if facts.has_fan_out:
-        found.append(estimate_of(facts, "lambda"))
+        found["lambda"] = (False,)
     if facts.spark is not None:
-        found += [estimate_of(facts, "spark", inventory=each) for each in inventories]
+        found["spark"] = ways
     return found
 
 
-def _inventory_is_worth_it(facts: Facts) -> bool:
-    return facts.inventory is not None and facts.inventory.is_fresh and facts.objects >= MIN_INVENTORY_OBJECTS
-
-
-def _unfit(facts: Facts) -> dict[Engine, str]:
-    """Return the reason why each backend does not fit; an empty text if it fits."""
-    local = local_estimate(facts)
-    memory_mib, seconds = local_mib(facts), facts.local.seconds
-    reasons: dict[Engine, str] = {"local": "", "lambda": "", "spark": ""}
-    if memory_mib > facts.local.memory_mib * COMFORTABLE:
-        reasons["local"] = f"one process would take {memory_mib:.0f} MiB of {facts.local.memory_mib}"
-    elif local.seconds > seconds * COMFORTABLE:
-        reasons["local"] = f"one process would take {say_seconds(local.seconds)} of {say_seconds(seconds)}"
-    if not facts.has_fan_out:
-        reasons["lambda"] = "there are no functions"
-    elif facts.objects > MAX_LAMBDA_OBJECTS:
-        reasons["lambda"] = f"functions take {say_count(MAX_LAMBDA_OBJECTS)} objects at most"
-    if facts.spark is None:
-        reasons["spark"] = "there is no Spark"
-    return reasons
+def _why_unfit(facts: Facts, engine: Engine) -> str | None:
+    """Return why a backend cannot run the scan."""
+    if engine == "lambda" and facts.objects > MAX_LAMBDA_OBJECTS:
+        return f"functions take {say_count(MAX_LAMBDA_OBJECTS)} objects at most"
+    if engine == "local":
+        memory_mib, seconds = local_mib(facts), local_estimate(facts).seconds
+        if memory_mib > facts.local.memory_mib * COMFORTABLE:
+            return f"one process would take {memory_mib:.0f} MiB of {facts.local.memory_mib}"
+        if seconds > facts.local.seconds * COMFORTABLE:
+            return f"one process would take {say_seconds(seconds)} of {say_seconds(facts.local.seconds)}"
+    return None
 
 
 def _ordered(found: list[Estimate]) -> list[Estimate]:
@@ -165,16 +134,11 @@ def _reason(facts: Facts, chosen: Estimate, ordered: list[Estimate], unfit: Mapp
         why.append("it fits, and no other saves a cent")
     else:
         why.append("it fits")
-    why += [text for engine, text in unfit.items() if text and engine != chosen.engine and _matters(text)]
+    why += unfit.values()
     inventory = facts.inventory
     if inventory is not None and not chosen.inventory:
         why.append(_why_no_inventory(facts, inventory, chosen))
     return f"{say_size(facts)}: {chosen.name}" + (f", since {'; '.join(why)}" if why else "")
-
-
-def _matters(why: str) -> bool:
-    """Tell whether the reason is about the table, and not only about a missing backend."""
-    return not why.startswith("there ")
 
 
 def _why_no_inventory(facts: Facts, inventory: InventoryFacts, chosen: Estimate) -> str:

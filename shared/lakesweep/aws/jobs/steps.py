@@ -1,0 +1,135 @@
+"""What follows for a scan on Spark, once a job run has ended or before one starts. This module sends no request."""
+
+from dataclasses import replace
+
+from lakesweep.aws.emr import SparkJob
+from lakesweep.aws.jobs.documents import (
+    CANCELLED,
+    EXECUTED,
+    FAILED,
+    HANDED_OVER,
+    PLANNED,
+    REFUSED,
+    Ended,
+    JobDocument,
+)
+from lakesweep.aws.jobs.emr_serverless import JobRun
+from lakesweep.aws.orphan_arguments import OF_THE_CHOICE
+from lakesweep.aws.scans.result import DAMAGED, PlanResult, result_name
+from lakesweep.aws.settings import Settings
+from lakesweep.errors import FormatError, StalePlanError
+
+MAX_ATTEMPTS = 3
+MAX_HELD = 12
+"""Additional attempts that may find another maintainer at work."""
+MAX_ID = 40
+SMALL_PLAN_ACTIONS = 100_000
+"""A plan of at most this many actions needs no Spark: `execute_batch` ends before a job run would have started."""
+FINAL_EXIT_CODES = frozenset({2, 3})
+"""Exit codes of usage errors and refusals: the same call gets the same answer."""
+LEASE_HELD = 5
+"""This exit code says that another maintainer is at work, so there is no hurry."""
+MAX_DETAILS = 1000
+
+
+def next_step(document: JobDocument, run: JobRun, result: PlanResult | None, may_delete: bool) -> JobDocument:
+    """Return a scan's next state after its current job run has ended. Sends no request.
+
+    Args:
+        document: The current state.
+        run: The job run of the attempt in the document.
+        result: The planning job's result, if it stored one.
+        may_delete: Whether this deployment executes plans.
+    """
+    ended = Ended(document.kind, document.attempt, run.job_run_id, run.state, run.details[:MAX_DETAILS])
+    document = replace(document, job_run_id=None, ended=(*document.ended, ended))
+    refused = run.exit_code in FINAL_EXIT_CODES or (result is not None and result.status == "refused")
+    is_damaged = document.kind == "plan" and result is not None and result.code == FormatError.code
+    is_stale = document.kind == "plan" and result is not None and result.code == StalePlanError.code
+    if is_stale or is_damaged:
+        refused = False  # an object vanished under the scan, or its state is damaged; the next attempt may succeed
+    if run.state == "SUCCESS" and document.kind == "execute":
+        return replace(document, state=EXECUTED)
+    if document.kind == "plan" and result is not None and result.status == DAMAGED:
+        planned = _planned(document, result, may_delete)
+        return replace(planned, code=planned.code or DAMAGED, why=planned.why or "the table is damaged")
+    if run.state == "SUCCESS" and result is not None and not refused:
+        return _planned(document, result, may_delete)
+    if refused:
+        why = result.why if result is not None and result.why else run.details[:MAX_DETAILS]
+        return replace(document, state=REFUSED, code=(result.code if result else None) or "refused", why=why)
+    if run.state == "CANCELLED" and not run.is_out_of_time:
+        return replace(document, state=CANCELLED, why="the job run was cancelled")
+    held = sum(each.kind == document.kind and _exit_code(each) == LEASE_HELD for each in document.ended)
+    if held <= MAX_HELD and document.attempt - held < MAX_ATTEMPTS:
+        attempt = document.attempt + 1
+        # The next attempt ignores everything that earlier attempts stored, including damaged parts.
+        state_id = f"{document.scan_id[: MAX_ID - 3]}-{attempt}" if is_damaged else document.state_id
+        return replace(document, attempt=attempt, state_id=state_id)
+    why = run.details[:MAX_DETAILS] or f"the job run ended as {run.state}"
+    if run.state == "SUCCESS":
+        why = f"the job run succeeded, but stored no {result_name(document.scan_id)}"
+    return replace(document, state=FAILED, why=why)
+
+
+def _exit_code(ended: Ended) -> int | None:
+    return JobRun(ended.job_run_id, ended.state, ended.details).exit_code
+
+
+def held_back(document: JobDocument, settings: Settings) -> JobDocument | None:
+    """Return the scan's end if no job may be started for it. The deployment may have changed since the request."""
+    if not settings.allows(document.table):
+        why = f"table {document.table[:200]} does not belong to this deployment"
+        return replace(document, state=REFUSED, code="foreign_table", why=why)
+    if document.kind == "execute" and not settings.may_delete:
+        return replace(document, state=PLANNED, code="observed", why="this deployment only observes")
+    return None
+
+
+def _planned(document: JobDocument, result: PlanResult, may_delete: bool) -> JobDocument:
+    document = replace(document, plan_id=result.plan_id, action_count=result.action_count)
+    if result.plan_id is None or not result.action_count:
+        return replace(document, state=PLANNED, why="there is nothing to do")
+    if not document.execute:
+        return replace(document, state=PLANNED)
+    if not may_delete:
+        return replace(document, state=PLANNED, code="observed", why="this deployment only observes")
+    if result.needs_confirmation:
+        why = f"plan {result.plan_id} deletes more than it keeps, so a person has to confirm it"
+        return replace(document, state=PLANNED, code="confirmation_needed", why=why)
+    if result.action_count <= SMALL_PLAN_ACTIONS or not document.by_hand:
+        # A large plan that no person requested is handed over, too: a job on Spark does not ask the fleet policy.
+        return replace(document, state=HANDED_OVER)
+    return replace(document, kind="execute", attempt=1)
+
+
+def job_of(document: JobDocument) -> SparkJob:
+    """Return the next job of a scan."""
+    objects = document.arguments.get("objects")
+    return SparkJob(
+        kind=document.kind,
+        table=document.table,
+        scan_id=document.scan_id,
+        state_id=document.state_id,
+        attempt=document.attempt,
+        arguments=tuple(_options(document)),
+        plan_id=document.plan_id if document.kind == "execute" else None,
+        objects=objects if isinstance(objects, int) else None,
+    )
+
+
+def _options(document: JobDocument) -> list[str]:
+    """Return the arguments as options of a command line."""
+    if document.kind == "execute":
+        return ["--confirm", str(document.plan_id)] if document.confirm else []
+    found: list[str] = []
+    for name, value in sorted(document.arguments.items()):
+        if name in OF_THE_CHOICE or value is None:
+            continue
+        for each in value if isinstance(value, list | tuple) else (value,):
+            found += [_OPTIONS.get(name, f"--{name.replace('_', '-')}"), str(each)]
+    return found
+
+
+_OPTIONS = {"external_roots": "--external-root"}
+"""Arguments that the command line calls otherwise."""
