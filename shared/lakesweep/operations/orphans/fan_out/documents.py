@@ -33,7 +33,7 @@ from lakesweep.operations.orphans.fan_out.tasks import MatchTask, Task
 from lakesweep.operations.orphans.listing import ManifestRow, Place
 
 SCANS = "scans"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 VALUES_A_BYTE = 10
 """A packed document may hold this many JSON values a byte, plus `MAX_SEPARATORS`: each takes 60 bytes in memory."""
 SCAN, STATE, RESULT = "scan.json.gz", "state.json.gz", "result.json"
