@@ -121,4 +121,9 @@ class Explanation:
 
     def to_json(self) -> dict[str, object]:
         """Return the document described in `docs/cli_json.md`."""
-        return asdict(self)
+        return {
+            **asdict(self),
+            "held_by": [asdict(holder) for holder in self.held_by],
+            "runs": [asdict(run) for run in self.runs],
+            "warnings": list(self.warnings),
+        }

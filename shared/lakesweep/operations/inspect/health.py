@@ -78,9 +78,14 @@ class TableHealth:
             "checks": [
                 {"check": check, "findings": sum(found.check == check for found in findings)} for check in CHECKS
             ],
-            "findings": [asdict(found) for found in findings],
+            "findings": [_finding_json(found) for found in findings],
             "warnings": list(self.skipped),
         }
+
+
+def _finding_json(found: Finding) -> dict[str, object]:
+    sizes = [{**asdict(each), "needed_by": list(each.needed_by)} for each in found.sizes]
+    return {**asdict(found), "paths": list(found.paths), "sizes": sizes}
 
 
 def restore(what: str, otherwise: str | None = None) -> str:

@@ -134,9 +134,9 @@ class TableSummary:
     def to_json(self) -> dict[str, object]:
         """Return the document described in `docs/cli_json.md`."""
         return {
-            **asdict(self),
+            **{key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()},
             "retention": self.retention and self.retention.to_json(),
             "changelog_retention": self.changelog_retention and self.changelog_retention.to_json(),
             "consumers": [{"id": name, "next_snapshot": next_id} for name, next_id in self.consumers.items()],
-            "warnings": (*self.damage, *self.warnings),
+            "warnings": [*self.damage, *self.warnings],
         }
