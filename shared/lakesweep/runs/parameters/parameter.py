@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 
 from lakesweep.errors import UsageError
-from lakesweep.runs.parameters.times import parse_span_ms, parse_time_ms
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -169,10 +168,24 @@ def read_options(value: object, name: str) -> Mapping[str, str]:
     return dict(value)
 
 
+def read_time_ms(value: object, name: str) -> int:
+    """Read a time. The parser is imported only now, so that `--help` stays quick."""
+    from lakesweep.runs.parameters.times import parse_time_ms
+
+    return parse_time_ms(read_text(value, name), name)
+
+
+def read_span_ms(value: object, name: str) -> int:
+    """Read a duration."""
+    from lakesweep.runs.parameters.times import parse_span_ms
+
+    return parse_span_ms(read_text(value, name), name)
+
+
 def read_age_ms(value: object, name: str) -> int:
     """Read an age. A unit is required: 30 without a unit would mean 30 ms, and delete every tag."""
     typed = read_text(value, name)
-    span_ms = parse_span_ms(typed, name)
+    span_ms = read_span_ms(typed, name)
     if typed.strip().isdigit():
         raise _bad(name, "a duration with its unit such as 30 d", typed)
     if span_ms < 1:
@@ -198,10 +211,8 @@ text: Kind[str | None] = Kind("text", read_text, None, "TEXT")
 texts: Kind[tuple[str, ...]] = Kind("text or array of texts", read_texts, (), "TEXT")
 names: Kind[tuple[str, ...]] = Kind("text or array of texts", read_names, (), "NAME")
 flag = Kind("true or false", read_flag, default=False)
-time: Kind[int | None] = Kind("time", lambda value, name: parse_time_ms(read_text(value, name), name), None, "TIME")
-span: Kind[int | None] = Kind(
-    "duration", lambda value, name: parse_span_ms(read_text(value, name), name), None, "DURATION"
-)
+time: Kind[int | None] = Kind("time", read_time_ms, None, "TIME")
+span: Kind[int | None] = Kind("duration", read_span_ms, None, "DURATION")
 age: Kind[int | None] = Kind("duration with its unit", read_age_ms, None, "DURATION")
 pairs: Kind[Mapping[str, str]] = Kind("object of texts", read_options, {}, "KEY=VALUE")
 
