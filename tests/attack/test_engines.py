@@ -11,7 +11,7 @@ import pytest
 
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from tests.attack.metadata import THOROUGH, built_world
 from tests.attack.metadata_lies import LIES, PLACES, WORLD
 from tests.bad_bytes.worlds import empty

@@ -12,7 +12,7 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.scan_arguments import OrphanArguments
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from tests.attack.control_documents import changes, lies
 from tests.support.fan_out import FanOut, small_limits
 from tests.support.orphan_scene import OrphanScene

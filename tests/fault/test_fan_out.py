@@ -15,7 +15,7 @@ from lakesweep.errors import AccessDeniedError, MaintenanceError, StorageError
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans.fan_out.scan import fold
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Body, Page, Store, delete_all
 from lakesweep.storage.wrappers.wrapping import WrappingStore

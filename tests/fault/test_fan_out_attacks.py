@@ -16,7 +16,7 @@ from lakesweep.operations.orphans.fan_out.names import names_of_table
 from lakesweep.operations.orphans.fan_out.tasks import ListTask, children_of, task_of
 from lakesweep.operations.orphans.listing import Shard
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Page, delete_all
 from lakesweep.storage.wrappers.wrapping import WrappingStore

@@ -19,7 +19,8 @@ from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans.local import OPERATION, plan_remove_orphan_files
-from lakesweep.runs.run import execute_stored, finish_begun, plan_and_execute, plan_only, require_area
+from lakesweep.runs.execution import finish_begun, require_area
+from lakesweep.runs.run import execute_stored, plan_and_execute, plan_only
 from tests.support.interleaving import InterleavedStore, Turns
 from tests.support.maintenance import Maintainer
 from tests.support.reader import read_all

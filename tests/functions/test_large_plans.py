@@ -117,7 +117,7 @@ def test_a_plan_that_comes_no_further_is_no_circle() -> None:
 def test_a_policy_that_stops_it_ends_the_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is sent for what somebody wants left."""
     from lakesweep.errors import HeldBackError
-    from lakesweep.runs import run
+    from lakesweep.runs import execution, run
 
     deployed, orphans, message = deployment()
     checked: list[None] = []
@@ -127,7 +127,8 @@ def test_a_policy_that_stops_it_ends_the_messages(monkeypatch: pytest.MonkeyPatc
         if len(checked) > 4:
             raise HeldBackError("it is paused")
 
-    monkeypatch.setattr(run, "check_policy", check)
+    for module in (run, execution):
+        monkeypatch.setattr(module, "check_policy", check)
     answer = deployed.send("execute_batch", message)
     assert len(orphans & set(keys_of(deployed.store()))) not in (0, COUNT)
     assert (answer.failed, answer.metrics.get("RunsFailed"), answer.metrics["RunsSkipped"]) == ([], None, 1)

@@ -15,7 +15,7 @@ from lakesweep.aws.queues import Queues
 from lakesweep.errors import LeaseHeldError, StorageError
 from lakesweep.execute import batches
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
-from lakesweep.runs import run
+from lakesweep.runs import execution, run
 from lakesweep.runs.run import execute_stored
 from tests.functions.deployment import STATED, Answer, Context, Deployment, batch, keys_of
 from tests.support.maintenance import assert_roots_readable
@@ -219,17 +219,17 @@ def test_two_workers_with_one_plan(monkeypatch: pytest.MonkeyPatch, stored: bool
     runtime = deployed.load("execute_batch").runtime
     markers: list[set[tuple[str, str]]] = []
 
-    name = "plan_end" if stored else "_loaded"
-    read = getattr(run, name)
+    module, name = (run, "plan_end") if stored else (execution, "_loaded")
+    read = getattr(module, name)
 
     def read_and_be_slow(*asked: Any) -> Any:
         found = read(*asked)
-        monkeypatch.setattr(run, name, read)
+        monkeypatch.setattr(module, name, read)
         deployed.send("execute_batch", message)
         markers.append(delete_markers(deployed))
         return found
 
-    monkeypatch.setattr(run, name, read_and_be_slow)
+    monkeypatch.setattr(module, name, read_and_be_slow)
     table = runtime.open_table(deployed.location(), "main", Context())
     with pytest.raises(LeaseHeldError):
         if stored:

@@ -13,7 +13,7 @@ from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.scan_arguments import OrphanArguments
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.spark.scan import scans_of
 from lakesweep.storage.store import DeleteRequest
 from tests.support.orphan_scene import DAY_MS, HOUR_MS, OrphanScene

@@ -9,7 +9,7 @@ import pytest
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from tests.support.engines_compared import ask, differences
 from tests.support.orphan_scene import DAY_MS, OrphanScene
 from tests.support.random_scene import OUTSIDE, fill

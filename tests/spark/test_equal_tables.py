@@ -10,7 +10,7 @@ import pytest
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.spark.scan import SparkScan
 from lakesweep.storage.open import StoreSettings, open_store
 from tests.support import compared_tables as tables

@@ -12,7 +12,7 @@ import pytest
 from lakesweep.errors import StorageError
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from lakesweep.spark.scan import scans_of
 from tests.support.engines_compared import Answer, ask, differences

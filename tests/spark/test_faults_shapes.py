@@ -13,7 +13,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from lakesweep.spark.scan import SparkScan
 from lakesweep.storage.open import StoreSettings, open_store

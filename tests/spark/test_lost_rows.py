@@ -7,7 +7,7 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.scan_arguments import OrphanArguments
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.spark.parts import Part
 from lakesweep.spark.tasks import Access, Row
 from tests.support import spark_stand_in

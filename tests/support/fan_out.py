@@ -24,7 +24,7 @@ from lakesweep.operations.orphans import fan_out
 from lakesweep.operations.orphans.fan_out import first_shards
 from lakesweep.operations.orphans.fan_out.scan import Ended, begin, fold
 from lakesweep.operations.orphans.fan_out.worker import work
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from lakesweep.storage import store as store_module
 from lakesweep.storage.requests import RequestCounter

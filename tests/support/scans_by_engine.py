@@ -16,7 +16,7 @@ from lakesweep.control.quarantine import read_quarantine
 from lakesweep.model.plan import Plan, order_problem
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans import local as remove_orphan_files
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
 from tests.support.engines_compared import ask, differences

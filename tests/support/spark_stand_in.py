@@ -19,7 +19,7 @@ import pytest
 from lakesweep.model.plan import Plan
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans.judging import Holding, Question
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from lakesweep.spark import match as matching
 from lakesweep.spark import scan as scanning

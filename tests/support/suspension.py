@@ -147,11 +147,11 @@ def shorten(patch: Callable[[Any, str, object], None], lease_ms: int = LEASE_MS)
     """
     from lakesweep.control import lease
     from lakesweep.execute.waves import slices
-    from lakesweep.runs import run
+    from lakesweep.runs import execution
 
     patch(lease, "LEASE_MS", lease_ms)
     patch(lease.Lease.check, "__defaults__", (lease_ms // 2,))
-    for module in (lease, slices, run):
+    for module in (lease, slices, execution):
         patch(module, "DELETE_MARGIN_MS", MARGIN_MS)
 
 

@@ -16,7 +16,7 @@ from lakesweep.execute.waves.slices import Lane, Site, SliceResult, work
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import RunReport
 from lakesweep.runs.execute_in_waves import engine_of
-from lakesweep.runs.run import Engine
+from lakesweep.runs.execution import Engine
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.store import Store
 from tests.support.orphan_scene import FOLDER, OPERATION, OrphanScene, unique

@@ -23,10 +23,10 @@ from lakesweep.operations.registry import run_operation
 from lakesweep.operations.tags import schedule as tag_schedule
 from lakesweep.operations.undo import undo
 from lakesweep.runs import manual as by_hand
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.parameters.times import parse_span_ms
-from lakesweep.runs.run import require_area
 from lakesweep.runs.session import Table
 
 EXECUTE = "execute"

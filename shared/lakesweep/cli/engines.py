@@ -11,7 +11,7 @@ from lakesweep.execute.waves.driver import KEYS_PER_S, MAX_KEYS_PER_S, MIN_KEYS_
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.scan_arguments import OrphanArguments
-from lakesweep.runs.run import LOCAL, Engine
+from lakesweep.runs.execution import LOCAL, Engine
 from lakesweep.runs.session import OrphanEngine, Table
 from lakesweep.storage.open import StoreSettings
 

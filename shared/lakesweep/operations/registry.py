@@ -31,7 +31,8 @@ from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.parameters import signatures as given
 from lakesweep.runs.parameters.parameter import EXTERNAL_ROOTS, OPTIONS, Call, Signature
 from lakesweep.runs.parameters.retention_options import ExpireArguments
-from lakesweep.runs.run import plan_and_execute, plan_and_write, plan_only, refused
+from lakesweep.runs.reports import refused
+from lakesweep.runs.run import plan_and_execute, plan_and_write, plan_only
 from lakesweep.runs.session import Table
 
 Planner = Callable[[Table], Plan]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from lakesweep.execute.deletions.executor import Attempt, Environment, Executed
 from lakesweep.execute.waves.driver import Crew, execute_in_waves
 from lakesweep.model.plan import Plan
+from lakesweep.runs.execution import Engine
 from lakesweep.runs.local_engine import load_files_plan
-from lakesweep.runs.run import Engine
 
 
 def engine_of(crew: Callable[[Environment], Crew]) -> Engine:

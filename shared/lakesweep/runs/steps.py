@@ -7,7 +7,8 @@ from lakesweep.control.lease import read_lease
 from lakesweep.errors import RefusedError, StalePlanError
 from lakesweep.model.plan import Delete, Plan, to_bytes
 from lakesweep.model.report import RunReport, Status
-from lakesweep.runs.run import plan_and_execute, plan_only, require_area
+from lakesweep.runs.execution import require_area
+from lakesweep.runs.run import plan_and_execute, plan_only
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import Draft
 from lakesweep.storage.wrappers.planned import PlannedStore

@@ -19,7 +19,7 @@ from lakesweep.execute.waves.driver import KEYS_PER_S, Crew
 from lakesweep.execute.waves.slices import Lane, Site, SliceResult, work
 from lakesweep.format.codec import from_json, to_json
 from lakesweep.runs.execute_in_waves import engine_of
-from lakesweep.runs.run import Engine
+from lakesweep.runs.execution import Engine
 from lakesweep.spark.tasks import Access, Row, Task, check_workers, count_requests, run_tasks
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.open import StoreSettings

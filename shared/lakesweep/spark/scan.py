@@ -33,8 +33,8 @@ from lakesweep.operations.orphans.scan import (
     retained,
     schemas_of,
 )
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.identifiers import new_id
-from lakesweep.runs.run import require_area
 from lakesweep.runs.session import Table
 from lakesweep.spark.listing import Listed, ReadInventory, Sorter, list_places, read_files
 from lakesweep.spark.live import NamedLiveSet, SparkDecode, write_own_names

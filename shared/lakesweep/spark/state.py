@@ -19,8 +19,8 @@ from lakesweep.model.safety import PLAN_LIFETIME_MS
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans.listing import Place, Shard
 from lakesweep.operations.orphans.rules.orphans import Totals
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.parameters.times import say_time
-from lakesweep.runs.run import require_area
 from lakesweep.runs.session import Table
 from lakesweep.spark.listing import Listed
 from lakesweep.spark.parts import Part

@@ -23,7 +23,8 @@ from lakesweep.model.plan import Delete, Plan, PlanHeader, joined_hash
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.runs import local_engine
-from lakesweep.runs.run import execute_stored, finish_begun
+from lakesweep.runs.execution import finish_begun
+from lakesweep.runs.run import execute_stored
 from lakesweep.runs.session import Table
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Body, DeleteRequest, DeleteResult, Store

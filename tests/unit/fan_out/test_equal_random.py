@@ -10,7 +10,7 @@ import pytest
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from tests.support.engines_compared import Answer, ask, differences
 from tests.support.fan_out import ANY, CALM, fan_out_plan, small_limits

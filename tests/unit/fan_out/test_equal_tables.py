@@ -7,7 +7,7 @@ import pytest
 
 from lakesweep.model.scan_arguments import OrphanArguments
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.storage.open import StoreSettings, open_store
 from tests.support import compared_tables as tables
 from tests.support.compared_tables import SETTINGS, Compare, long_ago, table_at

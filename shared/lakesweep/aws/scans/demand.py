@@ -9,8 +9,8 @@ from lakesweep.aws.runtime import Runtime
 from lakesweep.aws.scans.result import ScanResult
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.table_ref import MAIN
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.identifiers import new_id
-from lakesweep.runs.run import require_area
 from lakesweep.runs.session import Table
 
 MAX_TABLES = 500

@@ -33,8 +33,9 @@ from lakesweep.operations.orphans.costs import compare, happened_by, note_fan_ou
 from lakesweep.operations.orphans.fan_out import scan as fan_out
 from lakesweep.operations.orphans.fan_out.scan import Ended
 from lakesweep.operations.registry import orphan_arguments, run_operation
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import may_delete, watched_ruling
-from lakesweep.runs.run import refused, require_area
+from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 
 ON_SPARK = "on_spark"

@@ -15,9 +15,9 @@ from lakesweep.aws.scans.schedule import Scheduled, next_step, read_scheduled, w
 from lakesweep.errors import MaintenanceError, OutOfTimeError, PreconditionFailedError
 from lakesweep.model.fleet_policy import FleetPolicy
 from lakesweep.model.table_ref import MAIN
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import may_delete, read_policy, ruling_in
 from lakesweep.runs.identifiers import new_id
-from lakesweep.runs.run import require_area
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter

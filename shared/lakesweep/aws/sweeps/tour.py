@@ -15,8 +15,8 @@ from lakesweep.errors import FormatError, MaintenanceError, OutOfTimeError
 from lakesweep.format.names import branch_name_of
 from lakesweep.model.fleet_policy import FleetPolicy
 from lakesweep.model.table_ref import MAIN
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import may_delete, read_policy, ruling_in
-from lakesweep.runs.run import require_area
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter

@@ -19,8 +19,9 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.undo.ledger import UNKNOWN_RESULT
 from lakesweep.operations.undo.record import load_record
 from lakesweep.runs.database import is_table
+from lakesweep.runs.execution import LOCAL, Engine
 from lakesweep.runs.parameters.times import parse_span_ms
-from lakesweep.runs.run import LOCAL, Engine, execute_stored
+from lakesweep.runs.run import execute_stored
 from lakesweep.runs.session import Table
 from lakesweep.storage.noncurrent import noncurrent_days
 

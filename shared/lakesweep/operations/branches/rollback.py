@@ -35,11 +35,13 @@ from lakesweep.operations.branches.rollback_warnings import rollback_warnings
 from lakesweep.operations.branches.target_files import check_target
 from lakesweep.operations.tags.protection import given_up_in_vain, protectors, refuse_protected
 from lakesweep.operations.tags.removal import read_own_tags
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.expiry_conflict import may_conflict, refuse_conflict
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.parameters.time_travel import NO_VERSION, Version, resolve
 from lakesweep.runs.parameters.times import say_time
-from lakesweep.runs.run import plan_and_execute, plan_only, refused, require_area
+from lakesweep.runs.reports import refused
+from lakesweep.runs.run import plan_and_execute, plan_only
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import Draft, begin, frame_of
 from lakesweep.table.discover import discover

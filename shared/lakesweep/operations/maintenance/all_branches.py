@@ -19,7 +19,7 @@ from lakesweep.operations.branches.names import NO_BRANCH
 from lakesweep.operations.maintenance.maintain import OPERATION, MaintainArguments, nothing, one_pass
 from lakesweep.runs.fleet import Ruling, watched_ruling, why_observed
 from lakesweep.runs.pass_state import answered_branches
-from lakesweep.runs.run import refused
+from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.steps import worst
 from lakesweep.table.discover import discover

@@ -29,7 +29,7 @@ from lakesweep.operations.tags.steps import TAG_STEPS, TagSteps
 from lakesweep.runs.fleet import Ruling, limited, may_delete, watched_ruling, why_observed
 from lakesweep.runs.parameters.retention_options import ExpireArguments, has_decoupled_changelog
 from lakesweep.runs.pass_state import TagNote, needs_nothing, remember
-from lakesweep.runs.run import refused
+from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.steps import SharedListing, Step, carry_out, worst
 from lakesweep.runs.view import Draft, begin

@@ -13,7 +13,7 @@ from lakesweep.operations.orphans.outside import told_of_outside
 from lakesweep.operations.orphans.parts import StoredPart, apart_of
 from lakesweep.operations.orphans.rules.orphans import Totals
 from lakesweep.operations.orphans.scan import Scanned, orphan_plan, stores_of
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from lakesweep.table.inventory.manifest import Inventory
 from lakesweep.table.reach.capture import Capture

@@ -30,8 +30,8 @@ from lakesweep.operations.orphans.scan import (
     retained,
     stores_of,
 )
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.parameters.times import say_time
-from lakesweep.runs.run import require_area
 from lakesweep.runs.session import Table
 from lakesweep.storage.listing import list_all
 from lakesweep.storage.store import Page, StoredObject

@@ -14,7 +14,9 @@ from lakesweep.operations.orphans.costs import compare, happened, is_paid, note
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.operations.orphans.rules.engine_choice import Choice
 from lakesweep.operations.orphans.scan import OPERATION
-from lakesweep.runs.run import SHOWN_ACTIONS, execute_stored, plan_and_execute, plan_only, refused, require_area
+from lakesweep.runs.execution import require_area
+from lakesweep.runs.reports import refused
+from lakesweep.runs.run import SHOWN_ACTIONS, execute_stored, plan_and_execute, plan_only
 from lakesweep.runs.session import OrphanEngine, RemoteEngine, Table
 
 AUTO, LOCAL, LAMBDA, SPARK = ENGINES = ("auto", "local", "lambda", "spark")

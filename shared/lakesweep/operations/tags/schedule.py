@@ -14,7 +14,7 @@ from lakesweep.operations.tags import automatic as auto_tags
 from lakesweep.operations.tags.automatic import AutoTagArguments
 from lakesweep.operations.tags.steps import TagSteps
 from lakesweep.runs.fleet import Ruling, may_delete, ruling_of
-from lakesweep.runs.run import refused
+from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.steps import SharedListing, Step, carry_out, worst
 from lakesweep.runs.view import begin

@@ -29,9 +29,10 @@ from lakesweep.model.report import Refusal, RunReport, Status
 from lakesweep.operations.undo.branch_rewrites import OPERATION, undo_rewrite
 from lakesweep.operations.undo.record import RunRecord, load_record
 from lakesweep.operations.undo.versions import plan_undo
+from lakesweep.runs.execution import finish_begun, require_area
 from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.identifiers import new_id
-from lakesweep.runs.run import finish_begun, refused, require_area
+from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.table_environment import environment
 

@@ -15,7 +15,7 @@ from lakesweep.operations.orphans.fan_out.heads import ListedHead, MatchedHead
 from lakesweep.operations.orphans.fan_out.names import names_of_table
 from lakesweep.operations.orphans.findings import Findings, Seen, missing_among, plan_of_findings, quarantine_seen
 from lakesweep.operations.orphans.scan import own_branch
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from lakesweep.table.reach.capture import Capture
 from lakesweep.table.reach.missing import MAX_ASKED, Missing

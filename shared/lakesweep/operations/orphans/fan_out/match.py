@@ -29,7 +29,7 @@ from lakesweep.operations.orphans.findings import MOST_UNSEEN, Seen
 from lakesweep.operations.orphans.judging import Holding, Judge, Question, is_needed
 from lakesweep.operations.orphans.parts import PlanParts, StoredPart
 from lakesweep.operations.orphans.rules.orphans import Orphan
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from lakesweep.table.outside import classify_outside
 from lakesweep.table.reach.live_set import name_hash

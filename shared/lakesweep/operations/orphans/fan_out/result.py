@@ -9,7 +9,7 @@ from lakesweep.errors import MaintenanceError, RefusedError
 from lakesweep.model.plan import Plan
 from lakesweep.operations.orphans.fan_out.documents import Json, Match, Scan, ScanDocuments, State
 from lakesweep.operations.orphans.fan_out.heads import DecodedHead, ListedHead
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 
 

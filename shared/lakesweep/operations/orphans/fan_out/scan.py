@@ -30,7 +30,7 @@ from lakesweep.operations.orphans.fan_out.progress import hear, left_of, tasks_o
 from lakesweep.operations.orphans.fan_out.result import Ended, end_with_error, ended_of, find_end, result_of
 from lakesweep.operations.orphans.fan_out.tasks import MatchTask, Task
 from lakesweep.operations.orphans.fan_out.worker import Outbox
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 
 __all__ = ["Ended", "Outbox", "begin", "find_end", "fold", "give_up", "has_begun"]

@@ -36,7 +36,7 @@ from lakesweep.operations.orphans.fan_out.spill import SpillWriter
 from lakesweep.operations.orphans.fan_out.tasks import DecodeTask, ListTask, Task, children_of, task_of
 from lakesweep.operations.orphans.listing import PlaceListing, Walk
 from lakesweep.operations.orphans.rules.orphans import Totals
-from lakesweep.runs.run import require_area
+from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Page
 from lakesweep.table.metadata import MetadataReader
