@@ -19,7 +19,7 @@ from lakesweep.model.steering import UNSUPPORTED_PLAN
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.maintenance.triage import triage
 from lakesweep.operations.orphans import local as remove_orphan_files
-from lakesweep.runs.pass_state import wants_more
+from lakesweep.runs.pass_notes import wants_more
 from lakesweep.runs.run import TOO_MANY_ACTIONS, execute_stored
 from lakesweep.runs.session import Table
 

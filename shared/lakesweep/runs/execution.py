@@ -29,7 +29,7 @@ from lakesweep.runs import local_engine
 from lakesweep.runs.fleet import POLICY_ETAG, check_policy
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.manual import check_hand
-from lakesweep.runs.pass_state import doubt
+from lakesweep.runs.pass_notes import doubt
 from lakesweep.runs.reports import PLAN_UNDONE, executed_report, refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.table_environment import environment

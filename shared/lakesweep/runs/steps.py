@@ -104,6 +104,25 @@ def _after(table: Table, report: RunReport) -> Table:
     return replace(table, store=PlannedStore(table.store, going, written), area=None)
 
 
+def folded(table: Table, operation: str, reports: tuple[RunReport, ...]) -> RunReport:
+    """Fold the reports of steps, or of branches, into one."""
+    return RunReport(
+        operation=operation,
+        table=table.ref.location,
+        branch=table.ref.branch,
+        status=worst(reports),
+        executed=any(report.executed for report in reports),
+        refusal=next((report.refusal for report in reports if report.refusal), None),
+        requests=table.counter.snapshot(),
+        steps=reports,
+    )
+
+
+def first_run(reports: Iterable[RunReport]) -> str | None:
+    """Return the first run of the steps that executed something."""
+    return next((report.run_id for report in reports if report.run_id), None)
+
+
 def worst(reports: Iterable[RunReport]) -> Status:
     """Return the status that needs attention most."""
     found = {report.status for report in reports}

@@ -48,13 +48,19 @@ class Frame:
     """`earliest`, `latest` and `expired`."""
 
 
-def frame_of(own: BranchListing, arguments: Mapping[str, object], policy: Mapping[str, object] | None = None) -> Frame:
-    """Return what a plan records about itself if it expires no snapshot.
+def frame_of(
+    own: BranchListing,
+    arguments: Mapping[str, object],
+    policy: Mapping[str, object] | None = None,
+    expired: Iterable[int] = (),
+) -> Frame:
+    """Return what a plan records about itself.
 
     Args:
         own: The branch of the plan.
         arguments: What the caller asked for.
         policy: The rules in force.
+        expired: The ids of the snapshots or changelogs to delete, ascending.
     """
     snapshots = own.snapshots
     return Frame(
@@ -63,7 +69,7 @@ def frame_of(own: BranchListing, arguments: Mapping[str, object], policy: Mappin
         snapshots={
             "earliest": snapshots[0].id if snapshots else None,
             "latest": snapshots[-1].id if snapshots else None,
-            "expired": [],
+            "expired": list(expired),
         },
     )
 

@@ -12,7 +12,6 @@ from lakesweep.format.values.zone import parse_zone
 from lakesweep.model.fleet_policy import FleetRule
 from lakesweep.model.table_ref import TableRef
 from lakesweep.model.tag_rules import AutoTagRules
-from lakesweep.operations.tags.names import check_tag_name
 from lakesweep.operations.tags.options import (
     MAX_TIME_RETAINED_MS,
     auto_tag_rules,
@@ -27,6 +26,7 @@ from lakesweep.operations.tags.options import (
 )
 from lakesweep.runs.fleet import Ruling
 from lakesweep.runs.session import Table
+from lakesweep.runs.tag_documents import check_tag_name
 from tests.support.memory_store import MemoryStore
 
 STORE = MemoryStore("memory://lake/orders")

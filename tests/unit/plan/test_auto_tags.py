@@ -20,10 +20,9 @@ from lakesweep.operations.tags.rules.automatic import (
     due_tags,
     next_due_ms,
     next_watermark,
-    period_of,
     pointer_of,
-    tag_name,
 )
+from lakesweep.operations.tags.rules.periods import period_of, tag_name
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)

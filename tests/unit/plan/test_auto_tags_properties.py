@@ -19,10 +19,9 @@ from lakesweep.operations.tags.rules.automatic import (
     due_tags,
     next_due_ms,
     next_watermark,
-    period_of,
     pointer_of,
-    tag_name,
 )
+from lakesweep.operations.tags.rules.periods import period_of, tag_name
 
 MINUTE_MS = 60_000
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Asia/Shanghai", "America/Los_Angeles")

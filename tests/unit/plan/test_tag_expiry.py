@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lakesweep.format.values.zone import local_time, parse_zone
 from lakesweep.model.tag_rules import AutoTagRules, KeepRules, TagFacts
-from lakesweep.operations.tags.rules.automatic import period_of
 from lakesweep.operations.tags.rules.expiry import Verdict, judge_tags, named_period
+from lakesweep.operations.tags.rules.periods import period_of
 
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000

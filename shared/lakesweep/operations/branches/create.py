@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.schema import TableSchema, parse_schema
 from lakesweep.format.tag import tag_body
-from lakesweep.model.plan import Plan, Put, to_text
+from lakesweep.model.document_actions import write_document
+from lakesweep.model.plan import Plan, Put
 from lakesweep.model.roots import DocumentRef, Root
 from lakesweep.model.steering import Steering
 from lakesweep.model.table_ref import MAIN, branch_dir
-from lakesweep.operations.branches.history import read_documents
+from lakesweep.operations.branches.documents import read_bodies
 from lakesweep.operations.branches.names import EXISTS, check_new_name, check_on_main, list_branch
 from lakesweep.operations.branches.target_files import check_target
 from lakesweep.operations.tags.options import is_write_only
@@ -99,9 +100,9 @@ def _roots(draft: Draft, name: str, source: Root, tag: str | None) -> Iterator[P
     snapshot_id = source.snapshot.id
     what = f"{source.ref} of {MAIN}, committed {say_time(source.snapshot.time_ms)}"
     path = f"{branch_dir(name)}snapshot/snapshot-{snapshot_id}"
-    yield Put("target", "snapshot", path, to_text(_snapshot_body(draft, source)), what, if_absent=True)
+    yield write_document("target", "snapshot", path, _snapshot_body(draft, source), what)
     if tag is not None:
-        yield Put("target", "tag", tag_path(name, tag), to_text(source.body), what, if_absent=True)
+        yield write_document("target", "tag", tag_path(name, tag), source.body, what)
 
 
 def _snapshot_body(draft: Draft, source: Root) -> bytes:
@@ -142,7 +143,7 @@ def _schemas(draft: Draft, name: str, source: Root | None) -> tuple[tuple[Put, T
             "newest schema; restore it first",
             code="unreadable_schema",
         )
-    return tuple(_schema(draft, name, schema, body) for schema, body in read_documents(draft, there))
+    return tuple(_schema(draft, name, schema, body) for schema, body in read_bodies(draft.table.store, there))
 
 
 def _schema(draft: Draft, name: str, schema: DocumentRef, body: bytes) -> tuple[Put, TableSchema]:
@@ -151,7 +152,7 @@ def _schema(draft: Draft, name: str, schema: DocumentRef, body: bytes) -> tuple[
     except FormatError as error:
         raise RefusedError(f"table {draft.table.ref}: {error}", code="unreadable_schema") from error
     path = f"{branch_dir(name)}schema/schema-{schema.name}"
-    return Put("schemas", "schema", path, to_text(body), f"schema {schema.name} of {MAIN}", if_absent=True), parsed
+    return write_document("schemas", "schema", path, body, f"schema {schema.name} of {MAIN}"), parsed
 
 
 def _warnings(draft: Draft, name: str, source: Root | None) -> Iterator[str]:

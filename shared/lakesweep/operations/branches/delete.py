@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError, StorageError
+from lakesweep.errors import RefusedError
 from lakesweep.format.values.json_document import shorten
 from lakesweep.model.paths.allowed import check_action
 from lakesweep.model.plan import MOVE_PHASES, Delete, Plan, to_text
@@ -22,19 +22,19 @@ from lakesweep.model.roots import BranchListing
 from lakesweep.model.steering import Steering
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.model.wording import some_of
+from lakesweep.operations.branches.documents import read_bodies
 from lakesweep.operations.branches.loss import find_loss
 from lakesweep.operations.branches.names import (
     BranchObjects,
     check_known_name,
     check_on_main,
+    check_unused,
     list_branch,
     no_such_branch,
 )
-from lakesweep.operations.branches.use import check_unused
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import begin, frame_of
-from lakesweep.storage.reads import read_many
-from lakesweep.storage.store import Body, StoredObject
+from lakesweep.storage.store import StoredObject
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
 OPERATION = "delete_branch"
@@ -105,17 +105,12 @@ def plan_delete_branch(table: Table, name: str) -> Plan:
 def _going(table: Table, name: str, found: BranchObjects) -> Iterable[Delete]:
     """Return the deletions in the order of their phases, each with the content of its object."""
     planned = [(_planned(name, entry), entry) for entry in found.objects]
-    unknown = [entry.key for delete, entry in planned if delete is None]
+    unknown = [entry.key for delete, entry in planned if delete is None or entry.size_bytes > MAX_DOCUMENT_BYTES]
     if unknown or found.others:
         raise _unknown(table, name, found.others, unknown)
-    deletes = sorted(
-        ((delete, entry) for delete, entry in planned if delete is not None), key=lambda pair: _turn(pair[0])
-    )
-    bodies = read_many(table.store, [entry.key for _, entry in deletes], max_bytes=MAX_DOCUMENT_BYTES)
-    for (delete, entry), (_, body) in zip(deletes, bodies, strict=True):
-        if isinstance(body, StorageError) and body.code == "too_large":
-            raise _unknown(table, name, (), [entry.key])
-        yield replace(delete, body=_text_of(table, entry, body))
+    deletes = sorted((delete for delete, _ in planned if delete is not None), key=_turn)
+    for delete, body in read_bodies(table.store, deletes):
+        yield replace(delete, body=to_text(body))
 
 
 def _planned(name: str, entry: StoredObject) -> Delete | None:
@@ -139,14 +134,6 @@ def _turn(delete: Delete) -> tuple[int, int, int, str]:
     match = re.search(r"-([0-9]+)\Z", delete.path) if place.pattern.groups else None
     number = int(match[1]) if match else 0
     return MOVE_PHASES.index(delete.phase), ranks[0], -number if place.descends else number, delete.path
-
-
-def _text_of(table: Table, entry: StoredObject, body: Body | StorageError) -> str:
-    if isinstance(body, ObjectNotFoundError) or (isinstance(body, Body) and body.etag != entry.etag):
-        raise StalePlanError(f"table {table.store.location}: {entry.key} changed while the plan was made")
-    if isinstance(body, StorageError):
-        raise body
-    return to_text(body.data)
 
 
 def _unknown(table: Table, name: str, others: Iterable[str], keys: Iterable[str]) -> RefusedError:

@@ -4,28 +4,29 @@
 only main's former snapshots need become orphans.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from lakesweep.errors import RefusedError
 from lakesweep.model.plan import MOVE_PHASES, Plan
 from lakesweep.model.roots import BranchListing, Root, TableListing
 from lakesweep.model.steering import Steering, Target
 from lakesweep.model.table_ref import MAIN
-from lakesweep.operations.branches.fast_forward_actions import forward_actions, hint_puts, read_hints
-from lakesweep.operations.branches.fast_forward_warnings import forward_warnings
-from lakesweep.operations.branches.history import read_history
+from lakesweep.model.wording import some_of
+from lakesweep.operations.branches.documents import lost_rows, read_hint_of, read_history
 from lakesweep.operations.branches.iceberg import refuse_iceberg
 from lakesweep.operations.branches.names import check_known_name, check_on_main, no_such_branch
 from lakesweep.operations.branches.newly_orphaned import find_stranded
-from lakesweep.operations.branches.rules.fast_forward import Course, fast_forward_course, schema_conflict
+from lakesweep.operations.branches.rules.fast_forward import Course, History, fast_forward_course, schema_conflict
+from lakesweep.operations.branches.rules.fast_forward_actions import EARLIEST, LATEST, forward_actions, hint_puts
 from lakesweep.operations.branches.target_files import LOST_FILES, check_target, describe_lost
-from lakesweep.operations.tags.protection import given_up_in_vain, protectors, refuse_protected
-from lakesweep.operations.tags.removal import read_own_tags
-from lakesweep.runs.fleet import ruling_of
+from lakesweep.operations.tags.options import is_write_only
+from lakesweep.operations.tags.protection import give_up_tags, given_up_in_vain
+from lakesweep.operations.tags.removal import OwnTags, read_own_tags
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import Draft, begin, frame_of
-from lakesweep.table.documents import read_schema
+from lakesweep.table.documents import read_consumers, read_schema
 from lakesweep.table.outside_files import OutsideFiles
 from lakesweep.table.reach.completeness import lost_files
 
@@ -57,26 +58,23 @@ def plan_fast_forward(table: Table, name: str, lost_tags: Sequence[str] = ()) ->
     ours, theirs = read_history(draft, draft.own), read_history(draft, branch)
     course = fast_forward_course(ours, theirs)
     frame = frame_of(draft.own, {"branch": name, **({"lose_tag": list(lost_tags)} if lost_tags else {})})
-    tags = {root.ref.name for root in ours.tags}
     if course.is_empty:
         nothing = f"{MAIN} equals branch {name} already"
-        return draft.plan((), frame, warnings=(nothing, *given_up_in_vain(lost_tags, tags, ())))
+        return draft.plan((), frame, warnings=(nothing, *given_up_in_vain(lost_tags, draft.own.tags, ())))
     target = theirs.snapshots[-1]
     _refuse_conflict(draft, name, course)
-    protected = _protected(draft, name, course)
-    instead = f"branch {name} to have the same tags"
-    refuse_protected(str(table.ref), f"a fast-forward to branch {name}", protected, lost_tags, instead=instead)
+    given_up = _give_up_tags(draft, name, course, lost_tags)
     _refuse_lost_files(replace(draft, own=branch, schema=read_schema(table.store, branch)), course, target)
-    actions = (*forward_actions(name, course), *hint_puts(read_hints(draft), name, course, theirs))
+    hints = {path: read_hint_of(draft, draft.own, path) for path in (LATEST, EARLIEST)}
+    actions = (*forward_actions(name, course), *hint_puts(hints, name, course, theirs))
     stranded = find_stranded(draft, course.going)
-    warnings = forward_warnings(draft, name, course, ours, theirs)
     return draft.plan(
         sorted(actions, key=lambda action: MOVE_PHASES.index(action.phase)),
         frame,
         warnings=(
-            *given_up_in_vain(lost_tags, tags, protected),
-            *warnings,
-            *(f"the number of newly orphaned files is not known exactly: {each}" for each in stranded.unknown),
+            *given_up,
+            *_warnings(draft, name, course, ours, theirs),
+            *stranded.warnings(),
         ),
         findings={
             "branch": {"name": name},
@@ -127,14 +125,18 @@ def _refuse_conflict(draft: Draft, name: str, course: Course) -> None:
     )
 
 
-def _protected(draft: Draft, name: str, course: Course) -> Mapping[str, str]:
-    """Return what protects the tags to delete, by name: branches other than the source, and the fleet policy."""
-    if not course.withdrawn_tags:
-        return {}
+def _give_up_tags(draft: Draft, name: str, course: Course, lost_tags: Sequence[str]) -> tuple[str, ...]:
+    """Refuse if branches other than the source, or the fleet policy, protect a tag to delete. Return warnings."""
     others = {each: branch for each, branch in draft.listing.branches.items() if each != name}
-    among = replace(draft, listing=TableListing(others, draft.listing.links))
     going = [root.ref.name for root in course.withdrawn_tags]
-    return protectors(among, read_own_tags(draft), going, ruling_of(draft.table))
+    return give_up_tags(
+        replace(draft, listing=TableListing(others, draft.listing.links)),
+        read_own_tags(draft) if going else OwnTags({}, {}, {}),
+        going,
+        lost_tags,
+        rewrite=f"a fast-forward to branch {name}",
+        instead=f"branch {name} to have the same tags",
+    )
 
 
 def _refuse_lost_files(draft: Draft, course: Course, target: Root) -> None:
@@ -145,13 +147,8 @@ def _refuse_lost_files(draft: Draft, course: Course, target: Root) -> None:
     """
     check_target(draft.table, draft, target)
     others = [root for root in course.coming if root.ref != target.ref]
-    lost = (
-        lost_files(
-            draft.table.store, draft.schema, others, outside=OutsideFiles(draft.table.store, draft.table.open_store)
-        )
-        if others
-        else ()
-    )
+    store, open_store = draft.table.store, draft.table.open_store
+    lost = lost_files(store, draft.schema, others, outside=OutsideFiles(store, open_store)) if others else ()
     if lost:
         name = draft.own.name
         raise RefusedError(
@@ -163,14 +160,64 @@ def _refuse_lost_files(draft: Draft, course: Course, target: Root) -> None:
 
 def _lost(course: Course, newest: tuple[Root, ...], target: Root) -> dict[str, object]:
     snapshots = sorted((root for root in course.going if root.ref.kind == "snapshot"), key=lambda root: root.ref.id)
-    before = next((root.snapshot.total_record_count for root in newest if snapshots), None)
-    after = target.snapshot.total_record_count
+    before = next((root.snapshot for root in newest if snapshots), None)
     replaced = {old.id for old, _ in course.put_schemas if old is not None}
     return {
         "snapshots": [root.ref.id for root in snapshots],
         "changelogs": [],
         "tags": sorted(root.ref.name for root in course.withdrawn_tags),
-        "rows": None if before is None or after is None else before - after,
+        "rows": lost_rows(before, target.snapshot),
         "commit_users": list(dict.fromkeys(root.snapshot.commit_user for root in snapshots)),
         "schemas": sorted(replaced | {schema.id for schema in course.dropped_schemas}),
     }
+
+
+def _warnings(draft: Draft, name: str, course: Course, main: History, branch: History) -> Iterator[str]:
+    """Yield what people who work with main should know before a fast-forward."""
+    lost = [root.ref.id for root in course.going if root.ref.kind == "snapshot"]
+    if lost:
+        yield (
+            f"writers and streaming readers of {MAIN} must be stopped before and started again after: ids from "
+            f"{min(lost)} on will belong to other snapshots"
+        )
+    if course.displaced:
+        replaced = some_of([old.ref.id for old in reversed(course.displaced)])
+        yield (
+            f"{MAIN} and branch {name} have different snapshots of the ids {replaced}, and those of {MAIN} are "
+            "overwritten; readers that have loaded the old ones continue with them"
+        )
+    yield from _consumers(draft, branch.snapshots[-1].ref.id + 1)
+    if not is_write_only(draft.schema.options):
+        yield (
+            f"writers of this table may expire its snapshots themselves, and then consider one branch alone: {MAIN} "
+            f"and {name} will share files, so delete branch {name} soon, or make the table write-only"
+        )
+    changelogs = [root.ref.id for root in main.changelogs if root.ref.id >= branch.first.ref.id]
+    if changelogs:
+        yield f"changelogs {some_of(changelogs)} of {MAIN} are kept, although they belong to its former history"
+    there = sorted({root.ref.id for root in (*course.staying, *course.coming) if root.ref.kind == "snapshot"})
+    earliest = branch.earliest_id or main.earliest_id or 0
+    hidden = [i for i in there if earliest in there and i < earliest]
+    if hidden:
+        yield (
+            f"EARLIEST will be {earliest}, which hides snapshots {some_of(hidden)} from readers and from Paimon's "
+            "expiry"
+        )
+    missing = [i + 1 for i, after in pairwise(there) if after != i + 1]
+    if missing:
+        yield f"{MAIN} will have no snapshot {some_of(missing)}; a search by time or watermark may fail there"
+
+
+def _consumers(draft: Draft, end: int) -> Iterator[str]:
+    """Warn of readers that wait for an id beyond the next commit: they fail."""
+    try:
+        consumers = read_consumers(draft.table.store, draft.own.consumers)
+    except RefusedError as error:
+        yield f"a consumer cannot be read, so it is not known whether it is beyond the new end of {MAIN}: {error}"
+        return
+    for consumer, next_id in sorted(consumers.items()):
+        if next_id > end:
+            yield (
+                f"consumer {consumer} waits for snapshot {next_id}, but the next commit of {MAIN} is {end}; its reader "
+                "fails until the consumer is reset"
+            )

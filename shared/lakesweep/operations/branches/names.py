@@ -1,18 +1,23 @@
-"""Names of branches, and the folders of branches. Source: Paimon `BranchManager#validateBranch`."""
+"""Names of branches, their folders, and which branches read another one: options can name a branch.
+
+Source: Paimon `BranchManager#validateBranch`, `AbstractFileStoreTable#deleteBranch`, `FileStoreTableFactory#create`,
+`ChainTableUtils`.
+"""
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.format.values.json_document import shorten
-from lakesweep.model.roots import BranchListing
+from lakesweep.model.roots import BranchListing, TableListing
 from lakesweep.model.table_ref import MAIN, branch_dir
 from lakesweep.model.wording import some_of
 from lakesweep.runs.session import Table
 from lakesweep.storage.keys import is_key
 from lakesweep.storage.store import StoredObject
 from lakesweep.table.discover import sort_listing
+from lakesweep.table.documents import read_schema
 
 MAX_NAME_BYTES = 200
 """The name of a branch is part of a folder's name. Local file systems allow 255 bytes for that."""
@@ -20,6 +25,10 @@ MAX_NAME_BYTES = 200
 BAD_NAME = "bad_branch_name"
 EXISTS = "branch_exists"
 NO_BRANCH = "no_such_branch"
+IN_USE = "branch_in_use"
+_OPTIONS = ("scan.fallback-branch", "scan.primary-branch")
+_CHAIN_OPTIONS = ("scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
+"""Options of chain tables; Paimon ignores the case of their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +98,25 @@ def no_such_branch(table: Table, name: str, there: Iterable[str]) -> RefusedErro
     )
 
 
+def check_unused(table: Table, listing: TableListing, name: str) -> None:
+    """Refuse a branch that the newest schema of another branch names: without it, readers of that branch would fail.
+
+    Raises:
+        RefusedError: With code `branch_in_use`; or the newest schema of a branch cannot be read.
+        StorageError: A request failed.
+    """
+    for own in listing.branches.values():
+        if own.name == name or (own.name != MAIN and not own.schemas):
+            continue
+        for option in _uses(read_schema(table.store, own).options, name):
+            where = "the table" if own.name == MAIN else f"branch {own.name!r}"
+            raise RefusedError(
+                f"table {table.ref}: option {option} of {where} names branch {shorten(repr(name))}; expected a "
+                "branch that no other branch reads, so unset that option first",
+                code=IN_USE,
+            )
+
+
 def _inside(name: str, branches: Iterable[str]) -> tuple[str, ...]:
     return tuple(branch for branch in branches if branch.startswith(f"{name}/"))
 
@@ -117,3 +145,8 @@ def _rule(name: str) -> str | None:
 
 def _bad_name(message: str) -> UsageError:
     return UsageError(message, code=BAD_NAME)
+
+
+def _uses(options: Mapping[str, str], name: str) -> Iterator[str]:
+    yield from (option for option in _OPTIONS if options.get(option) == name)
+    yield from (option for option in _CHAIN_OPTIONS if options.get(option, "").lower() == name.lower())

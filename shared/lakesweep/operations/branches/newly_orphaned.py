@@ -34,6 +34,10 @@ class Stranded:
     unknown: tuple[str, ...] = ()
     """Sentences about documents that could not be read; the numbers are then not exact."""
 
+    def warnings(self) -> tuple[str, ...]:
+        """Return the sentences for a plan that names the numbers."""
+        return tuple(f"the number of newly orphaned files is not known exactly: {each}" for each in self.unknown)
+
     def to_json(self) -> dict[str, object]:
         """Return the finding `stranded`."""
         return {"files": self.files, "bytes": self.bytes, "by_kind": dict(self.by_kind)}

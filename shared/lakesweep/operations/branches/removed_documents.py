@@ -7,19 +7,18 @@ deleted, too, since damage may be the reason for the rollback.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lakesweep.errors import FormatError, ObjectNotFoundError, StalePlanError, StorageError
+from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.changelog import parse_changelog
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
+from lakesweep.model.document_actions import delete_document, delete_root
 from lakesweep.model.paths.allowed import may_delete
 from lakesweep.model.plan import Action, Delete, Put, to_text
 from lakesweep.model.roots import Root, RootRef
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.operations.branches.documents import put_hint, read_bodies
 from lakesweep.operations.tags.options import writes_success_file
 from lakesweep.operations.tags.removal import OwnTags
-from lakesweep.runs.tag_documents import SUCCESS, TAG, success_path
+from lakesweep.runs.tag_documents import SUCCESS, success_path
 from lakesweep.runs.view import Draft
-from lakesweep.storage.reads import read_many
-from lakesweep.storage.store import Body
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
 
@@ -74,8 +73,8 @@ def withdrawal(draft: Draft, tags: OwnTags, snapshot_id: int) -> Withdrawal:
         key=lambda name: (-tags.snapshot_id(name), name),
     )
     why = f"it is later than snapshot {snapshot_id}"
-    documents = _read(draft, (*snapshots, *changelogs))
-    deletes = [_delete(ref, documents[ref.path], why) for ref in (*snapshots, *changelogs)]
+    documents = list(read_bodies(draft.table.store, (*snapshots, *changelogs)))
+    deletes = [_delete(ref, body, why) for ref, body in documents]
     return Withdrawal(
         tag_actions=tuple(action for name in names for action in _tag_deletes(draft, tags.roots[name], why)),
         actions=(
@@ -84,7 +83,7 @@ def withdrawal(draft: Draft, tags: OwnTags, snapshot_id: int) -> Withdrawal:
             *deletes[len(snapshots) :],
         ),
         roots=(
-            *(root for ref in (*snapshots, *changelogs) if (root := _root(ref, documents[ref.path])) is not None),
+            *(root for ref, body in documents if (root := _root(ref, body)) is not None),
             *(tags.roots[name] for name in names),
         ),
         snapshot_ids=tuple(sorted(ref.id for ref in snapshots)),
@@ -93,53 +92,18 @@ def withdrawal(draft: Draft, tags: OwnTags, snapshot_id: int) -> Withdrawal:
     )
 
 
-def put_hint(draft: Draft, phase: str, path: str, snapshot_id: int, reason: str) -> Put:
-    """Return the action that writes a hint of the branch, or overwrites its present value.
-
-    Raises:
-        StorageError: The hint cannot be read.
-    """
-    path = f"{branch_dir(draft.own.name)}{path}"
+def _root(ref: RootRef, body: bytes) -> Root | None:
     try:
-        found = draft.table.store.read(path, max_bytes=MAX_DOCUMENT_BYTES)
-    except ObjectNotFoundError:
-        return Put(phase, "hint", path, str(snapshot_id), reason, if_absent=True)
-    return Put(phase, "hint", path, str(snapshot_id), reason, etag=found.etag, former=to_text(found.data))
-
-
-def _read(draft: Draft, refs: Sequence[RootRef]) -> dict[str, Body]:
-    """Read documents without parsing them.
-
-    Raises:
-        StalePlanError: A document is gone, or has changed since it was listed.
-        StorageError: A request failed.
-    """
-    store = draft.table.store
-    found: dict[str, Body] = {}
-    bodies = read_many(store, [ref.path for ref in refs], max_bytes=MAX_DOCUMENT_BYTES)
-    for ref, (_, body) in zip(refs, bodies, strict=True):
-        if isinstance(body, ObjectNotFoundError):
-            raise StalePlanError(f"table {store.location}: {ref.path} vanished while the plan was made")
-        if isinstance(body, StorageError):
-            raise body
-        if body.etag != ref.etag:
-            raise StalePlanError(f"table {store.location}: {ref.path} was written again while the plan was made")
-        found[ref.path] = body
-    return found
-
-
-def _root(ref: RootRef, body: Body) -> Root | None:
-    try:
-        snapshot = (parse_changelog if ref.kind == "changelog" else parse_snapshot)(body.data, ref.path)
+        snapshot = (parse_changelog if ref.kind == "changelog" else parse_snapshot)(body, ref.path)
     except FormatError:
         return None
-    return Root(ref, snapshot, body.data) if snapshot.id == ref.id else None
+    return Root(ref, snapshot, body) if snapshot.id == ref.id else None
 
 
-def _delete(ref: RootRef, body: Body, why: str) -> Delete:
+def _delete(ref: RootRef, body: bytes, why: str) -> Delete:
     is_snapshot = ref.kind == "snapshot"
     phase, kind = ("withdraw", "snapshot") if is_snapshot else ("withdraw_changelogs", "changelog_document")
-    return Delete(phase, kind, ref.path, ref.size_bytes, why, etag=ref.etag, body=to_text(body.data))
+    return delete_document(phase, kind, ref, body, why)
 
 
 def _changelog_hint(draft: Draft, going: Sequence[RootRef], snapshot_id: int) -> Iterator[Put]:
@@ -153,14 +117,13 @@ def _changelog_hint(draft: Draft, going: Sequence[RootRef], snapshot_id: int) ->
 
 
 def _tag_deletes(draft: Draft, root: Root, why: str) -> Iterator[Delete]:
-    ref = root.ref
-    yield Delete("withdraw_tags", TAG, ref.path, ref.size_bytes, why, etag=ref.etag, body=to_text(root.body))
-    path = success_path(draft.own.name, ref.name)
+    yield delete_root("withdraw_tags", root, why)
+    path = success_path(draft.own.name, root.ref.name)
     if not writes_success_file(draft.schema.options) or not may_delete(SUCCESS, path):
         return
     try:
         found = draft.table.store.read(path, max_bytes=MAX_DOCUMENT_BYTES)
     except ObjectNotFoundError:
         return
-    reason = f"tag {ref.name} is deleted"
+    reason = f"tag {root.ref.name} is deleted"
     yield Delete("withdraw_tags", SUCCESS, path, len(found.data), reason, etag=found.etag, body=to_text(found.data))

@@ -16,28 +16,31 @@ looks for all files that the target needs, before the first request and after th
 Source: Paimon `RollbackHelper`, `AbstractFileStoreTable#rollbackTo`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.intent import Intent
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.errors import RefusedError
 from lakesweep.format.tag import tag_body
-from lakesweep.model.plan import Action, Plan, Put, to_text
+from lakesweep.model.document_actions import write_document
+from lakesweep.model.plan import Action, Plan, Put
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import BranchListing, Root
 from lakesweep.model.steering import Steering, Target
 from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.wording import some_of
+from lakesweep.operations.branches.documents import lost_rows, put_hint
 from lakesweep.operations.branches.iceberg import refuse_iceberg
 from lakesweep.operations.branches.newly_orphaned import find_stranded
-from lakesweep.operations.branches.removed_documents import Withdrawal, put_hint, withdrawal
-from lakesweep.operations.branches.rollback_warnings import rollback_warnings
+from lakesweep.operations.branches.removed_documents import Withdrawal, withdrawal
 from lakesweep.operations.branches.target_files import check_target
-from lakesweep.operations.tags.protection import given_up_in_vain, protectors, refuse_protected
-from lakesweep.operations.tags.removal import read_own_tags
+from lakesweep.operations.tags.options import is_write_only
+from lakesweep.operations.tags.protection import give_up_tags, given_up_in_vain
+from lakesweep.operations.tags.removal import OwnTags, read_own_tags
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.expiry_conflict import may_conflict, refuse_conflict
-from lakesweep.runs.fleet import ruling_of
+from lakesweep.runs.memory import doubt
 from lakesweep.runs.parameters.time_travel import NO_VERSION, Version, resolve
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.reports import refused
@@ -45,9 +48,11 @@ from lakesweep.runs.run import plan_and_execute, plan_only
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import Draft, begin, frame_of
 from lakesweep.table.discover import discover
-from lakesweep.table.documents import read_hint
+from lakesweep.table.documents import read_consumers, read_hint
+from lakesweep.table.metadata import MetadataReader, Unreadable
 
 OPERATION = "rollback"
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +94,13 @@ def rollback(table: Table, arguments: RollbackArguments, *, execute: bool) -> Ru
     if execute:
         return plan_and_execute(table, OPERATION, planner, lease=lease)
     report = plan_only(table, OPERATION, planner)
-    return report if lease.intent is None else replace(report, warnings=(_say_begun(lease.intent), *report.warnings))
-
-
-def _say_begun(begun: Intent) -> str:
-    return (
-        f"plan {begun.plan_id}, which run {begun.runs[-1]} began, has not ended: executing this rollback finishes that "
-        "plan first, and then less may be left to do"
+    if lease.intent is None:
+        return report
+    begun = (
+        f"plan {lease.intent.plan_id}, which run {lease.intent.runs[-1]} began, has not ended: executing this rollback "
+        "finishes that plan first, and then less may be left to do"
     )
+    return replace(report, warnings=(begun, *report.warnings))
 
 
 def _refuse_while_expiring(table: Table, area: ControlArea, lease: LeaseDocument, version: Version) -> None:
@@ -149,10 +153,9 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
     frame = frame_of(draft.own, arguments.to_json())
     if not coming and not going.actions and not going.tag_actions:
         newest = f"snapshot {snapshot_id} of {say_time(target.snapshot.time_ms)} is the newest already"
-        return draft.plan((), frame, warnings=(newest, *given_up_in_vain(arguments.lost_tags, tags.roots, ())))
-    protected = protectors(draft, tags, going.tags, ruling_of(table))
-    move = f"a rollback to snapshot {snapshot_id}"
-    refuse_protected(str(table.ref), move, protected, arguments.lost_tags, instead="a later target")
+        return draft.plan((), frame, warnings=(newest, *given_up_in_vain(arguments.lost_tags, draft.own.tags, ())))
+    rewrite = f"a rollback to snapshot {snapshot_id}"
+    given_up = give_up_tags(draft, tags, going.tags, arguments.lost_tags, rewrite=rewrite, instead="a later target")
     check_target(table, draft, target)
     stranded = find_stranded(draft, going.roots, [target] if coming else [])
     earliest = () if coming else _unhidden(draft, snapshot_id)
@@ -161,9 +164,9 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
         (*going.tag_actions, *coming, *earliest, latest, *going.actions),
         frame,
         warnings=(
-            *given_up_in_vain(arguments.lost_tags, tags.roots, protected),
-            *rollback_warnings(draft, target, tags, going, comes_back=bool(coming)),
-            *(f"the number of newly orphaned files is not known exactly: {each}" for each in stranded.unknown),
+            *given_up,
+            *_warnings(draft, target, tags, going, comes_back=bool(coming)),
+            *stranded.warnings(),
         ),
         findings={
             "lost": _lost(going, target),
@@ -198,10 +201,10 @@ def _coming(draft: Draft, target: Root) -> tuple[Action, ...]:
                 code="id_reused",
             )
         return ()
-    body = to_text(tag_body(target.body, target.ref.path, None, None))
+    body = tag_body(target.body, target.ref.path, None, None)
     why = f"tag {target.ref.name} holds snapshot {snapshot_id}"
     return (
-        Put("target", "snapshot", _snapshot_path(draft, snapshot_id), body, why, if_absent=True),
+        write_document("target", "snapshot", _snapshot_path(draft, snapshot_id), body, why),
         put_hint(draft, "target", "snapshot/EARLIEST", snapshot_id, f"snapshot {snapshot_id} becomes the earliest"),
     )
 
@@ -216,23 +219,82 @@ def _unhidden(draft: Draft, snapshot_id: int) -> tuple[Put, ...]:
     if said is None or said <= snapshot_id:
         return ()
     first = draft.own.snapshots[0].id
-    return (
-        put_hint(draft, "target", "snapshot/EARLIEST", first, f"snapshot {said} is deleted; {first} is the oldest"),
-    )
+    why = f"snapshot {said} is deleted; {first} is the oldest"
+    return (put_hint(draft, "target", "snapshot/EARLIEST", first, why),)
 
 
 def _lost(going: Withdrawal, target: Root) -> dict[str, object]:
-    newest, rows = going.newest, None
-    if newest is not None and newest.total_record_count is not None and target.snapshot.total_record_count is not None:
-        rows = newest.total_record_count - target.snapshot.total_record_count
     return {
         "snapshots": list(going.snapshot_ids),
         "changelogs": list(going.changelog_ids),
         "tags": list(going.tags),
-        "rows": rows,
+        "rows": lost_rows(going.newest, target.snapshot),
         "commit_users": list(going.commit_users),
     }
 
 
 def _snapshot_path(draft: Draft, snapshot_id: int) -> str:
     return f"{branch_dir(draft.own.name)}snapshot/snapshot-{snapshot_id}"
+
+
+def _warnings(draft: Draft, target: Root, tags: OwnTags, going: Withdrawal, *, comes_back: bool) -> Iterator[str]:
+    """Yield who else reads and writes the branch, and what does not change."""
+    snapshot_id = target.snapshot.id
+    yield (
+        f"stop the writers of {draft.table.ref} before, and start them again after: a writer that continues from a "
+        f"later snapshot than {snapshot_id} fails, or commits on top of a deleted snapshot"
+    )
+    yield from _consumers(draft, snapshot_id)
+    for name, problem in tags.unreadable.items():
+        yield f"tag {name} cannot be read, so it is kept ({problem})"
+    if not is_write_only(draft.schema.options):
+        yield (
+            "writers of this table may expire its snapshots themselves; one that does so right now may delete files "
+            f"of snapshot {snapshot_id} after the last check of them"
+        )
+    if comes_back:
+        hidden = [ref.id for ref in draft.own.snapshots if ref.id < snapshot_id]
+        if hidden:
+            yield (
+                f"EARLIEST will name snapshot {snapshot_id}, so {len(hidden)} older snapshots ({hidden[0]} to "
+                f"{hidden[-1]}) are kept but no longer found"
+            )
+        if _has_lost_changelog(draft, target):
+            yield (
+                f"the changelog of snapshot {snapshot_id} has expired, and its document still names it: keep tag "
+                f"{target.ref.name} as long as the snapshot, or else the scan for orphan files reports it as damaged"
+            )
+    latest = draft.schema.id
+    if target.snapshot.schema_id != latest:
+        yield (
+            f"schemas do not change: snapshot {snapshot_id} was committed under schema {target.snapshot.schema_id}, "
+            f"and readers and writers continue with schema {latest}"
+        )
+    damaged = len(going.snapshot_ids) - sum(root.ref.kind == "snapshot" for root in going.roots)
+    if damaged:
+        yield f"{damaged} of the snapshots to delete cannot be read, so their files are not counted"
+
+
+def _has_lost_changelog(draft: Draft, target: Root) -> bool:
+    """Tell whether an expiry deleted the target's changelog list, as it does for a tagged snapshot."""
+    name = target.snapshot.changelog_manifest_list
+    if name is None:
+        return False
+    doubt(draft.table, (name,))
+    content = MetadataReader(draft.table.store).manifest_lists({name: None})[name]
+    return isinstance(content, Unreadable) and content.missing
+
+
+def _consumers(draft: Draft, snapshot_id: int) -> Iterator[str]:
+    """Warn of readers that are beyond the target: they fail, since they wait for an id that a new commit will get."""
+    try:
+        consumers = read_consumers(draft.table.store, draft.own.consumers)
+    except RefusedError as error:
+        yield f"a consumer cannot be read, so it is not known whether it is beyond the target: {error}"
+        return
+    ahead = sorted(name for name, next_id in consumers.items() if next_id > snapshot_id + 1)
+    if ahead:
+        yield (
+            f"readers are beyond snapshot {snapshot_id} and fail until their consumers are reset or deleted: "
+            f"consumer{'s'[: len(ahead) != 1]} {some_of(ahead, _NAMED)}"
+        )

@@ -21,7 +21,7 @@ from lakesweep.runs.fleet import Ruling, watched_ruling, why_observed
 from lakesweep.runs.pass_state import answered_branches
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
-from lakesweep.runs.steps import worst
+from lakesweep.runs.steps import folded
 from lakesweep.table.discover import discover
 
 
@@ -103,30 +103,16 @@ def _branch(table: Table, name: str) -> Table:
 
 def _failed(table: Table, error: MaintenanceError, *, begun: bool) -> RunReport:
     begun = begun or isinstance(error, LeaseLostError)
-    return RunReport(
-        operation=OPERATION,
-        table=table.ref.location,
-        branch=table.ref.branch,
+    after = "; the execution had begun, and the next one with --execute finishes it" if begun else ""
+    return replace(
+        folded(table, OPERATION, ()),
         status="partial" if begun else "refused",
         executed=begun,
-        refusal=Refusal(
-            error.code,
-            f"{error}{'; the execution had begun, and the next one with --execute finishes it' if begun else ''}",
-            error.exit_code,
-        ),
-        requests=table.counter.snapshot(),
+        refusal=Refusal(error.code, f"{error}{after}", error.exit_code),
+        steps=None,
     )
 
 
 def _whole(table: Table, passes: Iterable[RunReport]) -> RunReport:
-    reports = tuple(passes)
-    return RunReport(
-        operation=OPERATION,
-        table=table.ref.location,
-        branch=None,
-        status=worst(reports),
-        executed=any(report.executed for report in reports),
-        refusal=next((report.refusal for report in reports if report.refusal), None),
-        requests=table.counter.snapshot(),
-        steps=reports,
-    )
+    reports = tuple(passes)  # they make requests, which the whole counts
+    return replace(folded(table, OPERATION, reports), branch=None)

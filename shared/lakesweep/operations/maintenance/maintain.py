@@ -28,10 +28,11 @@ from lakesweep.operations.tags.automatic import AutoTagArguments
 from lakesweep.operations.tags.steps import TAG_STEPS, TagSteps
 from lakesweep.runs.fleet import Ruling, limited, may_delete, watched_ruling, why_observed
 from lakesweep.runs.parameters.retention_options import ExpireArguments, has_decoupled_changelog
-from lakesweep.runs.pass_state import TagNote, needs_nothing, remember
+from lakesweep.runs.pass_notes import TagNote, remember
+from lakesweep.runs.pass_state import needs_nothing
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
-from lakesweep.runs.steps import SharedListing, Step, carry_out, worst
+from lakesweep.runs.steps import SharedListing, Step, carry_out, first_run, folded
 from lakesweep.runs.view import Draft, begin
 
 OPERATION = "maintain"
@@ -116,14 +117,7 @@ def one_pass(
 
 def nothing(table: Table) -> RunReport:
     """Return the report of a pass that the state of the last pass answered."""
-    return RunReport(
-        operation=OPERATION,
-        table=table.ref.location,
-        branch=table.ref.branch,
-        status="nothing_to_do",
-        requests=table.counter.snapshot(),
-        steps=(),
-    )
+    return folded(table, OPERATION, ())
 
 
 class _Pass:
@@ -194,16 +188,5 @@ class _Pass:
 def fold(table: Table, steps: tuple[RunReport, ...]) -> RunReport:
     """Fold the reports of the steps into one; the plan and outcome come from the step of snapshots."""
     main = next((step for step in steps if step.operation == expire_snapshots.OPERATION), steps[0])
-    return RunReport(
-        operation=OPERATION,
-        table=table.ref.location,
-        branch=table.ref.branch,
-        status=worst(steps),
-        plan=main.plan,
-        run_id=main.run_id or next((step.run_id for step in steps if step.run_id), None),
-        executed=any(step.executed for step in steps),
-        refusal=next((step.refusal for step in steps if step.refusal), None),
-        outcome=main.outcome,
-        requests=table.counter.snapshot(),
-        steps=steps,
-    )
+    run_id = main.run_id or first_run(steps)
+    return replace(folded(table, OPERATION, steps), plan=main.plan, run_id=run_id, outcome=main.outcome)

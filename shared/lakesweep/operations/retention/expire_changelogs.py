@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.plan import Action, Delete, Plan, Put, to_text
+from lakesweep.model.document_actions import delete_root
+from lakesweep.model.plan import Action, Delete, Plan, Put
 from lakesweep.model.policy import INT_MAX, ChangelogRetention
-from lakesweep.model.roots import Root, RootRef
+from lakesweep.model.roots import RootRef
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.retention.release import plan_release
 from lakesweep.operations.retention.rules.changelog_range import changelog_bounds, select_changelogs
@@ -19,7 +20,7 @@ from lakesweep.runs.parameters.retention_options import (
     time_retained,
 )
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft, Frame, begin
+from lakesweep.runs.view import Draft, begin, frame_of
 from lakesweep.table.documents import read_consumers
 from lakesweep.table.reach.freed import find_freed_changelogs
 
@@ -64,9 +65,10 @@ def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, d
     draft = begin(table, OPERATION) if draft is None else replace(draft, operation=OPERATION)
     policy = _policy(draft, arguments)
     snapshots, changelogs = draft.own.snapshots, draft.own.changelogs
+    nothing = frame_of(draft.own, arguments.to_json(), policy.to_json())
     if not snapshots or not changelogs:
         lost = lost_findings(draft)
-        return draft.plan((), _frame(draft, arguments, policy, ()), warnings=warnings_of(lost), findings=lost)
+        return draft.plan((), nothing, warnings=warnings_of(lost), findings=lost)
     if arguments.delete_all:
         if changelogs[-1].id >= snapshots[0].id:
             raise RefusedError(
@@ -84,7 +86,7 @@ def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, d
         times = {root.ref.id: root.snapshot.time_ms for root in draft.own_documents(asked)}
     chosen = select_changelogs(ids, snapshots[-1].id, times, policy, consumer_next, draft.now_ms)
     if chosen is None:
-        return draft.plan((), _frame(draft, arguments, policy, ()))
+        return draft.plan((), nothing)
     going = [ref for ref in changelogs if ref.id in frozenset(chosen.expired)]
     return _plan(draft, arguments, policy, going, end=chosen.end_id)
 
@@ -92,39 +94,21 @@ def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, d
 def _policy(draft: Draft, arguments: ExpireChangelogsArguments) -> ChangelogRetention:
     limits = arguments.limits
     options = {**draft.schema.options, **limits.options}
-    try:
-        if limits.unattended:
-            check_stated(options, limits)
-        has_decoupled_changelog(options)  # refuses values that do not parse, even if this call does not need them
-        if arguments.by_options:
-            return changelog_retention(options)
-        retention = ChangelogRetention(
-            retain_min=1 if limits.retain_min is None else limits.retain_min,
-            retain_max=INT_MAX if limits.retain_max is None else limits.retain_max,
-            time_retained_ms=None
-            if limits.older_than_ms is None
-            else time_retained(limits.older_than_ms, draft.now_ms, draft.table.clock_ms()),
-            limit=INT_MAX if limits.max_deletes is None else limits.max_deletes,
-        )
-        retention.check()
-    except RefusedError as error:
-        raise RefusedError(f"table {draft.table.ref}: {error}", code=error.code) from error
-    return retention
-
-
-def _frame(
-    draft: Draft, arguments: ExpireChangelogsArguments, policy: ChangelogRetention, going: Sequence[RootRef]
-) -> Frame:
-    snapshots = draft.own.snapshots
-    return Frame(
-        arguments=arguments.to_json(),
-        policy=policy.to_json(),
-        snapshots={
-            "earliest": snapshots[0].id if snapshots else None,
-            "latest": snapshots[-1].id if snapshots else None,
-            "expired": [ref.id for ref in going],
-        },
+    if limits.unattended:
+        check_stated(options, limits)
+    has_decoupled_changelog(options)  # refuses values that do not parse, even if this call does not need them
+    if arguments.by_options:
+        return changelog_retention(options)
+    retention = ChangelogRetention(
+        retain_min=1 if limits.retain_min is None else limits.retain_min,
+        retain_max=INT_MAX if limits.retain_max is None else limits.retain_max,
+        time_retained_ms=None
+        if limits.older_than_ms is None
+        else time_retained(limits.older_than_ms, draft.now_ms, draft.table.clock_ms()),
+        limit=INT_MAX if limits.max_deletes is None else limits.max_deletes,
     )
+    retention.check()
+    return retention
 
 
 def _plan(
@@ -145,29 +129,19 @@ def _plan(
         frees_changelogs=True,
         before="changelogs expire",
     )
+    staying = len(draft.own.changelogs) - len(going)
+    documents = [
+        delete_root("documents", root, f"changelog {root.ref.id} is past the retention of changelogs")
+        for root in expiring
+    ]
     return draft.plan(
-        (*_documents(expiring), *_hints(draft, end), *release.actions),
-        _frame(draft, arguments, policy, going),
+        (*documents, *_hints(draft, end), *release.actions),
+        frame_of(draft.own, arguments.to_json(), policy.to_json(), [ref.id for ref in going]),
         end_id=end,
-        kept={**_kept(draft.own.changelogs, going), **release.kept.count},
+        kept={**({STAYS: staying} if staying else {}), **release.kept.count},
         kept_bytes=release.kept.size_bytes,
         warnings=release.warnings,
         findings=release.damage,
-    )
-
-
-def _documents(expiring: Sequence[Root]) -> tuple[Delete, ...]:
-    return tuple(
-        Delete(
-            "documents",
-            "changelog_document",
-            root.ref.path,
-            root.ref.size_bytes,
-            f"changelog {root.ref.id} is past the retention of changelogs",
-            etag=root.ref.etag,
-            body=to_text(root.body),
-        )
-        for root in expiring
     )
 
 
@@ -180,8 +154,3 @@ def _hints(draft: Draft, end: int | None) -> tuple[Action, ...]:
         for path, hint in sorted(draft.own.hints.items())
         if path.startswith("changelog/")
     )
-
-
-def _kept(changelogs: Sequence[RootRef], going: Sequence[RootRef]) -> dict[str, int]:
-    staying = len(changelogs) - len(going)
-    return {STAYS: staying} if staying else {}

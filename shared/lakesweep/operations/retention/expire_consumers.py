@@ -71,10 +71,7 @@ def plan_expire_consumers(
     """
     draft = begin(table, EXPIRE) if draft is None else replace(draft, operation=EXPIRE)
     options = {**draft.schema.options, **arguments.options}
-    try:
-        check_stated(options, limits)
-    except RefusedError as error:
-        raise RefusedError(f"table {table.ref}: {error}", code=error.code) from error
+    check_stated(options, limits)
     forgotten = _forgotten(draft, options)
     return _plan(
         draft, arguments, [_delete(ref, f"it was not moved for {options[EXPIRATION_TIME]}") for ref in forgotten]

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from lakesweep.errors import RefusedError
 from lakesweep.model.plan import Plan
 from lakesweep.model.policy import SnapshotRetention
 from lakesweep.model.roots import Root, RootRef
@@ -33,7 +32,7 @@ from lakesweep.runs.parameters.retention_options import (
 )
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft, Frame, begin
+from lakesweep.runs.view import Draft, begin, frame_of
 from lakesweep.table.documents import latest_hint_of, read_consumers
 from lakesweep.table.reach.freed import Lifecycle, find_freed
 
@@ -57,11 +56,14 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, draft: Draft
     """
     draft = begin(table, OPERATION) if draft is None else replace(draft, operation=OPERATION)
     options = {**draft.schema.options, **arguments.options}
-    policy = _policy(draft, arguments, options)
+    if arguments.unattended:
+        check_stated(options, arguments)
+    policy = snapshot_retention(options, arguments, draft.now_ms, draft.table.clock_ms())
     name, snapshots = draft.own.name, draft.own.snapshots
     if not snapshots:
         lost = lost_findings(draft)
-        return draft.plan((), _frame(arguments, policy, None), warnings=warnings_of(lost), findings=lost)
+        frame = frame_of(draft.own, arguments.to_json(), policy.to_json())
+        return draft.plan((), frame, warnings=warnings_of(lost), findings=lost)
 
     slowest = _slowest_consumer(draft, options)
     chosen, roots = choose_range(draft, policy, slowest[1] if slowest else None)
@@ -76,7 +78,7 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, draft: Draft
             *warnings,
             f"consumer {slowest[0]} continues at snapshot {slowest[1]}, so it and later snapshots are kept",
         )
-    frame = _frame(arguments, policy, chosen)
+    frame = frame_of(draft.own, arguments.to_json(), policy.to_json(), chosen.expired)
     if not chosen.expired:
         hints = () if "snapshot/EARLIEST" in draft.own.hints else (earliest_hint(name, snapshots[0].id),)
         next_pass = _next_pass(draft, arguments, policy, [ref.id for ref in snapshots[:2]], times)
@@ -153,15 +155,6 @@ def _own_snapshots(draft: Draft, known: Iterable[Root]) -> tuple[Root, ...]:
     return tuple(found[ref.path] for ref in draft.own.snapshots)
 
 
-def _policy(draft: Draft, arguments: ExpireArguments, options: Mapping[str, str]) -> SnapshotRetention:
-    try:
-        if arguments.unattended:
-            check_stated(options, arguments)
-        return snapshot_retention(options, arguments, draft.now_ms, draft.table.clock_ms())
-    except RefusedError as error:
-        raise RefusedError(f"table {draft.table.ref}: {error}", code=error.code) from error
-
-
 def _lifecycle_of(options: Mapping[str, str]) -> Lifecycle:
     """Return how long the changes of a snapshot stay readable, by a table's options.
 
@@ -181,18 +174,6 @@ def _slowest_consumer(draft: Draft, options: Mapping[str, str]) -> tuple[str, in
         return None
     consumers = read_consumers(draft.table.store, draft.own.consumers)
     return min(consumers.items(), key=lambda item: (item[1], item[0]), default=None)
-
-
-def _frame(arguments: ExpireArguments, policy: SnapshotRetention, chosen: SnapshotRange | None) -> Frame:
-    return Frame(
-        arguments=arguments.to_json(),
-        policy=policy.to_json(),
-        snapshots={
-            "earliest": chosen.first_id if chosen else None,
-            "latest": chosen.latest_id if chosen else None,
-            "expired": list(chosen.expired) if chosen else [],
-        },
-    )
 
 
 def _oldest_documents(draft: Draft, limits: RangeBounds, cutoff_ms: int) -> tuple[Root, ...]:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakesweep.control.state import ALL_COMMITS, BATCH_COMMITS, NEVER_MS, BranchState
-from lakesweep.errors import RefusedError
 from lakesweep.execute.tags import cannot_promise
 from lakesweep.format.values.zone import local_time
 from lakesweep.model.identity import identity_of, number_of
@@ -39,14 +38,13 @@ from lakesweep.operations.tags.rules.automatic import (
     due_tags,
     next_due_ms,
     next_watermark,
-    period_of,
     pointer_of,
 )
+from lakesweep.operations.tags.rules.periods import period_of
 from lakesweep.runs.fleet import Ruling
 from lakesweep.runs.pass_state import known_state
 from lakesweep.runs.session import Table
-from lakesweep.runs.tag_documents import put_success, put_tag
-from lakesweep.runs.tag_source import tags_by_snapshot
+from lakesweep.runs.tag_documents import put_success, put_tag, tags_by_snapshot
 from lakesweep.runs.view import Draft, begin, frame_of
 
 OPERATION = "auto_tags"
@@ -111,13 +109,10 @@ def plan_auto_tags(
     """
     draft = begin(table, OPERATION) if draft is None else replace(draft, operation=OPERATION)
     options = {**draft.schema.options, **arguments.options}
-    try:
-        declared = declared_zone(draft.table, arguments.time_zone, ruling)
-        rules = auto_tag_rules(options, declared)
-        if rules is not None:
-            check_callbacks(draft.table, options)
-    except RefusedError as error:
-        raise _named(draft, error) from error
+    declared = declared_zone(draft.table, arguments.time_zone, ruling)
+    rules = auto_tag_rules(options, declared)
+    if rules is not None:
+        check_callbacks(draft.table, options)
     if rules is None or not draft.own.snapshots:
         return draft.plan((), frame_of(draft.own, arguments.to_json()))
     found = _Walk(draft, rules).due(arguments.backfill)
@@ -130,13 +125,6 @@ def plan_auto_tags(
     ]
     frame = frame_of(draft.own, arguments.to_json(), {"write_only": not by_writers})
     return draft.plan(actions, frame, warnings=(*found.warnings, *warnings), next_pass=found.facts)
-
-
-def _named(draft: Draft, error: RefusedError) -> RefusedError:
-    sentence = str(error)
-    if draft.table.ref.location in sentence:
-        return error
-    return RefusedError(f"table {draft.table.ref}: {sentence}", code=error.code)
 
 
 class _Walk:

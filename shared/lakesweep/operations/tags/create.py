@@ -15,7 +15,6 @@ from lakesweep.execute.tags import cannot_promise
 from lakesweep.format.values.zone import local_time
 from lakesweep.model.plan import Plan, Put, to_bytes
 from lakesweep.model.roots import Root, RootRef, TableListing
-from lakesweep.operations.tags.names import check_tag_name
 from lakesweep.operations.tags.options import (
     auto_tag_rules,
     check_callbacks,
@@ -25,13 +24,21 @@ from lakesweep.operations.tags.options import (
     is_write_only,
     writes_success_file,
 )
-from lakesweep.operations.tags.rules.automatic import period_of
+from lakesweep.operations.tags.rules.periods import period_of
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.parameters.times import say_span, say_time
 from lakesweep.runs.session import Table
-from lakesweep.runs.tag_documents import put_success, put_tag, tag_path
-from lakesweep.runs.tag_source import NO_SNAPSHOT, NO_TAG, list_own, tags_by_snapshot
+from lakesweep.runs.tag_documents import (
+    NO_SNAPSHOT,
+    NO_TAG,
+    check_tag_name,
+    list_own,
+    put_success,
+    put_tag,
+    tag_path,
+    tags_by_snapshot,
+)
 from lakesweep.runs.view import Draft, frame_of, source_alone
 from lakesweep.storage.store import Body
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_schema

@@ -12,8 +12,9 @@ from lakesweep.model.table_ref import branch_dir
 from lakesweep.model.tag_rules import KeepRules, TagFacts
 from lakesweep.operations.tags.options import auto_tag_rules, check_callbacks, declared_zone, expires_by_time
 from lakesweep.operations.tags.removal import OwnTags, files_at_stake, plan_removal, read_own_tags
-from lakesweep.operations.tags.rules.automatic import beyond_count, period_of
-from lakesweep.operations.tags.rules.expiry import Verdict, judge_tags
+from lakesweep.operations.tags.rules.automatic import beyond_count
+from lakesweep.operations.tags.rules.expiry import judge_tags
+from lakesweep.operations.tags.rules.periods import period_of
 from lakesweep.runs.damage import lost_findings, warnings_of
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.parameters.times import say_time
@@ -84,9 +85,9 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
         lost = lost_findings(draft)
         return draft.plan((), frame, warnings=warnings_of(lost), findings=lost)
     own = read_own_tags(draft)
-    zone, notes = _calendar_zone(options, declared) if keep else (UTC, ())
+    zone, notes = calendar_zone(options, declared) if keep else (UTC, ())
     verdict = judge_tags(
-        _facts(draft, own, with_times=arguments.older_than_ms is not None),
+        tag_facts(draft, own, with_times=arguments.older_than_ms is not None),
         now_ms=draft.now_ms,
         zone=declared,
         calendar_zone=zone,
@@ -94,11 +95,14 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
         by_time=by_time,
         older_than_ms=arguments.older_than_ms,
         beyond=_beyond(own, options, declared) if arguments.counts else (),
-        period_of=_period_of(options) if keep else None,
+        period_of=period_reader(options) if keep else None,
     )
     if verdict.going:
         check_callbacks(table, options)
-    going, held, warnings = _without_held(draft, own, verdict)
+    going, held, warnings = dict(verdict.going), dict[str, str](), tuple[str, ...]()
+    if going and not draft.own.snapshots:  # a tag may be all that remains of the table
+        going, held = {}, dict.fromkeys(going, "no_snapshot")
+        warnings = (f"no snapshot is left in branch {draft.own.name}, so its tags are kept",)
     why = {name: _sentence(word, arguments) for name, word in going.items()}
     problem: str | None = None
     try:
@@ -158,21 +162,7 @@ def _sentence(word: str, arguments: ExpireTagsArguments) -> str:
     }.get(word, word)
 
 
-def _without_held(
-    draft: Draft, own: OwnTags, verdict: Verdict
-) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
-    """Return the tags to delete, the tags to keep all the same with the reason, and warnings about the latter.
-
-    If no snapshot is left, a tag may be all that remains of the table.
-    """
-    going = dict(verdict.going)
-    if draft.own.snapshots or not going:
-        return going, {}, ()
-    why = f"no snapshot is left in branch {draft.own.name}, so its tags are kept"
-    return {}, dict.fromkeys(going, "no_snapshot"), (why,)
-
-
-def _facts(draft: Draft, own: OwnTags, *, with_times: bool) -> tuple[TagFacts, ...]:
+def tag_facts(draft: Draft, own: OwnTags, *, with_times: bool = False) -> tuple[TagFacts, ...]:
     """Return the facts that the rules need about each tag.
 
     Args:
@@ -197,7 +187,7 @@ def _facts(draft: Draft, own: OwnTags, *, with_times: bool) -> tuple[TagFacts, .
     )
 
 
-def _calendar_zone(options: Mapping[str, str], declared: tzinfo | None) -> tuple[tzinfo, tuple[str, ...]]:
+def calendar_zone(options: Mapping[str, str], declared: tzinfo | None) -> tuple[tzinfo, tuple[str, ...]]:
     """Return the zone of the calendar, and a note about it if one is needed.
 
     Raises:
@@ -219,7 +209,7 @@ def _beyond(own: OwnTags, options: Mapping[str, str], declared: tzinfo | None) -
     return () if rules is None else beyond_count(rules, {name: own.snapshot_id(name) for name in own.tags})
 
 
-def _period_of(options: Mapping[str, str]) -> Callable[[str], datetime | None] | None:
+def period_reader(options: Mapping[str, str]) -> Callable[[str], datetime | None] | None:
     """Return a function that reads the period in an automatic tag's name; names need no zone."""
     rules = auto_tag_rules(options, UTC)
     return None if rules is None else lambda name: period_of(rules, name)

@@ -10,9 +10,9 @@ from lakesweep.format.values.json_document import shorten
 from lakesweep.format.values.options import bad_option, parse_bool, parse_duration_ms, parse_duration_ns, parse_int
 from lakesweep.format.values.zone import parse_zone
 from lakesweep.model.tag_rules import AutoTagMode, AutoTagRules, Formatter
-from lakesweep.operations.tags.names import name_problem
 from lakesweep.runs.fleet import Ruling
 from lakesweep.runs.session import Table
+from lakesweep.runs.tag_documents import name_problem
 
 MAX_TIME_RETAINED_MS = 1000 * 366 * 86_400_000
 """A thousand years. A longer time is a mistake in the unit, and Paimon's calendar has an end."""

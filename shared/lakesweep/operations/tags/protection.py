@@ -5,76 +5,53 @@ from the expiry of main only while that tag exists. An operation that rewrites a
 caller to give the tag up.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-from lakesweep.errors import FormatError, RefusedError
+from lakesweep.errors import RefusedError
 from lakesweep.format.snapshot import Snapshot
-from lakesweep.format.values.zone import parse_zone
 from lakesweep.model.roots import BranchListing, RootRef
 from lakesweep.model.table_ref import MAIN
-from lakesweep.model.tag_rules import TagFacts
 from lakesweep.model.wording import some_of
-from lakesweep.operations.tags.options import auto_tag_rules, declared_zone
+from lakesweep.operations.tags.expire import calendar_zone, period_reader, tag_facts
+from lakesweep.operations.tags.options import declared_zone
 from lakesweep.operations.tags.removal import OwnTags
-from lakesweep.operations.tags.rules.automatic import period_of
 from lakesweep.operations.tags.rules.expiry import judge_tags
-from lakesweep.runs.fleet import Ruling
+from lakesweep.runs.fleet import Ruling, ruling_of
 from lakesweep.runs.view import Draft
 from lakesweep.table.documents import read_roots
 
 TAG_PROTECTED = "tag_protected"
-_ZONE = "sink.process-time-zone"
 
 
-def protectors(draft: Draft, own: OwnTags, going: Iterable[str], ruling: Ruling | None) -> dict[str, str]:
-    """Return the reasons that protect tags to be deleted, in words, by the name of the tag.
+def give_up_tags(
+    draft: Draft, own: OwnTags, going: Sequence[str], lost: Sequence[str], *, rewrite: str, instead: str
+) -> tuple[str, ...]:
+    """Refuse a branch rewrite that deletes protected tags, unless the caller gave them up. Return warnings.
 
     Args:
         draft: The branch.
         own: Its tags.
         going: The names of the tags to delete.
-        ruling: What the fleet policy says about the table.
-
-    Raises:
-        RefusedError: The table's options about tags are invalid.
-        StorageError: A request failed.
-    """
-    going = tuple(going)
-    found: dict[str, str] = {}
-    for branch in draft.listing.branches.values():
-        for name in _sources(draft, own, branch, going) if branch.name != draft.own.name else ():
-            made = f"branch {branch.name} was made from it"
-            found.setdefault(name, "main has it as well" if branch.name == MAIN else made)
-    for name, reasons in _kept_by_policy(draft, own, ruling).items() if going else ():
-        if name in going and ruling is not None:
-            found.setdefault(name, f"policy {ruling.policy} keeps it ({', '.join(reasons)})")
-    return dict(sorted(found.items()))
-
-
-def refuse_protected(table: str, move: str, protected: Mapping[str, str], lost: Sequence[str], *, instead: str) -> None:
-    """Refuse a branch rewrite that deletes protected tags, unless the caller gave them up.
-
-    Args:
-        table: The table, as messages name it.
-        move: The branch rewrite, such as `a rollback to snapshot 4`.
-        protected: Tags to delete -> what protects them.
         lost: Tags that the caller gave up.
+        rewrite: The branch rewrite, such as `a rollback to snapshot 4`.
         instead: What else the caller can do.
 
     Raises:
-        RefusedError: With code `tag_protected`; the tags are named.
+        RefusedError: With code `tag_protected`; the tags are named. Or the table's options about tags are invalid.
+        StorageError: A request failed.
     """
+    protected = _protectors(draft, own, going, ruling_of(draft.table)) if going else {}
     held = [f"{name!r} ({protector})" for name, protector in protected.items() if name not in lost]
     if held:
         raise RefusedError(
-            f"table {table}: {move} would delete protected tags: {some_of(held)}; expected lose_tag "
+            f"table {draft.table.ref}: {rewrite} would delete protected tags: {some_of(held)}; expected lose_tag "
             f"with the name of each, or {instead}",
             code=TAG_PROTECTED,
         )
+    return tuple(given_up_in_vain(lost, draft.own.tags, protected))
 
 
-def given_up_in_vain(lost: Iterable[str], tags: Container[str], protected: Container[str]) -> Iterator[str]:
+def given_up_in_vain(lost: Iterable[str], tags: Iterable[RootRef], protected: Container[str]) -> Iterator[str]:
     """Warn of tags that the caller gave up needlessly, perhaps by mistake.
 
     Args:
@@ -82,11 +59,25 @@ def given_up_in_vain(lost: Iterable[str], tags: Container[str], protected: Conta
         tags: The tags of the branch.
         protected: Protected tags that the plan deletes.
     """
+    there = {ref.name for ref in tags}
     for name in lost:
-        if name not in tags:
+        if name not in there:
             yield f"there is no tag {name!r} to lose"
         elif name not in protected:
             yield f"tag {name!r} need not be given up: it is kept, or nothing protects it"
+
+
+def _protectors(draft: Draft, own: OwnTags, going: Sequence[str], ruling: Ruling | None) -> dict[str, str]:
+    """Return the reasons that protect tags to be deleted, in words, by the name of the tag."""
+    found: dict[str, str] = {}
+    for branch in draft.listing.branches.values():
+        for name in _sources(draft, own, branch, going) if branch.name != draft.own.name else ():
+            made = f"branch {branch.name} was made from it"
+            found.setdefault(name, "main has it as well" if branch.name == MAIN else made)
+    for name, reasons in _kept_by_policy(draft, own, ruling).items():
+        if name in going and ruling is not None:
+            found.setdefault(name, f"policy {ruling.policy} keeps it ({', '.join(reasons)})")
+    return dict(sorted(found.items()))
 
 
 def _sources(draft: Draft, own: OwnTags, branch: BranchListing, going: Sequence[str]) -> Iterator[str]:
@@ -127,35 +118,16 @@ def _kept_by_policy(draft: Draft, own: OwnTags, ruling: Ruling | None) -> Mappin
     if not rules:
         return {}
     declared = declared_zone(draft.table, None, ruling)
-    facts = [
-        TagFacts(name, tag.snapshot.id, tag.snapshot.time_ms, draft.now_ms, tag.create_time, tag.time_retained_ns)
-        for name, tag in own.tags.items()
-    ]
     verdict = judge_tags(
-        facts,
+        tag_facts(draft, own),
         now_ms=draft.now_ms,
         zone=declared,
-        calendar_zone=_calendar_zone(draft, declared),
+        calendar_zone=calendar_zone(draft.schema.options, declared)[0],
         keep=rules,
         by_time=False,
         older_than_ms=None,
         beyond=(),
-        period_of=_period_reader(draft),
+        period_of=period_reader(draft.schema.options),
     )
     kept = {name: tuple(r for r in reasons if r.startswith("keep_")) for name, reasons in verdict.kept.items()}
     return {name: reasons for name, reasons in kept.items() if reasons}
-
-
-def _calendar_zone(draft: Draft, declared: tzinfo | None) -> tzinfo:
-    text = draft.schema.options.get(_ZONE)
-    if declared is not None or text is None:
-        return declared or UTC
-    try:
-        return parse_zone(text, _ZONE)
-    except FormatError as error:
-        raise RefusedError(str(error), code="bad_option") from error
-
-
-def _period_reader(draft: Draft) -> Callable[[str], datetime | None] | None:
-    rules = auto_tag_rules(draft.schema.options, UTC)
-    return None if rules is None else lambda name: period_of(rules, name)

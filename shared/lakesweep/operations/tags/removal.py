@@ -15,14 +15,15 @@ from dataclasses import dataclass, replace
 
 from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError
 from lakesweep.format.tag import Tag
+from lakesweep.model.document_actions import delete_root
 from lakesweep.model.facts import References
 from lakesweep.model.paths.allowed import may_delete
-from lakesweep.model.plan import Delete, to_text
+from lakesweep.model.plan import Delete
 from lakesweep.model.roots import Root, RootRef
 from lakesweep.operations.retention.release import Release, plan_release
 from lakesweep.operations.tags.options import writes_success_file
 from lakesweep.runs.damage import damage_findings, lost_findings, warnings_of
-from lakesweep.runs.tag_documents import PHASE, SUCCESS, TAG, success_path, tag_path
+from lakesweep.runs.tag_documents import PHASE, SUCCESS, success_path, tag_path
 from lakesweep.runs.view import Draft
 from lakesweep.table.reach.freed_tags import find_freed_tags
 from lakesweep.table.tags import TagDocument, read_tags
@@ -119,9 +120,7 @@ def plan_removal(draft: Draft, own: OwnTags, going: Mapping[str, str], options: 
 def _documents(draft: Draft, own: OwnTags, going: Mapping[str, str], options: Mapping[str, str]) -> Iterable[Delete]:
     with_success = writes_success_file(options)
     for name, why in sorted(going.items()):
-        root = own.roots[name]
-        body = to_text(root.body)
-        yield Delete(PHASE, TAG, root.ref.path, root.ref.size_bytes, why, etag=root.ref.etag, body=body)
+        yield delete_root(PHASE, own.roots[name], why)
         success = success_path(draft.own.name, name)
         if with_success and may_delete(SUCCESS, success):
             yield Delete(PHASE, SUCCESS, success, None, f"tag {name} is deleted")

@@ -4,13 +4,13 @@ The plan writes the new document before it deletes the old one. So a tag holds t
 """
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.plan import Delete, Plan, Put, to_text
+from lakesweep.model.document_actions import delete_root, write_document
+from lakesweep.model.plan import Plan
 from lakesweep.operations.tags.create import exists
-from lakesweep.operations.tags.names import check_tag_name
 from lakesweep.operations.tags.options import check_callbacks
 from lakesweep.operations.tags.removal import find_tag
 from lakesweep.runs.session import Table
-from lakesweep.runs.tag_documents import PHASE, TAG, tag_path
+from lakesweep.runs.tag_documents import PHASE, TAG, check_tag_name, tag_path
 from lakesweep.runs.view import begin, frame_of
 
 OPERATION = "rename_tag"
@@ -40,9 +40,8 @@ def plan_rename_tag(table: Table, name: str, target: str) -> Plan:
     if find_tag(draft, target) is not None:
         raise exists(table, target)
     root = draft.own_documents([old])[0]
-    body = to_text(root.body)
     actions = (
-        Put(PHASE, TAG, tag_path(draft.own.name, target), body, f"the new name of tag {name}", if_absent=True),
-        Delete(PHASE, TAG, old.path, old.size_bytes, f"it is called {target} now", etag=old.etag, body=body),
+        write_document(PHASE, TAG, tag_path(draft.own.name, target), root.body, f"the new name of tag {name}"),
+        delete_root(PHASE, root, f"it is called {target} now"),
     )
     return draft.plan(actions, frame_of(draft.own, {"tag": name, "target_tag": target}), warnings=warnings)

@@ -16,7 +16,7 @@ from lakesweep.operations.tags.steps import TagSteps
 from lakesweep.runs.fleet import Ruling, may_delete, ruling_of
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
-from lakesweep.runs.steps import SharedListing, Step, carry_out, worst
+from lakesweep.runs.steps import SharedListing, Step, carry_out, first_run, folded
 from lakesweep.runs.view import begin
 
 OPERATION = "trigger_tag_automatic_creation"
@@ -47,17 +47,7 @@ def trigger_tags(table: Table, arguments: AutoTagArguments, *, execute: bool) ->
         reports = (refused(table, auto_tags.OPERATION, error),)
     if execute and taken:
         taken[0].keep()
-    return RunReport(
-        operation=OPERATION,
-        table=table.ref.location,
-        branch=table.ref.branch,
-        status=worst(reports),
-        run_id=next((report.run_id for report in reports if report.run_id), None),
-        executed=any(report.executed for report in reports),
-        refusal=next((report.refusal for report in reports if report.refusal), None),
-        requests=table.counter.snapshot(),
-        steps=reports,
-    )
+    return replace(folded(table, OPERATION, reports), run_id=first_run(reports))
 
 
 def _without_observed(ruling: Ruling | None) -> Ruling | None:

@@ -18,7 +18,7 @@ from lakesweep.operations.tags.expire import ExpireTagsArguments, plan_expire_ta
 from lakesweep.operations.tags.options import expires_by_time, has_auto_tags, is_write_only
 from lakesweep.runs.fleet import Ruling
 from lakesweep.runs.memory import keep
-from lakesweep.runs.pass_state import TagNote
+from lakesweep.runs.pass_notes import TagNote
 from lakesweep.runs.session import Table
 from lakesweep.runs.steps import Step
 from lakesweep.runs.view import Draft

@@ -16,8 +16,7 @@ from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, moved_branch
 from lakesweep.model.plan import Action, Delete, Plan, to_text
 from lakesweep.model.roots import RootRef
 from lakesweep.model.table_ref import branch_dir
-from lakesweep.operations.branches.names import EXISTS, list_branch
-from lakesweep.operations.branches.use import check_unused
+from lakesweep.operations.branches.names import EXISTS, check_unused, list_branch
 from lakesweep.operations.undo.rules import Current
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import Draft

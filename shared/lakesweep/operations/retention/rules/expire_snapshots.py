@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from lakesweep.model.document_actions import delete_root
 from lakesweep.model.facts import Freed, References
 from lakesweep.model.paths.allowed import may_delete
 from lakesweep.model.paths.stays import Stay, count_stays
@@ -48,18 +49,7 @@ def snapshot_documents(expired: Sequence[Root], why_expired: Callable[[int], str
         expired: The snapshots to delete, ascending by id.
         why_expired: Returns for a snapshot id one sentence without a full stop.
     """
-    return tuple(
-        Delete(
-            "documents",
-            "snapshot",
-            root.ref.path,
-            root.ref.size_bytes,
-            why_expired(root.ref.id),
-            etag=root.ref.etag,
-            body=to_text(root.body),
-        )
-        for root in expired
-    )
+    return tuple(delete_root("documents", root, why_expired(root.ref.id)) for root in expired)
 
 
 def plan_files(freed: Iterable[Freed], references: References, stays: Stayers) -> tuple[tuple[Delete, ...], KeptFiles]:

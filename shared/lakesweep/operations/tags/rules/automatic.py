@@ -7,7 +7,6 @@ after which period, the search for the next tag begins. The rules are Paimon's; 
 Source: Paimon `TagAutoCreation`, `TagPeriodHandler`, `TagTimeExtractor`, `TagBatchCreation`.
 """
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from itertools import accumulate
 from lakesweep.format.values.zone import earliest_ms, local_time
 from lakesweep.model.safety import CLOCK_MARGIN_MS
 from lakesweep.model.tag_rules import AutoTagRules
+from lakesweep.operations.tags.rules.periods import DASHED_DAY, parsed_name, period_name, period_of, tag_name
 
 BATCH_PREFIX = "batch-write-"
 BATCH_IDENTIFIER = (1 << 63) - 1
@@ -26,24 +26,8 @@ BATCH_IDENTIFIER = (1 << 63) - 1
 MAX_BACKFILLED = 100_000
 """One backfill looks at this many periods, the latest ones. Years of minute periods would take hours."""
 
-DASHED_DAY = "{y}-{m}-{d}"
-DASHED_HOUR = "{y}-{m}-{d} {h}"
-PLAIN_DAY = "{y}{m}{d}"
-SPACED_HOUR = "{y}{m}{d} {h}"
-PLAIN_HOUR = "{y}{m}{d}{h}"
-MINUTES = "{y}{m}{d}{h}{min}"
-SHAPES = (DASHED_DAY, DASHED_HOUR, PLAIN_DAY, SPACED_HOUR, PLAIN_HOUR, MINUTES)
-"""The shapes of the names of automatic tags."""
-
-_PATTERNS = {
-    shape: re.compile(shape.format(y=r"(\d{4})", **dict.fromkeys(("m", "d", "h", "min"), r"(\d\d)")), re.ASCII)
-    for shape in SHAPES
-}
-
 _EPOCH = datetime(1970, 1, 1)
 _MS = timedelta(milliseconds=1)
-_DAY = timedelta(days=1)
-_HOUR = timedelta(hours=1)
 _LATEST = datetime(9990, 1, 1)
 _EARLIEST = datetime(10, 1, 1)
 # Between these dates there is room for every period, delay and offset. Real clocks reach neither.
@@ -76,21 +60,6 @@ class DueTag:
     name: str
     snapshot_id: int
     reason: str
-
-
-def tag_name(rules: AutoTagRules, period_begin: datetime) -> str:
-    """Return the name of the tag of a period."""
-    return _named(period_begin, _shape(rules))
-
-
-def period_of(rules: AutoTagRules, name: str) -> datetime | None:
-    """Return the begin of the period in a tag's name, `None` for a name that these rules do not make.
-
-    With daily names, only the text before the first blank counts. So an hourly name with the same dashes is a daily
-    tag, too.
-    """
-    shape = _shape(rules)
-    return parsed_name(name.partition(" ")[0] if shape in (DASHED_DAY, PLAIN_DAY) else name, shape)
 
 
 def pointer_of(rules: AutoTagRules, tags: Iterable[tuple[str, int]], earliest_id: int | None) -> Pointer:
@@ -209,7 +178,7 @@ def batch_tag(rules: AutoTagRules, newest: Commit, tags: Mapping[str, int]) -> D
         return None
     name = rules.batch_name
     if name is None:
-        name = BATCH_PREFIX + _named(local_time(newest.time_ms, rules.zone), DASHED_DAY)
+        name = BATCH_PREFIX + period_name(local_time(newest.time_ms, rules.zone), DASHED_DAY)
     return None if tags.get(name) == newest.id else DueTag(name, newest.id, "batch")
 
 
@@ -256,34 +225,6 @@ def backfilled(
             tagged.add(known[index][1])
             names.add(name)
     return tuple(due), tuple(_sentence(why, missed) for why, missed in without.items())
-
-
-def parsed_name(name: str, shape: str) -> datetime | None:
-    """Return the begin of the period in a name of one shape, `None` for any other text."""
-    match = _PATTERNS[shape].fullmatch(name)
-    if match is None:
-        return None
-    try:
-        return datetime(*map(int, match.groups()))  # type: ignore[arg-type]  # Year, month, day, hour, minute.
-    except ValueError:
-        return None
-
-
-def _shape(rules: AutoTagRules) -> str:
-    if rules.is_custom_period:
-        return MINUTES
-    if rules.period == _DAY:
-        return DASHED_DAY if rules.formatter == "with_dashes" else PLAIN_DAY
-    if rules.period == _HOUR:
-        return {"with_dashes": DASHED_HOUR, "without_dashes": SPACED_HOUR}.get(rules.formatter, PLAIN_HOUR)
-    return DASHED_HOUR  # Periods of two hours ignore the formatter.
-
-
-def _named(time: datetime, shape: str) -> str:
-    # Not `strftime`: its result for years before 1000 depends on the machine.
-    return shape.format(
-        y=f"{time.year:04d}", m=f"{time.month:02d}", d=f"{time.day:02d}", h=f"{time.hour:02d}", min=f"{time.minute:02d}"
-    )
 
 
 def _is_automatic(rules: AutoTagRules, name: str) -> bool:

@@ -14,7 +14,8 @@ from fnmatch import fnmatchcase
 
 from lakesweep.format.values.zone import earliest_ms, latest_ms, local_time
 from lakesweep.model.tag_rules import KeepRules, TagFacts
-from lakesweep.operations.tags.rules.automatic import BATCH_PREFIX, SHAPES, parsed_name
+from lakesweep.operations.tags.rules.automatic import BATCH_PREFIX
+from lakesweep.operations.tags.rules.periods import SHAPES, parsed_name
 
 ROLLBACK_PREFIX = "rollback-to-as-latest-"
 """Paimon makes such tags when it rolls a table back. They name a part of the table's present state."""
