@@ -24,13 +24,14 @@ from lakesweep.runs.run import plan_and_execute
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest
 from tests.support import metadata_files
+from tests.support.content_store import ContentStore
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
 from tests.support.outside import opener
 from tests.support.reader import all_roots, assert_all_readable
 from tests.support.table_builder import TableBuilder
-from tests.support.world import Stage, simple
+from tests.support.world import World
 
 Act = tuple[Callable[[str], bool], Callable[[], object]]
 
@@ -51,7 +52,7 @@ class _ActingSwitch(Switch):
         return super()._run(name, call)
 
 
-def documents_are_gone(stage: Stage) -> Callable[[str], bool]:
+def documents_are_gone(stage: World) -> Callable[[str], bool]:
     """Know the first look after the snapshot documents went."""
     look = ("table folders", "table list snapshot/")
     return lambda name: name in look and not stage.table.exists("snapshot/snapshot-1")
@@ -66,7 +67,7 @@ def test_an_external_file_is_found_by_its_own_name(kind: str, monkeypatch: pytes
     for record in (metadata_files.DataFile, metadata_files.IndexFile):
         monkeypatch.setattr(record, "record", _named_otherwise(record.record))
     outside = MemoryStore("memory://other/p")
-    stage = Stage(externals={outside.location: outside}, options={"changelog-producer": "input"})
+    stage = World(externals={outside.location: outside}, options={"changelog-producer": "input"})
     table, unique = stage.table, "11111111-2222-3333-4444-555555555555"
     if kind == "index":
         table.commit("+A", index={"F": {"A": (1,)}}, external={"F": f"{outside.location}/index-{unique}-0"})
@@ -106,8 +107,8 @@ def _named_otherwise(record: Callable[[Any], dict[str, Any]]) -> Callable[[Any],
     "name", ["a/b", "success-file/x", "x" * 200, "ü ñ", "snapshot/snapshot-1", "success-file", "1"]
 )
 def test_a_tag_may_be_called_anything(name: str) -> None:
-    stage = Stage()
-    simple(stage, 3)
+    stage = World()
+    stage.replace_each(3)
     stage.table.tag(name, snapshot=1)
     try:
         stage.maintainer().expire()
@@ -118,16 +119,16 @@ def test_a_tag_may_be_called_anything(name: str) -> None:
 
 
 def test_what_java_writes_for_a_tag_that_is_done_is_no_tag() -> None:
-    stage = Stage()
-    simple(stage, 3)
+    stage = World()
+    stage.replace_each(3)
     stage.store.put("tag/tag-success-file/t_SUCCESS", b'{"creationTime": 1, "modificationTime": 1}')
     assert stage.maintainer().expire().status == "done"
 
 
 @pytest.mark.parametrize("name", ["a/b", "a/snapshot", "tag", "snapshot", "a/tag/tag-x", "consumer/x", "branch-x", "ü"])
 def test_a_branch_may_be_called_anything(name: str) -> None:
-    stage = Stage()
-    simple(stage, 2)
+    stage = World()
+    stage.replace_each(2)
     stage.table.tag("t", snapshot=1)
     stage.table.branch(name, from_tag="t")
     stage.table.remove("tag/tag-t")
@@ -140,14 +141,14 @@ def test_a_branch_may_be_called_anything(name: str) -> None:
     assert stage.table.exists("F1")
 
 
-def simple_more(stage: Stage, *entries: str) -> None:
+def simple_more(stage: World, *entries: str) -> None:
     stage.table.commit(*entries)
     stage.now_ms += 3_600_000
 
 
 def test_a_folder_of_a_branch_called_main_is_not_the_main_branch() -> None:
-    stage = Stage()
-    simple(stage, 3)
+    stage = World()
+    stage.replace_each(3)
     document = stage.table.document("snapshot/snapshot-3") | {"id": 100}
     stage.store.put("branch/branch-main/snapshot/snapshot-100", json.dumps(document).encode())
     try:
@@ -159,8 +160,8 @@ def test_a_folder_of_a_branch_called_main_is_not_the_main_branch() -> None:
 
 def test_a_branch_with_a_slash_can_be_finished() -> None:
     """What a run may do, the next one may finish."""
-    stage = Stage()
-    simple(stage, 2)
+    stage = World()
+    stage.replace_each(2)
     stage.table.tag("t", snapshot=1)
     branch = stage.table.branch("a/b", from_tag="t")
     branch.commit("-F1", "+X1")
@@ -179,7 +180,7 @@ def test_a_branch_with_a_slash_can_be_finished() -> None:
 def test_an_external_path_cannot_lead_back_into_the_table() -> None:
     """A declared root may contain the table; snapshots, schemas and tags are no data files all the same."""
     outside = MemoryStore("s3://bucket/w")
-    stage = Stage(externals={"s3://bucket/w": outside})
+    stage = World(externals={"s3://bucket/w": outside})
     stage.store._location = "s3://bucket/w/t"
     table = stage.table
     table.commit("+A", external={"A": "s3://bucket/w/t/schema/schema-0"})
@@ -199,7 +200,7 @@ def test_files_in_a_store_that_cannot_be_opened_stay(root: str) -> None:
     from lakesweep.storage.open import open_store
 
     outside = MemoryStore(root)
-    stage = Stage(externals={root: outside})
+    stage = World(externals={root: outside})
     table = stage.table
     table.commit("+A", external={"A": f"{root}/bucket-0/a.parquet"})
     table.commit("-A", "+B")
@@ -208,13 +209,13 @@ def test_files_in_a_store_that_cannot_be_opened_stay(root: str) -> None:
         report = stage.maintainer(open_store=open_store).expire()
         assert report.status in ("done", "refused")
     except MaintenanceError:
-        assert stage.snapshots() == [1, 2, 3]
+        assert stage.ids() == [1, 2, 3]
     assert_all_readable(table)
 
 
 def test_an_index_file_that_is_a_data_file_stays() -> None:
     """An index manifest that goes names a file that the newest snapshot holds as data."""
-    stage = Stage(options={"index-file-in-data-file-dir": "true"})
+    stage = World(options={"index-file-in-data-file-dir": "true"})
     table = stage.table
     table.commit("+A", "+Z")
     table.commit("+B", index={"i1": {"Z": (1,)}})
@@ -233,7 +234,7 @@ def test_an_index_file_that_is_a_data_file_stays() -> None:
 
 @pytest.mark.parametrize("time_ms", [-(10**17), 10**17, -1, 9_223_372_036_854_775_807, -9_223_372_036_854_775_808])
 def test_odd_commit_times_do_no_harm(time_ms: int) -> None:
-    stage = Stage()
+    stage = World()
     for number in range(1, 5):
         stage.table.commit(f"+F{number}", time_ms=time_ms)
     stage.now_ms += 3_600_000
@@ -251,7 +252,7 @@ def test_odd_commit_times_do_no_harm(time_ms: int) -> None:
 @pytest.mark.parametrize("merged", [False, True])
 def test_a_damaged_newest_manifest_refuses_though_no_data_file_goes(merged: bool) -> None:
     """Older snapshots may be all that is left to go back to; here none of them ever lost a file."""
-    stage = Stage()
+    stage = World()
     stage.table.commit("+A")
     stage.table.commit("+B")
     stage.table.commit("+C")
@@ -262,7 +263,7 @@ def test_a_damaged_newest_manifest_refuses_though_no_data_file_goes(merged: bool
     stage.table.corrupt(f"manifest/{(head.base if merged else head.delta)[0].name}")
     report = stage.maintainer().expire()
     assert report.status == "refused", report
-    assert stage.snapshots()[0] == 1
+    assert stage.ids()[0] == 1
 
 
 # Death, and what others do before the next run.
@@ -273,27 +274,27 @@ def test_documents_do_not_return_after_another_engine_has_expired_on() -> None:
 
     Documents that returned now would name files that are gone.
     """
-    stage = Stage()
-    simple(stage, 6)
+    stage = World()
+    stage.replace_each(6)
     gone = documents_are_gone(stage)
     stage.dies_before(gone, retain_max=3, retain_min=3)
-    assert stage.snapshots() == [4, 5, 6]
+    assert stage.ids() == [4, 5, 6]
     for number in range(7, 13):
         stage.table.commit(f"-F{number - 1}", f"+F{number}")
     stage.now_ms += 3_600_000
     # What the engine does: data files of deltas 5 to 11, documents 4 to 10, with their metadata.
     other = Maintainer(stage.store, control=MemoryStore("memory://elsewhere", clock=lambda: stage.now_ms))
     assert other.expire(retain_max=2, retain_min=2).status == "done"
-    assert stage.snapshots() == [11, 12]
+    assert stage.ids() == [11, 12]
     stage.maintainer().expire(retain_max=100, retain_min=50)
-    assert stage.snapshots() == [11, 12]
+    assert stage.ids() == [11, 12]
     assert_roots_readable(stage.table)
 
 
 def test_documents_do_not_return_after_a_long_wait_for_readers() -> None:
     """The same within one run that waits for readers."""
-    stage = Stage()
-    simple(stage, 6)
+    stage = World()
+    stage.replace_each(6)
     done = False
 
     def meanwhile(seconds: float) -> None:
@@ -312,14 +313,14 @@ def test_documents_do_not_return_after_a_long_wait_for_readers() -> None:
         plan_and_execute(maintainer.table, "expire_snapshots", maintainer.planner(3, 3), grace_ms=7_200_000)
     except MaintenanceError:
         pass
-    assert stage.snapshots() == [11, 12]
+    assert stage.ids() == [11, 12]
     assert_roots_readable(stage.table)
 
 
 def test_documents_that_somebody_put_back_keep_their_files() -> None:
     """A run dies after the documents. Somebody brings them back to the byte (ETags follow from content) and is glad."""
-    stage = Stage(content_etags=True)
-    simple(stage, 6)
+    stage = World(store=ContentStore)
+    stage.replace_each(6)
     bodies = {key: stage.store.read(key).data for key in all_roots(stage.store)}
     stage.dies_before(documents_are_gone(stage), retain_max=3, retain_min=3)
     for key, body in bodies.items():
@@ -329,8 +330,8 @@ def test_documents_that_somebody_put_back_keep_their_files() -> None:
 
 
 def test_documents_that_somebody_puts_back_while_a_run_waits_keep_their_files() -> None:
-    stage = Stage(content_etags=True)
-    simple(stage, 6)
+    stage = World(store=ContentStore)
+    stage.replace_each(6)
     bodies = {key: stage.store.read(key).data for key in all_roots(stage.store)}
 
     def put_back(seconds: float) -> None:
@@ -345,8 +346,8 @@ def test_documents_that_somebody_puts_back_while_a_run_waits_keep_their_files() 
 
 def test_a_restore_that_dies_is_not_the_end_of_what_it_restored() -> None:
     """A consumer stops a plan after its documents, the restore fails half-way, and then the consumer leaves."""
-    stage = Stage(content_etags=True)
-    simple(stage, 6)
+    stage = World(store=ContentStore)
+    stage.replace_each(6)
     when = documents_are_gone(stage)
 
     def register() -> None:
@@ -355,9 +356,9 @@ def test_a_restore_that_dies_is_not_the_end_of_what_it_restored() -> None:
     stage.switch = _ActingSwitch((when, register), dies_at="table put snapshot/EARLIEST")
     with pytest.raises(ProcessDeathError):
         stage.maintainer().expire(retain_max=3, retain_min=3)
-    assert stage.snapshots() == [1, 2, 3, 4, 5, 6]
+    assert stage.ids() == [1, 2, 3, 4, 5, 6]
     stage.switch = Switch()
-    stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+    stage.wait()
     stage.store.delete([DeleteRequest("consumer/consumer-c")])
     stage.maintainer().expire(retain_max=100, retain_min=50)
     assert_all_readable(stage.table)
@@ -365,8 +366,8 @@ def test_a_restore_that_dies_is_not_the_end_of_what_it_restored() -> None:
 
 def test_a_rollback_target_returns_although_the_run_that_took_it_died() -> None:
     """A rollback read its target before the documents went, and ends after the run died: nothing is left but a hint."""
-    stage = Stage()
-    simple(stage, 6)
+    stage = World()
+    stage.replace_each(6)
     stage.dies_before(documents_are_gone(stage), retain_max=3, retain_min=3)
     stage.table.hint("LATEST", 2)
     for number in (6, 5, 4):
@@ -376,14 +377,14 @@ def test_a_rollback_target_returns_although_the_run_that_took_it_died() -> None:
         stage.maintainer().expire(retain_max=100, retain_min=50)
     except MaintenanceError:
         pass
-    assert 2 in stage.snapshots()
-    assert 3 not in stage.snapshots()
+    assert 2 in stage.ids()
+    assert 3 not in stage.ids()
 
 
 def test_a_later_document_does_not_return_above_a_rollback_without_a_hint() -> None:
     """Somebody rolled back to a tag while a run was dead, by an engine that writes no LATEST."""
-    stage = Stage()
-    simple(stage, 6)
+    stage = World()
+    stage.replace_each(6)
     stage.table.tag("one", snapshot=1)
     stage.dies_before(documents_are_gone(stage), retain_max=3, retain_min=3)
     body = stage.store.read("tag/tag-one").data
@@ -392,13 +393,13 @@ def test_a_later_document_does_not_return_above_a_rollback_without_a_hint() -> N
     stage.store.delete([DeleteRequest("snapshot/LATEST")])
     stage.store.put("snapshot/snapshot-1", body)
     stage.maintainer().expire(retain_max=100, retain_min=50)
-    assert stage.snapshots() == [1]
+    assert stage.ids() == [1]
 
 
 def test_a_plan_that_ended_brings_nothing_back() -> None:
     """A run ends its plan and dies before it clears the intent; a plan of documents only has begun no file."""
-    stage = Stage()
-    simple(stage, 6)
+    stage = World()
+    stage.replace_each(6)
     # An unreadable tag keeps every file, so only documents go.
     stage.table.tag("t", snapshot=1)
     stage.table.corrupt(f"manifest/{stage.table.document('tag/tag-t')['deltaManifestList']}")
@@ -411,7 +412,7 @@ def test_a_plan_that_ended_brings_nothing_back() -> None:
         return hit
 
     stage.dies_before(when, retain_max=3, retain_min=3)
-    assert stage.snapshots() == [4, 5, 6]
+    assert stage.ids() == [4, 5, 6]
     stage.store.delete([DeleteRequest("tag/tag-t")])
     for number in range(7, 13):
         stage.table.commit(f"-F{number - 1}", f"+F{number}")
@@ -419,25 +420,25 @@ def test_a_plan_that_ended_brings_nothing_back() -> None:
     other = Maintainer(stage.store, control=MemoryStore("memory://elsewhere", clock=lambda: stage.now_ms))
     assert other.expire(retain_max=2, retain_min=2).status == "done"
     stage.maintainer().expire(retain_max=100, retain_min=50)
-    assert stage.snapshots() == [11, 12]
+    assert stage.ids() == [11, 12]
 
 
 def test_files_of_a_plan_whose_documents_went_unseen_are_finished_when_it_is_stale() -> None:
     """The process ended inside the request that deleted the documents, so no ledger says that they are gone."""
-    stage = Stage()
-    simple(stage, 6)
+    stage = World()
+    stage.replace_each(6)
 
     def when(name: str) -> bool:
         return name.startswith("control put") and name.endswith("-intent.ndjson.gz")
 
     stage.dies_before(when, retain_max=3, retain_min=3)
-    assert stage.snapshots() == [4, 5, 6]
+    assert stage.ids() == [4, 5, 6]
     stage.table.commit("-F6", "+F7")
     stage.table.consumer("c", 2)
     stage.maintainer().expire(retain_max=100, retain_min=50)
     assert_roots_readable(stage.table)
     # Either they returned whole or their files went as well.
-    if stage.snapshots()[0] == 4:
+    if stage.ids()[0] == 4:
         assert not stage.table.exists("F1")
 
 
@@ -448,8 +449,8 @@ def test_documents_of_files_that_another_engine_took_do_not_return(half_way: boo
     Args:
         half_way: It has still to remove the last document; engines may remove files first.
     """
-    stage = Stage(content_etags=True)
-    simple(stage, 6)
+    stage = World(store=ContentStore)
+    stage.replace_each(6)
     last = stage.store.read("snapshot/snapshot-3").data
 
     def take() -> None:
@@ -463,13 +464,13 @@ def test_documents_of_files_that_another_engine_took_do_not_return(half_way: boo
         (lambda name: name == "table folders", lambda: stage.table.consumer("c", 2)),
     )
     assert stage.maintainer().expire(retain_max=3, retain_min=3).status == "stale"
-    assert stage.snapshots() == [4, 5, 6]
+    assert stage.ids() == [4, 5, 6]
     assert_roots_readable(stage.table)
 
 
 def test_a_branch_that_appears_keeps_a_changelog_manifest_without_files() -> None:
     """The manifests of changelog lists that go are asked about although no changelog file goes."""
-    stage = Stage()
+    stage = World()
     stage.table.commit("+A", changelog=[[]])
     stage.table.commit("-A", "+B")
     stage.table.commit("+C")
@@ -485,8 +486,8 @@ def test_a_branch_that_appears_keeps_a_changelog_manifest_without_files() -> Non
 
 
 def test_an_intent_without_its_plan_is_forgotten() -> None:
-    stage = Stage()
-    simple(stage, 6)
+    stage = World()
+    stage.replace_each(6)
     area = ControlArea(stage.control, stage.store.location)
     intent = {"plan_id": "lost", "branch": "main", "runs": ["x"], "end_id": 4, "created_ms": 1, "grace_ms": 0}
     lease = {"run_id": "x", "token": 1, "expires_at_ms": 0, "intent": intent}
@@ -509,15 +510,15 @@ def test_consumers_that_bind_changelogs_only_do_not_stop_snapshots() -> None:
         "snapshot.num-retained.max": "10",
         "changelog-producer": "input",
     }
-    stage = Stage(options=options, primary_keys=("k",))
-    simple(stage, 6)
+    stage = World(options=options, primary_keys=("k",))
+    stage.replace_each(6)
     stage.table.consumer("c", 2)
     report = stage.maintainer().expire(retain_max=2)
     assert report.status == "done", report.refusal
 
 
 def test_a_forgotten_consumer_of_an_empty_branch_goes() -> None:
-    stage = Stage(options={"consumer.expiration-time": "1 h", "snapshot.time-retained": "1 h"})
+    stage = World(options={"consumer.expiration-time": "1 h", "snapshot.time-retained": "1 h"})
     stage.table.consumer("c", 2)
     stage.now_ms += 7_200_000
     table = stage.maintainer().table
@@ -531,8 +532,8 @@ def test_a_forgotten_consumer_of_an_empty_branch_goes() -> None:
 
 
 def test_a_huge_consumer_is_not_loaded() -> None:
-    stage = Stage()
-    simple(stage, 3)
+    stage = World()
+    stage.replace_each(3)
     stage.store.put("consumer/consumer-x", b" " * (17 << 20))
     with pytest.raises(StorageError, match="at most"):
         stage.maintainer().expire()
@@ -541,9 +542,9 @@ def test_a_huge_consumer_is_not_loaded() -> None:
 def test_changelogs_do_not_return_above_a_rollback() -> None:
     """A rollback to a tag takes later changelogs with it; a stale expiry of changelogs must not bring them back."""
     options = {"changelog.num-retained.max": "100", "snapshot.num-retained.max": "10", "changelog-producer": "input"}
-    stage = Stage(options=options, primary_keys=("k",))
+    stage = World(options=options, primary_keys=("k",))
     table = stage.table
-    simple(stage, 10)
+    stage.replace_each(10)
     table.tag("two", snapshot=2)
     assert stage.maintainer().expire(retain_max=4).status == "done"
     assert sorted(key for key in all_roots(stage.store) if key.startswith("changelog/"))[0] == "changelog/changelog-1"
@@ -583,8 +584,8 @@ def _limits(**values: Any) -> Any:
 
 
 def test_a_hint_from_the_future_that_lags_does_not_stop_maintenance() -> None:
-    stage = Stage()
-    simple(stage, 6)
+    stage = World()
+    stage.replace_each(6)
     stage.table.hint("LATEST", 5)
     stage.store.set_modified("snapshot/LATEST", stage.now_ms + 86_400_000)
     assert stage.maintainer().expire(retain_max=3, retain_min=3).status == "done"
@@ -593,7 +594,7 @@ def test_a_hint_from_the_future_that_lags_does_not_stop_maintenance() -> None:
 # Stored plans.
 
 
-def _stored(stage: Stage) -> tuple[str, str, ControlArea]:
+def _stored(stage: World) -> tuple[str, str, ControlArea]:
     report = stage.maintainer().plan(retain_max=3, retain_min=3)
     assert report.plan is not None
     area = ControlArea(stage.control, stage.store.location)
@@ -626,8 +627,8 @@ HEADER_EDITS = [
 
 @pytest.mark.parametrize(("field", "value"), HEADER_EDITS)
 def test_a_header_that_was_edited_is_no_crash(field: str, value: object) -> None:
-    stage = Stage()
-    simple(stage)
+    stage = World()
+    stage.replace_each()
     plan_id, folder, _ = _stored(stage)
     header = json.loads(stage.control.read(f"{folder}header.json").data)
     header[field] = value
@@ -657,8 +658,8 @@ ACTION_EDITS = [
 
 @pytest.mark.parametrize("edit", ACTION_EDITS, ids=str)
 def test_an_action_that_was_edited_is_no_crash(edit: dict[str, object]) -> None:
-    stage = Stage()
-    simple(stage)
+    stage = World()
+    stage.replace_each()
     plan_id, folder, _ = _stored(stage)
     name = f"{folder}header.json"
     header = json.loads(stage.control.read(name).data)
@@ -677,8 +678,8 @@ def test_an_action_that_was_edited_is_no_crash(edit: dict[str, object]) -> None:
 
 def test_documents_go_only_while_they_are_what_was_planned_whatever_the_file_says() -> None:
     """An ETag that was struck out of a stored plan would make the delete unconditional."""
-    stage = Stage()
-    simple(stage)
+    stage = World()
+    stage.replace_each()
     plan_id, folder, _ = _stored(stage)
     name = f"{folder}header.json"
     header = json.loads(stage.control.read(name).data)
@@ -690,7 +691,7 @@ def test_documents_go_only_while_they_are_what_was_planned_whatever_the_file_say
         assert stage.maintainer().execute(plan_id).status == "refused"
     except FormatError:
         pass
-    assert stage.snapshots() == [1, 2, 3, 4, 5, 6]
+    assert stage.ids() == [1, 2, 3, 4, 5, 6]
 
 
 # Local files.

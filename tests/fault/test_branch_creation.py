@@ -23,7 +23,7 @@ from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.process import Call, Process
 from tests.support.reader import all_roots, read_root
-from tests.support.world import Stage, simple
+from tests.support.world import World
 
 FOLDER = "branch/branch-b/"
 SOURCES: dict[str, dict[str, object]] = {"tag": {"tag": "t"}, "snapshot": {"snapshot": 2}, "newest": {"snapshot": 4}}
@@ -44,17 +44,17 @@ def run(operation: str, **arguments: Any) -> Call:
     return lambda maintainer: maintainer.run(operation, **arguments)
 
 
-def staged() -> Stage:
+def staged() -> World:
     """Four snapshots of one file each, the second of them tagged, and a file that nothing refers to."""
-    stage = Stage(options={"write-only": "true", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
-    simple(stage, 4)
+    stage = World(options={"write-only": "true", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+    stage.replace_each(4)
     stage.table.tag("t", 2)
     stage.store.put("bucket-0/data-00000000-0000-0000-0000-000000000000-0.parquet", b"x")
     stage.now_ms += 7 * 86_400_000
     return stage
 
 
-def staged_without_snapshot() -> Stage:
+def staged_without_snapshot() -> World:
     """Snapshot 2 has expired, and tag `t` holds it."""
     stage = staged()
     assert stage.maintainer().expire().status == "done"
@@ -62,11 +62,11 @@ def staged_without_snapshot() -> Stage:
     return stage
 
 
-def in_folder(stage: Stage) -> list[str]:
+def in_folder(stage: World) -> list[str]:
     return [entry.key.removeprefix(FOLDER) for entry in stage.store.list(FOLDER)]
 
 
-def assert_all_read(stage: Stage) -> None:
+def assert_all_read(stage: World) -> None:
     """Read every root. The reader asks the branch's schema, which follows its roots while it is made."""
     lent = f"{FOLDER}schema/schema-0"
     is_half = bool(in_folder(stage)) and "schema/schema-0" not in in_folder(stage)
@@ -78,7 +78,7 @@ def assert_all_read(stage: Stage) -> None:
         stage.store.delete(delete_all([lent]))
 
 
-def became_of(stage: Stage, creation: Process) -> str:
+def became_of(stage: World, creation: Process) -> str:
     """Return what became of the branch, which reads completely or is not there at all."""
     if isinstance(creation.error, LeaseHeldError):
         assert in_folder(stage) == []
@@ -94,20 +94,20 @@ def became_of(stage: Stage, creation: Process) -> str:
     return report.refusal.code
 
 
-def requests_of(stage: Stage, call: Call) -> int:
+def requests_of(stage: World, call: Call) -> int:
     return Process(stage, call).go()
 
 
-def goes_on(stage: Stage) -> None:
+def goes_on(stage: World) -> None:
     """Let a later run finish what was left, and expire main."""
-    stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+    stage.wait()
     stage.switch = Switch()
     assert stage.maintainer().expire().status in ("done", "nothing_to_do")
 
 
 def interleavings(
-    stage_of: Callable[[], Stage], first: Call, other: Call, count: int
-) -> Iterator[tuple[Stage, Process, Process]]:
+    stage_of: Callable[[], World], first: Call, other: Call, count: int
+) -> Iterator[tuple[World, Process, Process]]:
     """Let each come so far, in each of `count` pairs by lot; then one of the two ends, then the other.
 
     The pairs at the edges are always among them: one call wholly before the other begins, at some of its requests and
@@ -261,7 +261,7 @@ def test_a_maker_that_dies(source: str, mode: str) -> None:
         stage.maintainer().run(
             "expire_snapshots", retain_max=1, retain_min=1, execute=False
         )  # half a branch is no harm
-        stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        stage.wait()
         report = nexts[at // EVERY % len(nexts)](stage.maintainer())
         assert report.status in ("done", "nothing_to_do"), report.refusal
         assert_all_read(stage)
@@ -290,7 +290,7 @@ def test_a_fault_at_every_request(mode: str) -> None:
             return
         assert_all_read(stage)
         stage.switch = Switch()
-        stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        stage.wait()
         again = stage.maintainer().run("create_branch", branch="b", tag="t")
         assert again.status == "done" or (again.refusal is not None and again.refusal.code == "branch_exists")
         assert in_folder(stage) == ["schema/schema-0", "snapshot/snapshot-2", "tag/tag-t"]

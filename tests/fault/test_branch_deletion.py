@@ -19,7 +19,7 @@ from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.process import Call, Process
 from tests.support.reader import all_roots, read_root
-from tests.support.world import Stage, simple
+from tests.support.world import World
 
 FOLDER = "branch/branch-b/"
 
@@ -40,10 +40,10 @@ def on_branch(operation: str, **arguments: Any) -> Call:
     return call
 
 
-def staged() -> Stage:
+def staged() -> World:
     """A branch with two commits of its own, beside another one that shares a file with it."""
-    stage = Stage(options={"write-only": "true", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
-    simple(stage, 3)
+    stage = World(options={"write-only": "true", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+    stage.replace_each(3)
     stage.table.tag("t", 2)
     branch = stage.table.branch("b", from_tag="t")
     branch.commit("+G")
@@ -54,11 +54,11 @@ def staged() -> Stage:
     return stage
 
 
-def documents(stage: Stage) -> dict[str, bytes]:
+def documents(stage: World) -> dict[str, bytes]:
     return {entry.key.removeprefix(FOLDER): stage.store.read(entry.key).data for entry in stage.store.list(FOLDER)}
 
 
-def assert_all_read(stage: Stage) -> None:
+def assert_all_read(stage: World) -> None:
     """Read every root; the reader asks the branch's schema, which goes last."""
     left = documents(stage)
     is_half = bool(left) and "schema/schema-0" not in left
@@ -71,18 +71,18 @@ def assert_all_read(stage: Stage) -> None:
         stage.store.delete(delete_all([lent]))
 
 
-def later(stage: Stage, call: Call) -> RunReport:
+def later(stage: World, call: Call) -> RunReport:
     """Let a later run do something, after finishing what was left."""
-    stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+    stage.wait()
     stage.switch = Switch()
     return call(stage.maintainer())
 
 
-def places(stage_of: Callable[[], Stage]) -> range:
+def places(stage_of: Callable[[], World]) -> range:
     return range(0, Process(stage_of(), delete).go() + 1, EVERY)
 
 
-def became_of(stage: Stage, deletion: Process, before: dict[str, bytes]) -> str:
+def became_of(stage: World, deletion: Process, before: dict[str, bytes]) -> str:
     """Return what became of the branch: it is gone, or has all that it had."""
     if isinstance(deletion.error, LeaseHeldError):
         assert before.items() <= documents(stage).items()
@@ -288,7 +288,7 @@ def test_an_undo_and_a_scan_at_once() -> None:
     """A scan takes what only the branch held, an undo brings the branch back: it comes whole, or not at all."""
     seen: Counter[str] = Counter()
 
-    def gone() -> tuple[Stage, Call]:
+    def gone() -> tuple[World, Call]:
         stage = staged()
         report = delete(stage.maintainer())
         assert report.status == "done"

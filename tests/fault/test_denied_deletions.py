@@ -1,7 +1,6 @@
 """A store that answers a request to delete, and leaves one of its objects where it is: a policy denies that one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytest
 
@@ -9,10 +8,9 @@ from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import DeleteRequest, DeleteResult
-from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import assert_all_readable
-from tests.support.table_builder import TableBuilder
+from tests.support.world import World
 
 DECOUPLED = {"changelog-producer": "input", "changelog.num-retained.max": "20", "snapshot.num-retained.min": "1"}
 
@@ -30,27 +28,18 @@ class Denying(MemoryStore):
         ]
 
 
-@dataclass
-class World:
+class DeniedWorld(World):
     """Five snapshots, of which the first four are to go."""
 
-    options: dict[str, str]
-    now_ms: int = 1_800_000_000_000
-
-    def __post_init__(self) -> None:
-        self.store = Denying("memory://bucket/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store, options=self.options)
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(store=Denying, options=options)
         for number in range(1, 6):
             gone = [f"-F{number - 1}"] if number > 1 else []
             self.table.commit(f"+F{number}", *gone, changelog=[f"+L{number}"], index={f"i{number}": {}})
 
     def expire(self) -> RunReport:
-        self.now_ms += LEASE_MS + DELETE_MARGIN_MS
-        return Maintainer(self.store, control=self.control).expire()
-
-    def keys(self) -> set[str]:
-        return {entry.key for entry in self.store.list("")}
+        self.wait()
+        return self.maintainer().expire()
 
 
 def problem_of(world: World) -> tuple[str, str]:
@@ -67,7 +56,7 @@ def problem_of(world: World) -> tuple[str, str]:
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_a_document_that_stays_keeps_every_file(number: int, options: dict[str, str]) -> None:
     """Its files would be gone under a snapshot that readers still open. The next run tries again."""
-    normal, world = World(options), World(options)
+    normal, world = DeniedWorld(options), DeniedWorld(options)
     assert normal.expire().status == "done"
     document = f"snapshot/snapshot-{number}"
     world.store.denied = frozenset({document})
@@ -85,7 +74,7 @@ def test_a_document_that_stays_keeps_every_file(number: int, options: dict[str, 
 
 
 def test_a_file_that_stays_is_said_and_stops_nothing_else() -> None:
-    normal, world = World({}), World({})
+    normal, world = DeniedWorld({}), DeniedWorld({})
     assert normal.expire().status == "done"
     path = world.table.path("F2")
     world.store.denied = frozenset({path})

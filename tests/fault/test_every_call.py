@@ -3,8 +3,7 @@
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
-from tests.support.expiry_history import CALLS, NORMAL, World
+from tests.support.expiry_history import CALLS, NORMAL, ExpiryWorld
 from tests.support.faulty_store import MODES, ProcessDeathError, Switch
 from tests.support.maintenance import assert_roots_readable
 
@@ -17,7 +16,7 @@ def test_the_normal_run_is_worth_breaking() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_any_call_may_break(mode: str) -> None:
     for at in range(1, CALLS + 1):
-        world = World()
+        world = ExpiryWorld()
         switch = Switch(at, mode)
         try:
             world.maintainer(switch).expire(retain_max=2, retain_min=1)
@@ -28,9 +27,9 @@ def test_any_call_may_break(mode: str) -> None:
             assert_roots_readable(world.table)
         except AssertionError as error:
             raise AssertionError(f"{where}: {error}") from error
-        world.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        world.wait()
         report = world.maintainer(Switch()).expire(retain_max=2, retain_min=1)
         assert report.status in ("done", "nothing_to_do"), (where, report.refusal)
         assert_roots_readable(world.table)
-        assert world.files() == NORMAL.files(), where
+        assert world.keys() == NORMAL.keys(), where
         assert set(world.ledger()) == set(NORMAL.ledger()), where

@@ -11,22 +11,19 @@ from dataclasses import dataclass, field
 import pytest
 
 from lakesweep.cli.history.stored import list_runs, stored_report
-from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.object_history import begun_entry, history_of
 from lakesweep.control.lease import read_lease
 from lakesweep.control.ledger_rows import run_rows, runs_of_ledger
 from lakesweep.errors import RefusedError, StorageError, TerminatedError
 from lakesweep.execute.deletions.earlier import earlier_deletions
 from lakesweep.model.plan import Delete
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import HiddenState
 from lakesweep.table.stores import TableStores
 from tests.support.every import EVERY
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
-from tests.support.table_builder import TableBuilder
-from tests.support.world import Stage, simple
+from tests.support.world import World
 
 DECOUPLED = {
     "changelog-producer": "input",
@@ -50,24 +47,15 @@ class _Stopping(Switch):
         return result
 
 
-class _Stage(Stage):
+class _World(World):
     """Its waits are calls, too."""
 
     def __init__(self, case: "Case", *, versioned: bool) -> None:
-        super().__init__()
-        self.store = MemoryStore("memory://bucket/t", clock=lambda: self.now_ms, versioned=versioned)
-        self.table = TableBuilder(self.store, options=dict(case.options))
+        super().__init__(versioned=versioned, options=dict(case.options))
         case.build(self)
 
     def sleep(self, seconds: float) -> None:
-        self.switch.run("wait", lambda: Stage.sleep(self, seconds))
-
-    @property
-    def area(self) -> ControlArea:
-        return ControlArea(self.control, self.store.location)
-
-    def contents(self) -> dict[str, bytes]:
-        return {found.key: self.store.read(found.key).data for found in self.store.list("")}
+        self.switch.run("wait", lambda: World.sleep(self, seconds))
 
     def booked(self) -> frozenset[str]:
         """Return what the ledger says is gone."""
@@ -88,7 +76,7 @@ class Case:
     """One operation on one table."""
 
     operation: str
-    build: Callable[[Stage], object]
+    build: Callable[[World], object]
     options: Mapping[str, str] = field(default_factory=dict)
     arguments: Mapping[str, object] = field(default_factory=dict)
 
@@ -96,18 +84,18 @@ class Case:
         return maintainer.run(self.operation, **self.arguments)
 
 
-def _four(stage: Stage) -> None:
-    simple(stage, 4)
+def _four(stage: World) -> None:
+    stage.replace_each(4)
 
 
-def _tagged(stage: Stage) -> None:
-    simple(stage, 3)
+def _tagged(stage: World) -> None:
+    stage.replace_each(3)
     stage.table.tag("old", 1)
     stage.maintainer().expire()
 
 
-def _live_tag(stage: Stage) -> None:
-    simple(stage, 3)
+def _live_tag(stage: World) -> None:
+    stage.replace_each(3)
     stage.table.tag("old", 1)
 
 
@@ -120,8 +108,8 @@ CASES = {
 }
 
 
-def _broken(case: Case, *, versioned: bool, at: int | None, mode: str) -> _Stage:
-    stage = _Stage(case, versioned=versioned)
+def _broken(case: Case, *, versioned: bool, at: int | None, mode: str) -> _World:
+    stage = _World(case, versioned=versioned)
     stage.switch = _Stopping(at, mode) if mode.startswith("stop") else Switch(at, mode)
     with contextlib.suppress(ProcessDeathError, KeyboardInterrupt):
         case.run(stage.maintainer())
@@ -137,11 +125,11 @@ MODES = ("death", "death_after", "stop", "stop_after")
 def test_what_is_gone_is_booked_and_comes_back(name: str, versioned: bool, mode: str) -> None:
     """Before the rerun the run is listed and explains what is gone; after it the ledger is complete, and undo is."""
     case = CASES[name]
-    first = _Stage(case, versioned=versioned)
-    before, booked_before = first.contents(), first.booked()
+    first = _World(case, versioned=versioned)
+    before, booked_before = first.bodies(), first.booked()
     normal = _broken(case, versioned=versioned, at=None, mode="death")
     total, undone = len(normal.switch.calls), 0
-    assert normal.booked() - booked_before == before.keys() - normal.contents().keys()
+    assert normal.booked() - booked_before == before.keys() - normal.bodies().keys()
     # Every call by default where it matters most: a process that is killed, on a bucket with versions.
     every = 1 if versioned and mode == "death_after" else EVERY
     for at in range(1 + MODES.index(mode) % every, total + 1, every):
@@ -149,7 +137,7 @@ def test_what_is_gone_is_booked_and_comes_back(name: str, versioned: bool, mode:
         where = f"{mode} at call {at}, {stage.switch.calls[at - 1]}"
         stage.switch = Switch()
         maintainer = Maintainer(stage.store, control=stage.control, sleep=stage.sleep)
-        gone = before.keys() - stage.contents().keys()
+        gone = before.keys() - stage.bodies().keys()
         listed = list_runs(maintainer.table, 9)["runs"]
         if gone:
             assert {run["status"] for run in listed} & {"running", "unfinished", "partial", "done"}, where
@@ -159,10 +147,10 @@ def test_what_is_gone_is_booked_and_comes_back(name: str, versioned: bool, mode:
         if mode.startswith("stop") and "lease.json" not in where:
             assert read_lease(stage.area).expires_ms == 0, f"{where}: the lease is not given back"
 
-        stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        stage.wait()
         case.run(maintainer)
-        assert stage.contents().keys() == normal.contents().keys(), where
-        gone = before.keys() - stage.contents().keys()
+        assert stage.bodies().keys() == normal.bodies().keys(), where
+        gone = before.keys() - stage.bodies().keys()
         assert stage.booked() - booked_before == gone, where
         runs = list_runs(maintainer.table, 9)["runs"]
         ended = next(run for run in runs if run["status"] == "done" and run["operation"] == case.operation)
@@ -170,7 +158,7 @@ def test_what_is_gone_is_booked_and_comes_back(name: str, versioned: bool, mode:
             continue
         report = maintainer.run("undo", run_id=ended["run_id"])
         assert report.status == "done", f"{where}: {report.refusal}"
-        assert stage.contents() == before, where
+        assert stage.bodies() == before, where
         undone += 1
     assert undone or not versioned
 
@@ -178,7 +166,7 @@ def test_what_is_gone_is_booked_and_comes_back(name: str, versioned: bool, mode:
 def test_a_run_is_listed_while_it_waits() -> None:
     """It is under way, with what it has deleted so far; its report is not there yet, and the answer says so."""
     case = CASES["expiry with grace"]
-    stage = _Stage(case, versioned=True)
+    stage = _World(case, versioned=True)
     seen: list[Mapping[str, object]] = []
 
     def look(seconds: float) -> None:
@@ -187,7 +175,7 @@ def test_a_run_is_listed_while_it_waits() -> None:
         with pytest.raises(RefusedError) as refused:
             stored_report(maintainer.table, str(seen[0]["run_id"]))
         assert refused.value.code == "run_unfinished"
-        Stage.sleep(stage, seconds)
+        World.sleep(stage, seconds)
 
     case.run(Maintainer(stage.store, control=stage.control, sleep=look))
     assert {(run["status"], run["operation"], run["deleted"]) for run in seen} == {("running", "expire_snapshots", 3)}
@@ -208,18 +196,18 @@ class _Silent(MemoryStore):
 def test_a_store_that_lists_no_versions_keeps_no_plan_from_its_end(code: str) -> None:
     """The run died after its documents were gone; the next one goes by what the dead run was about to do."""
     case = CASES["expiry with grace"]
-    before = _Stage(case, versioned=True).contents()
+    before = _World(case, versioned=True).bodies()
     calls = _broken(case, versioned=True, at=None, mode="death").switch.calls
     deleted = next(number for number, call in enumerate(calls, 1) if call.startswith("table delete"))
     stage = _broken(case, versioned=True, at=deleted, mode="death_after")
-    assert before.keys() - stage.contents().keys()
+    assert before.keys() - stage.bodies().keys()
     stage.store.__class__ = _Silent
     stage.store.code = code  # type: ignore[attr-defined]
-    stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+    stage.wait()
     stage.switch = Switch()
     report = case.run(Maintainer(stage.store, control=stage.control, sleep=stage.sleep))
     assert report.status in ("done", "nothing_to_do"), report.refusal  # type: ignore[attr-defined]
-    assert stage.booked() == before.keys() - stage.contents().keys()
+    assert stage.booked() == before.keys() - stage.bodies().keys()
 
 
 def test_a_store_that_lists_no_versions_is_asked_once() -> None:

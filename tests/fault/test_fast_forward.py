@@ -12,7 +12,7 @@ from tests.support.fast_forwards import (
     LATEST,
     SCENES,
     Commit,
-    World,
+    ForwardWorld,
     after_planning,
     calls,
     documents,
@@ -26,7 +26,7 @@ from tests.support.table_builder import TableBuilder
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_it_ends_as_the_engine_does(scene: str) -> None:
-    world = World(scene)
+    world = ForwardWorld(scene)
     report = world.forward()
     assert report.status == "done", report
     assert world.now() == world.expected()
@@ -40,11 +40,11 @@ def test_it_ends_as_the_engine_does(scene: str) -> None:
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_run_that_dies_anywhere_is_finished_by_the_next(scene: str) -> None:
     for at in writes(scene)[::EVERY]:
-        world = World(scene)
+        world = ForwardWorld(scene)
         with pytest.raises(ProcessDeathError):
             world.forward(Switch(at, "death"))
         world.onlooker.look()
-        world.clock.now_ms += HOUR_MS
+        world.now_ms += HOUR_MS
         report = world.forward()
         assert report.status in ("done", "nothing_to_do"), (at, report)
         assert world.now() == world.expected(), at
@@ -69,7 +69,7 @@ def test_a_commit_at_any_request_is_kept_with_what_it_stands_on(scene: str) -> N
     """Either the move is done below it, or the history that it was made on is there again."""
     made = calls(scene)
     for at in after_planning(made)[::EVERY]:
-        world = World(scene)
+        world = ForwardWorld(scene)
         commit = Commit(world.store)
         report = world.forward(Acting(at, commit))
         now = documents(world.store)
@@ -90,7 +90,7 @@ def test_a_snapshot_that_came_in_below_goes_again_with_its_schema() -> None:
     """A commit on main's own newest snapshot does not stand on what was written below that."""
     made = calls("far_ahead_altered")
     for at in before_the_first(made):
-        world = World("far_ahead_altered")
+        world = ForwardWorld("far_ahead_altered")
         commit = Commit(world.store)
         assert world.forward(Acting(at, commit)).status == "stale"
         now = documents(world.store)
@@ -104,7 +104,7 @@ def test_a_commit_under_a_schema_that_is_about_to_change_is_kept_with_it() -> No
     made = calls("altered_alike")
     changed = made.index("table put schema/schema-1") + 1
     for at in (changed - 1, changed):
-        world = World("altered_alike")
+        world = ForwardWorld("altered_alike")
         commit = Commit(world.store)
         assert world.forward(Acting(at, commit)).status == "stale"
         now = documents(world.store)
@@ -116,7 +116,7 @@ def test_a_schema_that_a_commit_needs_is_there_all_the_time() -> None:
     """Somebody commits under main's newest schema, on top of what has come: it does not even go for a while."""
     made = calls("altered")
     first = made.index("table put snapshot/snapshot-6") + 2
-    world = World("altered")
+    world = ForwardWorld("altered")
 
     class Watching(Acting):
         def _run(self, name: str, call: Callable[[], object]) -> object:
@@ -136,7 +136,7 @@ def test_a_schema_that_a_commit_needs_is_there_all_the_time() -> None:
 def test_a_commit_before_the_newest_snapshot_is_replaced(scene: str) -> None:
     """It is looked for once more right before, so one that comes a request earlier is seen."""
     for at in before_the_first(calls(scene))[:-1]:
-        world = World(scene)
+        world = ForwardWorld(scene)
         commit = Commit(world.store)
         assert world.forward(Acting(at, commit)).status == "stale", at
         now = documents(world.store)
@@ -148,7 +148,7 @@ def test_a_commit_before_the_newest_snapshot_is_replaced(scene: str) -> None:
 @pytest.mark.parametrize("first", ["main", "b"])
 def test_expiry_of_either_side_keeps_what_the_other_has(scene: str, first: str) -> None:
     """All but the newest snapshot goes, tags too, of the one and then of the other."""
-    world = World(scene)
+    world = ForwardWorld(scene)
     assert world.forward().status == "done"
     for branch in (first, "b" if first == "main" else "main"):
         maintainer = Maintainer(world.store, branch, control=world.control)
@@ -168,7 +168,7 @@ def test_an_engine_that_expires_the_branch_meanwhile() -> None:
     made = calls("far_ahead")
     last = max(number for number, name in enumerate(made, 1) if "table put snapshot/snapshot-" in name)
     for at in range(after_planning(made)[0], last + 1, EVERY):
-        world = World("far_ahead")
+        world = ForwardWorld("far_ahead")
 
         def expire(table: TableBuilder = world.table) -> None:
             table.remove("B6")

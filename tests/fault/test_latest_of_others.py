@@ -9,7 +9,7 @@ from lakesweep.storage.store import Store
 from tests.support.acting import Acting, Plays
 from tests.support.content_store import ContentStore
 from tests.support.every import EVERY
-from tests.support.fast_forwards import HOUR_MS, LATEST, World, after_planning, calls, documents, writes
+from tests.support.fast_forwards import HOUR_MS, LATEST, ForwardWorld, after_planning, calls, documents, writes
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
@@ -39,7 +39,7 @@ def test_the_newer_of_two_commits_is_found(scene: str, gap: int) -> None:
     """The second follows on the first, so none of them hides the other."""
     names = calls(scene)
     for at in after_planning(names)[::EVERY]:
-        world, made = World(scene), list[str]()
+        world, made = ForwardWorld(scene), list[str]()
         act = partial(commit, world.store, made)
         report = world.forward(Plays({at: act, at + gap: act}))
         there, about = documents(world.store), (at, names[at - 1], report.status, report.refusal)
@@ -54,12 +54,12 @@ def test_the_newer_of_two_commits_is_found(scene: str, gap: int) -> None:
 def test_who_finishes_a_move_takes_what_would_hide_commits_since(scene: str, count: int) -> None:
     """There is a hole above the branch's newest snapshot: others go on from it, until they meet what is still there."""
     for at in (n for n in writes(scene) if calls(scene)[n - 1].startswith("table delete")):
-        world, made = World(scene), list[str]()
+        world, made = ForwardWorld(scene), list[str]()
         with pytest.raises(ProcessDeathError):
             world.forward(Switch(at, "death"))
         for _ in range(count):
             commit(world.store, made)
-        world.clock.now_ms += HOUR_MS
+        world.now_ms += HOUR_MS
         Maintainer(world.store, control=world.control).run("delete_tag", tag="nothing")
         commit(world.store, made)
         theirs = {path for path in world.expected() if path.startswith("snapshot/snapshot-")}

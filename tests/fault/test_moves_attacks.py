@@ -13,41 +13,32 @@ from lakesweep.runs.run import plan_and_execute
 from lakesweep.runs.session import Table
 from tests.support.every import EVERY
 from tests.support.fast_forwards import Scene, ahead, documents, engine_end, tagged
-from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
+from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
-from tests.support.memory_store import MemoryStore
 from tests.support.reader import read_all
 from tests.support.table_builder import TableBuilder
+from tests.support.world import World
 
 START_MS = 1_800_000_000_000
 
 
-class Lake:
-    """A table with a branch `b`, and a maintainer with a clock."""
+class Branched(World):
+    """A table with a branch `b`."""
 
     def __init__(self, scene: Scene = ahead) -> None:
-        self.now_ms = START_MS
-        self.store = MemoryStore("memory://bucket/db.db/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control/c", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store)
+        super().__init__()
         scene(self.table)
         self.end = engine_end(documents(self.store))
-
-    def maintainer(self, switch: Switch | None = None) -> Maintainer:
-        if switch is None:
-            return Maintainer(self.store, control=self.control)
-        control = FaultyStore(self.control, switch, "control")
-        return Maintainer(FaultyStore(self.store, switch, "table"), control=control)
 
 
 @pytest.mark.parametrize("mode", ["death", "death_after"])
 def test_main_that_only_goes_on_gets_there_wherever_the_run_dies(mode: str) -> None:
     """Nothing has to go before, so a plan of which nothing is done looks like one whose end was taken away."""
     probe = Switch()
-    assert Lake().maintainer(probe).run("fast_forward", branch="b").status == "done"
+    assert Branched().maintainer(probe).run("fast_forward", branch="b").status == "done"
     begun = next(n for n, call in enumerate(probe.calls, 1) if call.startswith("control put") and "lease" in call)
     for number in range(begun + (mode == "death"), len(probe.calls) + 1, EVERY):
-        lake = Lake()
+        lake = Branched()
         with suppress(ProcessDeathError):
             lake.maintainer(Switch(number, mode)).run("fast_forward", branch="b")
         lake.now_ms += LEASE_MS + DELETE_MARGIN_MS
@@ -58,10 +49,10 @@ def test_main_that_only_goes_on_gets_there_wherever_the_run_dies(mode: str) -> N
 
 def test_who_commits_up_to_the_last_id_has_not_made_main_what_the_branch_is() -> None:
     """Main was on its way to snapshot 8 when the run died; others have committed 6, 7 and 8 before the next one."""
-    lake = Lake(tagged)
+    lake = Branched(tagged)
     before = documents(lake.store)
     probe = Switch()
-    planner = Lake(tagged)
+    planner = Branched(tagged)
     assert planner.maintainer(probe).run("fast_forward", branch="b").status == "done"
     deletes = [number for number, call in enumerate(probe.calls, 1) if call == "table delete 1"]
     gone = [path for path in before if path.startswith("tag/tag-") and not planner.table.exists(path)]
@@ -83,7 +74,7 @@ def test_who_commits_up_to_the_last_id_has_not_made_main_what_the_branch_is() ->
 
 def test_a_branch_that_was_made_meanwhile_is_named() -> None:
     """The plan was stored before; it takes the snapshot, and the branch keeps it."""
-    lake = Lake(tagged)
+    lake = Branched(tagged)
     planned = lake.maintainer().run("rollback", execute=False, snapshot=8).plan
     assert planned is not None
     assert lake.maintainer().run("create_branch", branch="late", snapshot=10).status == "done"
@@ -106,9 +97,9 @@ def five_and_a_tag(table: TableBuilder) -> None:
 def test_what_others_have_expired_does_not_return_around_a_tag() -> None:
     """Someone without our lease expires all but the newest; of what went the tag keeps one snapshot whole."""
     probe = Switch()
-    assert Lake(five_and_a_tag).maintainer(probe).run("rollback", snapshot=1, lose_tag=["third"]).status == "done"
+    assert Branched(five_and_a_tag).maintainer(probe).run("rollback", snapshot=1, lose_tag=["third"]).status == "done"
     begun = next(n for n, call in enumerate(probe.calls, 1) if call.startswith("control put") and "lease" in call)
-    lake = Lake(five_and_a_tag)
+    lake = Branched(five_and_a_tag)
     with suppress(ProcessDeathError):
         lake.maintainer(Switch(begun, "death_after")).run("rollback", snapshot=1, lose_tag=["third"])
     assert Maintainer(lake.store).expire().status == "done"
@@ -127,9 +118,9 @@ def with_earliest(table: TableBuilder) -> None:
 def test_a_hint_of_others_does_not_tell_that_all_is_done() -> None:
     """An expiry writes the EARLIEST that the plan was to write at its very end."""
     probe = Switch()
-    assert Lake(with_earliest).maintainer(probe).run("fast_forward", branch="b").status == "done"
+    assert Branched(with_earliest).maintainer(probe).run("fast_forward", branch="b").status == "done"
     begun = next(n for n, call in enumerate(probe.calls, 1) if call.startswith("control put") and "lease" in call)
-    lake = Lake(with_earliest)
+    lake = Branched(with_earliest)
     with suppress(ProcessDeathError):
         lake.maintainer(Switch(begun, "death_after")).run("fast_forward", branch="b")
     assert Maintainer(lake.store).expire().status == "done"
@@ -158,9 +149,9 @@ def parted(table: TableBuilder) -> None:
 def test_what_the_branch_has_lost_meanwhile_does_not_stay_in_main() -> None:
     """Someone without our lease expires main and the branch: of what comes only the newest is whole."""
     probe = Switch()
-    assert Lake(parted).maintainer(probe).run("fast_forward", branch="b").status == "done"
+    assert Branched(parted).maintainer(probe).run("fast_forward", branch="b").status == "done"
     begun = next(n for n, call in enumerate(probe.calls, 1) if call.startswith("control put") and "lease" in call)
-    lake = Lake(parted)
+    lake = Branched(parted)
     with suppress(ProcessDeathError):
         lake.maintainer(Switch(begun, "death_after")).run("fast_forward", branch="b")
     for branch in ("b", "main"):
@@ -173,7 +164,7 @@ def test_what_the_branch_has_lost_meanwhile_does_not_stay_in_main() -> None:
 
 def test_a_plan_that_nobody_could_finish_does_not_begin() -> None:
     """Whoever loads a plan refuses one in another order; so does whoever has just made it."""
-    lake = Lake(tagged)
+    lake = Branched(tagged)
     before = documents(lake.store)
 
     def planner(table: Table) -> Plan:

@@ -7,42 +7,25 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from tests.support.faulty_store import FaultyStore, Switch
+from tests.support.faulty_store import Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
-from tests.support.memory_store import MemoryStore
-from tests.support.table_builder import TableBuilder
+from tests.support.world import HOUR_MS, World
 
 TABLE_LOCATION = "memory://bucket/t"
 
 
-class Stage:
+class RacedWorld(World):
     """A table whose expiry to the newest two snapshots is about to run, and a clock that sleeping turns."""
 
     def __init__(self) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.store = MemoryStore(TABLE_LOCATION, clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store)
+        super().__init__(location=TABLE_LOCATION)
         self.table.commit("+A", "+B", statistics="s1")
         self.table.commit("-A", "+C", index={"i2": {"B": (1,)}}, changelog=["+L2"])
         self.table.commit("-C", "+D", index={"i3": {"B": (1, 2)}}, changelog=["+L3"])
         self.table.commit("-B", "+E", index={"i4": {}})
         self.table.merge_manifests()
         self.table.commit("-E", "+F")
-        self.now_ms += 3_600_000
-        self.steps: Iterator[None] = iter(())
-
-    def maintainer(self, before: Callable[[int], None]) -> Maintainer:
-        switch = _Interleaved(before)
-        return Maintainer(
-            FaultyStore(self.store, switch, "table"),
-            control=FaultyStore(self.control, switch, "control"),
-            sleep=self.sleep,
-        )
-
-    def sleep(self, seconds: float) -> None:
-        self.now_ms += int(seconds * 1000)
-        next(self.steps, None)
+        self.now_ms += HOUR_MS
 
     def snapshot_exists(self, snapshot_id: int) -> bool:
         return self.table.exists(f"snapshot/snapshot-{snapshot_id}")
@@ -58,7 +41,7 @@ class _Interleaved(Switch):
         return super()._run(name, call)
 
 
-def tag(stage: Stage) -> Iterator[None]:
+def tag(stage: RacedWorld) -> Iterator[None]:
     """Another engine tags the oldest snapshot that it can still see."""
     for snapshot_id in (1, 2, 3):
         if stage.snapshot_exists(snapshot_id):
@@ -67,7 +50,7 @@ def tag(stage: Stage) -> Iterator[None]:
     yield from ()
 
 
-def branch(stage: Stage) -> Iterator[None]:
+def branch(stage: RacedWorld) -> Iterator[None]:
     """Another engine makes a branch from a snapshot that is going, and commits to it."""
     for snapshot_id in (1, 2, 3):
         if stage.snapshot_exists(snapshot_id):
@@ -79,13 +62,13 @@ def branch(stage: Stage) -> Iterator[None]:
     yield from ()
 
 
-def commit(stage: Stage) -> Iterator[None]:
+def commit(stage: RacedWorld) -> Iterator[None]:
     """A writer commits."""
     stage.table.commit("-D", "+Y", index={"i9": {"Y": (3,)}})
     yield from ()
 
 
-def rollback_as_latest(stage: Stage) -> Iterator[None]:
+def rollback_as_latest(stage: RacedWorld) -> Iterator[None]:
     """Another engine commits an old state again: files that left the table come back."""
     for snapshot_id in (1, 2, 3):
         if stage.snapshot_exists(snapshot_id):
@@ -94,7 +77,7 @@ def rollback_as_latest(stage: Stage) -> Iterator[None]:
     yield from ()
 
 
-def second_expirer(stage: Stage) -> Iterator[None]:
+def second_expirer(stage: RacedWorld) -> Iterator[None]:
     """Another run of ours expires the same table."""
     try:
         Maintainer(stage.store, control=stage.control, sleep=stage.sleep).expire(retain_max=1, retain_min=1)
@@ -103,7 +86,7 @@ def second_expirer(stage: Stage) -> Iterator[None]:
     yield from ()
 
 
-def rollback(stage: Stage) -> Iterator[None]:
+def rollback(stage: RacedWorld) -> Iterator[None]:
     """Another engine rolls back: LATEST first, then the newer documents, newest first."""
     for target in (2, 3, 4):
         if stage.snapshot_exists(target):
@@ -116,7 +99,7 @@ def rollback(stage: Stage) -> Iterator[None]:
             return
 
 
-def rollback_and_commit(stage: Stage) -> Iterator[None]:
+def rollback_and_commit(stage: RacedWorld) -> Iterator[None]:
     """A rollback whose ids are used again at once."""
     for _ in rollback(stage):
         pass
@@ -129,7 +112,7 @@ ACTIONS = [tag, branch, commit, rollback_as_latest, second_expirer, rollback, ro
 
 
 def _calls() -> int:
-    stage = Stage()
+    stage = RacedWorld()
     last = [0]
     assert stage.maintainer(lambda n: last.__setitem__(0, n)).expire(retain_max=2, retain_min=2).status == "done"
     return last[0]
@@ -140,12 +123,12 @@ CALLS = _calls()
 
 @pytest.mark.parametrize("spread", [0, 1, 4], ids=lambda spread: f"every_{spread}_calls" if spread else "at_once")
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.__name__)
-def test_no_interleaving_loses_a_live_file(action: Callable[[Stage], Iterator[None]], spread: int) -> None:
+def test_no_interleaving_loses_a_live_file(action: Callable[[RacedWorld], Iterator[None]], spread: int) -> None:
     """`spread`: how many requests of the run lie between two steps of the other side."""
     for at in range(1, CALLS + 1):
-        stage = Stage()
+        stage = RacedWorld()
 
-        def before(call: int, stage: Stage = stage, at: int = at) -> None:
+        def before(call: int, stage: RacedWorld = stage, at: int = at) -> None:
             if call == at:
                 stage.steps = action(stage)
                 if spread == 0:

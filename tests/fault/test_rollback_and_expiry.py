@@ -19,12 +19,13 @@ from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import delete_all
 from tests.support.acting import Acting
 from tests.support.every import EVERY
-from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
+from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.interleaving import Turns
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, read_all, read_root
 from tests.support.table_builder import TableBuilder
+from tests.support.world import HOUR_MS, World
 
 TAGGED, TARGET, END, NEWEST = 2, 3, 5, 6
 
@@ -44,34 +45,15 @@ def history() -> dict[str, bytes]:
     return {entry.key: store.read(entry.key).data for entry in store.list("")}
 
 
-class World:
-    """The table of that history, and one control location."""
+class RollbackWorld(World):
+    """The table of that history, an hour later."""
 
     def __init__(self) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.store = MemoryStore("memory://bucket/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
+        super().__init__()
+        self.store = MemoryStore("memory://bucket/t", clock=self.clock)
         for key, data in history().items():
             self.store.put(key, data)
-        self.now_ms += 3_600_000
-
-    def wait(self) -> None:
-        self.now_ms += LEASE_MS + DELETE_MARGIN_MS
-
-    def maintainer(self, switch: Switch | None = None) -> Maintainer:
-        switch = switch or Switch()
-        return Maintainer(
-            FaultyStore(self.store, switch, "table"),
-            control=FaultyStore(self.control, switch, "control"),
-            sleep=self.sleep,
-        )
-
-    def sleep(self, seconds: float) -> None:
-        self.now_ms += int(seconds * 1000)
-
-    def ids(self) -> list[int]:
-        names = [entry.key.rpartition("-")[2] for entry in self.store.list("snapshot/")]
-        return sorted(int(name) for name in names if name.isdecimal())
+        self.now_ms += HOUR_MS
 
     def check(self, where: object = "") -> None:
         """Fail unless every root reads, and the history has no hole."""
@@ -84,9 +66,6 @@ class World:
 
     def is_rolled_back(self) -> bool:
         return self.ids()[-1] == TARGET
-
-    def bodies(self) -> dict[str, bytes]:
-        return {entry.key: self.store.read(entry.key).data for entry in self.store.list("")}
 
 
 Call = Callable[[Maintainer], RunReport]
@@ -121,7 +100,7 @@ def ended(call: Call, maintainer: Maintainer) -> str:
 
 @cache
 def count_of(call: Call) -> int:
-    world, switch = World(), Switch()
+    world, switch = RollbackWorld(), Switch()
     assert call(world.maintainer(switch)).status == "done"
     world.check()
     return len(switch.calls)
@@ -144,7 +123,7 @@ def test_the_other_comes_whole_before_each_request(pair: str) -> None:
     first, second = PAIRS[pair]
     seen = set()
     for number in range(1, count_of(first) + 1, EVERY):
-        world = World()
+        world = RollbackWorld()
         results: list[str] = []
         switch = Acting(number, lambda: results.append(ended(second, world.maintainer())))  # noqa: B023
         results.insert(0, ended(first, world.maintainer(switch)))
@@ -168,7 +147,7 @@ def test_a_rollback_and_an_expiry_take_turns(pair: str) -> None:
     first, second = PAIRS[pair]
     random = Random(pair)
     for _ in range(120 // EVERY):
-        world = World()
+        world = RollbackWorld()
         places = [random.randrange(count_of(first) + 1), random.randrange(count_of(second) + 1)]
         turns = [in_turns(world, call) for call in (first, second)]
         for turn, count in zip(turns, places, strict=True):
@@ -184,7 +163,7 @@ def test_a_rollback_and_an_expiry_take_turns(pair: str) -> None:
         world.check(places)
 
 
-def in_turns(world: World, call: Call) -> Iterator[None]:
+def in_turns(world: RollbackWorld, call: Call) -> Iterator[None]:
     """Make a call that stops before each of its requests."""
 
     def run(turns: Turns) -> None:
@@ -204,7 +183,7 @@ def test_an_expiry_that_died_anywhere_refuses_the_rollback_or_lets_it_be_whole(m
     """A refusal names the run and the plan, and finishes nothing: what is not gone yet can still be had back."""
     codes = set()
     for number in range(1, count_of(expire) + 1, EVERY):
-        world = World()
+        world = RollbackWorld()
         with suppress(ProcessDeathError):
             expire(world.maintainer(Switch(number, mode)))
         world.wait()
@@ -235,7 +214,7 @@ def test_a_stored_rollback_is_refused_while_an_expiry_that_died_takes_its_target
     """As the call is: whoever executed it would first finish what makes it impossible."""
     codes = set()
     for number in range(1, count_of(expire) + 1, EVERY):
-        world = World()
+        world = RollbackWorld()
         planned = world.maintainer().run("rollback", execute=False, snapshot=TARGET)
         assert planned.plan is not None
         with suppress(ProcessDeathError):
@@ -256,7 +235,7 @@ def test_a_stored_rollback_is_refused_while_an_expiry_that_died_takes_its_target
 def test_a_later_target_than_what_goes_is_no_conflict() -> None:
     """The expiry is finished first, and said so."""
     for number in range(1, count_of(expire) + 1, EVERY):
-        world = World()
+        world = RollbackWorld()
         with suppress(ProcessDeathError):
             expire(world.maintainer(Switch(number, "death_after")))
         world.wait()
@@ -268,7 +247,7 @@ def test_a_later_target_than_what_goes_is_no_conflict() -> None:
 
 def test_a_version_that_is_not_there_finishes_nothing() -> None:
     """The caller may want something else than what the begun expiry would leave."""
-    world = World()
+    world = RollbackWorld()
     with suppress(ProcessDeathError):
         expire(world.maintainer(Switch(count_of(expire) // 2, "death")))
     world.wait()
@@ -286,10 +265,10 @@ def test_a_rollback_that_breaks_anywhere_is_finished_by_an_expiry(target: dict[s
     def call(maintainer: Maintainer) -> RunReport:
         return roll_back(maintainer, **target)
 
-    whole = World()
+    whole = RollbackWorld()
     assert call(whole.maintainer()).status == "done"
     for number in range(1, count_of(roll_back) + 1, EVERY):
-        world = World()
+        world = RollbackWorld()
         with suppress(ProcessDeathError, MaintenanceError):
             call(world.maintainer(Switch(number, mode)))
         world.check(number)
@@ -321,7 +300,7 @@ def test_an_engines_expiry_before_each_request_is_noticed_until_the_last_look() 
     """Whole at once: the rollback is done and its target reads, or the newest snapshot is what it was."""
     calls, results = count_of(roll_back), set()
     for number in range(1, calls + 1):
-        world = World()
+        world = RollbackWorld()
         switch = Acting(number, lambda: [None for _ in engine_expires(world.store)] and None)  # noqa: B023
         result = ended(roll_back, world.maintainer(switch))
         results.add(result)
@@ -343,7 +322,7 @@ def reads(store: MemoryStore, root: str) -> bool:
     return False
 
 
-def check_newest(world: World, where: object) -> None:
+def check_newest(world: RollbackWorld, where: object) -> None:
     """Fail unless the newest snapshot and every tag reads."""
     for root in (f"snapshot/snapshot-{world.ids()[-1]}", "tag/tag-old"):
         try:
@@ -355,7 +334,7 @@ def check_newest(world: World, where: object) -> None:
 @pytest.mark.parametrize("begun", [1, 3, 6, 10])
 def test_an_engines_expiry_that_is_under_way_is_noticed(begun: int) -> None:
     """It has taken files before the rollback begins: refused, with their names; nothing changes."""
-    world = World()
+    world = RollbackWorld()
     steps = engine_expires(world.store)
     next(steps)
     for _ in range(begun):
@@ -375,7 +354,7 @@ def test_an_engines_expiry_that_is_under_way_is_noticed(begun: int) -> None:
 def test_an_engines_expiry_in_turns(pace: int) -> None:
     """So many of its requests before each of ours, from some request on, and the rest after the end."""
     for start in range(1, count_of(roll_back) + 1, EVERY):
-        world = World()
+        world = RollbackWorld()
         steps = engine_expires(world.store)
         looks: list[bool] = []
 

@@ -15,7 +15,7 @@ from lakesweep.storage.store import DeleteRequest, DeleteResult
 from lakesweep.table.discover import discover
 from tests.support.acting import Acting
 from tests.support.content_store import ContentStore
-from tests.support.fast_forwards import IN_PLACE, Commit, World, documents
+from tests.support.fast_forwards import IN_PLACE, Commit, ForwardWorld, documents
 from tests.support.fast_forwards import calls as forward_calls
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.memory_store import MemoryStore
@@ -174,7 +174,7 @@ def without(documents: dict[str, bytes]) -> dict[str, bytes]:
 class CommittingUnder(Switch):
     """Lets somebody commit under a schema before a call, and write that schema anew before ours puts it back."""
 
-    def __init__(self, world: World, before: int, schema: bytes | None = None) -> None:
+    def __init__(self, world: ForwardWorld, before: int, schema: bytes | None = None) -> None:
         super().__init__()
         self._world = world
         self._before = before
@@ -196,7 +196,7 @@ class CommittingUnder(Switch):
 @pytest.mark.parametrize("late", [False, True], ids=["before the last request", "while files are looked for"])
 def test_a_schema_that_went_returns_for_a_commit_under_it(late: bool, other: bytes | None) -> None:
     """The commit came after the last look at what the schema is needed for, and is found at the end."""
-    world, made = World("altered"), forward_calls("altered")
+    world, made = ForwardWorld("altered"), forward_calls("altered")
     deletes = [number for number, call in enumerate(made, 1) if call.startswith("table delete")]
     listings = [number for number, call in enumerate(made, 1) if call == "table list "]
     report = world.forward(CommittingUnder(world, listings[-1] if late else deletes[-1], other))
@@ -330,7 +330,7 @@ def test_what_changed_since_it_was_listed_is_not_read_as_what_was_there() -> Non
 @pytest.mark.parametrize("schema_id", [0, 1])
 def test_a_schema_that_came_stays_only_for_a_commit_under_it(schema_id: int) -> None:
     """Somebody has committed half way, under the newest schema or under the one of before; all else is taken back."""
-    world = World("altered_once")
+    world = ForwardWorld("altered_once")
     commit = Commit(world.store)
 
     def act() -> None:
@@ -422,7 +422,7 @@ def test_a_step_back_that_is_denied_is_not_done() -> None:
 @pytest.mark.parametrize("on", [6, 7])
 def test_what_a_commit_stands_on_stays_when_the_rest_is_taken_back(on: int) -> None:
     """Somebody has committed on what had come of the branch by then: that is main's history now."""
-    world = World("diverged")
+    world = ForwardWorld("diverged")
     commit = Commit(world.store)
     at = forward_calls("diverged").index(f"table put snapshot/snapshot-{on + 1}") + 1
     report = world.forward(Acting(at, commit))

@@ -8,22 +8,18 @@ import pytest
 from lakesweep.model.report import RunReport
 from lakesweep.table.discover import discover
 from tests.support.acting import Acting
-from tests.support.fast_forwards import World
+from tests.support.fast_forwards import ForwardWorld
 from tests.support.fast_forwards import calls as forward_calls
-from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
+from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
-from tests.support.memory_store import MemoryStore
-from tests.support.table_builder import TableBuilder
+from tests.support.world import World
 
 
-class Lake:
+class TwoSchemas(World):
     """Four snapshots of two schemas, and a rollback to the second, which is of the first schema."""
 
     def __init__(self) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.store = MemoryStore("memory://bucket/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store)
+        super().__init__()
         self.table.commit("+A")
         self.table.commit("+B")
         self.table.alter(types={"more": "INT"})
@@ -31,19 +27,16 @@ class Lake:
         self.table.commit("+D")
 
     def rolls_back(self, switch: Switch) -> RunReport:
-        stores = FaultyStore(self.store, switch, "table"), FaultyStore(self.control, switch, "control")
-        return Maintainer(stores[0], control=stores[1]).run("rollback", snapshot=2)
+        return self.maintainer(switch).run("rollback", snapshot=2)
 
     def documents(self) -> dict[str, bytes]:
-        return {
-            entry.key: self.store.read(entry.key).data for entry in self.store.list("") if "LATEST" not in entry.key
-        }
+        return {key: body for key, body in self.bodies().items() if "LATEST" not in key}
 
 
 def verification() -> tuple[list[str], int]:
     """Return the calls of that rollback, and the number of the one that begins to look for files."""
     switch = Switch()
-    assert Lake().rolls_back(switch).status == "done"
+    assert TwoSchemas().rolls_back(switch).status == "done"
     deletes = [number for number, call in enumerate(switch.calls, 1) if call.startswith("table delete")]
     looks = (
         n for n, call in enumerate(switch.calls, 1) if n > deletes[-1] and call == "table read snapshot/snapshot-2"
@@ -62,7 +55,7 @@ def verification() -> tuple[list[str], int]:
 def test_what_is_gone_when_it_is_looked_for_is_named(lost: list[str], said: str) -> None:
     """Be it the root itself or the schema that it was written with."""
     _, number = verification()
-    lake = Lake()
+    lake = TwoSchemas()
     before = lake.documents()
     # Schemas are listed before the roots are read.
     first = number if "snapshot" in lost[0] else number - 6
@@ -76,7 +69,7 @@ def test_what_is_gone_when_it_is_looked_for_is_named(lost: list[str], said: str)
 
 def test_a_tag_that_came_and_is_gone_is_named() -> None:
     """A plan promises the roots that it brings; somebody has deleted one before it is looked for."""
-    world, made = World("tagged"), forward_calls("tagged")
+    world, made = ForwardWorld("tagged"), forward_calls("tagged")
     last = max(number for number, call in enumerate(made, 1) if call.startswith(("table put", "table delete")))
     path = next(path for path in world.expected() if path.startswith("tag/") and path not in world.before)
     report = world.forward(Acting(last + 1, lambda: world.table.remove(path)))
@@ -87,9 +80,9 @@ def test_a_tag_that_came_and_is_gone_is_named() -> None:
 def test_a_damaged_snapshot_returns_with_the_others() -> None:
     """It was there before, and that nobody can read it is no sign of an expiry."""
     probe = Switch()
-    assert Lake().rolls_back(probe).status == "done"
+    assert TwoSchemas().rolls_back(probe).status == "done"
     last = max(number for number, call in enumerate(probe.calls, 1) if call.startswith("table delete"))
-    lake = Lake()
+    lake = TwoSchemas()
     newest = json.loads(lake.store.read("snapshot/snapshot-4").data)
     lake.store.put("snapshot/snapshot-3", b"{")
     before = lake.documents()

@@ -23,7 +23,7 @@ from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.process import Call, Process
 from tests.support.reader import all_roots, read_root
-from tests.support.world import Stage, simple
+from tests.support.world import World
 
 TAG = "tag/tag-now"
 
@@ -36,10 +36,10 @@ def expire(maintainer: Maintainer) -> RunReport:
     return maintainer.expire()
 
 
-def staged() -> Stage:
+def staged() -> World:
     """Four snapshots of one file each."""
-    stage = Stage()
-    simple(stage, 4)
+    stage = World()
+    stage.replace_each(4)
     return stage
 
 
@@ -56,7 +56,7 @@ def engine_expires(store: Store) -> Iterator[None]:
         yield
 
 
-def became_of(stage: Stage, creation: Process, *, may_warn: bool = False) -> str:
+def became_of(stage: World, creation: Process, *, may_warn: bool = False) -> str:
     """Return what became of the tag, which reads completely or is not there."""
     report = creation.report
     assert report is not None, creation.error
@@ -85,8 +85,8 @@ def cuts(others: int, whole: bool) -> Sequence[int]:
 
 
 def interleavings(
-    stage_of: Callable[[], Stage], first: Call, other: Call, whole: bool
-) -> Iterator[tuple[Stage, Process, Process]]:
+    stage_of: Callable[[], World], first: Call, other: Call, whole: bool
+) -> Iterator[tuple[World, Process, Process]]:
     """Let the other come so far and the first so far, for each pair; then the first ends, then the other."""
     requests = 0
     for others in range(1000):
@@ -247,7 +247,7 @@ def test_a_stored_plan_that_is_carried_out_again(operation: str) -> None:
     raise AssertionError("expected fewer requests")
 
 
-def with_a_tag_of_what_expired() -> Stage:
+def with_a_tag_of_what_expired() -> World:
     """Snapshot 2 has expired, and tag `old` holds it."""
     stage = staged()
     stage.table.tag("old", 2)
@@ -282,7 +282,7 @@ def test_the_tag_that_it_is_made_of_goes(source: dict[str, object], operation: s
 def test_replacing_while_an_expiry_runs(whole: bool) -> None:
     """A tag that is replaced reads at every moment: as what it was, or as what it is."""
 
-    def replaced() -> Stage:
+    def replaced() -> World:
         stage = staged()
         stage.table.tag("now", 1)
         return stage
@@ -320,7 +320,7 @@ def test_a_run_that_died_over_the_last_tags_of_a_snapshot() -> None:
         stage.switch = Switch()
         report = stage.maintainer().run("create_tag", tag="now", from_tag="other")
         codes[report.refusal.code if report.refusal else report.status] += 1
-        stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        stage.wait()
         stage.maintainer().maintain()
         for root in all_roots(stage.store):
             read_root(stage.store, root)

@@ -16,23 +16,19 @@ from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import DeleteRequest
 from tests.support.content_store import ContentStore
 from tests.support.every import EVERY
-from tests.support.faulty_store import MODES, FaultyStore, ProcessDeathError, Switch
+from tests.support.faulty_store import MODES, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import assert_all_readable, read_root
-from tests.support.table_builder import TableBuilder
+from tests.support.world import World
 
 
-class World:
+class TaggedWorld(World):
     """A table with tags of snapshots that are gone; one tag is of a snapshot that is there."""
 
     def __init__(self, kind: type[MemoryStore] = MemoryStore) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.store = kind("memory://bucket/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = table = TableBuilder(
-            self.store, partition_keys=("dt",), options={"tag.create-success-file": "true"}
-        )
+        super().__init__(store=kind, partition_keys=("dt",), options={"tag.create-success-file": "true"})
+        table = self.table
         table.commit("+A", "+B", partition=("d1",), statistics="s1", index={"i1": {"B": (1,)}})
         table.tag("t1", snapshot=1)
         table.commit("-A", "+C", partition=("d1",), extra={"C": ("x.index",)})
@@ -55,25 +51,6 @@ class World:
         for name in ("t1", "t2", "t3", "same", "there"):
             self.store.put(f"tag/tag-success-file/{name}_SUCCESS", b"{}")
         self.wait()
-
-    def wait(self) -> None:
-        """Let a lease that somebody left behind run out."""
-        self.now_ms += LEASE_MS + DELETE_MARGIN_MS
-
-    def maintainer(self, switch: Switch | None = None, branch: str = "main") -> Maintainer:
-        switch = switch or Switch()
-        return Maintainer(
-            FaultyStore(self.store, switch, "table"),
-            branch,
-            control=FaultyStore(self.control, switch, "control"),
-            sleep=self.sleep,
-        )
-
-    def sleep(self, seconds: float) -> None:
-        self.now_ms += int(seconds * 1000)
-
-    def files(self) -> set[str]:
-        return {entry.key for entry in self.store.list("")}
 
     def body(self, key: str) -> bytes | None:
         with suppress(MaintenanceError):
@@ -108,17 +85,17 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-def check(world: World, operation: str) -> None:
+def check(world: TaggedWorld, operation: str) -> None:
     assert_all_readable(world.table)
     if operation == "rename":
         assert world.body("tag/tag-t2") or world.body("tag/tag-u2")
 
 
 def calls_of(run: Operation) -> tuple[list[str], set[str]]:
-    world, switch = World(), Switch()
+    world, switch = TaggedWorld(), Switch()
     assert run(world.maintainer(switch)).status == "done"
     assert_all_readable(world.table)
-    return switch.calls, world.files()
+    return switch.calls, world.keys()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -127,7 +104,7 @@ def test_any_call_may_break(operation: str, mode: str) -> None:
     run = OPERATIONS[operation]
     calls, end = calls_of(run)
     for number in range(1, len(calls) + 1):
-        world, where = World(), f"{mode} {number} {calls[number - 1]}"
+        world, where = TaggedWorld(), f"{mode} {number} {calls[number - 1]}"
         with suppress(ProcessDeathError, MaintenanceError):
             run(world.maintainer(Switch(number, mode)))
         check(world, operation)
@@ -139,7 +116,7 @@ def test_any_call_may_break(operation: str, mode: str) -> None:
         else:
             assert report.status in ("done", "nothing_to_do"), where
         check(world, operation)
-        assert world.files() == end, where
+        assert world.keys() == end, where
 
 
 @pytest.mark.parametrize("operation", ["delete", "rename", "expire"])
@@ -150,7 +127,7 @@ def test_two_runs_may_die_one_after_the_other(operation: str) -> None:
     first = [number for number, call in enumerate(calls, 1) if " delete" in call or "put tag" in call]
     for at in first:
         for second in range(1, 40):
-            world = World()
+            world = TaggedWorld()
             with suppress(ProcessDeathError):
                 run(world.maintainer(Switch(at, "death_after")))
             world.wait()
@@ -161,7 +138,7 @@ def test_two_runs_may_die_one_after_the_other(operation: str) -> None:
             world.wait()
             run(world.maintainer())
             check(world, operation)
-            assert world.files() == end, (at, second)
+            assert world.keys() == end, (at, second)
             if len(switch.calls) < second:
                 break
 
@@ -184,7 +161,7 @@ class Acting(Switch):
 class Act:
     """Something that somebody else does all at once."""
 
-    world: World
+    world: TaggedWorld
 
     def commit(self) -> None:
         self.world.table.commit("+N", partition=("d1",))
@@ -259,10 +236,10 @@ def test_somebody_acts_at_any_call(operation: str, act: str) -> None:
     run = OPERATIONS[operation]
     calls, _ = calls_of(run)
     for number in range(1 + ACTS.index(act) % EVERY, len(calls) + 1, EVERY):
-        world = World()
+        world = TaggedWorld()
         has_acted: list[str] = []
 
-        def doing(calls: list[str], world: World = world, has_acted: list[str] = has_acted) -> None:
+        def doing(calls: list[str], world: TaggedWorld = world, has_acted: list[str] = has_acted) -> None:
             has_acted.append(calls[-1])
             getattr(Act(world), act)()
 
@@ -290,13 +267,13 @@ def test_somebody_acts_at_any_call(operation: str, act: str) -> None:
 @pytest.mark.parametrize("dies", [False, True], ids=["one run", "finished by another"])
 def test_a_tag_that_comes_back_with_the_same_bytes_is_a_new_one(*, dies: bool) -> None:
     """Somebody writes the document again that was just deleted, before the look that comes before the first file."""
-    probe, switch = World(ContentStore), Switch()
+    probe, switch = TaggedWorld(ContentStore), Switch()
     delete_some(probe.maintainer(switch))
     first_delete = next(n for n, call in enumerate(switch.calls, 1) if call.startswith("table delete"))
     look = next(
         n for n, call in enumerate(switch.calls, 1) if n > first_delete and call == "table list tag/"
     )  # the second deletion is the first of files
-    world = World(ContentStore)  # as on S3, where the bytes decide
+    world = TaggedWorld(ContentStore)  # as on S3, where the bytes decide
     body = world.store.read("tag/tag-t2").data
 
     def come_back(calls: list[str]) -> None:

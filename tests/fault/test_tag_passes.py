@@ -14,7 +14,7 @@ from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.process import Process
 from tests.support.reader import assert_all_readable
-from tests.support.world import Stage
+from tests.support.world import World
 
 HOUR_MS = 3_600_000
 MODES = ("before", "after", "death", "death_after")
@@ -31,23 +31,23 @@ OPTIONS = {
 }
 
 
-def staged(hours: int = 5) -> Stage:
+def staged(hours: int = 5) -> World:
     """A table of some hours, with one commit in each, that no pass has seen."""
-    stage = Stage(options=OPTIONS)
+    stage = World(options=OPTIONS)
     stage.now_ms -= stage.now_ms % HOUR_MS
     for hour in range(1, hours + 1):
         commit(stage, hour)
     return stage
 
 
-def commit(stage: Stage, number: int) -> None:
+def commit(stage: World, number: int) -> None:
     stage.now_ms += HOUR_MS
     gone = [f"-F{number - 1}"] if number > 1 else []
     stage.table.commit(*gone, f"+F{number}", f"+K{number}", kind="OVERWRITE", time_ms=stage.now_ms)
     stage.table.hint("LATEST", number)
 
 
-def tags(stage: Stage) -> dict[str, int]:
+def tags(stage: World) -> dict[str, int]:
     found = {}
     for entry in stage.store.list("tag/"):
         if "_SUCCESS" not in entry.key:
@@ -56,11 +56,11 @@ def tags(stage: Stage) -> dict[str, int]:
     return found
 
 
-def files(stage: Stage) -> set[str]:
+def files(stage: World) -> set[str]:
     return {entry.key for entry in stage.store.list("") if not entry.key.endswith("_SUCCESS")}
 
 
-def successes(stage: Stage) -> set[str]:
+def successes(stage: World) -> set[str]:
     """Return the tags that have a success file."""
     found = {entry.key.rpartition("/")[2] for entry in stage.store.list("tag/tag-success-file/")}
     return {name.removesuffix("_SUCCESS") for name in found}
@@ -70,10 +70,10 @@ def keep_house(maintainer: Maintainer) -> RunReport:
     return maintainer.maintain()
 
 
-def settled(stage: Stage, number: int) -> Stage:
+def settled(stage: World, number: int) -> World:
     """Make the next commit and its pass, as they would come in any case."""
     stage.switch = Switch()
-    stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+    stage.wait()
     for _ in range(2):
         report = keep_house(stage.maintainer())
         assert report.status in ("done", "nothing_to_do"), report.refusal
@@ -85,7 +85,7 @@ def settled(stage: Stage, number: int) -> Stage:
     return stage
 
 
-def check(stage: Stage, where: str, *, may_leave: bool = False) -> None:
+def check(stage: World, where: str, *, may_leave: bool = False) -> None:
     """Make sure that all is as it is when nothing happens.
 
     A process that dies between a tag and its success file leaves the tag without one, as the engine does.
@@ -99,18 +99,18 @@ def check(stage: Stage, where: str, *, may_leave: bool = False) -> None:
     """
     assert may_leave or successes(stage) <= tags(stage).keys(), where
     assert tags(stage) == tags(NORMAL), where
-    assert stage.snapshots() == NORMAL.snapshots(), where
+    assert stage.ids() == NORMAL.ids(), where
     left = files(stage) - files(NORMAL)
     assert files(stage) >= files(NORMAL), where
     assert may_leave or not left, (where, left)
 
 
-def _normal() -> tuple[Stage, int]:
+def _normal() -> tuple[World, int]:
     stage = staged()
     assert keep_house(stage.maintainer()).status == "done"
     calls = len(stage.switch.calls)
     assert len(tags(stage)) == 3
-    assert stage.snapshots() == [5]
+    assert stage.ids() == [5]
     return settled(stage, 6), calls
 
 
@@ -174,7 +174,7 @@ def test_a_writer_commits_at_any_call() -> None:
         commit(stage, 6)
         one.go()
         assert_all_readable(stage.table)
-        assert 6 in stage.snapshots(), at
+        assert 6 in stage.ids(), at
         assert keep_house(stage.maintainer()).status in ("done", "nothing_to_do"), at
         assert tags(stage)[sorted(tags(stage))[-1]] == 6, at
         commit(stage, 7)

@@ -5,12 +5,11 @@ import contextlib
 import pytest
 
 from lakesweep.cli.history.stored import list_plans, list_runs
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
-from tests.support.world import Stage, simple
+from tests.support.world import World
 
 DECOUPLED = {
     "changelog-producer": "input",
@@ -20,15 +19,15 @@ DECOUPLED = {
 }
 
 
-def _stage(options: dict[str, str]) -> Stage:
-    stage = Stage()
+def _stage(options: dict[str, str]) -> World:
+    stage = World()
     stage.store = MemoryStore("memory://bucket/t", clock=lambda: stage.now_ms, versioned=True)
     stage.table = TableBuilder(stage.store, options=options)
-    simple(stage, 4)
+    stage.replace_each(4)
     return stage
 
 
-def _contents(stage: Stage) -> dict[str, bytes]:
+def _contents(stage: World) -> dict[str, bytes]:
     return {found.key: stage.store.read(found.key).data for found in stage.store.list("")}
 
 
@@ -52,7 +51,7 @@ def test_the_run_that_finishes_a_plan_can_be_undone(options: dict[str, str], mod
             plans = list_plans(maintainer.table, 9)["plans"]
             assert {plan["status"] for plan in plans} & {"partial", "done"}, where
 
-        stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        stage.wait()
         maintainer.expire()
         assert _contents(stage).keys() == _contents(normal).keys(), where
         runs = list_runs(maintainer.table, 9)["runs"]

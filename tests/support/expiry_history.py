@@ -1,36 +1,23 @@
 """A table with a tag and branches whose expiry is worth breaking, and what an undisturbed expiry leaves."""
 
-from tests.support.faulty_store import FaultyStore, Switch
-from tests.support.maintenance import Maintainer, assert_roots_readable
+from lakesweep.control.ndjson import unpack
+from tests.support.faulty_store import Switch
+from tests.support.maintenance import assert_roots_readable
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder
+from tests.support.world import HOUR_MS, World
 
 
-class World:
-    """One table, one control location, one clock."""
+class ExpiryWorld(World):
+    """The table of `history`, an hour later."""
 
     def __init__(self) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.store = MemoryStore("memory://bucket/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = self.build(self.store)
-        self.now_ms += 3_600_000
-
-    def build(self, store: MemoryStore) -> TableBuilder:
-        return history(store)
-
-    def maintainer(self, switch: Switch) -> Maintainer:
-        return Maintainer(
-            FaultyStore(self.store, switch, "table"), control=FaultyStore(self.control, switch, "control")
-        )
-
-    def files(self) -> set[str]:
-        return {entry.key for entry in self.store.list("")}
+        super().__init__()
+        self.table = history(self.store)
+        self.now_ms += HOUR_MS
 
     def ledger(self) -> dict[str, str]:
         """Return path -> what the ledger says became of it."""
-        from lakesweep.control.ndjson import unpack
-
         found = {}
         for entry in self.control.list(""):
             if "/ledger/" in entry.key:
@@ -55,8 +42,8 @@ def history(store: MemoryStore) -> TableBuilder:
     return table
 
 
-def _normal() -> tuple[World, int]:
-    world = World()
+def _normal() -> tuple[ExpiryWorld, int]:
+    world = ExpiryWorld()
     switch = Switch()
     assert world.maintainer(switch).expire(retain_max=2, retain_min=1).status == "done"
     assert_roots_readable(world.table)

@@ -8,11 +8,11 @@ from datetime import timedelta
 from lakesweep.model.plan import Action, Delete
 from lakesweep.model.report import RunReport
 from lakesweep.storage.store import DeleteRequest, Store
-from tests.support.faulty_store import FaultyStore, Switch
-from tests.support.maintenance import Maintainer
+from tests.support.faulty_store import Switch
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import read_all
 from tests.support.table_builder import TableBuilder
+from tests.support.world import World
 
 Scene = Callable[[TableBuilder], None]
 LATEST = "snapshot/LATEST"
@@ -333,37 +333,22 @@ def _number(path: str) -> int:
 HOUR_MS = 3_600_000
 
 
-class Clock:
-    """A time that tests move on."""
-
-    def __init__(self) -> None:
-        self.now_ms = 1_800_000_000_000
-
-    def __call__(self) -> int:
-        return self.now_ms
-
-
-class World:
-    """One table of a scene, and a control location."""
+class ForwardWorld(World):
+    """The table of a scene, whose branch main is forwarded to."""
 
     def __init__(self, scene: str) -> None:
-        self.clock = Clock()
+        super().__init__()
         self.table = build(scene, self.clock)
-        self.store: Store = self.table.store
-        self.control = MemoryStore("memory://control", clock=self.clock)
+        self.store = self.table.store
         self.before = documents(self.store)
         self.onlooker = Onlooker(self.store)
 
     def forward(self, switch: Switch | None = None) -> RunReport:
         """Fast-forward, under a switch if there is one."""
-        store, control = self.store, self.control
-        if switch is not None:
-            store, control = FaultyStore(store, switch, "table"), FaultyStore(control, switch, "control")  # type: ignore[assignment]
-        maintainer = Maintainer(store, control=control, sleep=lambda seconds: None)
-        return maintainer.run("fast_forward", branch="b")
+        return self.maintainer(switch).run("fast_forward", branch="b")
 
     def expected(self) -> dict[str, bytes]:
-        """Return the documents of the engine's end, LATEST apart."""
+        """Return the documents of Paimon's end, LATEST apart."""
         end = engine_end(self.before)
         end.pop(LATEST, None)
         return end
@@ -378,7 +363,7 @@ class World:
 def calls(scene: str) -> list[str]:
     """Return the requests that a fast-forward makes."""
     switch = Switch()
-    assert World(scene).forward(switch).status == "done"
+    assert ForwardWorld(scene).forward(switch).status == "done"
     return switch.calls
 
 

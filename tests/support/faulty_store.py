@@ -33,7 +33,7 @@ class Switch:
         self.mode = mode
         self.calls: list[str] = []
         self._dead = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # an act within a request may make requests
 
     def run(self, name: str, call: Callable[[], object]) -> object:
         """Make one call, or break it. Calls of several threads come one after another."""

@@ -8,7 +8,7 @@ from lakesweep.model.report import RunReport
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.interleaving import Turns
 from tests.support.maintenance import Maintainer
-from tests.support.world import Stage
+from tests.support.world import World
 
 Call = Callable[[Maintainer], RunReport]
 
@@ -28,7 +28,7 @@ class _PausingSwitch(Switch):
 class Process:
     """One call of the product that goes on when it is told to, and what it answered."""
 
-    def __init__(self, stage: Stage, call: Call) -> None:
+    def __init__(self, stage: World, call: Call) -> None:
         self.report: RunReport | None = None
         self.error: MaintenanceError | None = None
 

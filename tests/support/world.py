@@ -1,59 +1,160 @@
-"""A table in memory, its control location, one clock, and a switch that breaks requests."""
+"""A table in memory, its control location, one clock, and a switch that breaks requests.
 
-from collections.abc import Callable
+    world = World(options={"snapshot.num-retained.max": "3"})
+    world.replace_each(6)
+    assert world.run("expire_snapshots", retain_max=1, retain_min=1).status == "done"
+    assert world.ids() == [6]
+
+Tests that need a table of their own make a subclass that builds it.
+"""
+
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from lakesweep.control.area import ControlArea
+from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
+from lakesweep.model.report import RunReport
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
-from tests.support.content_store import ContentStore
+from lakesweep.storage.requests import RequestCounter
 from tests.support.faulty_store import DyingSwitch, FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
-from tests.support.reader import all_roots
+from tests.support.reader import all_roots, assert_all_readable
 from tests.support.table_builder import TableBuilder
 
 START_MS = 1_800_000_000_000
+HOUR_MS = 3_600_000
 
 
-class Stage:
-    """A table and a control location in memory, with one clock."""
+class World:
+    """One table and who maintains it. Every request of a run goes through `switch`, and is counted by `counter`."""
 
-    def __init__(self, *, content_etags: bool = False, **table: Any) -> None:
-        self.now_ms = START_MS
-        kind = ContentStore if content_etags else MemoryStore
-        self.store = kind("memory://bucket/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store, **table)
+    def __init__(
+        self,
+        *,
+        now_ms: int = START_MS,
+        location: str = "memory://bucket/t",
+        store: type[MemoryStore] = MemoryStore,
+        branch: str = "main",
+        versioned: bool = False,
+        **table: Any,
+    ) -> None:
+        """Begin with an empty table.
+
+        Args:
+            now_ms: What the clock says.
+            location: Where the table lies.
+            store: The kind of its store.
+            branch: What is maintained unless a call names another.
+            versioned: Whether its store keeps what was deleted.
+            table: As `TableBuilder` takes it.
+        """
+        self.now_ms = now_ms
+        self.branch = branch
         self.switch = Switch()
+        self.steps: Iterator[None] = iter(())
+        """What others do while a run waits, a step each time."""
+        self.counter = RequestCounter()
+        self.store = store(location, self.counter, self.clock, versioned=versioned)
+        self.control = self.new_control()
+        self.table = TableBuilder(self.store, **table)
 
-    def maintainer(self, **arguments: Any) -> Maintainer:
-        return Maintainer(
-            FaultyStore(self.store, self.switch, "table"),
-            control=FaultyStore(self.control, self.switch, "control"),
-            sleep=self.sleep,
-            **arguments,
-        )
+    # Time.
+
+    def clock(self) -> int:
+        return self.now_ms
 
     def sleep(self, seconds: float) -> None:
+        """Let time pass for a run that waits, and others act meanwhile."""
         self.now_ms += int(seconds * 1000)
+        next(self.steps, None)
 
-    def dies_before(self, call: Callable[[str], bool], **arguments: Any) -> None:
-        """Expire, and end the process right before the first request that `call` knows; time goes on after that."""
-        switch = DyingSwitch(call)
-        self.switch = switch
-        with pytest.raises(ProcessDeathError):
-            self.maintainer().expire(**arguments)
-        self.switch = Switch()
+    def wait(self) -> None:
+        """Let a lease that somebody left behind run out."""
         self.now_ms += LEASE_MS + DELETE_MARGIN_MS
 
-    def snapshots(self) -> list[int]:
-        return sorted(int(key.rpartition("-")[2]) for key in all_roots(self.store) if key.startswith("snapshot/"))
+    # What is written.
 
+    def replace_each(self, count: int = 6, *, changelogs: bool = True) -> None:
+        """Commit files of which each replaces the one before: snapshot n holds F<n>. An hour passes after that."""
+        for number in range(1, count + 1):
+            gone = [f"-F{number - 1}"] if number > 1 else []
+            self.table.commit(*gone, f"+F{number}", changelog=[f"+L{number}"] if changelogs else ())
+        self.now_ms += HOUR_MS
 
-def simple(stage: Stage, count: int = 6) -> None:
-    """Each commit replaces the file of the one before."""
-    stage.table.commit("+F1", changelog=["+L1"])
-    for number in range(2, count + 1):
-        stage.table.commit(f"-F{number - 1}", f"+F{number}", changelog=[f"+L{number}"])
-    stage.now_ms += 3_600_000
+    def forget_what_is_gone(self) -> None:
+        """Have the builder forget the roots that are not there any more."""
+        for gone in set(self.table.roots()) - set(all_roots(self.store)):
+            self.table.remove(gone)
+
+    # What is run.
+
+    def maintainer(self, switch: Switch | None = None, *, branch: str | None = None, **arguments: Any) -> Maintainer:
+        """Return a new process that maintains a branch."""
+        if switch is None:
+            switch = self.switch
+        return Maintainer(
+            FaultyStore(self.store, switch, "table"),
+            branch or self.branch,
+            **{
+                "control": FaultyStore(self.control, switch, "control"),
+                "counter": self.counter,
+                "sleep": self.sleep,
+                **arguments,
+            },
+        )
+
+    def run(
+        self, operation: str, *, branch: str | None = None, status: str | None = None, **arguments: Any
+    ) -> RunReport:
+        """Run an operation of the registry, and see how it ends if that is told."""
+        return self.ended(self.maintainer(branch=branch).run(operation, **arguments), status)
+
+    def ended(self, report: RunReport, status: str | None) -> RunReport:
+        assert status in (None, report.status), report
+        return report
+
+    def run_id(self, operation: str, **arguments: Any) -> str:
+        """Run an operation to a good end, and return the id of the run."""
+        report = self.run(operation, status="done", **arguments)
+        assert report.run_id is not None
+        return report.run_id
+
+    def undo(self, run_id: str, *, switch: Switch | None = None, execute: bool = True) -> RunReport:
+        return self.maintainer(switch).run("undo", run_id=run_id, execute=execute)
+
+    def dies_before(self, call: Callable[[str], bool], **arguments: Any) -> None:
+        """Expire, and end the process right before the first request that `call` knows; its lease runs out."""
+        with pytest.raises(ProcessDeathError):
+            self.maintainer(DyingSwitch(call)).expire(**arguments)
+        self.wait()
+
+    def new_control(self) -> MemoryStore:
+        """Return a control location that knows nothing."""
+        return MemoryStore("memory://control", self.counter, self.clock)
+
+    # What is there.
+
+    @property
+    def area(self) -> ControlArea:
+        return ControlArea(self.control, self.store.location)
+
+    def keys(self, folder: str = "") -> set[str]:
+        return {entry.key for entry in self.store.list(folder)}
+
+    def etags(self) -> dict[str, str]:
+        return {entry.key: entry.etag for entry in self.store.list("")}
+
+    def bodies(self) -> dict[str, bytes]:
+        return {entry.key: self.store.read(entry.key).data for entry in self.store.list("")}
+
+    def ids(self, folder: str = "snapshot") -> list[int]:
+        """Return the ids of the documents in a folder."""
+        names = (entry.key.rpartition("-")[2] for entry in self.store.list(f"{folder}/"))
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def assert_reads(self) -> None:
+        """Fail unless every root that the table ever had and has not lost reads completely."""
+        assert_all_readable(self.table)

@@ -6,15 +6,15 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.object_history import history_of
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
-from tests.support.world import Stage, simple
+from tests.support.world import World
 
 
 class Scene:
     """A table with a tag that was deleted, on a store without versions."""
 
     def __init__(self, *, is_last: bool = False) -> None:
-        self.stage = Stage()
-        simple(self.stage, 3)
+        self.stage = World()
+        self.stage.replace_each(3)
         self.stage.table.tag("old", 1)
         if is_last:
             self.maintainer.expire()
@@ -48,8 +48,8 @@ def test_a_tag_comes_back_without_versions() -> None:
 @pytest.mark.parametrize("execute", [False, True])
 def test_a_success_file_that_stays_away_is_warned_of(execute: bool) -> None:
     """No plan has its content."""
-    stage = Stage(options={"tag.create-success-file": "true"})
-    simple(stage, 3)
+    stage = World(options={"tag.create-success-file": "true"})
+    stage.replace_each(3)
     stage.table.tag("old", 1)
     stage.store.put("tag/tag-success-file/old_SUCCESS", b"{}")
     maintainer = Maintainer(stage.store, control=stage.control, sleep=stage.sleep)
