@@ -37,7 +37,7 @@ class DeniedWorld(World):
             gone = [f"-F{number - 1}"] if number > 1 else []
             self.table.commit(f"+F{number}", *gone, changelog=[f"+L{number}"], index={f"i{number}": {}})
 
-    def expire(self) -> RunReport:
+    def expire_later(self) -> RunReport:
         self.wait()
         return self.maintainer().expire()
 
@@ -45,7 +45,7 @@ class DeniedWorld(World):
 def problem_of(world: World) -> tuple[str, str]:
     """Expire, and return what is wrong: reported where something was deleted, raised where nothing was."""
     try:
-        report = world.expire()
+        report = world.expire_later()
     except MaintenanceError as error:
         return error.code, str(error)
     assert report.status == "partial" and report.refusal is not None
@@ -67,8 +67,8 @@ def test_a_document_that_stays_keeps_every_file(number: int, options: dict[str, 
         assert {key.partition("/")[0] for key in before - world.keys()} <= {"snapshot"}
         assert_all_readable(world.table)
     world.store.denied = frozenset()
-    world.expire()
-    world.expire()
+    world.expire_later()
+    world.expire_later()
     assert world.keys() == normal.keys()
     assert_all_readable(world.table)
 
@@ -78,7 +78,7 @@ def test_a_file_that_stays_is_said_and_stops_nothing_else() -> None:
     assert normal.expire().status == "done"
     path = world.table.path("F2")
     world.store.denied = frozenset({path})
-    report = world.expire()
+    report = world.expire_later()
     assert report.status == "partial"
     assert report.outcome is not None and [failed.path for failed in report.outcome.failed] == [path]
     assert world.keys() == normal.keys() | {path}

@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
-from tests.support.others import SETTINGS, Stage, play
+from tests.support.others import SETTINGS, BusyWorld, play
 
 
-def commits_and_expires(stage: Stage) -> Iterator[None]:
+def commits_and_expires(stage: BusyWorld) -> Iterator[None]:
     """Commits, the first of which deletes what earlier snapshots share, and an expiry elsewhere."""
     stage.newest = stage.table.commit("-E", "+N0", changelog=["+LN0"])
     for number in range(1, 4):

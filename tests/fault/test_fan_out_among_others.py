@@ -18,7 +18,7 @@ from lakesweep.errors import MaintenanceError
 from lakesweep.model.scan_arguments import OrphanArguments
 from tests.support import others as races
 from tests.support.fan_out import CALM, FanOut, Trouble, small_limits
-from tests.support.orphan_others import ACTS, DAY_MS, OrphanStage
+from tests.support.orphan_others import ACTS, DAY_MS, OrphanWorld
 from tests.support.others import Act
 from tests.support.paged_store import PagedStore
 from tests.support.reader import assert_all_readable
@@ -34,9 +34,9 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def play(
     setting: str, act: Act | None, at: int, pace: int, *, trouble: Trouble = CALM, seed: int = 0
-) -> tuple[OrphanStage, int, str]:
+) -> tuple[OrphanWorld, int, str]:
     """Scan and carry the plan out while an act goes on; return the stage, the requests, and how it ended."""
-    played = OrphanStage(setting)
+    played = OrphanWorld(setting)
     calls = 0
 
     one_at_a_time = threading.Lock()
@@ -125,7 +125,7 @@ def test_whatever_others_do_and_whatever_becomes_of_messages(seed: int) -> None:
             raise AssertionError(f"{seed} {number}: {setting} {act.__name__} at {at}, pace {pace}: {error}") from error
 
 
-def _again(played: OrphanStage) -> None:
+def _again(played: OrphanWorld) -> None:
     """A later scan, alone, leaves no orphan."""
     for number in range(2):  # the first may only finish what was begun
         if played.branch != "main" and not played.newest:
@@ -141,6 +141,6 @@ def _again(played: OrphanStage) -> None:
 
 def test_pages_are_small() -> None:
     """So that an act can come in the middle of a listing."""
-    played = OrphanStage("plain")
+    played = OrphanWorld("plain")
     store = PagedStore(played.store, lambda name: None, KEYS)
     assert len(list(store.list_range(""))) > 5

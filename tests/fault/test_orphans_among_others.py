@@ -23,14 +23,14 @@ from tests.support.orphan_others import (
     DAY_MS,
     KEYS,
     NAME,
-    OrphanStage,
+    OrphanWorld,
 )
 from tests.support.others import Act
 from tests.support.paged_store import PagedStore
 from tests.support.reader import assert_all_readable
 
 
-def play(setting: str, act: Act | None, at: int, pace: int) -> tuple[OrphanStage, int, str]:
+def play(setting: str, act: Act | None, at: int, pace: int) -> tuple[OrphanWorld, int, str]:
     """Run while an act goes on; return the stage, how many requests the run made, and how it ended.
 
     Args:
@@ -39,7 +39,7 @@ def play(setting: str, act: Act | None, at: int, pace: int) -> tuple[OrphanStage
         at: Before which request they begin.
         pace: How many requests lie between two of their steps; 0 for none.
     """
-    stage = OrphanStage(setting)
+    stage = OrphanWorld(setting)
     calls = 0
 
     def before(name: str) -> None:
@@ -93,7 +93,7 @@ def test_whatever_others_do_nothing_that_a_root_needs_goes(
             stage.check()
             ends[ended] += 1
             if at // stride % 4 == 0:
-                stage.now_ms += LEASE_MS + DELETE_MARGIN_MS + 2 * DAY_MS
+                stage.wait() + 2 * DAY_MS
                 _remove_rest(stage)
         except (AssertionError, MaintenanceError) as error:
             raise AssertionError(f"{where}: {error!r}") from error
@@ -111,11 +111,11 @@ def test_what_comes_back_stays_as_far_as_it_is_there(slowness_ms: int, monkeypat
     ended = False
     while not ended:
         at += 1
-        stage, calls, there = OrphanStage("plain"), 0, set[str]()
+        stage, calls, there = OrphanWorld("plain"), 0, set[str]()
         plan = stage.remover(lambda name: None).run(NAME, execute=False).plan
         assert plan is not None
 
-        def before(name: str, stage: OrphanStage = stage, at: int = at) -> None:
+        def before(name: str, stage: OrphanWorld = stage, at: int = at) -> None:
             nonlocal calls, there
             calls += 1
             stage.now_ms += slowness_ms
@@ -136,7 +136,7 @@ def test_what_comes_back_stays_as_far_as_it_is_there(slowness_ms: int, monkeypat
     assert kept_most == len(stage.rolled_back_needs)
 
 
-def _remove_rest(stage: OrphanStage) -> None:
+def _remove_rest(stage: OrphanWorld) -> None:
     for _ in range(2):  # the first may only finish what was begun
         if stage.branch != "main" and not stage.newest:
             stage.branch = "main"

@@ -10,14 +10,14 @@ from lakesweep.execute import batches
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
-from tests.support.orphan_others import NAME, OrphanStage
+from tests.support.orphan_others import NAME, OrphanWorld
 from tests.support.reader import assert_all_readable
 from tests.support.walk import WatchedStore
 
 Record = Callable[[str, object], None]
 
 
-def maintainer(stage: OrphanStage, switch: Switch) -> Maintainer:
+def maintainer(stage: OrphanWorld, switch: Switch) -> Maintainer:
     return Maintainer(
         FaultyStore(WatchedStore(stage.store, stage.store), switch, "table"),
         control=FaultyStore(stage.control, switch, "control"),
@@ -25,23 +25,23 @@ def maintainer(stage: OrphanStage, switch: Switch) -> Maintainer:
     )
 
 
-def remove(stage: OrphanStage, switch: Switch, plan_id: str | None, **arguments: object) -> str:
+def remove(stage: OrphanWorld, switch: Switch, plan_id: str | None, **arguments: object) -> str:
     """Remove orphans, or execute a stored plan of it; return the status."""
     if plan_id is not None:
         return maintainer(stage, switch).execute(plan_id).status
     return maintainer(stage, switch).run(NAME, **arguments).status
 
 
-def gone_by_ledger(stage: OrphanStage) -> set[str]:
+def gone_by_ledger(stage: OrphanWorld) -> set[str]:
     """Return the paths that are gone by the ledger."""
     parts = [entry.key for entry in stage.control.list("") if "/ledger/" in entry.key]
     rows = [row for part in parts for row in unpack(stage.control.read(part).data, part)]
     return {str(row["key"]) for row in rows if row.get("result") in ("deleted", "already_gone")}
 
 
-def begin(way: str) -> tuple[OrphanStage, str | None, dict[str, object]]:
+def begin(way: str) -> tuple[OrphanWorld, str | None, dict[str, object]]:
     """Return a table, the plan that is stored already, and the arguments of the call."""
-    stage = OrphanStage("plain")
+    stage = OrphanWorld("plain")
     if way == "stored plan":
         plan = maintainer(stage, Switch()).run(NAME, execute=False).plan
         assert plan is not None
@@ -72,7 +72,7 @@ def test_any_request_may_be_the_last(mode: str, way: str, record_property: Recor
             pass
         where = f"{mode} request {at}: {switch.calls[at - 1]}"
         assert_all_readable(stage.main)
-        stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        stage.wait()
         status = remove(stage, Switch(), None, **arguments)
         assert status in ("done", "nothing_to_do"), where
         assert {entry.key for entry in stage.store.list("")} == end, where
@@ -85,7 +85,7 @@ def test_any_request_may_be_the_last(mode: str, way: str, record_property: Recor
 class Slow(Switch):
     """Each request takes its time."""
 
-    def __init__(self, stage: OrphanStage, at: int | None = None) -> None:
+    def __init__(self, stage: OrphanWorld, at: int | None = None) -> None:
         super().__init__(at, "death")
         self._stage = stage
 
@@ -110,7 +110,7 @@ def test_a_run_may_die_while_others_have_the_lease(monkeypatch: pytest.MonkeyPat
             remove(stage, Slow(stage, at), plan_id)
         where = f"death at request {at}: {normal.calls[at - 1]}"
         assert_all_readable(stage.main)
-        stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        stage.wait()
         assert remove(stage, Switch(), None) in ("done", "nothing_to_do"), where
         assert {entry.key for entry in stage.store.list("")} == end, where
         assert gone_by_ledger(stage) == ledger, where

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from tests.support.faulty_store import Switch
+from tests.support.faulty_store import Interleaved
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.world import HOUR_MS, World
 
@@ -29,16 +29,6 @@ class RacedWorld(World):
 
     def snapshot_exists(self, snapshot_id: int) -> bool:
         return self.table.exists(f"snapshot/snapshot-{snapshot_id}")
-
-
-class _Interleaved(Switch):
-    def __init__(self, before: Callable[[int], None]) -> None:
-        super().__init__()
-        self._before = before
-
-    def _run(self, name: str, call: Callable[[], object]) -> object:
-        self._before(len(self.calls) + 1)
-        return super()._run(name, call)
 
 
 def tag(stage: RacedWorld) -> Iterator[None]:
@@ -114,7 +104,10 @@ ACTIONS = [tag, branch, commit, rollback_as_latest, second_expirer, rollback, ro
 def _calls() -> int:
     stage = RacedWorld()
     last = [0]
-    assert stage.maintainer(lambda n: last.__setitem__(0, n)).expire(retain_max=2, retain_min=2).status == "done"
+    assert (
+        stage.maintainer(Interleaved(lambda n: last.__setitem__(0, n))).expire(retain_max=2, retain_min=2).status
+        == "done"
+    )
     return last[0]
 
 
@@ -140,7 +133,7 @@ def test_no_interleaving_loses_a_live_file(action: Callable[[RacedWorld], Iterat
                 next(stage.steps, None)
 
         try:
-            stage.maintainer(before).expire(retain_max=2, retain_min=2)
+            stage.maintainer(Interleaved(before)).expire(retain_max=2, retain_min=2)
         except MaintenanceError:
             pass
         for _ in stage.steps:

@@ -2,7 +2,7 @@
 
 Each *act* is a generator: a step, a `yield`, the next step. It begins right before one request of the run and goes on
 every few requests, whenever the run waits, and after its end. An act promises what must hold when all is over by what
-it saw (`Stage.promises`). Besides, every root that exists reads completely, and the newest snapshot is the act's.
+it saw (`BusyWorld.promises`). Besides, every root that exists reads completely, and the newest snapshot is the act's.
 """
 
 import pytest
@@ -13,7 +13,7 @@ from tests.support.others import (
     ACTS,
     SETTINGS,
     Act,
-    Stage,
+    BusyWorld,
     play,
 )
 
@@ -34,8 +34,8 @@ def test_whatever_others_do_every_root_reads(act: Act, setting: str) -> None:
         try:
             stage.check()
             for _ in range(2 if at % 4 == 0 else 0):
-                stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
-                stage.run()
+                stage.wait()
+                stage.maintain()
                 stage.check()
         except (AssertionError, MaintenanceError) as error:
             raise AssertionError(f"{where}: {error}") from error
@@ -46,7 +46,7 @@ def test_whatever_others_do_every_root_reads(act: Act, setting: str) -> None:
 def test_whatever_happens_between_a_plan_and_its_execution(act: Act, setting: str) -> None:
     """A plan is stored, others act to the end or to their first step, and the plan is executed."""
     for begun_only in (False, True):
-        stage = Stage(setting)
+        stage = BusyWorld(setting)
         planned = stage.maintainer().run("expire_snapshots", execute=False).plan
         assert planned is not None
         stage.steps = act(stage)

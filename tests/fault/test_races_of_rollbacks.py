@@ -9,21 +9,22 @@ import pytest
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import DeleteRequest
-from tests.support.others import SETTINGS, Interleaved, Stage, play, roll_back
+from tests.support.faulty_store import Interleaved
+from tests.support.others import SETTINGS, BusyWorld, play, roll_back
 from tests.support.reader import all_roots, assert_all_readable, read_all
 
 
-def passes_end(stage: Stage, count: int = 3) -> None:
+def passes_end(stage: BusyWorld, count: int = 3) -> None:
     """Let the next passes run; each must end, and everything must read."""
     for _ in range(count):
-        stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
-        stage.run()
+        stage.wait()
+        stage.maintain()
         stage.check()
 
 
-def place(setting: str, act: Callable[[Stage], Iterator[None]], *at: int) -> Stage:
+def place(setting: str, act: Callable[[BusyWorld], Iterator[None]], *at: int) -> BusyWorld:
     """Run the pass; step `n` of an act comes before request `at[n]`, those beyond the last at once after it."""
-    stage = Stage(setting)
+    stage = BusyWorld(setting)
 
     def before(call: int) -> None:
         if call == at[0]:
@@ -36,7 +37,7 @@ def place(setting: str, act: Callable[[Stage], Iterator[None]], *at: int) -> Sta
                 pass
 
     try:
-        stage.run(Interleaved(before))
+        stage.maintain(Interleaved(before))
     except MaintenanceError:
         pass
     for _ in stage.steps:
@@ -49,7 +50,7 @@ def test_each_step_of_a_rollback_anywhere(target: int) -> None:
     """LATEST is written before one request, the first document goes before another, the rest right after it."""
     _, requests = play("plain", None, 0, 0)
 
-    def act(stage: Stage) -> Iterator[None]:
+    def act(stage: BusyWorld) -> Iterator[None]:
         if stage.snapshot_is_there(target):
             yield from roll_back(stage, target)
 
@@ -69,7 +70,7 @@ def test_a_rollback_that_writes_latest_and_dies(setting: str) -> None:
     for target in (1, 3, 4):
         for at in range(1, requests + 1, 3 if setting == "plain" else 9):
 
-            def act(stage: Stage, target: int = target) -> Iterator[None]:
+            def act(stage: BusyWorld, target: int = target) -> Iterator[None]:
                 if stage.snapshot_is_there(target):
                     stage.table.hint("LATEST", target)
                 yield
@@ -94,7 +95,7 @@ def test_a_fast_forward_during_an_expiry(first: int, downwards: bool, pace: int)
     """
     bodies: dict[str, bytes] = {}
 
-    def act(stage: Stage) -> Iterator[None]:
+    def act(stage: BusyWorld) -> Iterator[None]:
         stage.store.delete([DeleteRequest("snapshot/LATEST")])
         yield
         for number in sorted((i for i in stage.ids() if i >= first), reverse=downwards):
@@ -104,7 +105,7 @@ def test_a_fast_forward_during_an_expiry(first: int, downwards: bool, pace: int)
             stage.store.put(path, body)
             yield
 
-    def build(stage: Stage) -> None:
+    def build(stage: BusyWorld) -> None:
         tag = stage.main.tag("from", snapshot=first)
         branch = stage.main.branch("c", from_tag="from")
         branch.commit("+Y")
@@ -121,8 +122,8 @@ def test_a_fast_forward_during_an_expiry(first: int, downwards: bool, pace: int)
             assert stage.ids()[-1:] == [first + 1], f"expected the branch's last, found {stage.ids()}"
             there = {path: stage.store.read(path).data for path in bodies if path in all_roots(stage.store)}
             assert there.items() <= bodies.items()
-            stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
-            stage.run()
+            stage.wait()
+            stage.maintain()
             read_all(stage.store)
             assert stage.ids() == [first + 1]
         except (AssertionError, MaintenanceError) as error:
@@ -135,7 +136,7 @@ def test_a_branch_that_is_deleted_while_it_is_maintained(downwards: bool, pace: 
     """Its objects go one by one. It does not come back: no document of it, which would be a root for ever."""
     _, requests = play("branch", None, 0, 0)
 
-    def drop(stage: Stage) -> Iterator[None]:
+    def drop(stage: BusyWorld) -> Iterator[None]:
         for key in sorted((e.key for e in stage.store.list("branch/branch-b/")), reverse=downwards):
             stage.store.delete([DeleteRequest(key)])
             yield
@@ -165,15 +166,15 @@ def test_a_rollback_to_a_tag_below_everything() -> None:
             try:
                 assert_all_readable(stage.main)
                 assert stage.ids() == [1], stage.ids()
-                stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
-                stage.run()
+                stage.wait()
+                stage.maintain()
                 assert_all_readable(stage.main)
                 assert stage.ids() == [1]
             except (AssertionError, MaintenanceError) as error:
                 raise AssertionError(f"{where}: {error}") from error
 
 
-def to_the_tag(stage: Stage) -> Iterator[None]:
+def to_the_tag(stage: BusyWorld) -> Iterator[None]:
     """As the engine does it."""
     body = stage.store.read("tag/tag-old").data
     stage.table.hint("LATEST", 1)
@@ -194,17 +195,17 @@ def test_a_tag_that_is_written_long_after_its_snapshot_was_read() -> None:
     """
     gone_at = _first_request_after_the_documents()
     for read_at in range(1, gone_at + 1):
-        stage = Stage("plain")
+        stage = BusyWorld("plain")
         body = b""
 
-        def before(call: int, stage: Stage = stage, read_at: int = read_at) -> None:
+        def before(call: int, stage: BusyWorld = stage, read_at: int = read_at) -> None:
             nonlocal body
             if call == read_at:
                 body = stage.store.read("snapshot/snapshot-2").data if stage.snapshot_is_there(2) else b""
             if call == gone_at and body:
                 stage.store.put("tag/tag-late", body)
 
-        stage.run(Interleaved(before))
+        stage.maintain(Interleaved(before))
         assert stage.ids() == [5]
         assert_all_readable(stage.main)
         assert bool(body) is (read_at < gone_at)
@@ -214,13 +215,13 @@ def test_a_tag_that_is_written_long_after_its_snapshot_was_read() -> None:
 
 
 def _first_request_after_the_documents() -> int:
-    stage, found = Stage("plain"), 0
+    stage, found = BusyWorld("plain"), 0
 
     def before(call: int) -> None:
         nonlocal found
         if not found and not stage.snapshot_is_there(1):
             found = call
 
-    stage.run(Interleaved(before))
+    stage.maintain(Interleaved(before))
     assert found
     return found

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
+from lakesweep.control.lease import LEASE_MS
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
+from lakesweep.model.safety import LEASE_MS
 from lakesweep.storage.store import DeleteRequest
 from tests.support import others as races
 from tests.support.every import EVERY
+from tests.support.faulty_store import Interleaved
 from tests.support.maintenance import Maintainer
-from tests.support.others import Act, Interleaved, Stage
+from tests.support.others import Act, BusyWorld
 from tests.support.reader import all_roots, assert_all_readable
 
 OPERATIONS: dict[str, dict[str, Any]] = {
@@ -27,24 +29,23 @@ OPERATIONS: dict[str, dict[str, Any]] = {
 }
 
 
-class TagStage(Stage):
+class TagWorld(BusyWorld):
     """Snapshots 1 to 3 are gone: two tags hold what is left of them, a third one is of a snapshot that is there."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __init__(self, setting: str) -> None:
+        super().__init__(setting)
         self.table.tag("mid", snapshot=3)
         self.table.tag("near", snapshot=4)
         if self.branch != "main":
             self.table.tag("old", snapshot=2)
-        report = Maintainer(self.store, self.branch, control=self.control, sleep=self.sleep).expire(2, 2)
-        assert report.status == "done"
+        self.expire(2)
         for gone in set(self.main.roots()) - set(all_roots(self.store)):
             self.store.put(gone, b"")
             self.main.remove(gone)
         self.now_ms += LEASE_MS
 
 
-def copied_in_steps(stage: Stage) -> Iterator[None]:
+def copied_in_steps(stage: BusyWorld) -> Iterator[None]:
     """Read, a while later write: of a tag that is there when it is written, as engines look."""
     with suppress(ObjectNotFoundError):
         body = stage.store.read(f"{stage.prefix}tag/tag-mid").data
@@ -56,7 +57,7 @@ def copied_in_steps(stage: Stage) -> Iterator[None]:
     yield
 
 
-def created_here(stage: Stage) -> Iterator[None]:
+def created_here(stage: BusyWorld) -> Iterator[None]:
     """As this project makes a tag of a tag: it stands and is whole, or it is not there."""
     path = f"{stage.prefix}tag/tag-ours"
     maintainer = Maintainer(stage.store, stage.branch, control=stage.control, sleep=stage.sleep)
@@ -69,7 +70,7 @@ def created_here(stage: Stage) -> Iterator[None]:
     yield
 
 
-def rolled_back_to_a_tag(stage: Stage) -> Iterator[None]:
+def rolled_back_to_a_tag(stage: BusyWorld) -> Iterator[None]:
     """The engine's order: LATEST, all later snapshots, the tags of later ones, then the snapshot of the tag."""
     path = f"{stage.prefix}tag/tag-mid"
     with suppress(ObjectNotFoundError):
@@ -90,7 +91,7 @@ def rolled_back_to_a_tag(stage: Stage) -> Iterator[None]:
     yield
 
 
-def renamed_elsewhere(stage: Stage) -> Iterator[None]:
+def renamed_elsewhere(stage: BusyWorld) -> Iterator[None]:
     path = f"{stage.prefix}tag/tag-mid"
     with suppress(ObjectNotFoundError):
         body = stage.store.read(path).data
@@ -100,7 +101,7 @@ def renamed_elsewhere(stage: Stage) -> Iterator[None]:
     yield
 
 
-def replaced(stage: Stage) -> Iterator[None]:
+def replaced(stage: BusyWorld) -> Iterator[None]:
     """By another snapshot, then by a third one: whether it goes by its name is a matter of when the plan was made."""
     for snapshot_id in (stage.ids()[0], stage.ids()[-1]):
         stage.table.tag("mid", snapshot=snapshot_id)
@@ -117,8 +118,8 @@ ACTS: list[Act] = [
 ]
 
 
-def play(operation: str, setting: str, act: Act | None, at: int, pace: int) -> tuple[TagStage, int]:
-    stage, calls = TagStage(setting), 0
+def play(operation: str, setting: str, act: Act | None, at: int, pace: int) -> tuple[TagWorld, int]:
+    stage, calls = TagWorld(setting), 0
 
     def before(call: int) -> None:
         nonlocal calls
@@ -157,7 +158,7 @@ def test_whatever_others_do_every_root_reads(act: Act, operation: str, setting: 
             assert_all_readable(stage.main)
             for promise in stage.promises:
                 promise()
-            stage.now_ms += LEASE_MS + DELETE_MARGIN_MS
+            stage.wait()
             with suppress(MaintenanceError):
                 stage.maintainer().run(operation, **OPERATIONS[operation])
             assert_all_readable(stage.main)

@@ -59,6 +59,18 @@ class Switch:
         return StorageError(f"{name}: broken on purpose", code="broken")
 
 
+class Interleaved(Switch):
+    """Tells of every request before it is made."""
+
+    def __init__(self, before: Callable[[int], None]) -> None:
+        super().__init__()
+        self._before = before
+
+    def _run(self, name: str, call: Callable[[], object]) -> object:
+        self._before(len(self.calls) + 1)
+        return super()._run(name, call)
+
+
 class FaultyStore:
     """Wraps a store; every call goes through a switch."""
 

@@ -1,7 +1,6 @@
 """What others do to a table while orphan files are removed from it, one step at a time."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.storage.store import DeleteRequest
@@ -9,7 +8,7 @@ from tests.support import others as races
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import stable_uuid
-from tests.support.others import Stage
+from tests.support.others import BusyWorld
 from tests.support.paged_store import PagedStore
 from tests.support.reader import all_roots
 from tests.support.walk import WatchedStore
@@ -24,18 +23,16 @@ KEYS = 4
 """Names in a page of a listing."""
 
 
-@dataclass
-class OrphanStage(Stage):
+class OrphanWorld(BusyWorld):
     """The same table a day and more later, with an orphan of each kind, and what a rollback left."""
 
-    orphans: set[str] = field(default_factory=set)
-    rolled_back: bytes = b""
+    rolled_back: bytes
     """The document of the snapshot that a rollback took."""
-    rolled_back_needs: set[str] = field(default_factory=set)
+    rolled_back_needs: set[str]
     """What a tag of it needs, and nobody else."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __init__(self, setting: str) -> None:
+        super().__init__(setting)
         before = {entry.key for entry in self.store.list("")}
         roots = set(all_roots(self.store))
         hint = self.store.read(f"{self.prefix}snapshot/LATEST").data
@@ -77,7 +74,7 @@ class OrphanStage(Stage):
         return self.orphans & {entry.key for entry in self.store.list("")}
 
 
-def branch_dropped(stage: Stage) -> Iterator[None]:
+def branch_dropped(stage: BusyWorld) -> Iterator[None]:
     """A branch goes by its documents alone, in the order in which a folder is deleted."""
     if stage.branch != "main":
         stage.newest = 0
@@ -87,7 +84,7 @@ def branch_dropped(stage: Stage) -> Iterator[None]:
     stage.store.delete([DeleteRequest(entry.key) for entry in stage.store.list("branch/branch-b/")])
 
 
-def branch_becomes_main(stage: Stage) -> Iterator[None]:
+def branch_becomes_main(stage: BusyWorld) -> Iterator[None]:
     """A fast-forward copies the documents of the branch to main, and the branch goes."""
     if stage.branch == "main":
         stage.newest = max(stage.main.on_branch("b")._branch.ids("snapshot"))
@@ -100,7 +97,7 @@ def branch_becomes_main(stage: Stage) -> Iterator[None]:
     stage.newest = stage.newest if stage.branch == "main" else 0
 
 
-def branch_renamed(stage: Stage) -> Iterator[None]:
+def branch_renamed(stage: BusyWorld) -> Iterator[None]:
     """Its documents are copied, then the old ones go."""
     old = [entry.key for entry in stage.store.list("branch/branch-b/")]
     for key in old:
@@ -114,19 +111,19 @@ def branch_renamed(stage: Stage) -> Iterator[None]:
     yield
 
 
-def removed_by_us_as_well(stage: Stage) -> Iterator[None]:
+def removed_by_us_as_well(stage: BusyWorld) -> Iterator[None]:
     """Another run of the same kind, at the same control location."""
     _remove(stage, stage.control)
     yield
 
 
-def removed_elsewhere_as_well(stage: Stage) -> Iterator[None]:
+def removed_elsewhere_as_well(stage: BusyWorld) -> Iterator[None]:
     """Another run of the same kind that shares no control location with the first."""
     _remove(stage, MemoryStore("memory://elsewhere", clock=lambda: stage.now_ms))
     yield
 
 
-def _remove(stage: Stage, control: MemoryStore) -> None:
+def _remove(stage: BusyWorld, control: MemoryStore) -> None:
     store = WatchedStore(stage.store, stage.store)
     try:
         Maintainer(store, stage.branch, control=control, sleep=stage.sleep).run(NAME)
@@ -134,7 +131,7 @@ def _remove(stage: Stage, control: MemoryStore) -> None:
         pass
 
 
-def one_snapshot_after_another(stage: Stage) -> Iterator[None]:
+def one_snapshot_after_another(stage: BusyWorld) -> Iterator[None]:
     """An engine that keeps one snapshot: each commit takes its predecessor, files first and the document last."""
     for number in range(3):
         stage.newest = stage.table.commit(f"+N{number}", *([f"-N{number - 1}"] if number else []))

@@ -1,19 +1,15 @@
 """What others do to a table while a run goes on, one step at a time."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.plan import Delete, Put
 from lakesweep.storage.store import DeleteRequest
-from tests.support.faulty_store import FaultyStore, Switch
+from tests.support.faulty_store import Interleaved, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import all_roots, assert_all_readable, read_root
-from tests.support.table_builder import TableBuilder
-
-START_MS = 1_800_000_000_000
-
+from tests.support.world import HOUR_MS, START_MS, World
 
 PLAIN = {
     "snapshot.num-retained.min": "1",
@@ -25,27 +21,21 @@ PLAIN = {
 DECOUPLED = PLAIN | {"changelog.num-retained.max": "3", "changelog.time-retained": "1000 d"}
 
 
-@dataclass
-class Stage:
+class BusyWorld(World):
     """A table with a tag and a branch, whose maintained branch is about to lose all snapshots but the newest."""
 
-    setting: str
-    now_ms: int = START_MS
-    promises: list[Callable[[], None]] = field(default_factory=list)
-    steps: Iterator[None] = field(default_factory=lambda: iter(()))
-
-    def __post_init__(self) -> None:
-        self.store = MemoryStore("memory://bucket/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        decoupled = self.setting.startswith("changelogs")
-        producer = {"changelog-producer": "input"} if self.setting == "changelogs_with_files" else {}
+    def __init__(self, setting: str) -> None:
+        """Build the table of one of `SETTINGS`."""
+        decoupled = setting.startswith("changelogs")
+        producer = {"changelog-producer": "input"} if setting == "changelogs_with_files" else {}
         options = (DECOUPLED if decoupled else PLAIN) | producer
-        self.main = TableBuilder(self.store, options=options, start_ms=START_MS - 86_400_000)
+        super().__init__(options=options, start_ms=START_MS - 86_400_000)
+        self.setting = setting
+        self.promises: list[Callable[[], None]] = []
+        self.main = self.table
         self.main.commit("+A", "+B", index={"i1": {"B": (1,)}}, statistics="s1", changelog=["+L1"])
         self.main.tag("old", snapshot=1)
-        self.branch = "main"
-        self.table = self.main
-        if self.setting == "branch":
+        if setting == "branch":
             self.branch = "b"
             self.table = self.main.branch("b", from_tag="old")
             self.main.commit("-A", "+M")
@@ -56,7 +46,7 @@ class Stage:
         self.table.commit("-B", "-D", "+E", index={"i4": {}}, changelog=["+L4"])
         self.table.commit("+F")
         self.table.hint("LATEST", 5)
-        self.now_ms += 3_600_000
+        self.now_ms += HOUR_MS
         self.newest = 5
 
     @property
@@ -70,23 +60,9 @@ class Stage:
         return snapshot_id in self.ids()
 
     def ids(self, folder: str = "snapshot") -> list[int]:
-        names = [entry.key.rpartition("-")[2] for entry in self.store.list(f"{self.prefix}{folder}/")]
-        return sorted(int(name) for name in names if name.isdigit())
+        return super().ids(f"{self.prefix}{folder}")
 
-    def maintainer(self, switch: Switch | None = None) -> Maintainer:
-        switch = switch or Switch()
-        return Maintainer(
-            FaultyStore(self.store, switch, "table"),
-            self.branch,
-            control=FaultyStore(self.control, switch, "control"),
-            sleep=self.sleep,
-        )
-
-    def sleep(self, seconds: float) -> None:
-        self.now_ms += int(seconds * 1000)
-        next(self.steps, None)
-
-    def run(self, switch: Switch | None = None) -> None:
+    def maintain(self, switch: Switch | None = None) -> None:
         self.maintainer(switch).maintain()
 
     def stays(self, path: str) -> None:
@@ -110,29 +86,17 @@ class Stage:
             assert named in ids or named + 1 in ids, f"LATEST says {named}, there is {ids}"
 
 
-class Interleaved(Switch):
-    """Tells of every request before it is made."""
-
-    def __init__(self, before: Callable[[int], None]) -> None:
-        super().__init__()
-        self._before = before
-
-    def _run(self, name: str, call: Callable[[], object]) -> object:
-        self._before(len(self.calls) + 1)
-        return super()._run(name, call)
+Act = Callable[[BusyWorld], Iterator[None]]
 
 
-Act = Callable[[Stage], Iterator[None]]
-
-
-def tag_deleted(stage: Stage) -> Iterator[None]:
+def tag_deleted(stage: BusyWorld) -> Iterator[None]:
     """The tag that holds back files goes, by its document alone."""
     if stage.main.exists("tag/tag-old"):
         stage.main.remove("tag/tag-old")
     yield
 
 
-def tag_replaced(stage: Stage) -> Iterator[None]:
+def tag_replaced(stage: BusyWorld) -> Iterator[None]:
     """Engines overwrite the tag's document: first with a snapshot that may be going, then with the newest."""
     for snapshot_id in (stage.ids()[0], stage.ids()[-1]):
         if stage.root(snapshot_id) in all_roots(stage.store):
@@ -141,14 +105,14 @@ def tag_replaced(stage: Stage) -> Iterator[None]:
     stage.stays(path)
 
 
-def tag_renamed(stage: Stage) -> Iterator[None]:
+def tag_renamed(stage: BusyWorld) -> Iterator[None]:
     """A rename is a copy and a delete."""
     stage.stays(stage.main.tag("renamed", snapshot=_tagged(stage)))
     yield
     stage.main.remove("tag/tag-old")
 
 
-def tag_made_of_a_tag(stage: Stage) -> Iterator[None]:
+def tag_made_of_a_tag(stage: BusyWorld) -> Iterator[None]:
     """A tag is made of what another one still holds, and that one goes."""
     body = stage.store.read("tag/tag-old").data
     stage.main.tag("young", snapshot=1)
@@ -158,7 +122,7 @@ def tag_made_of_a_tag(stage: Stage) -> Iterator[None]:
     stage.main.remove("tag/tag-old")
 
 
-def tags_of_everything(stage: Stage) -> Iterator[None]:
+def tags_of_everything(stage: BusyWorld) -> Iterator[None]:
     """Every snapshot that can still be seen gets a tag, the oldest first."""
     for snapshot_id in stage.ids():
         if stage.root(snapshot_id) in all_roots(stage.store):
@@ -166,7 +130,7 @@ def tags_of_everything(stage: Stage) -> Iterator[None]:
             yield
 
 
-def branch_of_a_snapshot(stage: Stage) -> Iterator[None]:
+def branch_of_a_snapshot(stage: BusyWorld) -> Iterator[None]:
     """A branch is made of a tag that lives for the moment: schema, tag, snapshot; then it commits, and the tag goes."""
     oldest = stage.ids()[0]
     path = stage.table.tag("moment", snapshot=oldest)
@@ -180,7 +144,7 @@ def branch_of_a_snapshot(stage: Stage) -> Iterator[None]:
     stage.stays(f"branch/branch-late/snapshot/snapshot-{oldest + 1}")
 
 
-def consumer_made(stage: Stage) -> Iterator[None]:
+def consumer_made(stage: BusyWorld) -> Iterator[None]:
     """A reader registers at the oldest snapshot that it can see."""
     oldest = stage.ids()[0]
     stage.table.consumer("late", oldest)
@@ -188,7 +152,7 @@ def consumer_made(stage: Stage) -> Iterator[None]:
     yield
 
 
-def consumer_reset(stage: Stage) -> Iterator[None]:
+def consumer_reset(stage: BusyWorld) -> Iterator[None]:
     """A reader that was at the end is moved back, snapshot by snapshot."""
     for snapshot_id in reversed(stage.ids()):
         if snapshot_id in stage.ids():
@@ -197,7 +161,7 @@ def consumer_reset(stage: Stage) -> Iterator[None]:
             yield
 
 
-def consumer_damaged(stage: Stage) -> Iterator[None]:
+def consumer_damaged(stage: BusyWorld) -> Iterator[None]:
     """A reader's document is half written for a while."""
     stage.store.put(f"{stage.prefix}consumer/consumer-odd", b'{"nextSn')
     yield
@@ -205,14 +169,14 @@ def consumer_damaged(stage: Stage) -> Iterator[None]:
     stage.store.put(f"{stage.prefix}consumer/consumer-odd", b'{"nextSnapshot": 5}')
 
 
-def schema_altered(stage: Stage) -> Iterator[None]:
+def schema_altered(stage: BusyWorld) -> Iterator[None]:
     """The rules themselves change, and a commit uses them."""
     stage.table.alter(options={"snapshot.num-retained.max": "100", "snapshot.num-retained.min": "50"})
     yield
     stage.newest = stage.table.commit("+Y")
 
 
-def commits(stage: Stage) -> Iterator[None]:
+def commits(stage: BusyWorld) -> Iterator[None]:
     """Commits that rewrite what is there."""
     stage.newest = stage.table.commit("-E", "+Y", index={"i6": {"F": (1,)}})
     yield
@@ -221,7 +185,7 @@ def commits(stage: Stage) -> Iterator[None]:
     stage.newest = stage.table.commit("-Y", "-F", "+Z", index={"i8": {}})
 
 
-def dead_files_come_back(stage: Stage) -> Iterator[None]:
+def dead_files_come_back(stage: BusyWorld) -> Iterator[None]:
     """A rollback as latest, one commit after another, to everything that can be seen."""
     for snapshot_id in stage.ids():
         if snapshot_id in stage.ids():
@@ -229,7 +193,7 @@ def dead_files_come_back(stage: Stage) -> Iterator[None]:
             yield
 
 
-def engine_expires(stage: Stage) -> Iterator[None]:
+def engine_expires(stage: BusyWorld) -> Iterator[None]:
     """Another engine expires the same range without a lease, in its own order: files, metadata, documents, hint."""
     elsewhere = Maintainer(stage.store, stage.branch, control=MemoryStore("memory://elsewhere"), sleep=lambda s: None)
     plan = elsewhere.maintain(execute=False).plan
@@ -252,7 +216,7 @@ def engine_expires(stage: Stage) -> Iterator[None]:
             yield
 
 
-def our_other_run(stage: Stage) -> Iterator[None]:
+def our_other_run(stage: BusyWorld) -> Iterator[None]:
     """Another run of ours, at the same control location."""
     try:
         Maintainer(stage.store, stage.branch, control=stage.control, sleep=stage.sleep).maintain()
@@ -261,24 +225,24 @@ def our_other_run(stage: Stage) -> Iterator[None]:
     yield
 
 
-def our_run_elsewhere(stage: Stage) -> Iterator[None]:
+def our_run_elsewhere(stage: BusyWorld) -> Iterator[None]:
     """Another run of ours that shares no control location with the first."""
     clock = MemoryStore("memory://elsewhere", clock=lambda: stage.now_ms)
     Maintainer(stage.store, stage.branch, control=clock, sleep=stage.sleep).maintain()
     yield
 
 
-def rollback(stage: Stage) -> Iterator[None]:
+def rollback(stage: BusyWorld) -> Iterator[None]:
     """LATEST first, then the newer snapshots, newest first, then changelogs."""
     yield from roll_back(stage, next((i for i in (2, 3, 4) if i in stage.ids()), None))
 
 
-def rollback_to_the_oldest(stage: Stage) -> Iterator[None]:
+def rollback_to_the_oldest(stage: BusyWorld) -> Iterator[None]:
     """A rollback to the first snapshot that an expiry takes."""
     yield from roll_back(stage, stage.ids()[0])
 
 
-def roll_back(stage: Stage, target: int | None) -> Iterator[None]:
+def roll_back(stage: BusyWorld, target: int | None) -> Iterator[None]:
     """Do it, as the engine does."""
     if target is None or target == stage.ids()[-1]:
         return
@@ -294,11 +258,11 @@ def roll_back(stage: Stage, target: int | None) -> Iterator[None]:
                 yield
 
 
-def _tagged(stage: Stage) -> int:
+def _tagged(stage: BusyWorld) -> int:
     return int(stage.main.document("tag/tag-old")["id"])
 
 
-def _reads_from(stage: Stage, snapshot_id: int) -> None:
+def _reads_from(stage: BusyWorld, snapshot_id: int) -> None:
     for number in stage.ids():
         if number >= snapshot_id:
             stage.stays(stage.root(number))
@@ -329,8 +293,8 @@ SETTINGS = ("plain", "branch", "changelogs", "changelogs_with_files")
 
 
 def play(
-    setting: str, act: Act | None, at: int, pace: int, build: Callable[[Stage], None] = lambda stage: None
-) -> tuple[Stage, int]:
+    setting: str, act: Act | None, at: int, pace: int, build: Callable[[BusyWorld], None] = lambda stage: None
+) -> tuple[BusyWorld, int]:
     """Run the pass while an act goes on; return the stage and how many requests the run made.
 
     Args:
@@ -340,7 +304,7 @@ def play(
         pace: How many requests lie between two of their steps; 0 for none.
         build: What the table has besides.
     """
-    stage = Stage(setting)
+    stage = BusyWorld(setting)
     build(stage)
     calls = 0
 
@@ -355,7 +319,7 @@ def play(
                     break
 
     try:
-        stage.run(Interleaved(before))
+        stage.maintain(Interleaved(before))
     except MaintenanceError:
         pass
     for _ in stage.steps:

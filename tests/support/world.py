@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.lease import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
+from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.requests import RequestCounter
 from tests.support.faulty_store import DyingSwitch, FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
@@ -106,15 +106,22 @@ class World:
             },
         )
 
-    def run(
-        self, operation: str, *, branch: str | None = None, status: str | None = None, **arguments: Any
-    ) -> RunReport:
-        """Run an operation of the registry, and see how it ends if that is told."""
-        return self.ended(self.maintainer(branch=branch).run(operation, **arguments), status)
+    def run(self, operation: str, *, on: str | None = None, status: str | None = None, **arguments: Any) -> RunReport:
+        """Run an operation of the registry on a branch, and see that it ends as is told, if it is."""
+        return self.ended(self.maintainer(branch=on).run(operation, **arguments), status)
 
-    def ended(self, report: RunReport, status: str | None) -> RunReport:
+    def expire(self, retain: int = 1, *, on: str | None = None, status: str = "done") -> RunReport:
+        """Expire all but the newest snapshots."""
+        return self.ended(self.maintainer(branch=on).expire(retain, retain), status)
+
+    def ended(self, report: RunReport, status: str | None = None) -> RunReport:
+        """See that a run ended as is told, and look at the table."""
         assert status in (None, report.status), report
+        self.after_run()
         return report
+
+    def after_run(self) -> None:
+        """Look at the table; subclasses do."""
 
     def run_id(self, operation: str, **arguments: Any) -> str:
         """Run an operation to a good end, and return the id of the run."""
@@ -123,7 +130,7 @@ class World:
         return report.run_id
 
     def undo(self, run_id: str, *, switch: Switch | None = None, execute: bool = True) -> RunReport:
-        return self.maintainer(switch).run("undo", run_id=run_id, execute=execute)
+        return undo(self.maintainer(switch).table, run_id, execute=execute)
 
     def dies_before(self, call: Callable[[str], bool], **arguments: Any) -> None:
         """Expire, and end the process right before the first request that `call` knows; its lease runs out."""
@@ -158,3 +165,11 @@ class World:
     def assert_reads(self) -> None:
         """Fail unless every root that the table ever had and has not lost reads completely."""
         assert_all_readable(self.table)
+
+
+class ReadWorld(World):
+    """A table that is read after each run, whose builder forgets the roots that went."""
+
+    def after_run(self) -> None:
+        self.assert_reads()
+        self.forget_what_is_gone()
