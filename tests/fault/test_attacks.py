@@ -17,7 +17,6 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, MaintenanceError, StorageError
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.operations.retention.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
 from lakesweep.operations.retention.expire_consumers import ConsumerArguments, plan_expire_consumers
 from lakesweep.runs.run import plan_and_execute

@@ -16,7 +16,6 @@ import pytest
 
 from lakesweep.errors import LeaseHeldError, StorageError
 from lakesweep.model.report import RunReport
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import Store, delete_all
 from tests.support.every import EVERY
 from tests.support.faulty_store import ProcessDeathError, Switch

@@ -14,7 +14,6 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.execute import batches
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from tests.support import others as races
 from tests.support.every import EVERY
 from tests.support.maintenance import Maintainer

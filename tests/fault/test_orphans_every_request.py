@@ -7,7 +7,6 @@ import pytest
 from lakesweep.control.ndjson import unpack
 from lakesweep.errors import MaintenanceError
 from lakesweep.execute import batches
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.orphan_others import NAME, OrphanWorld

@@ -8,7 +8,6 @@ it saw (`BusyWorld.promises`). Besides, every root that exists reads completely,
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from tests.support.others import (
     ACTS,
     SETTINGS,

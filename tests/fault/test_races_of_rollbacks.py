@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import DeleteRequest
 from tests.support.faulty_store import Interleaved
 from tests.support.others import SETTINGS, BusyWorld, play, roll_back

@@ -15,7 +15,6 @@ import pytest
 from lakesweep.control.lease import read_lease
 from lakesweep.errors import LeaseHeldError, MaintenanceError
 from lakesweep.model.report import RunReport
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import delete_all
 from tests.support.acting import Acting
 from tests.support.every import EVERY

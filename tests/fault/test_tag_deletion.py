@@ -12,7 +12,6 @@ import pytest
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import DeleteRequest
 from tests.support.content_store import ContentStore
 from tests.support.every import EVERY

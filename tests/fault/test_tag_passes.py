@@ -9,7 +9,6 @@ import pytest
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.report import RunReport
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer
 from tests.support.process import Process

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from lakesweep.control.lease import LEASE_MS
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError
 from lakesweep.model.safety import LEASE_MS
 from lakesweep.storage.store import DeleteRequest

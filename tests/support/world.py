@@ -57,7 +57,8 @@ class World:
         self.steps: Iterator[None] = iter(())
         """What others do while a run waits, a step each time."""
         self.counter = RequestCounter()
-        self.store = store(location, self.counter, self.clock, versioned=versioned)
+        kept = {"versioned": True} if versioned else {}
+        self.store = store(location, self.counter, self.clock, **kept)
         self.control = self.new_control()
         self.table = TableBuilder(self.store, **table)
 

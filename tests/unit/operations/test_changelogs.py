@@ -4,17 +4,15 @@ The table of decoupled changelogs: ten snapshots, two snapshots and three change
 """
 
 import json
-from dataclasses import dataclass, field
 
 import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.model.report import RunReport
 from lakesweep.storage.store import DeleteRequest
-from tests.support.maintenance import Maintainer, assert_roots_readable
-from tests.support.memory_store import MemoryStore
+from tests.support.maintenance import assert_roots_readable
 from tests.support.reader import all_roots
-from tests.support.table_builder import TableBuilder
+from tests.support.world import World
 
 NOW_MS = 1_800_000_000_000
 OPTIONS = {
@@ -29,19 +27,13 @@ PRODUCERS = ("none", "input", "lookup", "full-compaction")
 WITH_FILES = PRODUCERS[1:]
 
 
-@dataclass
-class Scene:
+class ChangelogWorld(World):
     """A table, and maintenance of it after which everything is read."""
 
-    options: dict[str, str] = field(default_factory=dict)
-    now_ms: int = NOW_MS
-
-    def __post_init__(self) -> None:
-        self.store = MemoryStore("memory://bucket/db.db/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
+    def __init__(self, options: dict[str, str] | None = None) -> None:
         # Commits lie minutes apart and end now, so that age decides nothing unless a test says otherwise.
-        self.table = TableBuilder(self.store, options=OPTIONS | self.options, start_ms=NOW_MS - 86_400_000)
-        self.producer = self.options.get("changelog-producer", "none")
+        super().__init__(now_ms=NOW_MS, options=OPTIONS | (options or {}), start_ms=NOW_MS - 86_400_000)
+        self.producer = (options or {}).get("changelog-producer", "none")
 
     def commits(self, count: int) -> None:
         """Commit files that replace each other: snapshot n holds F<n>; with a producer its changelog holds L<n>."""
@@ -59,27 +51,12 @@ class Scene:
             changelog=[f"+L{number}"] if self.producer != "none" else (),
         )
 
-    def maintainer(self, branch: str = "main") -> Maintainer:
-        return Maintainer(self.store, branch, control=self.control, sleep=self.sleep)
-
-    def sleep(self, seconds: float) -> None:
-        self.now_ms += int(seconds * 1000)
+    def after_run(self) -> None:
+        assert_roots_readable(self.table)
 
     def maintain(self, **options: str) -> RunReport:
-        report = self.maintainer().maintain(**{key.replace("__", "."): value for key, value in options.items()})
-        assert_roots_readable(self.table)
-        return report
-
-    def run(self, operation: str, *, branch: str = "main", **arguments: object) -> RunReport:
-        """Run one operation and read every root."""
-        report = self.maintainer(branch).run(operation, **arguments)
-        assert_roots_readable(self.table)
-        return report
-
-    def ids(self, folder: str = "snapshot") -> list[int]:
-        """Return the ids of the documents in a folder."""
-        names = (entry.key.rpartition("-") for entry in self.store.list(f"{folder}/"))
-        return sorted(int(number) for _, _, number in names if number.isdigit())
+        stated = {key.replace("__", "."): value for key, value in options.items()}
+        return self.ended(self.maintainer().maintain(**stated))
 
     def hint(self, path: str) -> str | None:
         return next((self.store.read(path).data.decode() for entry in self.store.list("") if entry.key == path), None)
@@ -98,7 +75,7 @@ LISTS = ("baseManifestList", "deltaManifestList")
 
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_snapshot_expiry_moves_documents(producer: str) -> None:
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(10)
     for status in ("done", "nothing_to_do"):
         assert scene.run("expire_snapshots").status == status
@@ -113,7 +90,7 @@ def test_snapshot_expiry_moves_documents(producer: str) -> None:
 
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_changelog_expiry_counts_snapshots(producer: str) -> None:
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(10)
     scene.run("expire_snapshots")
     for status in ("done", "nothing_to_do"):
@@ -128,7 +105,7 @@ def test_changelog_expiry_counts_snapshots(producer: str) -> None:
 
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_the_pass_after_a_commit_does_both(producer: str) -> None:
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(10)
     report = scene.maintain()
     assert report.steps is not None
@@ -146,7 +123,7 @@ def test_the_pass_after_a_commit_does_both(producer: str) -> None:
 @pytest.mark.parametrize("producer", WITH_FILES)
 def test_with_changelog_files_only_they_stay(producer: str) -> None:
     """Data files and base and delta lists go with the snapshot, the changelog's own list and files stay."""
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(4)
     scene.run("expire_snapshots", retain_max=1)
     assert scene.table.present() == {"F4", "L1", "L2", "L3", "L4"}
@@ -159,7 +136,7 @@ def test_with_changelog_files_only_they_stay(producer: str) -> None:
 
 def test_without_changelog_files_what_was_appended_stays() -> None:
     """A file that a compaction rewrote goes with the snapshot, an appended one when the changelog of its end does."""
-    scene = Scene()
+    scene = ChangelogWorld()
     scene.commit("+A", "+N", source=0)
     scene.commit("-A", "+C", source=1)
     scene.commit("-C", "+D", source=0)
@@ -179,7 +156,7 @@ def test_without_changelog_files_what_was_appended_stays() -> None:
 
 @pytest.mark.parametrize(("source", "stays"), [(0, True), (None, True), (1, False)])
 def test_an_unknown_source_counts_as_appended(source: int | None, stays: bool) -> None:
-    scene = Scene()
+    scene = ChangelogWorld()
     scene.table.commit("+A", file_source={"A": source}, kind="APPEND")
     scene.table.commit("-A", "+B")
     scene.table.commit("+C")
@@ -189,7 +166,7 @@ def test_an_unknown_source_counts_as_appended(source: int | None, stays: bool) -
 
 def test_what_a_compaction_wrote_goes_although_its_changelog_stays() -> None:
     """The changelog of the compaction is there from an earlier run; a reader of changes skips it."""
-    scene = Scene()
+    scene = ChangelogWorld()
     scene.commit("+A")
     scene.commit("-A", "+C", source=1)
     scene.commit("+B")
@@ -204,7 +181,7 @@ def test_what_a_compaction_wrote_goes_although_its_changelog_stays() -> None:
 @pytest.mark.parametrize("producer", WITH_FILES)
 def test_a_commit_without_a_changelog_leaves_a_bare_document(producer: str) -> None:
     """Its lists go with the snapshot; nothing complains about that, now or when the document goes."""
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commit("+A")
     scene.table.commit("-A", "+C", kind="COMPACT")
     scene.commit("+B")
@@ -221,7 +198,8 @@ def test_a_commit_without_a_changelog_leaves_a_bare_document(producer: str) -> N
 @pytest.mark.parametrize("changelog_only", [True, False])
 def test_a_consumer_and_consumer_changelog_only(changelog_only: bool) -> None:
     """The row: a consumer at 3, one snapshot. Changelogs wait for it in any case, snapshots if nothing exempts them."""
-    scene = Scene({"snapshot.num-retained.max": "1"} | ({"consumer.changelog-only": "true"} if changelog_only else {}))
+    exempted = {"consumer.changelog-only": "true"} if changelog_only else {}
+    scene = ChangelogWorld({"snapshot.num-retained.max": "1"} | exempted)
     scene.commits(10)
     scene.table.consumer("search", 3)
     report = scene.maintain()
@@ -257,7 +235,7 @@ def test_a_hole_exactly_at_the_end_stalls() -> None:
 
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_delete_all(producer: str) -> None:
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(6)
     scene.run("expire_snapshots")
     scene.run("expire_changelogs", retain_max=5, retain_min=5)
@@ -285,7 +263,7 @@ def test_delete_all_wants_changelogs_older_than_all_snapshots() -> None:
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_expiry_by_hand_leaves_no_hole(producer: str) -> None:
     """The engine's procedure forgets that changelogs live longer, and removes what their readers need."""
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(5)
     scene.run("expire_snapshots", retain_max=3, retain_min=1)
     scene.run("expire_snapshots", retain_max=1, retain_min=1)
@@ -318,7 +296,7 @@ def test_rules_that_mean_nothing_are_refused(arguments: dict[str, object], code:
 
 
 def test_a_table_without_changelogs_has_nothing_to_do() -> None:
-    scene = Scene()
+    scene = ChangelogWorld()
     assert scene.run("expire_changelogs", retain_max=1).status == "nothing_to_do"
     scene.commits(3)
     assert scene.run("expire_changelogs", retain_max=1).status == "nothing_to_do"
@@ -331,7 +309,7 @@ def test_a_table_without_changelogs_has_nothing_to_do() -> None:
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_a_tag_on_a_snapshot_that_is_a_changelog_now(producer: str) -> None:
     """The tag keeps its table, the changelog its changes; each goes on without the other."""
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(6)
     scene.table.tag("t", snapshot=3)
     scene.run("expire_snapshots", retain_max=1)
@@ -344,7 +322,7 @@ def test_a_tag_on_a_snapshot_that_is_a_changelog_now(producer: str) -> None:
 
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_the_tag_goes_before_the_changelog(producer: str) -> None:
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(6)
     scene.table.tag("t", snapshot=3)
     scene.run("expire_snapshots", retain_max=1)
@@ -358,7 +336,7 @@ def test_the_tag_goes_before_the_changelog(producer: str) -> None:
 
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_a_branch_keeps_its_own_changelogs_and_protects_the_other_side(producer: str) -> None:
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(4)
     scene.table.tag("t", snapshot=3)
     branch = scene.table.branch("b", from_tag="t")
@@ -368,10 +346,10 @@ def test_a_branch_keeps_its_own_changelogs_and_protects_the_other_side(producer:
     scene.run("expire_snapshots", retain_max=1)
     scene.run("expire_changelogs", retain_max=1)
     assert (scene.ids(), scene.ids("changelog")) == ([4], [3])
-    scene.run("expire_snapshots", branch="b", retain_max=1)
+    scene.run("expire_snapshots", on="b", retain_max=1)
     assert scene.ids("branch/branch-b/changelog") == [3, 4, 5]
     assert scene.ids("changelog") == [3]
-    scene.run("expire_changelogs", branch="b", retain_max=2)
+    scene.run("expire_changelogs", on="b", retain_max=2)
     assert scene.ids("branch/branch-b/changelog") == [5]
     scene.commits(2)
     scene.run("expire_snapshots", retain_max=1)
@@ -382,7 +360,7 @@ def test_a_branch_keeps_its_own_changelogs_and_protects_the_other_side(producer:
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_a_rollback_to_a_tag_and_then_expiry(producer: str) -> None:
     """Changelogs 1 to 6, snapshots 7 to 10, a tag on 4: after the rollback 4 is in both folders."""
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(10)
     scene.table.tag("t", snapshot=4)
     scene.run("expire_snapshots", retain_max=4, retain_min=4)
@@ -404,7 +382,7 @@ def test_a_rollback_to_a_tag_and_then_expiry(producer: str) -> None:
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_an_undecoupled_table_keeps_what_leftover_changelogs_need(producer: str) -> None:
     """The options were changed back; documents are still there, and the engine would break them."""
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(6)
     scene.run("expire_snapshots", retain_max=3, retain_min=1)
     scene.table.alter(options={f"changelog.{key}": OPTIONS[f"snapshot.{key}"] for key in _LIMIT_KEYS})
@@ -491,7 +469,7 @@ def test_a_damaged_head_refuses() -> None:
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_a_dry_run_of_the_pass_shows_what_the_pass_does(producer: str) -> None:
     """Its second step is planned on the table as the first would leave it."""
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(10)
     scene.table.tag("t", snapshot=4)
     planned = scene.maintainer().maintain(execute=False)
@@ -515,7 +493,7 @@ def _what(step: RunReport) -> object:
 
 def test_documents_and_changelogs_are_taken_back_when_a_rollback_begins() -> None:
     """After the documents are gone LATEST names an older snapshot: those up to it return, and no changelog stays."""
-    scene = Scene()
+    scene = ChangelogWorld()
     scene.commits(6)
     scene.table.changelog_document(1)
     maintainer = scene.maintainer()
@@ -543,9 +521,9 @@ def test_documents_and_changelogs_are_taken_back_when_a_rollback_begins() -> Non
 _LIMIT_KEYS = ("num-retained.min", "num-retained.max", "time-retained")
 
 
-def _moved(commits: int, producer: str = "none") -> Scene:
+def _moved(commits: int, producer: str = "none") -> ChangelogWorld:
     """Return a table whose snapshots are changelogs but for the newest two."""
-    scene = Scene({"changelog-producer": producer})
+    scene = ChangelogWorld({"changelog-producer": producer})
     scene.commits(commits)
     assert scene.run("expire_snapshots").status == "done"
     return scene

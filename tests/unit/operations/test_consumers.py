@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.model.report import RunReport
-from tests.support.maintenance import Maintainer, assert_roots_readable
-from tests.support.memory_store import MemoryStore
+from tests.support.maintenance import assert_roots_readable
 from tests.support.table_builder import TableBuilder
+from tests.support.world import World
 
 DAY_MS = 86_400_000
 NOW_MS = 1_800_000_000_000
@@ -23,33 +22,21 @@ OPTIONS = {
 DECOUPLED = {"changelog.num-retained.max": "3"}
 
 
-@dataclass
-class Scene:
+class ConsumedWorld(World):
     """Ten snapshots of which one stays, and a clock."""
 
-    options: dict[str, str] = field(default_factory=lambda: dict(OPTIONS))
-    now_ms: int = NOW_MS
-    commits: int = 10
-
-    def __post_init__(self) -> None:
-        self.store = MemoryStore("memory://bucket/db.db/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store, options=self.options, start_ms=NOW_MS - DAY_MS)
-        for number in range(1, self.commits + 1):
-            self.table.commit(f"+F{number}", *([f"-F{number - 1}"] if number > 1 else []))
+    def __init__(self, options: dict[str, str] = OPTIONS, *, commits: int = 10) -> None:
+        super().__init__(now_ms=NOW_MS, options=options, start_ms=NOW_MS - DAY_MS)
+        self.replace_each(commits, changelogs=False)
+        self.now_ms = NOW_MS
 
     def consumer(self, name: str, next_snapshot: int, idle_ms: int = 0, table: TableBuilder | None = None) -> None:
         """Write a consumer that was moved `idle_ms` ago."""
         path = (table or self.table).consumer(name, next_snapshot)
         self.store.set_modified(path, self.now_ms - idle_ms)
 
-    def maintainer(self, branch: str = "main") -> Maintainer:
-        return Maintainer(self.store, branch, control=self.control)
-
-    def run(self, operation: str, *, execute: bool = True, branch: str = "main", **arguments: object) -> RunReport:
-        report = self.maintainer(branch).run(operation, execute=execute, **arguments)
+    def after_run(self) -> None:
         assert_roots_readable(self.table)
-        return report
 
     def maintain(self, *, execute: bool = True) -> RunReport:
         return self.run("maintain", execute=execute)
@@ -61,20 +48,16 @@ class Scene:
             for entry in self.store.list(f"{folder}/")
         }
 
-    def ids(self, folder: str = "snapshot") -> list[int]:
-        names = (entry.key.rpartition("-") for entry in self.store.list(f"{folder}/"))
-        return sorted(int(number) for _, _, number in names if number.isdigit())
-
 
 @pytest.fixture
-def scene() -> Scene:
-    return Scene()
+def scene() -> ConsumedWorld:
+    return ConsumedWorld()
 
 
 # What they hold back.
 
 
-def test_the_slowest_consumer_holds_back_snapshots(scene: Scene) -> None:
+def test_the_slowest_consumer_holds_back_snapshots(scene: ConsumedWorld) -> None:
     scene.consumer("fast", 9)
     scene.consumer("slow", 4)
     report = scene.run("expire_snapshots")
@@ -83,31 +66,31 @@ def test_the_slowest_consumer_holds_back_snapshots(scene: Scene) -> None:
     assert scene.names() == {"fast": 9, "slow": 4}
 
 
-def test_a_consumer_before_everything_holds_back_everything(scene: Scene) -> None:
+def test_a_consumer_before_everything_holds_back_everything(scene: ConsumedWorld) -> None:
     scene.consumer("slow", 1)
     assert scene.run("expire_snapshots").status == "nothing_to_do"
     assert scene.ids() == list(range(1, 11))
 
 
-def test_consumers_of_another_branch_do_not_count(scene: Scene) -> None:
+def test_consumers_of_another_branch_do_not_count(scene: ConsumedWorld) -> None:
     scene.table.tag("t", snapshot=2)
     branch = scene.table.branch("b", from_tag="t")
     branch.commit("+B")
     scene.consumer("slow", 2, table=branch)
     scene.run("expire_snapshots")
     assert scene.ids() == [10]
-    scene.run("expire_snapshots", branch="b")
+    scene.run("expire_snapshots", on="b")
     assert scene.ids("branch/branch-b/snapshot") == [2, 3]
-    scene.run("reset_consumer", branch="b", consumer_id="slow")
+    scene.run("reset_consumer", on="b", consumer_id="slow")
     assert scene.names("branch/branch-b/consumer") == {}
-    assert scene.run("expire_snapshots", branch="b").status == "done"
+    assert scene.run("expire_snapshots", on="b").status == "done"
     assert scene.ids("branch/branch-b/snapshot") == [3]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"{}", b'{"nextSnapshot": "x"}', b'{"nextSnapshot": -1}'])
 @pytest.mark.parametrize("operation", ["expire_snapshots", "expire_changelogs"])
 def test_a_consumer_that_does_not_parse_refuses(operation: str, body: bytes) -> None:
-    scene = Scene(OPTIONS | DECOUPLED)
+    scene = ConsumedWorld(OPTIONS | DECOUPLED)
     scene.run("expire_snapshots", retain_max=5)
     scene.store.put("consumer/consumer-odd", body)
     before = {entry.key for entry in scene.store.list("")}
@@ -119,7 +102,7 @@ def test_a_consumer_that_does_not_parse_refuses(operation: str, body: bytes) -> 
 
 @pytest.mark.parametrize("operation", ["expire_snapshots", "expire_changelogs"])
 def test_a_consumer_that_appears_before_the_execution_ends_the_plan(operation: str) -> None:
-    scene = Scene(OPTIONS | DECOUPLED)
+    scene = ConsumedWorld(OPTIONS | DECOUPLED)
     scene.run("expire_snapshots", retain_max=3)
     planned = scene.run(operation, execute=False, retain_max=2)
     assert planned.plan is not None and planned.status == "planned"
@@ -134,7 +117,7 @@ def test_a_consumer_that_appears_before_the_execution_ends_the_plan(operation: s
 
 
 @pytest.mark.parametrize(("idle_ms", "stays"), [(DAY_MS - 1, True), (DAY_MS, True), (DAY_MS + 1, False)])
-def test_a_consumer_is_forgotten_strictly_after_the_time(scene: Scene, idle_ms: int, stays: bool) -> None:
+def test_a_consumer_is_forgotten_strictly_after_the_time(scene: ConsumedWorld, idle_ms: int, stays: bool) -> None:
     scene.consumer("reader", 4, idle_ms)
     report = scene.maintain()
     assert report.status == "done"
@@ -143,14 +126,14 @@ def test_a_consumer_is_forgotten_strictly_after_the_time(scene: Scene, idle_ms: 
 
 
 def test_without_the_option_nobody_is_forgotten() -> None:
-    scene = Scene({key: value for key, value in OPTIONS.items() if key != "consumer.expiration-time"})
+    scene = ConsumedWorld({key: value for key, value in OPTIONS.items() if key != "consumer.expiration-time"})
     scene.consumer("reader", 4, 1000 * DAY_MS)
     report = scene.maintain()
     assert report.steps is not None and [step.operation for step in report.steps] == ["expire_snapshots"]
     assert scene.names() == {"reader": 4}
 
 
-def test_expiry_by_hand_forgets_nobody(scene: Scene) -> None:
+def test_expiry_by_hand_forgets_nobody(scene: ConsumedWorld) -> None:
     scene.consumer("reader", 4, 2 * DAY_MS)
     scene.run("expire_snapshots")
     assert scene.names() == {"reader": 4}
@@ -159,7 +142,7 @@ def test_expiry_by_hand_forgets_nobody(scene: Scene) -> None:
 
 def test_nobody_is_forgotten_where_no_retention_is_stated() -> None:
     """The pass after a commit deletes nothing there, consumers included."""
-    scene = Scene({"consumer.expiration-time": "1 d"})
+    scene = ConsumedWorld({"consumer.expiration-time": "1 d"})
     scene.consumer("reader", 4, 2 * DAY_MS)
     report = scene.maintain()
     assert report.refusal is not None and report.refusal.code == "retention_not_stated"
@@ -168,7 +151,7 @@ def test_nobody_is_forgotten_where_no_retention_is_stated() -> None:
 
 @pytest.mark.parametrize("key", ["consumer.expiration-time", "changelog.time-retained", "snapshot.time-retained"])
 def test_an_option_that_does_not_parse_stops_the_pass_before_it_begins(key: str) -> None:
-    scene = Scene(OPTIONS | {key: "soon"})
+    scene = ConsumedWorld(OPTIONS | {key: "soon"})
     scene.consumer("reader", 4, 2 * DAY_MS)
     report = scene.maintain()
     assert report.refusal is not None and report.refusal.code == "bad_option"
@@ -177,13 +160,13 @@ def test_an_option_that_does_not_parse_stops_the_pass_before_it_begins(key: str)
         assert scene.ids() == list(range(1, 11))
 
 
-def test_forgotten_changes_with_the_option_of_a_call(scene: Scene) -> None:
+def test_forgotten_changes_with_the_option_of_a_call(scene: ConsumedWorld) -> None:
     scene.consumer("reader", 4, 2 * DAY_MS)
     scene.run("maintain", options={"consumer.expiration-time": "3 d"})
     assert scene.names() == {"reader": 4}
 
 
-def test_a_reader_that_comes_back_is_not_removed(scene: Scene) -> None:
+def test_a_reader_that_comes_back_is_not_removed(scene: ConsumedWorld) -> None:
     """Its document is another one than was planned: the condition of the delete fails, and snapshots wait for it."""
     scene.consumer("back", 4, 2 * DAY_MS)
     planned = scene.maintain(execute=False)
@@ -195,7 +178,7 @@ def test_a_reader_that_comes_back_is_not_removed(scene: Scene) -> None:
     assert scene.names() == {"back": 5}
 
 
-def test_a_reader_that_comes_back_during_the_pass_is_not_removed(scene: Scene) -> None:
+def test_a_reader_that_comes_back_during_the_pass_is_not_removed(scene: ConsumedWorld) -> None:
     scene.consumer("back", 4, 2 * DAY_MS)
     scene.consumer("gone", 3, 2 * DAY_MS)
     _before_delete(scene, lambda: scene.consumer("back", 5))
@@ -211,7 +194,7 @@ def test_a_reader_that_comes_back_during_the_pass_is_not_removed(scene: Scene) -
 )
 @pytest.mark.parametrize("idle_ms", [0, 2 * DAY_MS])
 def test_a_dry_run_of_the_pass_shows_what_the_pass_does(options: dict[str, str], idle_ms: int) -> None:
-    scene = Scene(dict(options))
+    scene = ConsumedWorld(dict(options))
     scene.consumer("reader", 4, idle_ms)
     scene.consumer("other", 7)
     before = {entry.key: entry.etag for entry in scene.store.list("")}
@@ -230,7 +213,7 @@ def _what(step: RunReport) -> object:
     return step.operation, actions, dict(step.plan.header.kept), dict(step.plan.header.snapshots)
 
 
-def test_only_the_plan_of_the_first_step_that_changes_something_is_stored(scene: Scene) -> None:
+def test_only_the_plan_of_the_first_step_that_changes_something_is_stored(scene: ConsumedWorld) -> None:
     scene.consumer("reader", 4, 2 * DAY_MS)
     planned = scene.maintain(execute=False)
     assert planned.steps is not None
@@ -257,7 +240,9 @@ def test_only_the_plan_of_the_first_step_that_changes_something_is_stored(scene:
         ("b-1|a", "a", {"b-1"}),
     ],
 )
-def test_patterns_match_whole_names(scene: Scene, including: str | None, excluding: str | None, gone: set[str]) -> None:
+def test_patterns_match_whole_names(
+    scene: ConsumedWorld, including: str | None, excluding: str | None, gone: set[str]
+) -> None:
     names = {"a", "ab", "b-1", "b-2"}
     for name in names:
         scene.consumer(name, 5)
@@ -271,27 +256,27 @@ def test_patterns_match_whole_names(scene: Scene, including: str | None, excludi
     assert report.plan.header.kept == ({"consumer_stays": len(names - gone)} if names - gone else {})
 
 
-def test_a_pattern_that_does_not_compile_is_a_usage_error(scene: Scene) -> None:
+def test_a_pattern_that_does_not_compile_is_a_usage_error(scene: ConsumedWorld) -> None:
     with pytest.raises(UsageError, match="expected a regular expression"):
         scene.run("clear_consumers", including_consumers="a(")
 
 
 def test_a_table_without_snapshots_may_have_consumers() -> None:
     """They are cleared all the same; only expiries look for snapshots."""
-    scene = Scene(commits=0)
+    scene = ConsumedWorld(commits=0)
     scene.consumer("early", 1)
     assert scene.run("clear_consumers").status == "done"
     assert scene.names() == {}
 
 
-def test_a_damaged_consumer_can_be_cleared(scene: Scene) -> None:
+def test_a_damaged_consumer_can_be_cleared(scene: ConsumedWorld) -> None:
     """It is the way out where it blocks everything else."""
     scene.store.put("consumer/consumer-odd", b"{")
     assert scene.run("clear_consumers", including_consumers="odd").status == "done"
     assert scene.run("expire_snapshots").status == "done"
 
 
-def test_reset_moves_a_consumer(scene: Scene) -> None:
+def test_reset_moves_a_consumer(scene: ConsumedWorld) -> None:
     scene.consumer("reader", 4)
     assert scene.run("reset_consumer", consumer_id="reader", next_snapshot_id=7).status == "done"
     assert scene.names() == {"reader": 7}
@@ -299,17 +284,17 @@ def test_reset_moves_a_consumer(scene: Scene) -> None:
     assert scene.ids() == list(range(7, 11))
 
 
-def test_reset_makes_a_consumer_that_is_not_there(scene: Scene) -> None:
+def test_reset_makes_a_consumer_that_is_not_there(scene: ConsumedWorld) -> None:
     scene.run("reset_consumer", consumer_id="new", next_snapshot_id="6")
     assert scene.names() == {"new": 6}
 
 
-def test_reset_writes_what_the_engine_writes(scene: Scene) -> None:
+def test_reset_writes_what_the_engine_writes(scene: ConsumedWorld) -> None:
     scene.run("reset_consumer", consumer_id="new", next_snapshot_id=6)
     assert scene.store.read("consumer/consumer-new").data == b'{\n  "nextSnapshot" : 6\n}'
 
 
-def test_reset_without_a_snapshot_removes(scene: Scene) -> None:
+def test_reset_without_a_snapshot_removes(scene: ConsumedWorld) -> None:
     scene.consumer("reader", 4)
     scene.consumer("other", 5)
     assert scene.run("reset_consumer", consumer_id="reader").status == "done"
@@ -317,7 +302,7 @@ def test_reset_without_a_snapshot_removes(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("next_snapshot", [0, 11, 3])
-def test_reset_to_a_missing_snapshot_is_refused(scene: Scene, next_snapshot: int) -> None:
+def test_reset_to_a_missing_snapshot_is_refused(scene: ConsumedWorld, next_snapshot: int) -> None:
     scene.run("expire_snapshots", retain_max=5)
     scene.consumer("reader", 8)
     report = scene.run("reset_consumer", consumer_id="reader", next_snapshot_id=next_snapshot)
@@ -325,18 +310,18 @@ def test_reset_to_a_missing_snapshot_is_refused(scene: Scene, next_snapshot: int
     assert scene.names() == {"reader": 8}
 
 
-def test_reset_of_a_missing_consumer_is_refused(scene: Scene) -> None:
+def test_reset_of_a_missing_consumer_is_refused(scene: ConsumedWorld) -> None:
     report = scene.run("reset_consumer", consumer_id="nobody")
     assert report.refusal is not None and report.refusal.code == "no_such_consumer"
 
 
 @pytest.mark.parametrize("name", [None, "", "a/b", "..", "a\0b"])
-def test_reset_wants_a_name(scene: Scene, name: str | None) -> None:
+def test_reset_wants_a_name(scene: ConsumedWorld, name: str | None) -> None:
     with pytest.raises(UsageError):
         scene.run("reset_consumer", consumer_id=name, next_snapshot_id=5)
 
 
-def _before_delete(scene: Scene, act: Callable[[], None]) -> None:
+def _before_delete(scene: ConsumedWorld, act: Callable[[], None]) -> None:
     """Let something happen right before the first delete."""
     delete = scene.store.delete
 

@@ -17,53 +17,22 @@ from lakesweep.table.reach.freed_tags import find_freed_tags
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.outside import opener
-from tests.support.reader import all_roots, assert_all_readable
+from tests.support.reader import assert_all_readable
 from tests.support.table_builder import TableBuilder
+from tests.support.world import ReadWorld
 
 
-class Scene:
-    """A table, and what is done to it; after each step every root is read."""
-
-    def __init__(self, **options: str) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.store = MemoryStore("memory://bucket/db.db/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store, options=options)
-
-    def maintainer(self, branch: str = "main") -> Maintainer:
-        return Maintainer(self.store, branch, control=self.control, sleep=self.sleep)
-
-    def sleep(self, seconds: float) -> None:
-        self.now_ms += int(seconds * 1000)
-
-    def expire(self, retain: int = 1, branch: str = "main") -> RunReport:
-        return self._after(self.maintainer(branch).expire(retain, retain))
-
-    def delete(self, *names: str, branch: str = "main", status: str = "done", **arguments: Any) -> RunReport:
-        report = self.maintainer(branch).run("delete_tag", tag=list(names), **arguments)
-        assert report.status == status, report
-        return self._after(report)
-
-    def _after(self, report: RunReport) -> RunReport:
-        assert_all_readable(self.table)
-        for gone in set(self.table.roots()) - set(all_roots(self.store)):
-            self.table.remove(gone)
-        return report
-
-    def forget(self) -> None:
-        """Have nothing remembered of what earlier calls have read."""
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-
-    def manifests(self) -> set[str]:
-        return {entry.key for entry in self.store.list("manifest/")}
+class TaggedWorld(ReadWorld):
+    def delete(self, *names: str, on: str = "main", status: str = "done", **arguments: Any) -> RunReport:
+        return self.run("delete_tag", on=on, status=status, tag=list(names), **arguments)
 
     def tags(self) -> list[str]:
-        return [entry.key for entry in self.store.list("tag/")]
+        return sorted(self.keys("tag/"))
 
 
 @pytest.fixture
-def scene() -> Scene:
-    return Scene()
+def scene() -> TaggedWorld:
+    return TaggedWorld()
 
 
 def _replacements(table: TableBuilder, symbols: Iterable[str]) -> None:
@@ -84,15 +53,15 @@ def _f5(table: TableBuilder) -> None:
         table.tag(f"t{snapshot_id}", snapshot=snapshot_id)
 
 
-def test_the_middle_tag_takes_what_its_neighbours_have_not(scene: Scene) -> None:
+def test_the_middle_tag_takes_what_its_neighbours_have_not(scene: TaggedWorld) -> None:
     _f5(scene.table)
     scene.expire()
-    before = scene.manifests()
+    before = scene.keys("manifest/")
     needs = scene.table.referenced("tag/tag-t2", with_changelog=False)
     report = scene.delete("t2")
     assert scene.table.present() == {"A", "C"}
     assert scene.tags() == ["tag/tag-t1", "tag/tag-t4"]
-    gone = before - scene.manifests()
+    gone = before - scene.keys("manifest/")
     assert gone
     assert gone <= needs
     assert report.plan is not None
@@ -100,19 +69,19 @@ def test_the_middle_tag_takes_what_its_neighbours_have_not(scene: Scene) -> None
     assert report.plan.header.end_id is None
 
 
-def test_all_tags_in_one_plan(scene: Scene) -> None:
+def test_all_tags_in_one_plan(scene: TaggedWorld) -> None:
     _f5(scene.table)
     scene.expire()
     scene.delete("t1", "t2", "t4")
     assert scene.table.present() == {"C"}
     newest = scene.table.referenced("snapshot/snapshot-5")
-    assert scene.manifests() == {path for path in newest if path.startswith("manifest/")}
+    assert scene.keys("manifest/") == {path for path in newest if path.startswith("manifest/")}
 
 
 def test_one_after_the_other_or_together_leaves_the_same() -> None:
     left = []
     for groups in ([["t1", "t2", "t4"]], [["t1"], ["t2"], ["t4"]], [["t4"], ["t2", "t1"]], [["t2"], ["t4"], ["t1"]]):
-        scene = Scene()
+        scene = TaggedWorld()
         _f5(scene.table)
         scene.expire()
         for group in groups:
@@ -136,7 +105,7 @@ def test_an_external_file_and_its_extra_file_go() -> None:
     assert list(outside.list("")) == []
 
 
-def test_a_tag_whose_snapshot_is_there_gives_up_its_document_alone(scene: Scene) -> None:
+def test_a_tag_whose_snapshot_is_there_gives_up_its_document_alone(scene: TaggedWorld) -> None:
     _replacements(scene.table, "ABCD")
     path = scene.table.tag("t", snapshot=3)
     before = {entry.key for entry in scene.store.list("")}
@@ -148,7 +117,7 @@ def test_a_tag_whose_snapshot_is_there_gives_up_its_document_alone(scene: Scene)
     assert scene.table.present() == {"D"}
 
 
-def test_another_tag_on_the_snapshot_keeps_all(scene: Scene) -> None:
+def test_another_tag_on_the_snapshot_keeps_all(scene: TaggedWorld) -> None:
     _replacements(scene.table, "AB")
     scene.table.tag("t", snapshot=1)
     scene.table.tag("u", snapshot=1)
@@ -160,7 +129,7 @@ def test_another_tag_on_the_snapshot_keeps_all(scene: Scene) -> None:
     assert scene.table.present() == {"B"}
 
 
-def test_both_tags_of_a_snapshot_go_at_once(scene: Scene) -> None:
+def test_both_tags_of_a_snapshot_go_at_once(scene: TaggedWorld) -> None:
     _replacements(scene.table, "AB")
     scene.table.tag("t", snapshot=1)
     scene.table.tag("u", snapshot=1)
@@ -170,7 +139,7 @@ def test_both_tags_of_a_snapshot_go_at_once(scene: Scene) -> None:
 
 
 def test_changelog_files_are_no_business_of_a_tag() -> None:
-    scene = Scene(**{"changelog-producer": "input"})
+    scene = TaggedWorld(options={"changelog-producer": "input"})
     scene.table.commit("+A", changelog=["+L1"])
     scene.table.commit("-A", "+B", changelog=["+L2"])
     scene.table.tag("t", snapshot=1)
@@ -180,7 +149,7 @@ def test_changelog_files_are_no_business_of_a_tag() -> None:
     assert scene.table.present() == {"B", "L2"}
 
 
-def test_what_a_rollback_tag_still_needs_stays(scene: Scene) -> None:
+def test_what_a_rollback_tag_still_needs_stays(scene: TaggedWorld) -> None:
     table = scene.table
     table.commit("+F")
     table.commit("+G")
@@ -198,7 +167,7 @@ def test_what_a_rollback_tag_still_needs_stays(scene: Scene) -> None:
     assert table.present() == {"G", "K", "L"}
 
 
-def test_what_came_back_outlives_the_tag_it_came_from(scene: Scene) -> None:
+def test_what_came_back_outlives_the_tag_it_came_from(scene: TaggedWorld) -> None:
     table = scene.table
     table.commit("+F")
     table.commit("+G")
@@ -215,7 +184,7 @@ def test_what_came_back_outlives_the_tag_it_came_from(scene: Scene) -> None:
     assert table.present() == {"F", "G", "M"}
 
 
-def test_index_files_that_came_back_stay_for_their_tag(scene: Scene) -> None:
+def test_index_files_that_came_back_stay_for_their_tag(scene: TaggedWorld) -> None:
     table = scene.table
     table.commit("+A", index={"i1": {"A": (1,)}})
     table.commit(index={"i2": {"A": (2,)}})
@@ -231,7 +200,7 @@ def test_index_files_that_came_back_stay_for_their_tag(scene: Scene) -> None:
     assert table.present() == {"A", "i5"}
 
 
-def test_statistics_go_with_the_tag(scene: Scene) -> None:
+def test_statistics_go_with_the_tag(scene: TaggedWorld) -> None:
     scene.table.commit("+A", statistics="s1")
     scene.table.commit("+B", statistics="s2")
     scene.table.tag("t", snapshot=1)
@@ -240,7 +209,7 @@ def test_statistics_go_with_the_tag(scene: Scene) -> None:
     assert scene.table.present() == {"A", "B", "s2"}
 
 
-def test_extra_files_go_with_their_data_file(scene: Scene) -> None:
+def test_extra_files_go_with_their_data_file(scene: TaggedWorld) -> None:
     scene.table.commit("+A", extra={"A": ("x.index", "y.index")})
     scene.table.commit("-A", "+B")
     scene.table.tag("t", snapshot=1)
@@ -249,7 +218,7 @@ def test_extra_files_go_with_their_data_file(scene: Scene) -> None:
     assert scene.table.present() == {"B"}
 
 
-def test_a_file_that_moved_between_levels_stays(scene: Scene) -> None:
+def test_a_file_that_moved_between_levels_stays(scene: TaggedWorld) -> None:
     scene.table.commit("+A@0")
     scene.table.tag("t", snapshot=1)
     scene.table.commit("-A@0", "+A@5")
@@ -259,7 +228,7 @@ def test_a_file_that_moved_between_levels_stays(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("deleted_on", ["main", "b"])
-def test_roots_of_other_branches_protect(scene: Scene, deleted_on: str) -> None:
+def test_roots_of_other_branches_protect(scene: TaggedWorld, deleted_on: str) -> None:
     table = scene.table
     table.commit("+A")
     table.tag("t", snapshot=1)
@@ -269,14 +238,14 @@ def test_roots_of_other_branches_protect(scene: Scene, deleted_on: str) -> None:
     table.commit("-A", "+B")
     table.commit("+C")
     scene.expire()
-    scene.expire(branch="b")
-    scene.delete("t", branch=deleted_on)
+    scene.expire(on="b")
+    scene.delete("t", on=deleted_on)
     assert table.present() >= {"A", "B", "C"}, "A is live in the branch"
     if deleted_on == "b":
         assert table.exists("tag/tag-t")
 
 
-def test_the_snapshot_of_another_branch_does_not_count_as_this_ones(scene: Scene) -> None:
+def test_the_snapshot_of_another_branch_does_not_count_as_this_ones(scene: TaggedWorld) -> None:
     """The branch's own snapshot would keep the files by the engine's rule; the other's roots are asked as well."""
     table = scene.table
     table.commit("+A")
@@ -291,8 +260,8 @@ def test_the_snapshot_of_another_branch_does_not_count_as_this_ones(scene: Scene
 
 
 def test_a_changelog_document_keeps_its_files() -> None:
-    scene = Scene(
-        **{
+    scene = TaggedWorld(
+        options={
             "changelog.num-retained.min": "1",
             "changelog.num-retained.max": "100",
             "changelog.time-retained": "9 d",
@@ -312,29 +281,29 @@ def test_a_changelog_document_keeps_its_files() -> None:
 # What cannot be read.
 
 
-def test_a_tag_that_cannot_be_read_itself_frees_nothing(scene: Scene) -> None:
+def test_a_tag_that_cannot_be_read_itself_frees_nothing(scene: TaggedWorld) -> None:
     _replacements(scene.table, "ABC")
     scene.table.tag("t", snapshot=1)
     scene.table.tag("u", snapshot=2)
     scene.expire()
-    scene.forget()
+    scene.control = scene.new_control()
     name = scene.table.document("tag/tag-t")["deltaManifestList"]
     scene.table.corrupt(f"manifest/{name}")
-    before = scene.manifests()
+    before = scene.keys("manifest/")
     report = scene.maintainer().run("delete_tag", tag=["t"])
     assert report.status == "done"
     assert any("tag t is deleted and frees nothing" in warning for warning in report.all_warnings())
     assert scene.tags() == ["tag/tag-u"]
     assert scene.table.present() == {"A", "B", "C"}
-    assert scene.manifests() == before
+    assert scene.keys("manifest/") == before
 
 
-def test_one_unreadable_tag_does_not_hold_back_another(scene: Scene) -> None:
+def test_one_unreadable_tag_does_not_hold_back_another(scene: TaggedWorld) -> None:
     _replacements(scene.table, "ABC")
     scene.table.tag("t", snapshot=1)
     scene.table.tag("u", snapshot=2)
     scene.expire()
-    scene.forget()
+    scene.control = scene.new_control()
     name = scene.table.document("tag/tag-t")["baseManifestList"]
     scene.table.remove(f"manifest/{name}")
     report = scene.maintainer().run("delete_tag", tag=["t", "u"])
@@ -342,12 +311,12 @@ def test_one_unreadable_tag_does_not_hold_back_another(scene: Scene) -> None:
     assert scene.table.present() == {"A", "C"}
 
 
-def test_a_tag_that_stays_and_cannot_be_read_keeps_all_it_may_need(scene: Scene) -> None:
+def test_a_tag_that_stays_and_cannot_be_read_keeps_all_it_may_need(scene: TaggedWorld) -> None:
     _replacements(scene.table, "ABC")
     scene.table.tag("t", snapshot=1)
     scene.table.tag("u", snapshot=2)
     scene.expire()
-    scene.forget()
+    scene.control = scene.new_control()
     name = scene.table.document("tag/tag-u")["deltaManifestList"]
     scene.table.corrupt(f"manifest/{name}")
     report = scene.maintainer().run("delete_tag", tag=["t"])
@@ -357,7 +326,7 @@ def test_a_tag_that_stays_and_cannot_be_read_keeps_all_it_may_need(scene: Scene)
     assert report.plan.header.kept["unreadable_root"] >= 1
 
 
-def test_a_damaged_newest_snapshot_keeps_the_tags(scene: Scene) -> None:
+def test_a_damaged_newest_snapshot_keeps_the_tags(scene: TaggedWorld) -> None:
     _replacements(scene.table, "AB")
     scene.table.tag("t", snapshot=1)
     scene.expire()
@@ -368,7 +337,7 @@ def test_a_damaged_newest_snapshot_keeps_the_tags(scene: Scene) -> None:
     assert scene.tags() == ["tag/tag-t"]
 
 
-def test_a_document_that_does_not_parse_stays_and_protects(scene: Scene) -> None:
+def test_a_document_that_does_not_parse_stays_and_protects(scene: TaggedWorld) -> None:
     _replacements(scene.table, "ABC")
     scene.table.tag("t", snapshot=1)
     scene.table.tag("there", snapshot=3)
@@ -385,7 +354,7 @@ def test_a_document_that_does_not_parse_stays_and_protects(scene: Scene) -> None
     assert scene.tags() == ["tag/tag-broken", "tag/tag-t"]
 
 
-def test_without_any_snapshot_the_document_goes_alone(scene: Scene) -> None:
+def test_without_any_snapshot_the_document_goes_alone(scene: TaggedWorld) -> None:
     _replacements(scene.table, "AB")
     scene.table.tag("t", snapshot=1)
     scene.expire()
@@ -397,7 +366,7 @@ def test_without_any_snapshot_the_document_goes_alone(scene: Scene) -> None:
     assert scene.tags() == []
 
 
-def test_two_states_by_one_id_free_nothing(scene: Scene) -> None:
+def test_two_states_by_one_id_free_nothing(scene: TaggedWorld) -> None:
     """After a rollback ids come again; the engine would take the files of one of the two."""
     table = scene.table
     _replacements(table, "AB")
@@ -420,7 +389,7 @@ def test_two_states_by_one_id_free_nothing(scene: Scene) -> None:
 # Calls.
 
 
-def test_a_missing_tag_is_a_warning(scene: Scene) -> None:
+def test_a_missing_tag_is_a_warning(scene: TaggedWorld) -> None:
     _replacements(scene.table, "AB")
     report = scene.delete("nope", status="nothing_to_do")
     assert report.all_warnings() == ("there is no tag 'nope' to delete",)
@@ -431,20 +400,20 @@ def test_a_missing_tag_is_a_warning(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("name", ["../snapshot/snapshot-1", "/", "tag-success-file", "x\0y", "*", "success-file"])
-def test_names_of_no_tag_touch_nothing(scene: Scene, name: str) -> None:
+def test_names_of_no_tag_touch_nothing(scene: TaggedWorld, name: str) -> None:
     _replacements(scene.table, "AB")
     before = {entry.key for entry in scene.store.list("")}
     scene.delete(name, status="nothing_to_do")
     assert {entry.key for entry in scene.store.list("")} == before
 
 
-def test_without_a_name(scene: Scene) -> None:
+def test_without_a_name(scene: TaggedWorld) -> None:
     _replacements(scene.table, "AB")
     with pytest.raises(UsageError, match="expected the name of a tag"):
         scene.maintainer().run("delete_tag")
 
 
-def test_a_dry_run_deletes_nothing_and_its_plan_can_be_executed(scene: Scene) -> None:
+def test_a_dry_run_deletes_nothing_and_its_plan_can_be_executed(scene: TaggedWorld) -> None:
     _replacements(scene.table, "AB")
     scene.table.tag("t", snapshot=1)
     scene.expire()
@@ -460,7 +429,7 @@ def test_a_dry_run_deletes_nothing_and_its_plan_can_be_executed(scene: Scene) ->
 
 
 def test_the_success_file_goes_with_its_tag() -> None:
-    scene = Scene(**{"tag.create-success-file": "true"})
+    scene = TaggedWorld(options={"tag.create-success-file": "true"})
     _replacements(scene.table, "AB")
     for name in ("t", "u"):
         scene.table.tag(name, snapshot=1)
@@ -478,7 +447,7 @@ def test_the_success_file_goes_with_its_tag() -> None:
     ],
 )
 def test_tables_whose_tags_others_know_are_refused(option: dict[str, str]) -> None:
-    scene = Scene(**option)
+    scene = TaggedWorld(options=option)
     _replacements(scene.table, "AB")
     scene.table.tag("t", snapshot=1)
     report = scene.delete("t", status="refused")
@@ -487,7 +456,7 @@ def test_tables_whose_tags_others_know_are_refused(option: dict[str, str]) -> No
     assert next(iter(option)) in report.refusal.message
 
 
-def test_many_files_are_confirmed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_files_are_confirmed(scene: TaggedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakesweep.operations.retention.release.CONFIRM_ABOVE_FILES", 1)
     scene.table.commit("+A", "+B", "+C")
     scene.table.commit("-A", "-B", "-C", "+D")
@@ -504,7 +473,7 @@ def test_many_files_are_confirmed(scene: Scene, monkeypatch: pytest.MonkeyPatch)
     assert scene.table.present() == {"D"}
 
 
-def test_each_action_says_why(scene: Scene) -> None:
+def test_each_action_says_why(scene: TaggedWorld) -> None:
     _f5(scene.table)
     scene.expire()
     report = scene.delete("t2")
@@ -515,7 +484,7 @@ def test_each_action_says_why(scene: Scene) -> None:
     assert reasons["manifest_list"] == "named by tag t2, which is deleted"
 
 
-def test_the_intent_names_the_snapshots_whose_files_go(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_intent_names_the_snapshots_whose_files_go(scene: TaggedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Intent] = []
     original = Intent.to_json
 
@@ -588,7 +557,7 @@ def test_what_the_nearest_relative_has_is_not_even_proposed(monkeypatch: pytest.
         return found
 
     monkeypatch.setattr("lakesweep.operations.tags.removal.find_freed_tags", noted)
-    scene = Scene()
+    scene = TaggedWorld()
     scene.table.commit(*(f"+cold{number}" for number in range(200)))
     scene.table.commit("+A", "-cold7")
     scene.table.tag("t")
@@ -604,7 +573,7 @@ def test_files_by_the_rule_are_those_of_a_plain_difference() -> None:
     """What goes is what the tag has, and no root that stays; whichever relative is the nearest, and however merged."""
     for seed in range(40):
         random = Random(seed)
-        scene = Scene()
+        scene = TaggedWorld()
         table = scene.table
         live: set[str] = set()
         for number in range(1, 12):

@@ -15,23 +15,17 @@ from lakesweep.runs.run import plan_and_execute
 from lakesweep.storage.store import DeleteRequest
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
-from tests.support.reader import all_roots, assert_all_readable
-from tests.support.table_builder import TableBuilder
+from tests.support.world import ReadWorld
 
 START_MS = 1_800_000_000_000  # 2027-01-15T08:00:00Z
 HOUR_MS = 3_600_000
 
 
-class Scene:
+class TaggedWorld(ReadWorld):
     """A table whose snapshots but the newest are gone."""
 
-    def __init__(self, **options: str) -> None:
-        self.now_ms = START_MS
-        self.is_broken = False
-        """Some document does not parse."""
-        self.store = MemoryStore("memory://bucket/db.db/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store, options=options)
+    is_broken = False
+    """Some document does not parse."""
 
     def tagged(self, **tags: Mapping[str, Any]) -> None:
         """Make a snapshot with a file of its own for each tag, and one more, and expire them all but the last."""
@@ -41,33 +35,24 @@ class Scene:
             self.table.tag(name.replace("_", "-"), snapshot=number, **details)
             before = name
         self.table.commit("+Z", f"-{before}")
-        assert Maintainer(self.store, control=self.control).expire().status == "done"
-        self._forget()
+        self.expire()
 
-    def _forget(self) -> None:
-        for gone in set(self.table.roots()) - set(all_roots(self.store)):
-            self.table.remove(gone)
-
-    def run(self, *, status: str = "done", execute: bool = True, **arguments: Any) -> RunReport:
-        report = Maintainer(self.store, control=self.control).run("expire_tags", execute=execute, **arguments)
-        assert report.status == status, report
-        if not self.is_broken:
-            assert_all_readable(self.table)
-            self._forget()
-        return report
+    def expire_tags(self, *, status: str = "done", **arguments: Any) -> RunReport:
+        return self.run("expire_tags", status=status, **arguments)
 
     def as_pass(self, *, status: str = "done", **arguments: Any) -> RunReport:
-        table = Maintainer(self.store, control=self.control).table
         wanted = ExpireTagsArguments(is_pass=True, **arguments)
-        report = plan_and_execute(table, "expire_tags", lambda target: plan_expire_tags(target, wanted))
-        assert report.status == status, report
+        report = plan_and_execute(
+            self.maintainer().table, "expire_tags", lambda target: plan_expire_tags(target, wanted)
+        )
+        return self.ended(report, status)
+
+    def after_run(self) -> None:
         if not self.is_broken:
-            assert_all_readable(self.table)
-            self._forget()
-        return report
+            super().after_run()
 
     def tags(self) -> set[str]:
-        return {entry.key.removeprefix("tag/tag-") for entry in self.store.list("tag/")}
+        return {key.removeprefix("tag/tag-") for key in self.keys("tag/")}
 
 
 def findings(report: RunReport) -> dict[str, Any]:
@@ -86,66 +71,66 @@ def _ttl(**span: float) -> dict[str, Any]:
 
 
 def test_a_time_to_live_is_over_strictly_after_its_end() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(t=_ttl(milliseconds=500), forever={})
     scene.now_ms = START_MS + 500
-    report = scene.run(status="nothing_to_do", time_zone="UTC")
+    report = scene.expire_tags(status="nothing_to_do", time_zone="UTC")
     assert findings(report)["kept"] == {"forever": ["no_rule"], "t": ["time_to_live"]}
     assert findings(report)["next_due_ms"] == START_MS + 501
     scene.now_ms += 1
-    report = scene.run(time_zone="UTC")
+    report = scene.expire_tags(time_zone="UTC")
     assert scene.tags() == {"forever"}
     assert scene.table.present() == {"forever", "Z"}
     assert findings(report)["going"] == {"t": "time_to_live"}
 
 
 def test_without_a_zone_a_tag_lives_26_hours_longer_and_the_report_says_so() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(t=_ttl(hours=1))
     scene.now_ms = START_MS + 27 * HOUR_MS
-    report = scene.run(status="nothing_to_do")
+    report = scene.expire_tags(status="nothing_to_do")
     assert any("26 h" in warning for warning in report.all_warnings())
     scene.now_ms += 1
-    scene.run()
+    scene.expire_tags()
     assert scene.tags() == set()
 
 
 @pytest.mark.parametrize(("zone", "ends_h"), [("Asia/Shanghai", -7), ("UTC", 1), ("America/New_York", 6)])
 def test_times_of_creation_are_read_in_the_declared_zone(zone: str, ends_h: int) -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(t=_ttl(hours=1))
     scene.now_ms = START_MS + ends_h * HOUR_MS
-    scene.run(status="nothing_to_do", time_zone=zone)
+    scene.expire_tags(status="nothing_to_do", time_zone=zone)
     scene.now_ms += 1
-    scene.run(time_zone=zone)
+    scene.expire_tags(time_zone=zone)
 
 
 def test_an_unknown_zone_is_refused() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(t=_ttl(hours=1))
-    report = scene.run(status="refused", time_zone="Mars/Olympus")
+    report = scene.expire_tags(status="refused", time_zone="Mars/Olympus")
     assert report.refusal is not None
     assert "Mars/Olympus" in report.refusal.message
 
 
 def test_older_than_takes_tags_without_a_time_to_live_by_when_they_were_written() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(a={}, b={})
     scene.store.set_modified("tag/tag-a", START_MS - 2)
     scene.store.set_modified("tag/tag-b", START_MS - 1)
-    scene.run(older_than="2027-01-15T07:59:59.999Z")
+    scene.expire_tags(older_than="2027-01-15T07:59:59.999Z")
     assert scene.tags() == {"b"}
 
 
 @pytest.mark.parametrize("option", [None, "true", "false"])
 def test_a_pass_asks_the_table_whether_tags_expire(option: str | None) -> None:
-    scene = Scene(**({} if option is None else {"tag.time-expire-enabled": option}))
+    scene = TaggedWorld(options=({} if option is None else {"tag.time-expire-enabled": option}))
     scene.tagged(t=_ttl(hours=1))
     scene.now_ms += 100 * HOUR_MS
     assert scene.as_pass(status="nothing_to_do" if option == "false" else "done").plan is not None
     assert scene.tags() == ({"t"} if option == "false" else set())
     if option == "false":
-        scene.run()
+        scene.expire_tags()
         assert scene.tags() == set(), "by hand it is asked for"
 
 
@@ -155,7 +140,7 @@ def test_beyond_the_count_the_oldest_automatic_tags_go() -> None:
         "sink.process-time-zone": "UTC",
         "tag.num-retained-max": "2",
     }
-    scene = Scene(**options)
+    scene = TaggedWorld(options=options)
     scene.tagged(**{"2027-01-10": {}, "2027-01-11": {}, "manual": {}, "2027-01-12": {}})
     scene.as_pass(status="nothing_to_do")
     report = scene.as_pass(counts=True)
@@ -164,11 +149,11 @@ def test_beyond_the_count_the_oldest_automatic_tags_go() -> None:
 
 
 def test_calendar_rules_keep_and_take() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(
         **{"2026-11-30": {}, "2026-12-30": {}, "2026-12-31": {}, "2027-01-13": {}, "2027-01-14": {}, "mine": {}}
     )
-    report = scene.run(match="20*", keep_daily="1", keep_monthly="2")
+    report = scene.expire_tags(match="20*", keep_daily="1", keep_monthly="2")
     assert scene.tags() == {"2026-12-31", "2027-01-14", "mine"}
     found = findings(report)
     assert found["kept"]["2027-01-14"] == ["keep_daily", "keep_monthly"]
@@ -180,30 +165,30 @@ def test_calendar_rules_keep_and_take() -> None:
 
 
 def test_a_calendar_rule_is_stronger_than_a_time_to_live_that_is_over() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(**{"2026-12-31": _ttl(hours=1), "2027-01-14": _ttl(hours=1)})
     scene.now_ms += 100 * HOUR_MS
-    scene.run(match="*", keep_last="1")
+    scene.expire_tags(match="*", keep_last="1")
     assert scene.tags() == {"2027-01-14"}
 
 
 def test_a_time_to_live_that_is_not_over_is_stronger_than_a_calendar_rule() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(**{"2026-12-31": _ttl(days=10), "2027-01-14": {}})
-    report = scene.run(status="nothing_to_do", match="*", keep_last="1")
+    report = scene.expire_tags(status="nothing_to_do", match="*", keep_last="1")
     assert findings(report)["kept"]["2026-12-31"] == ["time_to_live"]
 
 
 def test_tags_of_rollbacks_never_go_by_themselves() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(**{"rollback-to-as-latest-1-x": _ttl(hours=1), "t": {}})
     scene.now_ms += 100 * HOUR_MS
-    scene.run(match="*", keep_last="1", status="nothing_to_do")
+    scene.expire_tags(match="*", keep_last="1", status="nothing_to_do")
     assert scene.tags() == {"rollback-to-as-latest-1-x", "t"}
 
 
 def test_a_policy_states_rules_and_a_zone() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(**{"2027-01-13": {}, "2027-01-14": {}, "t": _ttl(hours=1)})
     policies = MemoryStore("memory://policies")
     rule = {
@@ -220,13 +205,13 @@ def test_a_policy_states_rules_and_a_zone() -> None:
 
 
 def test_a_tag_that_cannot_be_read_stays_and_holds_files_back_but_not_documents() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(a=_ttl(hours=1), b=_ttl(hours=2))
     scene.table.tag("c", snapshot=3, ttl=timedelta(hours=1), create_time=MADE)
     scene.store.put("tag/tag-broken", b'{"id": 1')
     scene.is_broken = True
     scene.now_ms += 100 * HOUR_MS
-    report = scene.run(time_zone="UTC")
+    report = scene.expire_tags(time_zone="UTC")
     assert scene.tags() == {"a", "b", "broken"}
     found = findings(report)
     assert found["kept"] == {"a": ["unreadable_root"], "b": ["unreadable_root"], "broken": ["unreadable"]}
@@ -234,42 +219,42 @@ def test_a_tag_that_cannot_be_read_stays_and_holds_files_back_but_not_documents(
     assert any("tag-broken" in warning for warning in report.all_warnings())
     scene.store.delete([DeleteRequest("tag/tag-broken")])
     scene.is_broken = False
-    scene.run(time_zone="UTC")
+    scene.expire_tags(time_zone="UTC")
     assert scene.table.present() == {"Z"}
 
 
 def test_a_broken_root_of_another_branch_holds_files_back() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(a=_ttl(hours=1))
     scene.store.put("branch/branch-x/tag/tag-broken", b"{")
     scene.is_broken = True
     scene.now_ms += 100 * HOUR_MS
-    report = scene.run(status="nothing_to_do")
+    report = scene.expire_tags(status="nothing_to_do")
     assert findings(report)["kept"] == {"a": ["unreadable_root"]}
     assert any("branch-x" in warning for warning in report.all_warnings())
 
 
 def test_a_branch_without_snapshots_keeps_its_tags() -> None:
     """They may be all that is left of it, as when a rollback to one of them died half-way."""
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(a=_ttl(hours=1))
     scene.table.remove("snapshot/snapshot-2")
     scene.now_ms += 100 * HOUR_MS
-    report = scene.run(status="nothing_to_do")
+    report = scene.expire_tags(status="nothing_to_do")
     assert findings(report)["kept"] == {"a": ["no_snapshot"]}
     assert scene.tags() == {"a"}
 
 
 def test_a_table_without_tags_has_nothing_to_do() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.table.commit("+A")
-    report = scene.run(status="nothing_to_do")
+    report = scene.expire_tags(status="nothing_to_do")
     assert "findings" not in report.to_json()
 
 
 @pytest.mark.parametrize("option", ["tag.callbacks", "metastore.tag-to-partition"])
 def test_others_who_know_tags_matter_when_one_goes(option: str) -> None:
-    scene = Scene(**{option: "x"})
+    scene = TaggedWorld(options={option: "x"})
     scene.tagged(a=_ttl(hours=1))
     scene.as_pass(status="nothing_to_do")
     scene.now_ms += 100 * HOUR_MS
@@ -280,9 +265,9 @@ def test_others_who_know_tags_matter_when_one_goes(option: str) -> None:
 
 
 def test_only_what_matches_is_touched() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(**{"daily-2027-01-13": {}, "daily-2027-01-14": {}, "Daily-x": {}, "x-daily-1": {}})
-    scene.run(match="daily-*", keep_last="1")
+    scene.expire_tags(match="daily-*", keep_last="1")
     assert scene.tags() == {"daily-2027-01-14", "Daily-x", "x-daily-1"}
 
 
@@ -291,19 +276,19 @@ def test_a_call_by_hand_that_takes_much_is_confirmed_a_pass_is_not(
     monkeypatch: pytest.MonkeyPatch, is_pass: bool
 ) -> None:
     monkeypatch.setattr("lakesweep.operations.retention.release.CONFIRM_ABOVE_FILES", 1)
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(a=_ttl(hours=1), b=_ttl(hours=1))
     scene.now_ms += 100 * HOUR_MS
     if is_pass:
         scene.as_pass()
         return
-    report = scene.run(status="refused")
+    report = scene.expire_tags(status="refused")
     assert report.refusal is not None
     assert report.refusal.code == "confirmation_needed"
 
 
 def test_unchanged_tags_are_read_once() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(a=_ttl(hours=1), b={}, c={})
     reads: list[str] = []
     read = scene.store.read
@@ -317,7 +302,7 @@ def test_unchanged_tags_are_read_once() -> None:
 
 
 def test_several_rules_keep_what_any_of_them_keeps() -> None:
-    scene = Scene()
+    scene = TaggedWorld()
     scene.tagged(**{"2026-12-31": {}, "2027-01-13": {}, "2027-01-14": {}})
     arguments = ExpireTagsArguments(keep=(KeepRules("*", last=1), KeepRules("2026*", yearly=1)))
     table = Maintainer(scene.store, control=scene.control).table

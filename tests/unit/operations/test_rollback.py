@@ -21,25 +21,18 @@ from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.reader import assert_all_readable, read_root
 from tests.support.table_builder import TableBuilder
+from tests.support.world import World
 
 Build = Callable[[TableBuilder], None]
 
 
-class World:
-    """A table, and who maintains it."""
-
+class RollbackWorld(World):
     def __init__(self, build: Build, **options: str) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.store = MemoryStore("memory://bucket/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store, options=options)
+        super().__init__(options=options)
         build(self.table)
 
-    def maintainer(self, branch: str = "main") -> Maintainer:
-        return Maintainer(self.store, branch, control=self.control)
-
-    def rollback(self, *, execute: bool = True, branch: str = "main", **arguments: Any) -> RunReport:
-        return self.maintainer(branch).run("rollback", execute=execute, **arguments)
+    def rollback(self, *, execute: bool = True, on: str = "main", **arguments: Any) -> RunReport:
+        return self.run("rollback", on=on, execute=execute, **arguments)
 
     def refused(self, code: str, **arguments: Any) -> str:
         """Return the sentence of a refusal; nothing is planned or changed."""
@@ -50,9 +43,6 @@ class World:
             assert report.refusal.code == code, report.refusal
         assert self.bodies() == before
         return report.refusal.message
-
-    def bodies(self) -> dict[str, bytes]:
-        return {entry.key: self.store.read(entry.key).data for entry in self.store.list("")}
 
     def documents(self) -> dict[str, Any]:
         """Return every object that is no file: documents as JSON, hints as text."""
@@ -119,7 +109,7 @@ CASES: dict[str, tuple[Build, dict[str, Any], int | str]] = {
 def test_it_ends_as_the_engine_ends(case: str) -> None:
     """Document by document and hint by hint; every root that is left reads, and no file went."""
     build, arguments, target = CASES[case]
-    world, twin = World(build), World(build)
+    world, twin = RollbackWorld(build), RollbackWorld(build)
     files = {key for key in world.bodies() if key.startswith(("manifest/", "bucket-"))}
     report = world.rollback(**arguments)
     assert report.status == "done", report.refusal
@@ -132,7 +122,7 @@ def test_it_ends_as_the_engine_ends(case: str) -> None:
 
 def test_the_next_commit_has_the_next_id() -> None:
     """After a rollback to 5 it is 6, of another content than before."""
-    world = World(ten)
+    world = RollbackWorld(ten)
     assert world.rollback(snapshot=5).status == "done"
     for number in range(10, 5, -1):
         world.store.put(f"snapshot/snapshot-{number}", b"")
@@ -146,7 +136,7 @@ def test_the_next_commit_has_the_next_id() -> None:
 
 def test_what_is_lost_is_said_before() -> None:
     """Snapshots, changelogs, tags, rows and who committed; and what belongs to no version then."""
-    world = World(ten)
+    world = RollbackWorld(ten)
     report = world.rollback(execute=False, snapshot=5)
     findings = report.to_json()["findings"]
     assert isinstance(findings, dict)
@@ -167,7 +157,7 @@ def test_what_is_lost_is_said_before() -> None:
 
 def test_the_order_of_the_requests() -> None:
     """Tags first, then the target, then LATEST, then snapshots from the newest down, then changelogs."""
-    world = World(decoupled)
+    world = RollbackWorld(decoupled)
     world.table.tag("t8", snapshot=8)
     plan = world.rollback(execute=False, tag="t4").plan
     assert plan is not None
@@ -194,7 +184,7 @@ def test_the_order_of_the_requests() -> None:
 
 def test_success_files_go_with_their_tags() -> None:
     """Where the table has them: they say that a tag is there."""
-    world = World(ten, **{"tag.create-success-file": "true"})
+    world = RollbackWorld(ten, **{"tag.create-success-file": "true"})
     for name in ("t4", "t8"):
         world.store.put(f"tag/tag-success-file/{name}_SUCCESS", b"{}")
     assert world.rollback(snapshot=5).status == "done"
@@ -212,9 +202,9 @@ def test_a_branch_is_rolled_back_alone() -> None:
             branch.commit(f"+B{number}")
         branch.tag("late")
 
-    world = World(build)
+    world = RollbackWorld(build)
     before = {key: data for key, data in world.bodies().items() if not key.startswith("branch/")}
-    assert world.rollback(branch="b", snapshot=5).status == "done"
+    assert world.rollback(on="b", snapshot=5).status == "done"
     after = world.bodies()
     assert before.items() <= after.items()
     assert sorted(key for key in after if key.startswith(("branch/branch-b/snapshot/s", "branch/branch-b/tag/"))) == [
@@ -232,7 +222,7 @@ def times(table: TableBuilder) -> None:
 @pytest.mark.parametrize(("timestamp", "target"), [(200, 2), (99, None), (250, 3), (100, 1), (10_000, 4)])
 def test_a_rollback_by_timestamp(timestamp: int, target: int | None) -> None:
     """The last snapshot of then or earlier; of several with one time the one that halving meets."""
-    world = World(times)
+    world = RollbackWorld(times)
     if target is None:
         assert "no snapshot was committed" in world.refused("no_such_version", timestamp=timestamp)
         return
@@ -249,7 +239,7 @@ def watermarks(table: TableBuilder) -> None:
 @pytest.mark.parametrize(("watermark", "target"), [(25, 2), (5, None), (10, 2), (30, 4), (99, 4)])
 def test_a_rollback_by_watermark(watermark: int, target: int | None) -> None:
     """The last snapshot with this watermark or a lower one; one without is never the target."""
-    world = World(watermarks)
+    world = RollbackWorld(watermarks)
     if target is None:
         assert "watermark" in world.refused("no_such_version", watermark=watermark)
         return
@@ -274,7 +264,7 @@ def test_a_rollback_by_watermark(watermark: int, target: int | None) -> None:
 )
 def test_there_has_to_be_such_a_version(arguments: dict[str, Any]) -> None:
     """A snapshot that is gone, and no tag of it."""
-    world = World(later)
+    world = RollbackWorld(later)
     world.table.remove("tag/tag-t3")
     assert "expected" in world.refused("no_such_version", **arguments)
 
@@ -286,7 +276,7 @@ def test_there_has_to_be_such_a_version(arguments: dict[str, Any]) -> None:
 @pytest.mark.parametrize("argument", ["version", "tag"])
 def test_hostile_texts(argument: str, text: str) -> None:
     """They name no version, and are nothing to fall over."""
-    world = World(ten)
+    world = RollbackWorld(ten)
     assert len(world.refused("no_such_version", **{argument: text})) < 6000
     assert world.rollback(execute=False, snapshot=5, lose_tag=text).status == "planned"
 
@@ -294,7 +284,7 @@ def test_hostile_texts(argument: str, text: str) -> None:
 @pytest.mark.parametrize("number", [10**18, -(10**18), 2**63 - 1, -(2**63)])
 def test_numbers_beyond_all_snapshots(number: int) -> None:
     """As ids and watermarks; as times those before the first snapshot."""
-    world = World(ten)
+    world = RollbackWorld(ten)
     world.refused("no_such_version", snapshot=number)
     world.refused("no_such_version", watermark=number)
     if number < 0:
@@ -321,7 +311,7 @@ def test_numbers_beyond_all_snapshots(number: int) -> None:
 )
 def test_words_that_mean_nothing(arguments: dict[str, Any]) -> None:
     """Not one target, or one that does not parse."""
-    world = World(ten)
+    world = RollbackWorld(ten)
     before = world.bodies()
     for execute in (False, True):
         with pytest.raises(UsageError):
@@ -331,15 +321,15 @@ def test_words_that_mean_nothing(arguments: dict[str, Any]) -> None:
 
 def test_an_empty_table_has_nothing_to_go_back_to() -> None:
     """It has a schema and no snapshot."""
-    world = World(lambda table: None)
+    world = RollbackWorld(lambda table: None)
     for arguments in ({"snapshot": 1}, {"tag": "t"}, {"timestamp": "5"}, {"watermark": 5}):
         world.refused("no_such_version", **arguments)
 
 
 def test_a_branch_that_is_not_there() -> None:
     """Nor a table."""
-    world = World(ten)
-    report = world.rollback(branch="nope", snapshot=5)
+    world = RollbackWorld(ten)
+    report = world.rollback(on="nope", snapshot=5)
     assert report.refusal is not None and report.refusal.code == "no_such_branch"
 
 
@@ -351,7 +341,7 @@ def test_a_target_that_has_lost_files_is_refused() -> None:
         table.commit(*(f"+G{number}" for number in range(12)))
         table.commit("+H")
 
-    world = World(build)
+    world = RollbackWorld(build)
     world.table.remove("F3")
     message = world.refused("target_lost_files", snapshot=5)
     assert "1 file" in message and world.table.path("F3") in message
@@ -371,18 +361,18 @@ def test_a_target_whose_schema_is_gone_is_refused() -> None:
         table.alter(options={"a": "b"})
         table.commit("+B")
 
-    world = World(build)
+    world = RollbackWorld(build)
     world.table.remove("schema/schema-0")
     assert "schema/schema-0" in world.refused("target_lost_files", snapshot=1)
 
 
 def test_a_damaged_target_is_refused() -> None:
     """Its list is there and does not parse; a target document that does not parse, likewise."""
-    world = World(ten)
+    world = RollbackWorld(ten)
     name = world.table.document("snapshot/snapshot-5")["baseManifestList"]
     world.table.corrupt(f"manifest/{name}")
     assert name in world.refused("target_lost_files", snapshot=5)
-    world = World(ten)
+    world = RollbackWorld(ten)
     world.table.corrupt("snapshot/snapshot-5", b"{")
     assert "snapshot-5" in world.refused("unreadable_root", snapshot=5)
 
@@ -399,7 +389,7 @@ def test_damage_above_the_target_does_not_hold_it_up() -> None:
             f"manifest/{world.table.document('snapshot/snapshot-8')['baseManifestList']}"
         ),
     ):
-        world = World(ten)
+        world = RollbackWorld(ten)
         harm(world)
         planned = world.rollback(execute=False, snapshot=5)
         assert planned.status == "planned" and planned.plan is not None
@@ -412,7 +402,7 @@ def test_damage_above_the_target_does_not_hold_it_up() -> None:
 
 def test_a_tag_that_cannot_be_read_stays_and_is_named() -> None:
     """Nobody knows whether it is above the target."""
-    world = World(ten)
+    world = RollbackWorld(ten)
     world.store.put("tag/tag-odd", b"?")
     report = world.rollback(snapshot=5)
     assert report.status == "done", report.refusal
@@ -429,7 +419,7 @@ def test_tags_with_odd_names() -> None:
         for name in names:
             table.tag(name, snapshot=9)
 
-    world = World(build, **{"tag.create-success-file": "true"})
+    world = RollbackWorld(build, **{"tag.create-success-file": "true"})
     report = world.rollback(snapshot=5)
     assert report.status == "done", report.refusal
     assert {key for key in world.bodies() if key.startswith("tag/")} == {"tag/tag-t4"}
@@ -442,7 +432,7 @@ def test_an_earliest_above_the_target_is_mended() -> None:
         ten(table)
         table.hint("EARLIEST", 6)
 
-    world = World(hidden)
+    world = RollbackWorld(hidden)
     assert world.rollback(snapshot=3).status == "done"
     assert world.bodies()["snapshot/EARLIEST"] == b"1"
 
@@ -455,7 +445,7 @@ def test_a_tag_beats_a_number() -> None:
         table.tag("3", snapshot=7)
 
     for arguments, newest in (({"version": "3"}, 7), ({"snapshot": 3}, 3)):
-        world = World(build)
+        world = RollbackWorld(build)
         assert world.rollback(**arguments).status == "done"
         assert f"snapshot/snapshot-{newest}" in world.bodies()
         assert f"snapshot/snapshot-{newest + 1}" not in world.bodies()
@@ -484,7 +474,7 @@ def test_a_tag_that_a_branch_was_made_from_is_protected() -> None:
         table.branch("b", from_tag="t8").commit("+B")
         table.tag("t9", snapshot=9)
 
-    world = World(build)
+    world = RollbackWorld(build)
     message = world.refused("tag_protected", snapshot=5)
     assert "'t8'" in message and "branch b" in message
     world.refused("tag_protected", snapshot=5, lose_tag="t9")
@@ -503,7 +493,7 @@ def test_a_branch_that_begins_with_the_tags_snapshot_protects_it() -> None:
         ten(table)
         table.branch("b", from_tag="t8").remove("branch/branch-b/tag/tag-t8")
 
-    assert "branch b" in World(build).refused("tag_protected", snapshot=5)
+    assert "branch b" in RollbackWorld(build).refused("tag_protected", snapshot=5)
 
 
 def test_another_state_of_the_same_id_on_a_branch_protects_nothing() -> None:
@@ -516,7 +506,7 @@ def test_another_state_of_the_same_id_on_a_branch_protects_nothing() -> None:
             branch.commit(f"+B{number}")
         branch.tag("t8", snapshot=8)
 
-    assert World(build).rollback(snapshot=5).status == "done"
+    assert RollbackWorld(build).rollback(snapshot=5).status == "done"
 
 
 def test_a_copy_that_cannot_be_read_protects() -> None:
@@ -527,7 +517,7 @@ def test_a_copy_that_cannot_be_read_protects() -> None:
         table.branch("b", from_tag="t8").remove("branch/branch-b/snapshot/snapshot-8")
         table.corrupt("branch/branch-b/tag/tag-t8", b"?")
 
-    assert "branch b" in World(build).refused("tag_protected", snapshot=5)
+    assert "branch b" in RollbackWorld(build).refused("tag_protected", snapshot=5)
 
 
 def test_a_tag_that_main_has_from_the_branch_is_protected() -> None:
@@ -541,12 +531,12 @@ def test_a_tag_that_main_has_from_the_branch_is_protected() -> None:
         branch.tag("late")
         table.fast_forward("b")
 
-    world = World(build)
+    world = RollbackWorld(build)
     for execute in (False, True):
-        report = world.rollback(branch="b", snapshot=5, execute=execute)
+        report = world.rollback(on="b", snapshot=5, execute=execute)
         assert report.refusal is not None and report.refusal.code == "tag_protected"
         assert "'late' (main has it as well)" in report.refusal.message
-    assert world.rollback(branch="b", snapshot=5, lose_tag="late").status == "done"
+    assert world.rollback(on="b", snapshot=5, lose_tag="late").status == "done"
     assert read_root(world.store, "tag/tag-late").paths
 
 
@@ -558,14 +548,14 @@ def test_another_tag_of_that_snapshot_is_not_protected() -> None:
         table.tag("other", snapshot=8)
         table.branch("b", from_tag="t8")
 
-    message = World(build).refused("tag_protected", snapshot=5)
+    message = RollbackWorld(build).refused("tag_protected", snapshot=5)
     assert "'t8'" in message and "'other'" not in message
-    world = World(build)
+    world = RollbackWorld(build)
     world.table.remove("tag/tag-t8")
     assert "'other' (branch b" in world.refused("tag_protected", snapshot=5)
 
 
-def under_policy(world: World, *tags: dict[str, Any], **rule: Any) -> Table:
+def under_policy(world: RollbackWorld, *tags: dict[str, Any], **rule: Any) -> Table:
     """Return the table as a fleet policy with calendar rules governs it."""
     policies = MemoryStore("memory://policies")
     rules = [{"tables": "memory://bucket/", "mode": "delete", "tags": list(tags), **rule}]
@@ -584,7 +574,7 @@ def days(table: TableBuilder) -> None:
 
 def test_a_tag_that_a_calendar_rule_keeps_is_protected() -> None:
     """One that no rule keeps is not."""
-    world = World(days)
+    world = RollbackWorld(days)
     table = under_policy(world, {"pattern": "20*", "keep_daily": 30}, {"pattern": "*", "keep_tags": ["nothing"]})
     arguments: dict[str, Any] = {"snapshot": 1}
     for execute in (False, True):
@@ -600,17 +590,17 @@ def test_a_tag_that_a_calendar_rule_keeps_is_protected() -> None:
 
 def test_rules_that_do_not_keep_it_protect_nothing() -> None:
     """Nor does a policy about other tables."""
-    world = World(days)
+    world = RollbackWorld(days)
     table = under_policy(world, {"pattern": "20*", "keep_last": 1, "keep_tags": ["*-15"]})
     report = run_operation(table, "rollback", {"snapshot": 2, "lose_tag": "2023-11-17"}, execute=True)
     assert report.status == "done", report.refusal
-    table = under_policy(World(days), {"pattern": "*", "keep_last": 9}, tables="memory://elsewhere/")
+    table = under_policy(RollbackWorld(days), {"pattern": "*", "keep_last": 9}, tables="memory://elsewhere/")
     assert run_operation(table, "rollback", {"snapshot": 1}, execute=False).status == "planned"
 
 
 def test_a_table_that_is_paused_stays() -> None:
     """A policy says so; a plan is made, and not carried out."""
-    world = World(days)
+    world = RollbackWorld(days)
     table = under_policy(world, pause=True)
     before = world.bodies()
     report = run_operation(table, "rollback", {"snapshot": 1}, execute=True)
@@ -622,7 +612,7 @@ def test_a_table_that_is_paused_stays() -> None:
 KEEPS = {"snapshot.num-retained.min": "99", "snapshot.num-retained.max": "99", "write-only": "true"}
 
 
-def recommit(world: World, target: int, newest: int, count: int) -> None:
+def recommit(world: RollbackWorld, target: int, newest: int, count: int) -> None:
     """Let the builder know of a rollback, and commit other snapshots of the same ids."""
     for number in range(newest, target, -1):
         world.store.put(f"snapshot/snapshot-{number}", b"")
@@ -642,7 +632,7 @@ def test_maintenance_after_a_rollback_goes_by_what_is_there() -> None:
         table.hint("LATEST", 8)
 
     options = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "6", "snapshot.time-retained": "1 d"}
-    world = World(build, **options)
+    world = RollbackWorld(build, **options)
     assert world.maintainer().maintain().status == "done"
     assert world.maintainer().maintain().status == "nothing_to_do"
     assert world.rollback(snapshot=4).status == "done"
@@ -672,7 +662,7 @@ def test_automatic_tags_after_a_rollback() -> None:
         table.hint("LATEST", 4)
 
     options = {"tag.automatic-creation": "process-time", "sink.process-time-zone": "UTC"} | KEEPS
-    world = World(build, **options)
+    world = RollbackWorld(build, **options)
     assert world.maintainer().maintain().status == "done"
     made = {key: data for key, data in world.bodies().items() if key.startswith("tag/")}
     assert len(made) == 4
@@ -688,7 +678,7 @@ def test_automatic_tags_after_a_rollback() -> None:
 
 def test_what_a_rollback_strands_is_what_the_orphan_scan_takes() -> None:
     """To the file, a day later."""
-    world = World(ten)
+    world = RollbackWorld(ten)
     plan = world.rollback(execute=False, snapshot=5).plan
     assert plan is not None
     stranded = plan.header.findings["stranded"]
@@ -705,7 +695,7 @@ def test_what_a_rollback_strands_is_what_the_orphan_scan_takes() -> None:
 
 def test_lose_tag_that_is_not_needed_is_said() -> None:
     """A slip, maybe."""
-    world = World(ten)
+    world = RollbackWorld(ten)
     warnings = world.rollback(execute=False, snapshot=5, lose_tag=["t4", "t44"]).all_warnings()
     assert any("no tag 't44'" in warning for warning in warnings)
     assert any("'t4' need not" in warning for warning in warnings)
@@ -714,7 +704,7 @@ def test_lose_tag_that_is_not_needed_is_said() -> None:
 @pytest.mark.parametrize("value", ["table-location", "HADOOP-CATALOG", "hive-catalog"])
 def test_iceberg_metadata_is_rolled_back_by_the_engine_alone(value: str) -> None:
     """It has snapshots of its own for ours."""
-    world = World(ten, **{"metadata.iceberg.storage": value})
+    world = RollbackWorld(ten, **{"metadata.iceberg.storage": value})
     assert "metadata.iceberg.storage" in world.refused("needs_engine_callbacks", snapshot=5)
 
 
@@ -724,7 +714,7 @@ def test_iceberg_metadata_is_rolled_back_by_the_engine_alone(value: str) -> None
 )
 def test_callbacks_that_a_rollback_does_not_call(options: dict[str, str]) -> None:
     """The engine tells nobody of tags that go with a rollback."""
-    assert World(ten, **options).rollback(snapshot=5).status == "done"
+    assert RollbackWorld(ten, **options).rollback(snapshot=5).status == "done"
 
 
 def test_readers_that_have_come_further_are_named() -> None:
@@ -735,7 +725,7 @@ def test_readers_that_have_come_further_are_named() -> None:
         for name, next_id in (("behind", 3), ("next", 6), ("ahead", 7), ("far", 11)):
             table.consumer(name, next_id)
 
-    world = World(build)
+    world = RollbackWorld(build)
     (warning,) = [each for each in world.rollback(execute=False, snapshot=5).all_warnings() if "consumer" in each]
     assert "ahead, far" in warning and "behind" not in warning and "next" not in warning
     world.store.put("consumer/consumer-bad", b"?")
@@ -752,13 +742,13 @@ def test_warnings_about_writers_and_schemas() -> None:
         table.alter(options={"a": "b"})
         table.commit("+B")
 
-    warnings = World(build).rollback(execute=False, snapshot=1).all_warnings()
+    warnings = RollbackWorld(build).rollback(execute=False, snapshot=1).all_warnings()
     assert any("stop the writers" in warning for warning in warnings)
     assert any("may expire its snapshots themselves" in warning for warning in warnings)
     assert any(
         "schemas do not change" in warning and "schema 0" in warning and "schema 1" in warning for warning in warnings
     )
-    warnings = World(build, **{"write-only": "true"}).rollback(execute=False, snapshot=1).all_warnings()
+    warnings = RollbackWorld(build, **{"write-only": "true"}).rollback(execute=False, snapshot=1).all_warnings()
     assert not any("may expire its snapshots themselves" in warning for warning in warnings)
 
 
@@ -770,7 +760,7 @@ def test_snapshots_below_a_hole_that_a_tag_fills_are_hidden() -> None:
         for number in (3, 4):
             table.remove(table.root(number))
 
-    world, twin = World(build), World(build)
+    world, twin = RollbackWorld(build), RollbackWorld(build)
     report = world.rollback(tag="t4")
     assert report.status == "done", report.refusal
     twin.table.rollback("t4")
@@ -786,7 +776,7 @@ def test_a_tag_without_its_changelog() -> None:
             table.commit(f"+F{number}", changelog=[f"+c{number}"])
         table.tag("t2", snapshot=2)
 
-    world = World(build, **{"changelog-producer": "input"})
+    world = RollbackWorld(build, **{"changelog-producer": "input"})
     warned = [False, True]
     for is_gone in warned:
         warnings = world.rollback(execute=False, tag="t2").all_warnings()
@@ -802,7 +792,7 @@ def test_a_tag_without_its_changelog() -> None:
 
 def test_a_tag_of_another_state_is_refused() -> None:
     """Its snapshot's id was used again: neither of the two is what the caller means for sure."""
-    world = World(ten)
+    world = RollbackWorld(ten)
     odd = json.loads(world.store.read("tag/tag-t4").data)
     odd["baseManifestList"] = world.table.document("snapshot/snapshot-2")["baseManifestList"]
     world.store.put("tag/tag-odd", json.dumps(odd).encode())
@@ -816,7 +806,7 @@ def test_leftovers_of_a_rollback_of_the_engine_go() -> None:
         decoupled(table)
         table.tag("t8", snapshot=8)
 
-    world, twin = World(build), World(build)
+    world, twin = RollbackWorld(build), RollbackWorld(build)
     for number in range(10, 6, -1):
         world.store.delete([_request(f"snapshot/snapshot-{number}")])
     world.store.put("snapshot/LATEST", b"4")
@@ -840,9 +830,9 @@ def test_a_branch_with_another_in_its_folder() -> None:
             for number in range(3):
                 branch.commit(f"+{name[-1]}{number}")
 
-    world = World(build)
+    world = RollbackWorld(build)
     before = world.bodies()
-    report = world.rollback(branch="a", snapshot=5)
+    report = world.rollback(on="a", snapshot=5)
     assert report.status == "done", report.refusal
     assert not any("a/b" in warning for warning in report.all_warnings())
     gone = before.keys() - world.bodies().keys()
@@ -853,7 +843,7 @@ def test_a_branch_with_another_in_its_folder() -> None:
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_a_document_that_changes_while_the_plan_is_made(path: str, is_gone: bool) -> None:
     """The plan would take what nobody has seen; it is made again."""
-    world = World(ten)
+    world = RollbackWorld(ten)
 
     class Changing(Switch):
         def _run(self, name: str, call: Callable[[], object]) -> object:
@@ -873,7 +863,7 @@ def test_a_document_that_changes_while_the_plan_is_made(path: str, is_gone: bool
 
 def test_a_plan_that_cannot_be_loaded_is_no_conflict() -> None:
     """Who finishes it says what is wrong with it."""
-    world = World(ten)
+    world = RollbackWorld(ten)
     area = world.maintainer().table.area
     assert area is not None
     begun = Intent("20270115T080000Z-00000000", "main", 9, ("run",), 0)
@@ -884,7 +874,7 @@ def test_a_plan_that_cannot_be_loaded_is_no_conflict() -> None:
 @pytest.mark.parametrize(("said", "becomes"), [(1, 1), (3, 3), (5, 5), (6, 1), (10, 1)])
 def test_earliest_is_written_only_where_it_would_hide_the_target(said: int, becomes: int) -> None:
     """Up to the target it stays as others wrote it."""
-    world = World(ten)
+    world = RollbackWorld(ten)
     world.table.hint("EARLIEST", said)
     plan = world.rollback(execute=False, snapshot=5).plan
     assert plan is not None
@@ -895,7 +885,7 @@ def test_earliest_is_written_only_where_it_would_hide_the_target(said: int, beco
 
 def test_success_files_of_a_table_that_has_none_are_not_ours() -> None:
     """Whoever wrote them, the engine would leave them."""
-    world = World(ten)
+    world = RollbackWorld(ten)
     world.store.put("tag/tag-success-file/t8_SUCCESS", b"{}")
     assert world.rollback(snapshot=5).status == "done"
     assert world.bodies()["tag/tag-success-file/t8_SUCCESS"] == b"{}"

@@ -4,24 +4,18 @@ import pytest
 
 from lakesweep.model.report import RunReport
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
-from lakesweep.storage.requests import RequestCounter
-from tests.support.maintenance import Maintainer, assert_roots_readable
-from tests.support.memory_store import MemoryStore
-from tests.support.table_builder import TableBuilder
+from tests.support.maintenance import assert_roots_readable
+from tests.support.world import World
 
 HOUR_MS = 3_600_000
 OPTIONS = {"snapshot.num-retained.min": "3", "snapshot.num-retained.max": "10", "snapshot.time-retained": "1 h"}
 
 
-class Scene:
+class CommittedWorld(World):
     """A table with five snapshots, ten minutes apart, the newest just committed."""
 
     def __init__(self) -> None:
-        self.now_ms = 5 * HOUR_MS
-        self.counter = RequestCounter()
-        self.store = MemoryStore("memory://bucket/t", self.counter, clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", self.counter, clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store, options=OPTIONS)
+        super().__init__(now_ms=5 * HOUR_MS, options=OPTIONS)
         for number in range(1, 6):
             self.commit(number)
 
@@ -30,74 +24,70 @@ class Scene:
         self.table.commit(f"+F{number}", *([f"-F{number - 1}"] if number > 1 else []), time_ms=self.now_ms)
         self.table.hint("LATEST", number)
 
-    def run(self, **arguments: int) -> tuple[RunReport, dict[str, int]]:
+    def maintain(self, **arguments: int) -> tuple[RunReport, dict[str, int]]:
         before = self.counter.snapshot()
-        maintainer = Maintainer(self.store, control=self.control, counter=self.counter)
-        report = maintain(maintainer.table, MaintainArguments(**arguments), execute=True)  # type: ignore[arg-type]
+        report = maintain(self.maintainer().table, MaintainArguments(**arguments), execute=True)  # type: ignore[arg-type]
         after = self.counter.snapshot()
         return report, {kind: after[kind] - before[kind] for kind in after}
-
-    def snapshots(self) -> list[int]:
-        return sorted(int(e.key.rsplit("-", 1)[1]) for e in self.store.list("snapshot/") if "snapshot-" in e.key)
 
 
 @pytest.mark.parametrize("told", [False, True], ids=["by_hint", "by_event"])
 def test_a_commit_that_needs_nothing_costs_four_requests_and_no_write(told: bool) -> None:
-    scene = Scene()
-    assert scene.run()[0].status in ("done", "nothing_to_do")
+    scene = CommittedWorld()
+    assert scene.maintain()[0].status in ("done", "nothing_to_do")
     for number in (6, 7, 8):
         scene.commit(number, minutes=1)
-        report, requests = scene.run(**({"committed_id": number} if told else {}))
+        report, requests = scene.maintain(**({"committed_id": number} if told else {}))
         assert report.status == "nothing_to_do"
         assert sum(requests.values()) <= 4, requests
         assert requests["put"] == requests["delete"] == 0
 
 
 def test_age_count_and_options_end_the_shortcut() -> None:
-    scene = Scene()
-    scene.run()
+    scene = CommittedWorld()
+    scene.maintain()
     for number in range(6, 12):
         scene.commit(number, minutes=1)
-        scene.run()
-    assert scene.snapshots() == list(range(2, 12)), "ten stay by count"
+        scene.maintain()
+    assert scene.ids() == list(range(2, 12)), "ten stay by count"
 
     scene.now_ms += 2 * HOUR_MS
-    report, _ = scene.run()
+    report, _ = scene.maintain()
     assert report.status == "done"
-    assert scene.snapshots() == [9, 10, 11], "three stay by age"
+    assert scene.ids() == [9, 10, 11], "three stay by age"
 
-    assert scene.run()[0].status == "nothing_to_do"
+    assert scene.maintain()[0].status == "nothing_to_do"
     scene.table.alter(options={"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
-    assert scene.run()[0].status == "done"
-    assert scene.snapshots() == [11]
+    assert scene.maintain()[0].status == "done"
+    assert scene.ids() == [11]
     assert_roots_readable(scene.table)
 
 
 def test_a_rollback_ends_the_shortcut() -> None:
-    scene = Scene()
-    scene.run()
+    scene = CommittedWorld()
+    scene.maintain()
     scene.table.rollback(4)
-    report, requests = scene.run()
+    report, requests = scene.maintain()
     assert report.status == "nothing_to_do"
     assert requests["list"] > 0, "it looked anew"
 
 
 def test_the_interval_between_passes() -> None:
-    scene = Scene()
-    scene.run()
+    scene = CommittedWorld()
+    scene.maintain()
     scene.now_ms += 30_000
-    report, requests = scene.run(min_interval_ms=60_000)
+    report, requests = scene.maintain(min_interval_ms=60_000)
     assert (report.status, sum(requests.values())) == ("nothing_to_do", 1)
     scene.now_ms += 2 * HOUR_MS
-    assert scene.run(min_interval_ms=60_000)[0].status == "done"
+    assert scene.maintain(min_interval_ms=60_000)[0].status == "done"
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"format_version": 1, "branches": {"main": {}}}', b"\xff"])
 def test_a_state_that_means_nothing_is_no_obstacle(body: bytes) -> None:
-    scene = Scene()
-    scene.run()
+    scene = CommittedWorld()
+    scene.maintain()
     (state,) = [entry.key for entry in scene.control.list("") if entry.key.endswith("state.json")]
     scene.control.put(state, body)
     scene.now_ms += 2 * HOUR_MS
-    assert scene.run()[0].status == "done"
-    assert scene.snapshots() == [3, 4, 5]
+    assert scene.maintain()[0].status == "done"
+    assert scene.ids() == [3, 4, 5]

@@ -10,20 +10,20 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_plan, store_plan
 from lakesweep.errors import FormatError
 from lakesweep.model.plan import PHASES, Action, Delete, Plan, Put, content_hash
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
+from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, DeleteResult
 from tests.support.faulty_store import ProcessDeathError
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
-from tests.support.reader import all_roots
 from tests.support.table_builder import TableBuilder
+from tests.support.world import HOUR_MS, World
 
 
 class ActingStore(MemoryStore):
     """A store in which somebody acts right before or right after a request that deletes a certain object."""
 
-    def __init__(self, location: str, clock: Callable[[], int]) -> None:
-        super().__init__(location, clock=clock)
+    def __init__(self, location: str, counter: RequestCounter, clock: Callable[[], int]) -> None:
+        super().__init__(location, counter, clock)
         self.before: dict[str, Callable[[], None]] = {}
         self.after: dict[str, Callable[[], None]] = {}
 
@@ -37,33 +37,16 @@ class ActingStore(MemoryStore):
         return results
 
 
-class Scene:
-    """Six snapshots, each of which replaces the file of the one before, and a clock."""
+class PlannedWorld(World):
+    """Six snapshots, each of which replaces the file of the one before, an hour later."""
 
     def __init__(self) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.store = ActingStore("memory://bucket/t", lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store)
-        self.steps: Iterator[None] = iter(())
+        super().__init__(store=ActingStore)
         self.table.commit("+F1", statistics="s1", changelog=["+L1"], index={"i1": {"F1": (1,)}})
         for number in range(2, 7):
             self.table.commit(f"-F{number - 1}", f"+F{number}", index={f"i{number}": {f"F{number}": (1,)}})
         self.table.hint("LATEST", 6)
-        self.now_ms += 3_600_000
-
-    def maintainer(self) -> Maintainer:
-        return Maintainer(self.store, control=self.control, sleep=self.sleep)
-
-    def sleep(self, seconds: float) -> None:
-        self.now_ms += int(seconds * 1000)
-        next(self.steps, None)
-
-    def listing(self) -> dict[str, str]:
-        return {entry.key: entry.etag for entry in self.store.list("")}
-
-    def snapshots(self) -> list[int]:
-        return sorted(int(root.rpartition("-")[2]) for root in all_roots(self.store) if root.startswith("snapshot/"))
+        self.now_ms += HOUR_MS
 
     def roll_back(self, target: int) -> Iterator[None]:
         """LATEST first, then the documents, newest first."""
@@ -119,7 +102,7 @@ REORDERED = [
 @pytest.mark.parametrize("reorder", REORDERED, ids=lambda reorder: reorder.__name__.strip("_"))
 def test_a_plan_in_another_order_is_not_executed(reorder: Callable[[Sequence[Action]], list[Action]]) -> None:
     """The hash of a plan does not depend on the order of its actions, and the order is what makes it safe."""
-    scene = Scene()
+    scene = PlannedWorld()
     area = ControlArea(scene.control, scene.store.location)
     planned = scene.maintainer().plan(retain_max=2, retain_min=2).plan
     assert planned is not None
@@ -129,17 +112,17 @@ def test_a_plan_in_another_order_is_not_executed(reorder: Callable[[Sequence[Act
     assert content_hash(actions) == whole.header.content_hash
     plan_id = f"{planned.header.plan_id}-reordered"
     store_plan(area, Plan(replace(whole.header, plan_id=plan_id), actions))
-    before = scene.listing()
+    before = scene.etags()
     with pytest.raises(FormatError, match="order"):
         scene.maintainer().execute(plan_id)
-    assert scene.listing() == before
+    assert scene.etags() == before
     assert scene.maintainer().execute(planned.header.plan_id).status == "done"
-    assert scene.snapshots() == [5, 6]
+    assert scene.ids() == [5, 6]
     assert_roots_readable(scene.table)
 
 
 def test_a_plan_with_an_unknown_phase_is_not_executed() -> None:
-    scene = Scene()
+    scene = PlannedWorld()
     area = ControlArea(scene.control, scene.store.location)
     planned = scene.maintainer().plan(retain_max=2, retain_min=2).plan
     assert planned is not None
@@ -148,10 +131,10 @@ def test_a_plan_with_an_unknown_phase_is_not_executed() -> None:
     plan_id = f"{planned.header.plan_id}-x"
     header = replace(whole.header, plan_id=plan_id, content_hash=content_hash(actions))
     store_plan(area, Plan(header, actions))
-    before = scene.listing()
+    before = scene.etags()
     report = scene.maintainer().execute(plan_id)
     assert (report.status, report.refusal and report.refusal.code) == ("refused", "forbidden_action")
-    assert scene.listing() == before
+    assert scene.etags() == before
 
 
 @pytest.mark.parametrize(
@@ -197,7 +180,7 @@ def test_a_document_that_another_engine_took_does_not_return_for_a_rollback() ->
 
     The rollback needs snapshot 2, which this run removed. Snapshot 1 has lost its files to the engine.
     """
-    scene = Scene()
+    scene = PlannedWorld()
 
     def engine_expires() -> None:
         elsewhere = MemoryStore("memory://elsewhere", clock=lambda: scene.now_ms)
@@ -212,7 +195,7 @@ def test_a_document_that_another_engine_took_does_not_return_for_a_rollback() ->
     assert scene.maintainer().expire(retain_max=3, retain_min=3).status == "stale"
     for _ in scene.steps:
         pass
-    assert scene.snapshots() == [2]
+    assert scene.ids() == [2]
     assert_roots_readable(scene.table)
 
 
@@ -223,7 +206,7 @@ def test_documents_whose_files_an_earlier_run_took_do_not_return_for_a_rollback(
     Args:
         last: With which file it dies: one of the first, whose deletion nobody wrote down, or one after that.
     """
-    scene = Scene()
+    scene = PlannedWorld()
     path = scene.table.path("F1")
     if last == "list":
         path = f"manifest/{scene.table.document('snapshot/snapshot-1')['deltaManifestList']}"
@@ -235,19 +218,19 @@ def test_documents_whose_files_an_earlier_run_took_do_not_return_for_a_rollback(
     with pytest.raises(ProcessDeathError):
         scene.maintainer().expire(retain_max=3, retain_min=3)
     assert not scene.table.exists("F1")
-    assert scene.snapshots() == [4, 5, 6]
-    scene.now_ms += LEASE_MS + DELETE_MARGIN_MS
+    assert scene.ids() == [4, 5, 6]
+    scene.wait()
     scene.steps = scene.roll_back(2)
     next(scene.steps)
     next(scene.steps)
     scene.maintainer().expire(retain_max=100, retain_min=50)
     assert_roots_readable(scene.table)
-    assert not {1, 2, 3} & set(scene.snapshots())
+    assert not {1, 2, 3} & set(scene.ids())
 
 
 def test_documents_return_for_a_rollback_although_a_run_died_right_after_them() -> None:
     """The ledger of the dead run speaks of documents alone, so all files are there."""
-    scene = Scene()
+    scene = PlannedWorld()
 
     def die() -> None:
         raise ProcessDeathError("documents")
@@ -255,15 +238,15 @@ def test_documents_return_for_a_rollback_although_a_run_died_right_after_them() 
     scene.store.after["snapshot/snapshot-1"] = die
     with pytest.raises(ProcessDeathError):
         scene.maintainer().expire(retain_max=3, retain_min=3)
-    assert scene.snapshots() == [4, 5, 6]
-    scene.now_ms += LEASE_MS + DELETE_MARGIN_MS
+    assert scene.ids() == [4, 5, 6]
+    scene.wait()
     scene.steps = scene.roll_back(2)
     next(scene.steps)
     next(scene.steps)
     assert scene.maintainer().expire(retain_max=100, retain_min=50).status in ("stale", "nothing_to_do")
     for _ in scene.steps:
         pass
-    assert scene.snapshots() == [1, 2]
+    assert scene.ids() == [1, 2]
     assert_roots_readable(scene.table)
 
 
@@ -282,7 +265,7 @@ FORBIDDEN = (
 @pytest.mark.parametrize("action", FORBIDDEN, ids=lambda action: f"{action.kind} {action.path}")
 def test_a_stored_plan_with_what_no_plan_may_do_is_refused_whole(action: Action) -> None:
     """Its hash is right; nothing of it is carried out."""
-    scene = Scene()
+    scene = PlannedWorld()
     maintainer = scene.maintainer()
     plan = maintainer.plan().plan
     assert plan is not None

@@ -2,28 +2,21 @@
 
 import pytest
 
-from lakesweep.control.area import ControlArea
 from lakesweep.control.state import read_states
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.maintenance.triage import Lag, Triage, lag_of, triage
-from lakesweep.storage.requests import RequestCounter
 from tests.support.maintenance import Maintainer
-from tests.support.memory_store import MemoryStore
-from tests.support.table_builder import TableBuilder
+from tests.support.world import World
 
 MINUTE_MS = 60_000
 OPTIONS = {"snapshot.num-retained.min": "3", "snapshot.num-retained.max": "10", "snapshot.time-retained": "1 h"}
 
 
-class Scene:
+class CommittedWorld(World):
     """Five commits ten minutes apart, and a pass right after the last."""
 
     def __init__(self, **options: str) -> None:
-        self.now_ms = 300 * MINUTE_MS
-        self.counter = RequestCounter()
-        self.store = MemoryStore("memory://bucket/t", self.counter, clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", self.counter, clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store, options={**OPTIONS, **options})
+        super().__init__(now_ms=300 * MINUTE_MS, options={**OPTIONS, **options})
         for number in range(1, 6):
             self.commit(number)
 
@@ -33,33 +26,29 @@ class Scene:
         self.table.hint("LATEST", number)
 
     def maintain(self, *, execute: bool = True) -> str:
-        table = Maintainer(self.store, control=self.control, counter=self.counter).table
-        return maintain(table, MaintainArguments(is_due=True), execute=execute).status
+        return maintain(self.maintainer().table, MaintainArguments(is_due=True), execute=execute).status
 
     def sort(self, committed_id: int, interval_ms: int = 0) -> tuple[Triage, int]:
         before = sum(self.counter.snapshot().values())
-        table = Maintainer(self.store, control=self.control, counter=self.counter).table
-        found = triage(table, committed_id, interval_ms)
+        found = triage(self.maintainer().table, committed_id, interval_ms)
         return found, sum(self.counter.snapshot().values()) - before
 
     def lag(self) -> Lag | None:
-        area = ControlArea(self.control, self.store.location)
-        table = Maintainer(self.store, control=self.control, counter=self.counter).table
-        return lag_of(table, read_states(area).get("main"))
+        return lag_of(self.maintainer().table, read_states(self.area).get("main"))
 
 
 DUE, HANDLED = Triage(True), Triage(False)
 
 
 def test_without_a_pass_all_is_due() -> None:
-    scene = Scene()
+    scene = CommittedWorld()
     assert scene.sort(5) == (DUE, 1)
     assert scene.lag() == Lag(5, None)
 
 
 def test_doubled_and_late_events() -> None:
     """One read for the same commit, two for an older one."""
-    scene = Scene()
+    scene = CommittedWorld()
     scene.maintain()
     assert scene.sort(5) == (HANDLED, 1)
     assert scene.sort(3) == (HANDLED, 2)
@@ -67,7 +56,7 @@ def test_doubled_and_late_events() -> None:
 
 
 def test_a_commit_that_needs_nothing() -> None:
-    scene = Scene()
+    scene = CommittedWorld()
     scene.maintain()
     scene.commit(6, minutes=1)
     assert scene.sort(6) == (HANDLED, 4)
@@ -75,7 +64,7 @@ def test_a_commit_that_needs_nothing() -> None:
 
 
 def test_a_commit_that_needs_a_pass() -> None:
-    scene = Scene()
+    scene = CommittedWorld()
     scene.maintain()
     scene.commit(6, minutes=120)
     assert scene.sort(6)[0] == DUE
@@ -85,7 +74,7 @@ def test_a_commit_that_needs_a_pass() -> None:
 
 def test_age_alone_is_for_the_tour() -> None:
     """No commit comes any more, and what stays grows old."""
-    scene = Scene()
+    scene = CommittedWorld()
     scene.maintain()
     scene.now_ms += 600 * MINUTE_MS
     assert scene.sort(5)[0] == HANDLED
@@ -98,7 +87,7 @@ def test_age_alone_is_for_the_tour() -> None:
 @pytest.mark.parametrize("committed_id", [3, 6])
 def test_a_rollback_is_no_late_event(committed_id: int) -> None:
     """LATEST is below what the last pass saw, so another history has begun."""
-    scene = Scene()
+    scene = CommittedWorld()
     scene.maintain()
     scene.table.rollback(2)
     scene.commit(3, minutes=1)
@@ -107,7 +96,7 @@ def test_a_rollback_is_no_late_event(committed_id: int) -> None:
 
 
 def test_passes_are_apart() -> None:
-    scene = Scene()
+    scene = CommittedWorld()
     scene.maintain()
     scene.now_ms += 20_000
     scene.table.commit("+X", time_ms=scene.now_ms)
@@ -121,7 +110,7 @@ def test_passes_are_apart() -> None:
 
 def test_no_interval_and_a_clock_that_is_behind() -> None:
     """The state may be some seconds from the future; a commit is not lost for that."""
-    scene = Scene()
+    scene = CommittedWorld()
     scene.maintain()
     scene.commit(6, minutes=120)
     scene.maintain()
@@ -140,7 +129,7 @@ def test_no_interval_and_a_clock_that_is_behind() -> None:
 )
 def test_a_table_that_is_looked_at_anew_each_time(options: dict[str, str]) -> None:
     """Of such a pass only the time counts: the next may not follow too soon, and none is left out for ever."""
-    scene = Scene(**options)
+    scene = CommittedWorld(**options)
     scene.maintain()
     scene.commit(6, minutes=0)
     assert scene.sort(6, MINUTE_MS)[0].wait_ms == MINUTE_MS
@@ -151,7 +140,7 @@ def test_a_table_that_is_looked_at_anew_each_time(options: dict[str, str]) -> No
 
 def test_the_interval_holds_for_every_table() -> None:
     """Also where the state says nothing else: the next pass within the interval is not made."""
-    scene = Scene(**{"consumer.expiration-time": "1 d"})
+    scene = CommittedWorld(**{"consumer.expiration-time": "1 d"})
     table = Maintainer(scene.store, control=scene.control, counter=scene.counter).table
     assert maintain(table, MaintainArguments(min_interval_ms=MINUTE_MS), execute=True).steps
     scene.now_ms += MINUTE_MS // 2
@@ -161,7 +150,7 @@ def test_the_interval_holds_for_every_table() -> None:
 
 
 def test_an_observed_table_is_not_planned_for_at_every_commit() -> None:
-    scene = Scene()
+    scene = CommittedWorld()
     scene.now_ms += 600 * MINUTE_MS
     assert scene.maintain(execute=False) == "planned"
     assert scene.sort(5) == (HANDLED, 1)

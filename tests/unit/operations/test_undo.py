@@ -9,56 +9,40 @@ import pytest
 from lakesweep.control.chain import is_object_row
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import MaintenanceError, UsageError
-from lakesweep.model.report import RunReport
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.store import DeleteRequest, UndeleteRequest, delete_all
-from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
+from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.maintenance import Maintainer, assert_roots_readable
 from tests.support.memory_store import MemoryStore
 from tests.support.outside import opener
 from tests.support.reader import all_roots, read_all
 from tests.support.table_builder import TableBuilder
+from tests.support.world import HOUR_MS, World
 
 Listing = dict[str, tuple[int, str]]
 
 
-class World:
-    """One table in a versioned store, one control location, one clock."""
+class ExpiredWorld(World):
+    """The table of `history`, an hour later."""
 
     def __init__(self, *, versioned: bool = True, options: dict[str, str] | None = None) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.store = MemoryStore("memory://bucket/t", clock=lambda: self.now_ms, versioned=versioned)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
+        super().__init__(versioned=versioned)
         self.table = history(self.store, options)
-        self.now_ms += 3_600_000
+        self.now_ms += HOUR_MS
 
-    def maintainer(self, switch: Switch | None = None) -> Maintainer:
-        if switch is None:
-            return Maintainer(self.store, control=self.control)
-        return Maintainer(
-            FaultyStore(self.store, switch, "table"), control=FaultyStore(self.control, switch, "control")
-        )
-
-    def expire(self, retain_max: int = 2) -> str:
-        report = self.maintainer().expire(retain_max=retain_max, retain_min=retain_max)
-        assert report.status == "done", report.refusal
+    def expired(self, retain_max: int = 2) -> str:
+        report = self.expire(retain_max)
         assert report.run_id is not None
         return report.run_id
 
-    def expire_again(self) -> str:
+    def expired_again(self) -> str:
         """Return the run that finishes what an earlier one began."""
         report = self.maintainer().expire(retain_max=2, retain_min=2)
         assert report.status in ("done", "nothing_to_do"), report.refusal
         assert report.run_id is not None
         return report.run_id
-
-    def undo(self, run_id: str, *, execute: bool = True, switch: Switch | None = None) -> RunReport:
-        return undo(self.maintainer(switch).table, run_id, execute=execute)
-
-    def bodies(self) -> dict[str, bytes]:
-        return {entry.key: self.store.read(entry.key).data for entry in self.store.list("")}
 
     def listing(self) -> Listing:
         return {entry.key: (entry.size_bytes, entry.etag) for entry in self.store.list("")}
@@ -82,7 +66,7 @@ def history(store: MemoryStore, options: dict[str, str] | None = None) -> TableB
     return table
 
 
-def refusal(world: World, run_id: str) -> str:
+def refusal(world: ExpiredWorld, run_id: str) -> str:
     """Return the code with which an undo is refused, dry and executed, and make sure that it changed nothing."""
     before = world.bodies()
     dry, report = world.undo(run_id, execute=False), world.undo(run_id)
@@ -95,7 +79,7 @@ def refusal(world: World, run_id: str) -> str:
     return report.refusal.code
 
 
-def ledger_rows(world: World, run_id: str) -> list[tuple[str, list[dict[str, object]]]]:
+def ledger_rows(world: ExpiredWorld, run_id: str) -> list[tuple[str, list[dict[str, object]]]]:
     """Return the parts of a run's ledger."""
     return [
         (entry.key, list(filter(is_object_row, unpack(world.control.read(entry.key).data, entry.key))))
@@ -107,9 +91,9 @@ def ledger_rows(world: World, run_id: str) -> list[tuple[str, list[dict[str, obj
 @pytest.mark.parametrize("retain_max", [1, 2, 4])
 def test_everything_comes_back(retain_max: int) -> None:
     """The table is what it was, byte for byte, and every root reads."""
-    world = World()
+    world = ExpiredWorld()
     before, etags = world.bodies(), world.listing()
-    run_id = world.expire(retain_max)
+    run_id = world.expired(retain_max)
     gone = set(before) - set(world.bodies())
     assert len(gone) > 8
 
@@ -134,8 +118,8 @@ def test_everything_comes_back(retain_max: int) -> None:
 
 def test_every_kind_comes_back() -> None:
     """Expiry to one snapshot takes every kind that an expiry can take."""
-    world = World()
-    report = world.undo(world.expire(1), execute=False)
+    world = ExpiredWorld()
+    report = world.undo(world.expired(1), execute=False)
     assert {each.kind for each in report.restores or ()} == {
         "snapshot", "data", "extra", "changelog", "index", "index_manifest", "manifest", "manifest_list", "statistics",
     }  # fmt: skip
@@ -143,8 +127,8 @@ def test_every_kind_comes_back() -> None:
 
 def test_files_before_documents_and_documents_downwards() -> None:
     """The order that no reader can be harmed by."""
-    world = World()
-    run_id = world.expire(1)
+    world = ExpiredWorld()
+    run_id = world.expired(1)
     switch = Switch()
     kinds = [each.kind for each in world.undo(run_id, execute=False).restores or ()]
     first = kinds.index("snapshot")
@@ -159,8 +143,8 @@ def test_files_before_documents_and_documents_downwards() -> None:
 
 def test_twice_is_harmless() -> None:
     """The second undo finds nothing to do, and an undo cannot be undone."""
-    world = World()
-    run_id = world.expire()
+    world = ExpiredWorld()
+    run_id = world.expired()
     first = world.undo(run_id)
     before = world.listing()
     for execute in (False, True):
@@ -174,9 +158,9 @@ def test_twice_is_harmless() -> None:
 @pytest.mark.parametrize("kind", ["data", "manifest_list", "index", "snapshot"])
 def test_what_is_gone_again_comes_back_again(kind: str) -> None:
     """A request of the run came late, and no ledger names the marker that it left."""
-    world = World()
+    world = ExpiredWorld()
     before = world.bodies()
-    run_id = world.expire(1)
+    run_id = world.expired(1)
     key = marker(world, run_id, kind).key
     assert world.undo(run_id).status == "done"
     world.store.delete(delete_all([key]))
@@ -191,12 +175,12 @@ def test_what_is_gone_again_comes_back_again(kind: str) -> None:
 
 def test_what_a_later_run_deleted_stays_deleted() -> None:
     """The table has expired again since the undo: that run is to be undone, and not the first once more."""
-    world = World()
+    world = ExpiredWorld()
     before = world.bodies()
-    first = world.expire()
+    first = world.expired()
     assert world.undo(first).status == "done"
     world.now_ms += 1000
-    second = world.expire()
+    second = world.expired()
     assert refusal(world, first) == "later_run"
     assert world.undo(second).status == "done"
     assert world.bodies() == before
@@ -204,24 +188,24 @@ def test_what_a_later_run_deleted_stays_deleted() -> None:
 
 def test_expire_undo_and_again() -> None:
     """What came back can expire again, and come back again."""
-    world = World()
+    world = ExpiredWorld()
     before = world.bodies()
     for _ in range(3):
-        run_id = world.expire()
+        run_id = world.expired()
         after = world.bodies()
         assert world.undo(run_id).status == "done"
         assert world.bodies() == before
         world.now_ms += 1000
-    world.expire()
+    world.expired()
     assert world.bodies() == after
 
 
 def test_last_in_first_out() -> None:
     """Two runs come back in the opposite order, and in no other."""
-    world = World()
+    world = ExpiredWorld()
     before = world.bodies()
-    first = world.expire(4)
-    second = world.expire(2)
+    first = world.expired(4)
+    second = world.expired(2)
     assert refusal(world, first) == "later_run"
     assert world.undo(second).status == "done"
     assert world.undo(first).status == "done"
@@ -231,8 +215,8 @@ def test_last_in_first_out() -> None:
 
 def test_commits_since_then_stay() -> None:
     """Writers go on while a run is undone."""
-    world = World()
-    run_id = world.expire()
+    world = ExpiredWorld()
+    run_id = world.expired()
     world.table.commit("-F", "+J", partition=("d1",))
     world.table.tag("new")
     assert world.undo(run_id).status == "done"
@@ -242,9 +226,9 @@ def test_commits_since_then_stay() -> None:
 
 def test_changelog_documents_become_snapshots_again() -> None:
     """Where changelogs outlive snapshots, the documents that the run wrote go when the snapshots are back."""
-    world = World(options={"changelog-producer": "input", "changelog.time-retained": "100000 d"})
+    world = ExpiredWorld(options={"changelog-producer": "input", "changelog.time-retained": "100000 d"})
     before = world.bodies()
-    run_id = world.expire(2)
+    run_id = world.expired(2)
     assert "changelog/changelog-1" in world.bodies()
     assert world.undo(run_id).status == "done"
     assert world.bodies() == before
@@ -253,9 +237,9 @@ def test_changelog_documents_become_snapshots_again() -> None:
 
 def test_changelogs_that_are_read_by_their_delta() -> None:
     """Writers without changelog files: the documents share lists and files with the snapshots."""
-    world = World(options={"changelog.time-retained": "100000 d"})
+    world = ExpiredWorld(options={"changelog.time-retained": "100000 d"})
     before = world.bodies()
-    run_id = world.expire(2)
+    run_id = world.expired(2)
     assert "changelog/changelog-1" in world.bodies()
     assert world.undo(run_id).status == "done"
     assert world.bodies() == before
@@ -264,10 +248,10 @@ def test_changelogs_that_are_read_by_their_delta() -> None:
 
 def test_older_changelogs_stay_with_their_hints() -> None:
     """Two runs wrote changelogs; undoing the second leaves those of the first."""
-    world = World(options={"changelog-producer": "input", "changelog.time-retained": "100000 d"})
-    first = world.expire(4)
+    world = ExpiredWorld(options={"changelog-producer": "input", "changelog.time-retained": "100000 d"})
+    first = world.expired(4)
     before = world.bodies()
-    assert world.undo(world.expire(2)).status == "done"
+    assert world.undo(world.expired(2)).status == "done"
     assert world.bodies() == before
     assert world.undo(first).status == "done"
     assert_roots_readable(world.table)
@@ -275,8 +259,8 @@ def test_older_changelogs_stay_with_their_hints() -> None:
 
 def test_expired_changelogs_come_back() -> None:
     """Changelog documents are roots too."""
-    world = World(options={"changelog-producer": "input", "changelog.time-retained": "100000 d"})
-    world.expire(2)
+    world = ExpiredWorld(options={"changelog-producer": "input", "changelog.time-retained": "100000 d"})
+    world.expired(2)
     before = world.bodies()
     for arguments in ({"delete_all": True}, {"retain_max": 3}):
         table = world.maintainer().table
@@ -292,7 +276,7 @@ def test_expired_changelogs_come_back() -> None:
 
 
 def test_cleared_consumers_come_back() -> None:
-    world = World()
+    world = ExpiredWorld()
     world.table.consumer("c", 3)
     before = world.bodies()
     report = run_operation(world.maintainer().table, "clear_consumers", {}, execute=True)
@@ -303,7 +287,7 @@ def test_cleared_consumers_come_back() -> None:
 
 def test_a_branch_comes_back() -> None:
     """The branch is the run's, whatever the caller has open."""
-    world = World()
+    world = ExpiredWorld()
     branch = world.table.on_branch("b")
     for number in range(4):
         branch.commit(f"+M{number}", *([f"-M{number - 1}"] if number else []), partition=("d3",))
@@ -339,19 +323,19 @@ def test_files_outside_the_table_come_back() -> None:
 
 def test_without_versions() -> None:
     """A store that keeps nothing gives nothing back."""
-    world = World(versioned=False)
-    assert refusal(world, world.expire()) == "not_versioned"
+    world = ExpiredWorld(versioned=False)
+    assert refusal(world, world.expired()) == "not_versioned"
 
 
 def test_versions_that_are_no_more() -> None:
     """The ledger has markers, and the store is not versioned any more."""
-    world = World()
-    run_id = world.expire()
+    world = ExpiredWorld()
+    run_id = world.expired()
     world.store._versioned = False
     assert refusal(world, run_id) == "not_versioned"
 
 
-def marker(world: World, run_id: str, kind: str) -> UndeleteRequest:
+def marker(world: ExpiredWorld, run_id: str, kind: str) -> UndeleteRequest:
     for _, rows in ledger_rows(world, run_id):
         for row in rows:
             if row["kind"] == kind and "result" in row:
@@ -362,8 +346,8 @@ def marker(world: World, run_id: str, kind: str) -> UndeleteRequest:
 @pytest.mark.parametrize("kind", ["data", "manifest_list", "index", "snapshot"])
 def test_a_marker_that_is_gone(kind: str) -> None:
     """A lifecycle rule has removed a file for good."""
-    world = World()
-    run_id = world.expire(1)
+    world = ExpiredWorld()
+    run_id = world.expired(1)
     del world.store._versions[marker(world, run_id, kind).key]
     assert refusal(world, run_id) == "marker_gone"
 
@@ -371,16 +355,16 @@ def test_a_marker_that_is_gone(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["data", "manifest", "statistics"])
 def test_an_object_that_is_there_again(kind: str) -> None:
     """What somebody wrote since is never touched."""
-    world = World()
-    run_id = world.expire(1)
+    world = ExpiredWorld()
+    run_id = world.expired(1)
     world.store.put(marker(world, run_id, kind).key, b"new")
     assert refusal(world, run_id) == "marker_not_current"
 
 
 def test_an_object_that_was_deleted_twice() -> None:
     """The newest marker is another one."""
-    world = World()
-    run_id = world.expire(1)
+    world = ExpiredWorld()
+    run_id = world.expired(1)
     key = marker(world, run_id, "data").key
     world.store.put(key, b"new")
     world.store.delete(delete_all([key]))
@@ -388,8 +372,8 @@ def test_an_object_that_was_deleted_twice() -> None:
 
 
 def test_nothing_below_the_marker() -> None:
-    world = World()
-    run_id = world.expire(1)
+    world = ExpiredWorld()
+    run_id = world.expired(1)
     found = marker(world, run_id, "data")
     world.store._versions[found.key] = [(found.version_id, None)]
     assert refusal(world, run_id) == "nothing_below"
@@ -397,8 +381,8 @@ def test_nothing_below_the_marker() -> None:
 
 def test_another_document_below_the_marker() -> None:
     """What the marker hides is not what was deleted."""
-    world = World()
-    run_id = world.expire(1)
+    world = ExpiredWorld()
+    run_id = world.expired(1)
     found = marker(world, run_id, "snapshot")
     older = (world.store.read("snapshot/snapshot-7").data, "other", 0)
     world.store._versions[found.key][-2] = ("other", older)
@@ -407,8 +391,8 @@ def test_another_document_below_the_marker() -> None:
 
 @pytest.mark.parametrize("at", [1, 5])
 def test_a_snapshot_id_that_was_used_again(at: int) -> None:
-    world = World()
-    run_id = world.expire()
+    world = ExpiredWorld()
+    run_id = world.expired()
     world.store.put(f"snapshot/snapshot-{at}", world.store.read("snapshot/snapshot-7").data)
     assert refusal(world, run_id) == "id_reused"
 
@@ -423,8 +407,8 @@ def roll_back(store: MemoryStore, tag: str, snapshot_id: int) -> None:
 
 def test_a_rollback_to_a_tag_below() -> None:
     """The history that the run shortened is not the table's any more."""
-    world = World()
-    run_id = world.expire()
+    world = ExpiredWorld()
+    run_id = world.expired()
     roll_back(world.store, "kept", 2)
     assert refusal(world, run_id) == "id_reused"  # the rollback wrote snapshot 2 again
     world.store.delete([DeleteRequest("snapshot/snapshot-2")])
@@ -433,8 +417,8 @@ def test_a_rollback_to_a_tag_below() -> None:
 
 def test_new_commits_after_a_rollback_to_a_tag() -> None:
     """The ids above exist again, and are others."""
-    world = World()
-    run_id = world.expire()
+    world = ExpiredWorld()
+    run_id = world.expired()
     document = world.store.read("snapshot/snapshot-6").data
     roll_back(world.store, "kept", 2)
     for number in (6, 7, 8):
@@ -444,8 +428,8 @@ def test_new_commits_after_a_rollback_to_a_tag() -> None:
 
 
 def test_a_rollback_above_is_no_obstacle() -> None:
-    world = World()
-    run_id = world.expire(3)
+    world = ExpiredWorld()
+    run_id = world.expired(3)
     world.table.rollback(6)
     assert world.undo(run_id).status == "done"
     assert_roots_readable(world.table)
@@ -454,9 +438,9 @@ def test_a_rollback_above_is_no_obstacle() -> None:
 @pytest.mark.parametrize("where", ["live", "manifest", "index"])
 def test_a_file_that_would_stay_absent(where: str) -> None:
     """A file that the run left alone, since something needed it then, is gone now."""
-    world = World()
+    world = ExpiredWorld()
     needed = world.table.referenced("snapshot/snapshot-2") | world.table.referenced("snapshot/snapshot-3")
-    run_id = world.expire(4)
+    run_id = world.expired(4)
     needed &= set(world.bodies())
     gone = {
         "live": world.table.path("B"),
@@ -469,15 +453,15 @@ def test_a_file_that_would_stay_absent(where: str) -> None:
 
 def test_a_later_run_took_a_file() -> None:
     """B left the table at snapshot 4, which a later run expired."""
-    world = World()
-    first = world.expire(5)
-    world.expire(1)
+    world = ExpiredWorld()
+    first = world.expired(5)
+    world.expired(1)
     assert refusal(world, first) == "later_run"
 
 
 def test_a_run_that_has_not_ended() -> None:
     """It is finished first, by whoever maintains the table next, who finds out what nobody answered."""
-    world = World()
+    world = ExpiredWorld()
     before = world.bodies()
     switch = Switch()
     world.maintainer(switch).expire(retain_max=2, retain_min=2)
@@ -486,13 +470,13 @@ def test_a_run_that_has_not_ended() -> None:
         for number, call in enumerate(switch.calls, 1)
         if call.startswith("control put") and "00002-result" in call
     )
-    world = World()
+    world = ExpiredWorld()
     with pytest.raises(ProcessDeathError):
         world.maintainer(Switch(at, "death")).expire(retain_max=2, retain_min=2)
     run_id = next(entry.key for entry in world.control.list("") if "-intent" in entry.key).split("/")[-2]
     assert refusal(world, run_id) == "run_unfinished"
     world.now_ms += LEASE_MS + DELETE_MARGIN_MS
-    finished = world.expire_again()
+    finished = world.expired_again()
     assert world.undo(finished).status == "done"
     assert world.bodies() == before
     assert world.undo(run_id).status == "nothing_to_do"
@@ -500,23 +484,23 @@ def test_a_run_that_has_not_ended() -> None:
 
 def test_runs_of_one_plan_are_undone_together() -> None:
     """The first died between two batches; what the ledger says of both is whole."""
-    world = World()
+    world = ExpiredWorld()
     before = world.bodies()
     switch = Switch()
     world.maintainer(switch).expire(retain_max=2, retain_min=2)
     at = [number for number, call in enumerate(switch.calls, 1) if call.startswith("table delete")][-1]
-    world = World()
+    world = ExpiredWorld()
     with pytest.raises(ProcessDeathError):
         world.maintainer(Switch(at, "death")).expire(retain_max=2, retain_min=2)
     world.now_ms += LEASE_MS + DELETE_MARGIN_MS
-    finished = world.expire_again()
+    finished = world.expired_again()
     assert world.undo(finished).status == "done"
     assert world.bodies() == before
 
 
 def test_a_plan_that_ended_stale() -> None:
-    world = World()
-    run_id = world.expire()
+    world = ExpiredWorld()
+    run_id = world.expired()
     key = next(entry.key for entry in world.control.list("") if f"/reports/{run_id}" in entry.key)
     document = json.loads(world.control.read(key).data)
     world.control.put(key, json.dumps({**document, "ended": "stale"}).encode())
@@ -525,13 +509,13 @@ def test_a_plan_that_ended_stale() -> None:
 
 @pytest.mark.parametrize("run_id", ["20260131T120000Z-00000000", "", "../x", "a/b", "x" * 300])
 def test_no_such_run(run_id: str) -> None:
-    assert refusal(World(), run_id) == "no_such_run"
+    assert refusal(ExpiredWorld(), run_id) == "no_such_run"
 
 
 def test_a_run_of_another_table() -> None:
     """Also when somebody copied its documents."""
-    world, other = World(), MemoryStore("memory://bucket/u", versioned=True)
-    run_id = world.expire()
+    world, other = ExpiredWorld(), MemoryStore("memory://bucket/u", versioned=True)
+    run_id = world.expired()
     elsewhere = Maintainer(other, control=world.control)
     history(other)
     report = undo(elsewhere.table, run_id, execute=True)
@@ -549,7 +533,7 @@ def test_a_run_of_another_table() -> None:
 
 def test_a_moved_consumer_stays_where_it_is() -> None:
     """Nobody knows where it was."""
-    world = World()
+    world = ExpiredWorld()
     world.table.consumer("c", 3)
     arguments = {"consumer_id": "c", "next_snapshot_id": 5}
     report = run_operation(world.maintainer().table, "reset_consumer", arguments, execute=True)
@@ -559,8 +543,8 @@ def test_a_moved_consumer_stays_where_it_is() -> None:
 
 def test_a_forged_ledger_restores_nothing_else() -> None:
     """A ledger whose chain is broken brings nothing back."""
-    world = World()
-    run_id = world.expire()
+    world = ExpiredWorld()
+    run_id = world.expired()
     before = world.bodies()
     world.table.store.put("other/object", b"x")
     (result,) = world.store.delete(delete_all(["other/object"]))
@@ -572,16 +556,16 @@ def test_a_forged_ledger_restores_nothing_else() -> None:
 
 def test_the_registry_wants_a_run() -> None:
     with pytest.raises(UsageError):
-        run_operation(World().maintainer().table, "undo", {}, execute=False)
+        run_operation(ExpiredWorld().maintainer().table, "undo", {}, execute=False)
 
 
 # Broken on the way.
 
 
 def normal() -> tuple[dict[str, bytes], int]:
-    world = World()
+    world = ExpiredWorld()
     before = world.bodies()
-    run_id = world.expire()
+    run_id = world.expired()
     switch = Switch()
     assert world.undo(run_id, switch=switch).status == "done"
     assert world.bodies() == before
@@ -596,8 +580,8 @@ def test_any_call_may_break(mode: str) -> None:
     """Every root reads at every moment, no id is missing between others, and asking again does the rest."""
     assert CALLS > 40
     for at in range(1, CALLS + 1):
-        world = World()
-        run_id = world.expire()
+        world = ExpiredWorld()
+        run_id = world.expired()
         after = set(world.bodies())
         switch = Switch(at, mode)
         with contextlib.suppress(MaintenanceError, ProcessDeathError):
@@ -615,8 +599,8 @@ def test_any_call_may_break(mode: str) -> None:
 def test_maintenance_after_a_broken_undo(mode: str) -> None:
     """An undo that nobody finishes leaves a table that expires as any other."""
     for at in range(1, CALLS + 1):
-        world = World()
-        run_id = world.expire()
+        world = ExpiredWorld()
+        run_id = world.expired()
         with contextlib.suppress(ProcessDeathError):
             world.undo(run_id, switch=Switch(at, mode))
         world.now_ms += LEASE_MS + DELETE_MARGIN_MS
@@ -624,7 +608,7 @@ def test_maintenance_after_a_broken_undo(mode: str) -> None:
         assert_readable_without_holes(world, f"{mode} call {at}")
 
 
-def assert_readable_without_holes(world: World, where: str) -> None:
+def assert_readable_without_holes(world: ExpiredWorld, where: str) -> None:
     try:
         assert_roots_readable(world.table)
     except AssertionError as error:

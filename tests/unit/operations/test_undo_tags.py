@@ -6,52 +6,26 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.report import RunReport
-from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
-from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.store import DeleteRequest
-from tests.support.faulty_store import FaultyStore, ProcessDeathError, Switch
-from tests.support.maintenance import Maintainer
-from tests.support.memory_store import MemoryStore
+from tests.support.faulty_store import ProcessDeathError, Switch
 from tests.support.reader import assert_all_readable
-from tests.support.table_builder import TableBuilder
+from tests.support.world import World
 
 
-class World:
+class TaggedWorld(World):
     def __init__(self, *, versioned: bool = True) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.store = MemoryStore("memory://bucket/t", clock=lambda: self.now_ms, versioned=versioned)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = table = TableBuilder(self.store, options={"tag.create-success-file": "true"})
+        super().__init__(versioned=versioned, options={"tag.create-success-file": "true"})
+        table = self.table
         table.commit("+A", statistics="s1", extra={"A": ("x.index",)}, index={"i1": {"A": (1,)}})
         table.commit("-A", "+B", index={"i2": {"B": (1,)}})
         table.commit("-B", "+C")
         for name, snapshot_id in (("t1", 1), ("t2", 2), ("there", 3)):
             table.tag(name, snapshot=snapshot_id)
             self.store.put(f"tag/tag-success-file/{name}_SUCCESS", b"{}")
-        assert self.maintainer().expire().status == "done"
+        self.expire()
         for snapshot_id in (1, 2):
             self.store.put(f"snapshot/snapshot-{snapshot_id}", b"")
             table.remove(f"snapshot/snapshot-{snapshot_id}")
-
-    def maintainer(self, switch: Switch | None = None) -> Maintainer:
-        if switch is None:
-            return Maintainer(self.store, control=self.control)
-        return Maintainer(
-            FaultyStore(self.store, switch, "table"), control=FaultyStore(self.control, switch, "control")
-        )
-
-    def run(self, operation: str, **arguments: Any) -> str:
-        report = self.maintainer().run(operation, **arguments)
-        assert report.status == "done", report
-        assert report.run_id is not None
-        return report.run_id
-
-    def undo(self, run_id: str, *, execute: bool = True, switch: Switch | None = None) -> RunReport:
-        return undo(self.maintainer(switch).table, run_id, execute=execute)
-
-    def bodies(self) -> dict[str, bytes]:
-        return {entry.key: self.store.read(entry.key).data for entry in self.store.list("")}
 
 
 RUNS: dict[str, dict[str, Any]] = {
@@ -63,9 +37,9 @@ RUNS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("operation", RUNS)
 def test_all_comes_back(operation: str) -> None:
-    world = World()
+    world = TaggedWorld()
     before = world.bodies()
-    run_id = world.run(operation, **RUNS[operation])
+    run_id = world.run_id(operation, **RUNS[operation])
     assert world.bodies() != before
     dry = world.undo(run_id, execute=False)
     assert dry.status == "planned"
@@ -79,20 +53,20 @@ def test_all_comes_back(operation: str) -> None:
 @pytest.mark.parametrize("mode", ["death", "death_after", "before", "after"])
 def test_an_undo_may_break_at_any_call(operation: str, mode: str) -> None:
     """A tag that is back reads completely, and a second undo does the rest."""
-    probe = World()
+    probe = TaggedWorld()
     before = probe.bodies()
-    run_id = probe.run(operation, **RUNS[operation])
+    run_id = probe.run_id(operation, **RUNS[operation])
     switch = Switch()
     assert probe.undo(run_id, switch=switch).status == "done"
     for number in range(1, len(switch.calls) + 1):
-        world = World()
-        run_id = world.run(operation, **RUNS[operation])
+        world = TaggedWorld()
+        run_id = world.run_id(operation, **RUNS[operation])
         with suppress(ProcessDeathError, MaintenanceError):
             world.undo(run_id, switch=Switch(number, mode))
         assert_all_readable(world.table)
         if operation == "rename_tag":
             assert {"tag/tag-t1", "tag/tag-u1"} & world.bodies().keys()
-        world.now_ms += LEASE_MS + DELETE_MARGIN_MS
+        world.wait()
         report = world.undo(run_id)
         assert report.status in ("done", "nothing_to_do"), (number, switch.calls[number - 1], report)
         assert world.bodies() == before, (number, switch.calls[number - 1])
@@ -100,8 +74,8 @@ def test_an_undo_may_break_at_any_call(operation: str, mode: str) -> None:
 
 @pytest.mark.parametrize("operation", RUNS)
 def test_another_tag_has_the_name(operation: str) -> None:
-    world = World()
-    run_id = world.run(operation, **RUNS[operation])
+    world = TaggedWorld()
+    run_id = world.run_id(operation, **RUNS[operation])
     world.table.tag("t1", snapshot=3)
     before = world.bodies()
     for execute in (False, True):
@@ -114,8 +88,8 @@ def test_another_tag_has_the_name(operation: str) -> None:
 
 
 def test_a_file_that_would_stay_away_refuses() -> None:
-    world = World()
-    run_id = world.run("delete_tag", tag=["t1", "t2"])
+    world = TaggedWorld()
+    run_id = world.run_id("delete_tag", tag=["t1", "t2"])
     path = world.table.path("A")
     world.store.put(path, b"other")
     before = world.bodies()
@@ -125,24 +99,24 @@ def test_a_file_that_would_stay_away_refuses() -> None:
 
 
 def test_without_versions_nothing_comes_back() -> None:
-    world = World(versioned=False)
-    run_id = world.run("delete_tag", tag=["t1"])
+    world = TaggedWorld(versioned=False)
+    run_id = world.run_id("delete_tag", tag=["t1"])
     report = world.undo(run_id)
     assert report.refusal is not None
     assert report.refusal.code == "not_versioned"
 
 
 def test_a_success_file_that_was_not_there_is_no_matter() -> None:
-    world = World()
+    world = TaggedWorld()
     world.store.delete([DeleteRequest("tag/tag-success-file/t1_SUCCESS")])
-    run_id = world.run("delete_tag", tag=["t1"])
+    run_id = world.run_id("delete_tag", tag=["t1"])
     assert world.undo(run_id).status == "done"
     assert "tag/tag-t1" in world.bodies()
 
 
 def test_the_new_name_stays_where_it_is_another_tag_by_now() -> None:
-    world = World()
-    run_id = world.run("rename_tag", tag="t1", target_tag="u1")
+    world = TaggedWorld()
+    run_id = world.run_id("rename_tag", tag="t1", target_tag="u1")
     world.table.tag("u1", snapshot=3)
     mine = world.bodies()["tag/tag-u1"]
     assert world.undo(run_id).status == "done"

@@ -9,7 +9,7 @@ died half-way. Tests below show that expiry beside them does no harm.
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -17,57 +17,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.report import RunReport
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer
-from tests.support.memory_store import MemoryStore
-from tests.support.reader import all_roots, assert_all_readable, read_all
+from tests.support.reader import assert_all_readable, read_all
 from tests.support.table_builder import TableBuilder
+from tests.support.world import ReadWorld
 
 DECOUPLED = {"changelog.num-retained.min": "1", "changelog.num-retained.max": "100", "changelog.time-retained": "9 d"}
 """Options by which changelogs outlive snapshots."""
 
 
-@dataclass
-class Scene:
-    """A table, and expiries of it after each of which everything is read."""
-
-    options: dict[str, str] = field(default_factory=dict)
-    now_ms: int = 1_800_000_000_000
-
-    def __post_init__(self) -> None:
-        self.store = MemoryStore("memory://bucket/db.db/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store, options=self.options)
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass for whoever waits."""
-        self.now_ms += int(seconds * 1000)
-
-    def expire(self, retain: int = 1, branch: str = "main", status: str = "done") -> RunReport:
-        """Expire a branch to its newest snapshots and read every root of every branch."""
-        report = Maintainer(self.store, branch, control=self.control, sleep=self.sleep).expire(retain, retain)
-        assert report.status == status, report
-        assert_all_readable(self.table)
-        for expired in set(self.table.roots()) - set(all_roots(self.store)):
-            self.table.remove(expired)  # there is nothing to delete: the builder forgets it
-        return report
-
-    def ids(self, folder: str = "snapshot") -> list[int]:
-        """Return the ids of the documents in a folder."""
-        names = (entry.key.rpartition("-") for entry in self.store.list(f"{folder}/"))
-        return sorted(int(number) for _, dash, number in names if dash)
-
-
 @pytest.fixture
-def scene() -> Scene:
-    return Scene()
+def scene() -> ReadWorld:
+    return ReadWorld()
 
 
 # Tags that are replaced, or hold what came back.
 
 
-def test_files_of_a_replaced_tag_stay_as_garbage(scene: Scene) -> None:
+def test_files_of_a_replaced_tag_stay_as_garbage(scene: ReadWorld) -> None:
     """What only the tag's old snapshot held is named by nothing any more: no expiry asks for it again."""
     table = scene.table
     _replacements(table, "ABCDE")
@@ -82,7 +50,7 @@ def test_files_of_a_replaced_tag_stay_as_garbage(scene: Scene) -> None:
     scene.expire(status="nothing_to_do")
 
 
-def test_files_of_a_replaced_tag_go_with_its_snapshot(scene: Scene) -> None:
+def test_files_of_a_replaced_tag_go_with_its_snapshot(scene: ReadWorld) -> None:
     """Replaced while its snapshot exists, the tag leaks nothing."""
     table = scene.table
     _replacements(table, "ABCDE")
@@ -92,7 +60,7 @@ def test_files_of_a_replaced_tag_go_with_its_snapshot(scene: Scene) -> None:
     assert table.present() == {"D", "E"}
 
 
-def test_a_second_tag_on_the_old_snapshot_keeps_its_files(scene: Scene) -> None:
+def test_a_second_tag_on_the_old_snapshot_keeps_its_files(scene: ReadWorld) -> None:
     table = scene.table
     _replacements(table, "ABCDE")
     table.tag("t", snapshot=1)
@@ -103,7 +71,7 @@ def test_a_second_tag_on_the_old_snapshot_keeps_its_files(scene: Scene) -> None:
     assert table.present() == {"A", "E"}
 
 
-def test_the_nearest_tag_is_not_the_only_one_that_counts(scene: Scene) -> None:
+def test_the_nearest_tag_is_not_the_only_one_that_counts(scene: ReadWorld) -> None:
     """F is deleted twice; the tag nearest below the second time does not hold it, an older one does."""
     table = scene.table
     table.commit("+F")
@@ -120,7 +88,7 @@ def test_the_nearest_tag_is_not_the_only_one_that_counts(scene: Scene) -> None:
     assert table.present() == {"F", "G", "H", "I", "K", "L"}
 
 
-def test_a_file_that_came_back_outlives_its_tag(scene: Scene) -> None:
+def test_a_file_that_came_back_outlives_its_tag(scene: ReadWorld) -> None:
     table = scene.table
     table.commit("+F")
     table.commit("+G")
@@ -139,7 +107,7 @@ def test_a_file_that_came_back_outlives_its_tag(scene: Scene) -> None:
     assert table.present() == {"F", "G", "M"}
 
 
-def test_an_index_file_that_came_back_stays_for_its_tag(scene: Scene) -> None:
+def test_an_index_file_that_came_back_stays_for_its_tag(scene: ReadWorld) -> None:
     table = scene.table
     table.commit("+A", index={"i1": {"A": (1,)}})
     table.commit(index={"i2": {"A": (2,)}})
@@ -157,7 +125,7 @@ def test_an_index_file_that_came_back_stays_for_its_tag(scene: Scene) -> None:
 # Files that come back to life.
 
 
-def test_the_tag_goes_first_and_then_the_range_of_the_delete_expires(scene: Scene) -> None:
+def test_the_tag_goes_first_and_then_the_range_of_the_delete_expires(scene: ReadWorld) -> None:
     table = scene.table
     table.commit("+F")
     table.commit("+G")
@@ -172,7 +140,7 @@ def test_the_tag_goes_first_and_then_the_range_of_the_delete_expires(scene: Scen
 
 @pytest.mark.parametrize("retain", [1, 2, 3])
 @pytest.mark.parametrize("tags_go", ["before", "between", "never"])
-def test_many_rollbacks(scene: Scene, retain: int, tags_go: str) -> None:
+def test_many_rollbacks(scene: ReadWorld, retain: int, tags_go: str) -> None:
     """A and B leave and come back several times; expiry goes on one snapshot at a time."""
     table = scene.table
     table.commit("+A", "+B", index={"i1": {"A": (1,)}}, statistics="s1")
@@ -225,7 +193,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_no_history_of_rollbacks_and_tags_loses_a_file(steps: list[Step]) -> None:
     """Rollbacks as latest, tags made and removed by hand, branches and expiries in any order."""
-    scene = Scene()
+    scene = ReadWorld()
     scene.table.commit("+A0", "+B0", index={"i0": {"A0": (1,)}})
     for number, step in enumerate(steps, 1):
         _take(scene, number, step)
@@ -234,10 +202,10 @@ def test_no_history_of_rollbacks_and_tags_loses_a_file(steps: list[Step]) -> Non
         report = Maintainer(scene.store, branch, control=scene.control, sleep=scene.sleep).expire(1, 1)
         assert report.status in ("done", "nothing_to_do")
         assert_all_readable(scene.table)
-        scene.expire(branch=branch, status="nothing_to_do")
+        scene.expire(on=branch, status="nothing_to_do")
 
 
-def _take(scene: Scene, number: int, step: Step) -> None:
+def _take(scene: ReadWorld, number: int, step: Step) -> None:
     table = scene.table
     ids, tags = scene.ids(), sorted(root for root in table.roots() if root.startswith("tag/"))
     match step.kind:
@@ -268,7 +236,7 @@ def _take(scene: Scene, number: int, step: Step) -> None:
 
 @pytest.mark.parametrize("producer", ["input", "none"])
 def test_an_expiry_by_hand_makes_no_hole_among_changelogs(producer: str) -> None:
-    scene = Scene({**DECOUPLED, "changelog-producer": producer})
+    scene = ReadWorld(options={**DECOUPLED, "changelog-producer": producer})
     table = scene.table
     for number in range(1, 7):
         changelog = [f"+L{number}"] if producer == "input" else ()
@@ -283,7 +251,7 @@ def test_an_expiry_by_hand_makes_no_hole_among_changelogs(producer: str) -> None
 
 def test_a_changelog_keeps_its_files_when_its_tag_goes() -> None:
     """Without a changelog producer the changelog is what a snapshot added, and those files are the tag's as well."""
-    scene = Scene({**DECOUPLED, "changelog-producer": "none"})
+    scene = ReadWorld(options={**DECOUPLED, "changelog-producer": "none"})
     table = scene.table
     table.commit("+A")
     table.tag("t", snapshot=1)
@@ -304,7 +272,8 @@ def test_a_changelog_keeps_its_files_when_its_tag_goes() -> None:
 
 def test_expiry_takes_no_tag_away() -> None:
     """Neither its time to live nor how many there may be: that is for the expiry of tags, by its own rules."""
-    scene = Scene({"tag.automatic-creation": "batch", "tag.num-retained-max": "1", "tag.default-time-retained": "1 ms"})
+    automatic = {"tag.automatic-creation": "batch", "tag.num-retained-max": "1", "tag.default-time-retained": "1 ms"}
+    scene = ReadWorld(options=automatic)
     table = scene.table
     _replacements(table, "ABC")
     table.tag("over", snapshot=1, ttl=timedelta(milliseconds=1))
@@ -315,7 +284,7 @@ def test_expiry_takes_no_tag_away() -> None:
     assert table.present() == {"A", "B", "C"}
 
 
-def test_a_rollback_to_an_expired_tag_dies_before_it_wrote_the_snapshot(scene: Scene) -> None:
+def test_a_rollback_to_an_expired_tag_dies_before_it_wrote_the_snapshot(scene: ReadWorld) -> None:
     """LATEST is written, all snapshots are gone: nothing is done, and the tag is there to roll back to again."""
     table = scene.table
     _replacements(table, "ABCDE")
@@ -335,7 +304,7 @@ def test_a_rollback_to_an_expired_tag_dies_before_it_wrote_the_snapshot(scene: S
 
 
 @pytest.mark.parametrize("gone", [1, 2, 3])
-def test_expiry_while_such_a_rollback_is_half_way(scene: Scene, gone: int) -> None:
+def test_expiry_while_such_a_rollback_is_half_way(scene: ReadWorld, gone: int) -> None:
     table = scene.table
     _replacements(table, "ABCDEFG")
     table.tag("t", snapshot=1)
@@ -343,7 +312,7 @@ def test_expiry_while_such_a_rollback_is_half_way(scene: Scene, gone: int) -> No
     table.hint("LATEST", 1)
     for snapshot_id in range(7, 7 - gone, -1):
         table.remove(f"snapshot/snapshot-{snapshot_id}")
-    scene.expire(branch="main")
+    scene.expire(on="main")
     table.rollback("t")
     assert_all_readable(table)
 
@@ -352,7 +321,7 @@ def test_expiry_while_such_a_rollback_is_half_way(scene: Scene, gone: int) -> No
 
 
 @pytest.mark.parametrize("also_on_branch", [False, True])
-def test_a_branch_without_its_source_tag(scene: Scene, also_on_branch: bool) -> None:
+def test_a_branch_without_its_source_tag(scene: ReadWorld, also_on_branch: bool) -> None:
     """The tag is gone from main, and in the second case its copy from the branch too; then either side expires."""
     table = scene.table
     table.commit("+A", "+B", index={"i1": {"A": (1,)}}, statistics="s1")
@@ -367,12 +336,12 @@ def test_a_branch_without_its_source_tag(scene: Scene, also_on_branch: bool) -> 
     scene.expire()
     assert table.present() >= {"A", "B", "X", "i1", "ib", "s1", "D"}
     assert "C" not in table.present()
-    scene.expire(branch="b")
+    scene.expire(on="b")
     assert table.present() >= {"B", "X", "ib", "D"}
     assert ("A" in table.present()) is not also_on_branch
 
 
-def test_a_branch_of_a_snapshot_that_was_never_tagged(scene: Scene) -> None:
+def test_a_branch_of_a_snapshot_that_was_never_tagged(scene: ReadWorld) -> None:
     """The same, and main has long moved on."""
     table = scene.table
     _replacements(table, "ABCDEF")
@@ -385,7 +354,7 @@ def test_a_branch_of_a_snapshot_that_was_never_tagged(scene: Scene) -> None:
     assert table.present() == {"C", "F"}
 
 
-def test_a_tag_that_only_a_branch_has(scene: Scene) -> None:
+def test_a_tag_that_only_a_branch_has(scene: ReadWorld) -> None:
     table = scene.table
     table.commit("+A")
     table.tag("t")
@@ -396,14 +365,14 @@ def test_a_tag_that_only_a_branch_has(scene: Scene) -> None:
     branch.commit("+Z")
     table.remove("tag/tag-t")
     table.commit("-A", "+B")
-    scene.expire(branch="b")
+    scene.expire(on="b")
     assert table.present() == {"A", "B", "X", "Y", "Z"}
     scene.expire()
     assert table.present() == {"A", "B", "X", "Y", "Z"}
 
 
 @pytest.mark.parametrize("order", [("main", "b"), ("b", "main")], ids=["main_first", "branch_first"])
-def test_a_fast_forwarded_branch(scene: Scene, order: tuple[str, str]) -> None:
+def test_a_fast_forwarded_branch(scene: ReadWorld, order: tuple[str, str]) -> None:
     """Two folders hold the same history; main goes on, the branch too, and either side expires."""
     table = _fast_forwarded(scene)
     branch = table.on_branch("b")
@@ -412,15 +381,15 @@ def test_a_fast_forwarded_branch(scene: Scene, order: tuple[str, str]) -> None:
     table.commit("-Y", "+M")
     branch.commit("-X", "+N")
     for name in order:
-        scene.expire(2, name)
+        scene.expire(2, on=name)
     for name in order:
-        scene.expire(1, name)
+        scene.expire(1, on=name)
     assert scene.ids() == [6]
     assert table.present() >= {"M", "N", "X", "Y"}
     assert "B" not in table.present(), "only main's old snapshots held it"
 
 
-def test_an_earliest_hint_that_came_with_the_branch_hides_nothing(scene: Scene) -> None:
+def test_an_earliest_hint_that_came_with_the_branch_hides_nothing(scene: ReadWorld) -> None:
     table = _fast_forwarded(scene, earliest=3)
     assert scene.store.read("snapshot/EARLIEST").data == b"3"
     table.commit("-X", "+M")
@@ -429,7 +398,7 @@ def test_an_earliest_hint_that_came_with_the_branch_hides_nothing(scene: Scene) 
     assert "B" not in table.present()
 
 
-def test_a_merged_branch_shares_files_with_main(scene: Scene) -> None:
+def test_a_merged_branch_shares_files_with_main(scene: ReadWorld) -> None:
     """The same file is live in both; each side rewrites and expires it, and the other still reads."""
     table = scene.table
     table.commit("+A")
@@ -439,7 +408,7 @@ def test_a_merged_branch_shares_files_with_main(scene: Scene) -> None:
     table.commit("+X", "+Y")
     branch.commit("-X", "-Y", "+Z", kind="COMPACT")
     branch.commit("+W")
-    scene.expire(branch="b")
+    scene.expire(on="b")
     assert table.present() >= {"X", "Y", "Z", "W"}
     table.commit("-X", "+M", kind="COMPACT")
     table.commit("+N")
@@ -447,7 +416,7 @@ def test_a_merged_branch_shares_files_with_main(scene: Scene) -> None:
     assert table.present() == {"A", "Y", "M", "N", "Z", "W"}
 
 
-def test_two_branches_that_name_each_others_files(scene: Scene) -> None:
+def test_two_branches_that_name_each_others_files(scene: ReadWorld) -> None:
     table = scene.table
     table.commit("+A")
     one, two = table.branch("one"), table.branch("two")
@@ -457,15 +426,15 @@ def test_two_branches_that_name_each_others_files(scene: Scene) -> None:
     two.commit("+X")
     one.commit("-X", "+P")
     two.commit("-Y", "+Q")
-    scene.expire(branch="one")
+    scene.expire(on="one")
     assert table.present() == {"A", "X", "Y", "P", "Q"}
-    scene.expire(branch="two")
+    scene.expire(on="two")
     assert table.present() == {"A", "X", "Y", "P", "Q"}
     two.commit("-X")
-    scene.expire(branch="two")
+    scene.expire(on="two")
     assert table.present() == {"A", "Y", "P", "Q"}
     one.commit("-Y")
-    scene.expire(branch="one")
+    scene.expire(on="one")
     assert table.present() == {"A", "P", "Q"}
 
 
@@ -477,7 +446,7 @@ def test_two_branches_that_name_each_others_files(scene: Scene) -> None:
     [("LATEST", 9999), ("LATEST", 7), ("LATEST", 2), ("LATEST", 0), ("EARLIEST", 4), ("EARLIEST", 99), ("EARLIEST", 0)],
 )
 @pytest.mark.parametrize("retain", [1, 3])
-def test_a_hint_that_is_wrong_changes_nothing(scene: Scene, name: str, says: int, retain: int) -> None:
+def test_a_hint_that_is_wrong_changes_nothing(scene: ReadWorld, name: str, says: int, retain: int) -> None:
     """What exists is listed: the same snapshots and files stay whatever a hint says."""
     table = scene.table
     _replacements(table, "ABCDEF")
@@ -496,7 +465,7 @@ def test_a_hint_that_is_wrong_changes_nothing(scene: Scene, name: str, says: int
 @pytest.mark.parametrize("what", ["list", "manifest"])
 @pytest.mark.parametrize("where", ["tag/tag-t", "branch/branch-b/snapshot/snapshot-2"])
 def test_truncated_and_missing_metadata_keep_what_a_root_may_need(
-    scene: Scene, where: str, what: str, damage: str
+    scene: ReadWorld, where: str, what: str, damage: str
 ) -> None:
     """Java stops at a truncated list and goes on with a missing manifest; here no data file goes either way."""
     table = scene.table
@@ -526,7 +495,7 @@ def test_truncated_and_missing_metadata_keep_what_a_root_may_need(
 
 
 @pytest.mark.parametrize("damage", ["cut", "missing"])
-def test_an_index_manifest_that_cannot_be_read_keeps_index_files(scene: Scene, damage: str) -> None:
+def test_an_index_manifest_that_cannot_be_read_keeps_index_files(scene: ReadWorld, damage: str) -> None:
     """An expiring snapshot names an index file that the damaged root may need, too."""
     table = scene.table
     table.commit("+A", index={"i": b"hash"})
@@ -550,7 +519,7 @@ def test_an_index_manifest_that_cannot_be_read_keeps_index_files(scene: Scene, d
 # A rollback meets an expiry that has already chosen a later end.
 
 
-def _rollback_to_5(scene: Scene) -> Iterator[None]:
+def _rollback_to_5(scene: ReadWorld) -> Iterator[None]:
     """LATEST first, then the documents from the newest down."""
     scene.table.hint("LATEST", 5)
     yield
@@ -570,9 +539,9 @@ class _Interleaved(Switch):
         return super()._run(name, call)
 
 
-def _run_b15(at: int, spread: int) -> tuple[Scene, bool, int]:
+def _run_b15(at: int, spread: int) -> tuple[ReadWorld, bool, int]:
     """Expire with E = 11 while a rollback to 5 begins before request `at` and goes on every `spread` requests."""
-    scene = Scene()
+    scene = ReadWorld()
     _replacements(scene.table, "ABCDEFGHIJK")
     steps: Iterator[None] = iter(())
     began, calls = False, 0
@@ -630,7 +599,7 @@ def _replacements(table: TableBuilder, symbols: str) -> None:
         before = symbol
 
 
-def _fast_forwarded(scene: Scene, earliest: int | None = None) -> TableBuilder:
+def _fast_forwarded(scene: ReadWorld, earliest: int | None = None) -> TableBuilder:
     """Main with snapshots 1 to 4, then 3 to 5 of a branch that began at 3; the tag it was made from is gone."""
     table = scene.table
     table.commit("+A")

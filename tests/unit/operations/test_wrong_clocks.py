@@ -1,25 +1,19 @@
 """A pass by a clock that is a year ahead, and what comes of it when the clock is right again."""
 
-from lakesweep.control.area import ControlArea
 from lakesweep.control.state import BranchState, read_states
 from lakesweep.operations.maintenance.triage import lag_of
 from lakesweep.runs.pass_state import needs_nothing
-from tests.support.maintenance import Maintainer
-from tests.support.memory_store import MemoryStore
-from tests.support.table_builder import TableBuilder
+from tests.support.world import START_MS, World
 
 YEAR_MS, HOUR_MS = 365 * 86_400_000, 3_600_000
 KEEP = {"snapshot.num-retained.min": "10", "snapshot.num-retained.max": "100", "snapshot.time-retained": "9000 d"}
 
 
-class Scene:
+class WorldOfAYearAhead(World):
     """A table of one snapshot, whose pass was made a year ahead."""
 
     def __init__(self, *, with_tag: bool) -> None:
-        self.now_ms = 1_800_000_000_000
-        self.store = MemoryStore("memory://bucket/t", clock=lambda: self.now_ms)
-        self.control = MemoryStore("memory://control", clock=lambda: self.now_ms)
-        self.table = TableBuilder(self.store, options=KEEP, start_ms=self.now_ms)
+        super().__init__(options=KEEP, start_ms=START_MS)
         self.commit("+A")
         if with_tag:
             self.table.tag("kept", snapshot=1)
@@ -30,16 +24,13 @@ class Scene:
     def commit(self, *entries: str) -> None:
         self.table.hint("LATEST", self.table.commit(*entries))
 
-    def maintainer(self) -> Maintainer:
-        return Maintainer(self.store, control=self.control)
-
     def state(self) -> BranchState:
-        return read_states(ControlArea(self.control, self.store.location))["main"]
+        return read_states(self.area)["main"]
 
 
 def test_tags_are_looked_at_in_time() -> None:
     """Another engine makes a tag with a time to live: it goes within a day, and not in a year."""
-    scene = Scene(with_tag=True)
+    scene = WorldOfAYearAhead(with_tag=True)
     assert scene.state().tags_due_ms > scene.now_ms + YEAR_MS
     assert lag_of(scene.maintainer().table, scene.state()) is not None, "the sweep finds it"
     scene.maintainer().maintain()
@@ -49,7 +40,7 @@ def test_tags_are_looked_at_in_time() -> None:
 
 def test_a_table_without_tags_is_looked_at_once() -> None:
     """Then the shortcut answers again."""
-    scene = Scene(with_tag=False)
+    scene = WorldOfAYearAhead(with_tag=False)
     table = scene.maintainer().table
     assert not needs_nothing(table, 0, None)
     scene.maintainer().maintain()
