@@ -15,7 +15,7 @@ import pyarrow as pa
 from pypaimon import CatalogFactory, Schema
 
 from lakesweep.control.area import ControlArea
-from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.model.scans.arguments import OrphanArguments
 from lakesweep.model.table_ref import TableRef
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import StoreSettings, open_store

@@ -10,7 +10,7 @@ from lakesweep.errors import UsageError
 from lakesweep.execute.waves.driver import KEYS_PER_S, MAX_KEYS_PER_S, MIN_KEYS_PER_S
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
-from lakesweep.model.scan_arguments import OrphanArguments
+from lakesweep.model.scans.arguments import OrphanArguments
 from lakesweep.runs.execution import LOCAL, Engine
 from lakesweep.runs.session import OrphanEngine, Table
 from lakesweep.storage.open import StoreSettings
@@ -34,7 +34,7 @@ def with_engines(table: Table, place: Place, settings: StoreSettings) -> Table:
         place: The place as typed.
         settings: Settings of its stores.
     """
-    from lakesweep.model.scan_facts import Available, LocalFacts, SparkFacts
+    from lakesweep.model.scans.facts import Available, LocalFacts, SparkFacts
 
     engines: dict[str, OrphanEngine] = {"spark": SparkOnDemand(settings, place.scan_id)}
     queue_url = scan_queue(place)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
-from lakesweep.model.scan_arguments import PARALLELISM, OrphanArguments
+from lakesweep.model.scans.arguments import PARALLELISM, OrphanArguments
 from lakesweep.operations.branches import call as branch_call
 from lakesweep.operations.branches import create as create_branch
 from lakesweep.operations.branches import delete as delete_branch

@@ -27,7 +27,7 @@ from lakesweep.runs.manual import check_hand
 from lakesweep.runs.memory import keep
 from lakesweep.runs.reports import executed_report, refused, report_of, unconfirmed
 from lakesweep.runs.session import Table
-from lakesweep.runs.tag_documents import note_ends
+from lakesweep.runs.tags.documents import note_ends
 
 SHOWN_ACTIONS = 100_000
 """A plan that other processes wrote is shown with its actions up to this number; a larger plan only with counts."""

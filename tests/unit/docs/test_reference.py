@@ -3,8 +3,8 @@
 from dataclasses import fields
 
 from benchmarks import reference
-from lakesweep.operations.inspect.explain_table import TableShares
-from lakesweep.operations.inspect.explanation import Explanation
+from lakesweep.operations.inspect.explain.explanation import Explanation
+from lakesweep.operations.inspect.explain.table import TableShares
 from lakesweep.operations.inspect.table_summary import TableSummary
 from lakesweep.runs.parameters.signatures import SIGNATURES
 

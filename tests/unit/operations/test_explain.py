@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import AccessDeniedError, RefusedError, StorageError, UsageError
-from lakesweep.operations.inspect.explain import ExplainArguments, explain_file
-from lakesweep.operations.inspect.explain_table import REASONS, TableShares, explain_table, reason_of
-from lakesweep.operations.inspect.explanation import WHAT, Explanation
+from lakesweep.operations.inspect.explain.explanation import WHAT, Explanation
+from lakesweep.operations.inspect.explain.file import ExplainArguments, explain_file
+from lakesweep.operations.inspect.explain.table import REASONS, TableShares, explain_table, reason_of
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from tests.conftest import REPOSITORY
@@ -778,7 +778,7 @@ def test_every_word_is_documented() -> None:
     from typing import get_args
 
     from lakesweep.model.paths.known_files import Kind
-    from lakesweep.operations.inspect.explanation import Status
+    from lakesweep.operations.inspect.explain.explanation import Status
 
     text = (REPOSITORY / "docs" / "cli_json.md").read_text(encoding="utf-8")
     of_file, of_table = text.split("### `explain TABLE FILE`\n")[1].split("### `explain TABLE`\n")

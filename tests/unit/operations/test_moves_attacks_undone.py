@@ -1,6 +1,6 @@
 """What is said of a plan that moved a branch once it is done: executed again after an undo, and by `explain`."""
 
-from lakesweep.operations.inspect.explain import ExplainArguments, explain_file
+from lakesweep.operations.inspect.explain.file import ExplainArguments, explain_file
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder

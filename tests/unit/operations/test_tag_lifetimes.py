@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lakesweep.operations.inspect.explain import ExplainArguments, explain_file
+from lakesweep.operations.inspect.explain.file import ExplainArguments, explain_file
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TableBuilder

@@ -26,7 +26,7 @@ from lakesweep.operations.tags.options import (
 )
 from lakesweep.runs.fleet import Ruling
 from lakesweep.runs.session import Table
-from lakesweep.runs.tag_documents import check_tag_name
+from lakesweep.runs.tags.documents import check_tag_name
 from tests.support.memory_store import MemoryStore
 
 STORE = MemoryStore("memory://lake/orders")

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.remote import emr_facts
-from lakesweep.model.scan_arguments import OrphanArguments
-from lakesweep.model.scan_facts import Available, Facts, LocalFacts
+from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans.facts import Available, Facts, LocalFacts
 from lakesweep.operations.orphans.backends import describe_estimate, facts_of
 from lakesweep.operations.orphans.rules.engine_choice import choose_engine
 from lakesweep.runs.session import Table

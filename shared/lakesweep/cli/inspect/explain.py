@@ -65,8 +65,8 @@ def explain(
     known about the object.
     """
     from lakesweep.cli.answer import answer_document
-    from lakesweep.operations.inspect.explain import ExplainArguments, explain_file
-    from lakesweep.operations.inspect.explain_table import explain_table
+    from lakesweep.operations.inspect.explain.file import ExplainArguments, explain_file
+    from lakesweep.operations.inspect.explain.table import explain_table
     from lakesweep.runs.parameters.times import parse_span_ms, parse_time_ms
     from lakesweep.runs.session import Table
 

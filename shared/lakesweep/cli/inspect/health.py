@@ -10,7 +10,7 @@ from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.cli.output import say
 from lakesweep.errors import MaintenanceError
-from lakesweep.operations.inspect.check import check_table
+from lakesweep.operations.inspect.check.table import check_table
 from lakesweep.operations.inspect.health import OTHERWISE
 from lakesweep.runs.database import is_table, tables_of
 from lakesweep.runs.session import Table

@@ -28,7 +28,7 @@ from lakesweep.operations.tags.options import is_write_only
 from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
-from lakesweep.runs.tag_documents import tag_path
+from lakesweep.runs.tags.documents import tag_path
 from lakesweep.runs.view import Draft, begin, frame_of, source_alone
 from lakesweep.table.documents import read_roots
 

@@ -17,7 +17,7 @@ from lakesweep.model.roots import Root, RootRef
 from lakesweep.operations.branches.documents import put_hint, read_bodies
 from lakesweep.operations.tags.options import writes_success_file
 from lakesweep.operations.tags.removal import OwnTags
-from lakesweep.runs.tag_documents import SUCCESS, success_path
+from lakesweep.runs.tags.documents import SUCCESS, success_path
 from lakesweep.runs.view import Draft
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 

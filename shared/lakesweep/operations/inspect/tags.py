@@ -15,7 +15,7 @@ from lakesweep.operations.tags.options import declared_zone
 from lakesweep.operations.tags.rules.expiry import NO_END, WITHOUT_ZONE, end_of_life
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.session import Table
-from lakesweep.runs.tag_documents import NO_TAG, list_own
+from lakesweep.runs.tags.documents import NO_TAG, list_own
 from lakesweep.table.documents import read_schema
 from lakesweep.table.tags import TagDocument, read_tags
 

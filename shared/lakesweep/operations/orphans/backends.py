@@ -15,8 +15,8 @@ from lakesweep.format.manifest_list import ManifestMeta, read_manifest_list
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.model.roots import Root
 from lakesweep.model.safety import SEGMENT_RULE_MS
-from lakesweep.model.scan_arguments import OrphanArguments
-from lakesweep.model.scan_facts import Available, Estimate, Facts, InventoryFacts, ObjectsFrom
+from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans.facts import Available, Estimate, Facts, InventoryFacts, ObjectsFrom
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.orphans.costs import is_paid
 from lakesweep.operations.orphans.rules.engine_choice import (

@@ -44,7 +44,7 @@ from lakesweep.operations.tags.rules.periods import period_of
 from lakesweep.runs.fleet import Ruling
 from lakesweep.runs.pass_state import known_state
 from lakesweep.runs.session import Table
-from lakesweep.runs.tag_documents import put_success, put_tag, tags_by_snapshot
+from lakesweep.runs.tags.documents import put_success, put_tag, tags_by_snapshot
 from lakesweep.runs.view import Draft, begin, frame_of
 
 OPERATION = "auto_tags"

@@ -29,7 +29,7 @@ from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.parameters.times import say_span, say_time
 from lakesweep.runs.session import Table
-from lakesweep.runs.tag_documents import (
+from lakesweep.runs.tags.documents import (
     NO_SNAPSHOT,
     NO_TAG,
     check_tag_name,

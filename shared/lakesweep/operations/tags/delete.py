@@ -4,7 +4,7 @@ from lakesweep.model.plan import Plan
 from lakesweep.operations.tags.options import check_callbacks
 from lakesweep.operations.tags.removal import plan_removal, read_own_tags
 from lakesweep.runs.session import Table
-from lakesweep.runs.tag_documents import tag_path
+from lakesweep.runs.tags.documents import tag_path
 from lakesweep.runs.view import begin, frame_of
 
 OPERATION = "delete_tag"

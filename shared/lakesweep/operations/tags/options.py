@@ -12,7 +12,7 @@ from lakesweep.format.values.zone import parse_zone
 from lakesweep.model.tag_rules import AutoTagMode, AutoTagRules, Formatter
 from lakesweep.runs.fleet import Ruling
 from lakesweep.runs.session import Table
-from lakesweep.runs.tag_documents import name_problem
+from lakesweep.runs.tags.documents import name_problem
 
 MAX_TIME_RETAINED_MS = 1000 * 366 * 86_400_000
 """A thousand years. A longer time is a mistake in the unit, and Paimon's calendar has an end."""

@@ -23,7 +23,7 @@ from lakesweep.model.roots import Root, RootRef
 from lakesweep.operations.retention.release import Release, plan_release
 from lakesweep.operations.tags.options import writes_success_file
 from lakesweep.runs.damage import damage_findings, lost_findings, warnings_of
-from lakesweep.runs.tag_documents import PHASE, SUCCESS, success_path, tag_path
+from lakesweep.runs.tags.documents import PHASE, SUCCESS, success_path, tag_path
 from lakesweep.runs.view import Draft
 from lakesweep.table.reach.freed_tags import find_freed_tags
 from lakesweep.table.tags import TagDocument, read_tags

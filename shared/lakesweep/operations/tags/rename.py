@@ -10,7 +10,7 @@ from lakesweep.operations.tags.create import exists
 from lakesweep.operations.tags.options import check_callbacks
 from lakesweep.operations.tags.removal import find_tag
 from lakesweep.runs.session import Table
-from lakesweep.runs.tag_documents import PHASE, TAG, check_tag_name, tag_path
+from lakesweep.runs.tags.documents import PHASE, TAG, check_tag_name, tag_path
 from lakesweep.runs.view import begin, frame_of
 
 OPERATION = "rename_tag"

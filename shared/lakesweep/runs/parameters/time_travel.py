@@ -34,7 +34,7 @@ from lakesweep.model.roots import BranchListing, Root, RootRef
 from lakesweep.model.wording import some_of
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
-from lakesweep.runs.tag_documents import NO_SNAPSHOT, NO_TAG, Tags, list_own, tags_by_snapshot
+from lakesweep.runs.tags.documents import NO_SNAPSHOT, NO_TAG, Tags, list_own, tags_by_snapshot
 from lakesweep.table.documents import read_roots
 
 NO_VERSION = "no_such_version"

@@ -14,8 +14,8 @@ from lakesweep.errors import PreconditionFailedError, RefusedError, UsageError
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.identity import table_identity
 from lakesweep.model.paths.layout import layout_of
-from lakesweep.model.scan_arguments import OrphanArguments
-from lakesweep.model.scan_facts import Facts
+from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans.facts import Facts
 from lakesweep.operations.orphans.backends import refined
 from lakesweep.operations.orphans.fan_out.cache import Segment, choose, read_index
 from lakesweep.operations.orphans.fan_out.captured import Remembered, new_capture

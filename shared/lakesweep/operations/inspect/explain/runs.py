@@ -10,8 +10,8 @@ from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import MaintenanceError, StorageError
 from lakesweep.model.plan import MOVE_FORMAT_VERSION
 from lakesweep.model.roots import Root
-from lakesweep.operations.inspect.explain_object import AskedObject
-from lakesweep.operations.inspect.explanation import GONE, Deletion, Origin
+from lakesweep.operations.inspect.explain.explanation import GONE, Deletion, Origin
+from lakesweep.operations.inspect.explain.object import AskedObject
 from lakesweep.storage.store import StoredObject, UndeleteRequest
 from lakesweep.table.reach.holders import Holders
 

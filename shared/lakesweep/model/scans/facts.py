@@ -131,7 +131,7 @@ class Estimate:
     """Requests to S3, by kind."""
     read_bytes: int = 0
     units: Mapping[str, float] = field(default_factory=dict)
-    """Quantities that cost something, by the name of their price (`lakesweep.model.prices`)."""
+    """Quantities that cost something, by the name of their price (`lakesweep.model.scans.prices`)."""
     usd: float = 0.0
     by_step: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """The requests of each step of a fan-out."""

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from lakesweep.control.audit.object_history import UNKNOWN
 from lakesweep.errors import RefusedError
 from lakesweep.model.paths.allowed import is_external
-from lakesweep.operations.inspect.explain_holders import Holding, grouped, holding_of, say_holders
-from lakesweep.operations.inspect.explain_object import (
+from lakesweep.operations.inspect.explain.explanation import GONE, WHAT, Deletion, Explanation, Holder, Origin, Status
+from lakesweep.operations.inspect.explain.holders import Holding, grouped, holding_of, say_holders
+from lakesweep.operations.inspect.explain.object import (
     AskedObject,
     asked_object,
     class_of,
     find_object,
     nested_table_of,
 )
-from lakesweep.operations.inspect.explain_runs import first_seen_of, origin_of, runs_on
-from lakesweep.operations.inspect.explanation import GONE, WHAT, Deletion, Explanation, Holder, Origin, Status
+from lakesweep.operations.inspect.explain.runs import first_seen_of, origin_of, runs_on
 from lakesweep.operations.inspect.health import command
 from lakesweep.operations.inspect.judging import Judging, judge
 from lakesweep.operations.inspect.lifetimes import Until

@@ -12,10 +12,10 @@ from itertools import pairwise
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.model.damage import lost_histories
 from lakesweep.model.roots import BranchListing, Root, TableListing
-from lakesweep.operations.inspect.check_branch import branch_findings
-from lakesweep.operations.inspect.check_control import control_findings
-from lakesweep.operations.inspect.check_files import file_findings
-from lakesweep.operations.inspect.check_roots import readable_roots, schema_findings
+from lakesweep.operations.inspect.check.branch import branch_findings
+from lakesweep.operations.inspect.check.control import control_findings
+from lakesweep.operations.inspect.check.files import file_findings
+from lakesweep.operations.inspect.check.roots import readable_roots, schema_findings
 from lakesweep.operations.inspect.health import Finding, TableHealth, command, expire_down_to, listed, restore
 from lakesweep.runs.session import Table
 from lakesweep.storage.location import parse_location

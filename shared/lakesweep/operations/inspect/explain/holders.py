@@ -9,7 +9,7 @@ from lakesweep.format.manifest import ManifestEntry
 from lakesweep.model.facts import base_name
 from lakesweep.model.roots import RootRef
 from lakesweep.model.table_ref import MAIN
-from lakesweep.operations.inspect.explanation import Holder
+from lakesweep.operations.inspect.explain.explanation import Holder
 from lakesweep.operations.inspect.lifetimes import Until
 from lakesweep.table.paths_of_roots import PathsOfRoots
 from lakesweep.table.reach.holders import Holders

@@ -8,7 +8,7 @@ from lakesweep.format.index_manifest import IndexEntry
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.model.facts import base_name
 from lakesweep.model.roots import Root, RootRef, TableListing
-from lakesweep.operations.inspect.check_roots import root_findings, unreadable
+from lakesweep.operations.inspect.check.roots import root_findings, unreadable
 from lakesweep.operations.inspect.health import SHOWN, Finding, StatedSize, command, listed, restore
 from lakesweep.operations.inspect.judging import Judging, judge
 from lakesweep.runs.session import Table

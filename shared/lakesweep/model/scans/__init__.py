@@ -1,0 +1,1 @@
+"""Values of orphan scans: arguments, facts for the choice of a backend, prices."""

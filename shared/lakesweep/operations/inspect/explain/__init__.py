@@ -1,0 +1,1 @@
+"""Why an object is there, or where a table's bytes are."""

@@ -1,0 +1,1 @@
+"""Tags as every run meets them: documents, sources, ends."""
