@@ -48,7 +48,7 @@ QUEUES = 7
 """Queues that a function is fed from."""
 SCHEDULES = 6
 """Messages an hour: a sweep, a tour for orphan files, and four tours for tags."""
-TAG_TOURS = 4
+TAG_SWEEPS = 4
 """Of them."""
 MEMORY_GB = {"on_snapshot_written": 0.5, "expire": 1.0, "sweep": 0.5, "tag_schedule": 0.5, "orphan_scan": 1.0}
 
@@ -188,10 +188,10 @@ def sweeps(tables: int) -> Usage:
     return (run + requests(SWEPT) * tables) * HOURS
 
 
-def tag_tours(tables: int) -> Usage:
+def tag_sweeps(tables: int) -> Usage:
     """A month of tours for tags over so many tables, none of which has tags due: the state of each."""
     run = invocation(MEMORY_GB["tag_schedule"], SECONDS["tour, a table"] * tables, 2.0)
-    return (run + requests({"get": 1}) * tables) * (HOURS * TAG_TOURS)
+    return (run + requests({"get": 1}) * tables) * (HOURS * TAG_SWEEPS)
 
 
 def scans(tables: int) -> Usage:
@@ -205,7 +205,7 @@ def scans(tables: int) -> Usage:
 
 def fleet(tables: int) -> Usage:
     """A month of tables with a commit an hour each."""
-    return standing() + sweeps(tables) + tag_tours(tables) + scans(tables) + expiring_commit() * (tables * HOURS)
+    return standing() + sweeps(tables) + tag_sweeps(tables) + scans(tables) + expiring_commit() * (tables * HOURS)
 
 
 def hot_table() -> Usage:
@@ -218,7 +218,7 @@ def hot_table() -> Usage:
     run = invocation(MEMORY_GB["on_snapshot_written"], SECONDS["on_snapshot_written"], LOG_KB["on_snapshot_written"])
     batches = run * 11 + requests({"get": 6 + 5 * 2}) + Usage({"sqs_standard": 5 * 3})
     minute = batches + passed(60) + events(1)
-    return standing() + sweeps(1) + tag_tours(1) + scans(1) + commits * SECONDS_A_MONTH + minute * MINUTES
+    return standing() + sweeps(1) + tag_sweeps(1) + scans(1) + commits * SECONDS_A_MONTH + minute * MINUTES
 
 
 def tables() -> dict[str, str]:

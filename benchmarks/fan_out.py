@@ -215,7 +215,7 @@ class System:
             "scan_id": scan_id,
             "arguments": {"engine": "lambda", "older_than": str(cutoff_ms)},
             "execute": False,
-            "by_hand": True,
+            "manual": True,
             "turn": 0,
         }
         with contextlib.ExitStack() as stack:

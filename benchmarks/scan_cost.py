@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakesweep.model.scans.facts import Engine, Estimate, Facts, LocalFacts, SparkFacts
-from lakesweep.operations.orphans.rules.engine_choice import choose_engine, estimate_of, say_count, say_seconds
+from lakesweep.operations.orphans.rules.backend_choice import choose_backend, estimate_of, say_count, say_seconds
 
 SIZES = (10_000, 100_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
 ROOTS = 100
@@ -47,7 +47,7 @@ def table() -> str:
     rows: list[tuple[str, ...]] = [("objects", "one function", "many functions", "Spark", "chosen")]
     for objects in SIZES:
         known = facts(objects)
-        chosen = choose_engine(known)
+        chosen = choose_backend(known)
         cells = [
             _cell(estimate_of(known, engine))
             if engine in {each.engine for each in chosen.estimates}

@@ -6,10 +6,10 @@ Input: messages from one queue. They are scans and their next steps, and the sch
 from typing import Any
 
 from lakesweep.aws.batch import answer, by_kind
-from lakesweep.aws.messages import OrphanScan, OrphanTour
+from lakesweep.aws.messages import OrphanScan, OrphanSweep
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.scans import carry_on
-from lakesweep.aws.sweeps.orphans import orphan_tour
+from lakesweep.aws.sweeps.orphans import orphan_sweep
 
 runtime = Runtime.load()
 
@@ -20,7 +20,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     take = by_kind(
         {
             OrphanScan.kind: lambda scan, name: carry_on(runtime, scan, context, name),
-            OrphanTour.kind: lambda tour, _: orphan_tour(runtime, tour, context),
+            OrphanSweep.kind: lambda tour, _: orphan_sweep(runtime, tour, context),
         }
     )
     return answer(runtime, event, context, take)

@@ -6,9 +6,9 @@ Input: a message from the schedule, or from the earlier part of the same table s
 from typing import Any
 
 from lakesweep.aws.batch import answer, messages
-from lakesweep.aws.messages import TagTour
+from lakesweep.aws.messages import TagSweep
 from lakesweep.aws.runtime import Context, Runtime
-from lakesweep.aws.sweeps.tags import tag_tour
+from lakesweep.aws.sweeps.tags import tag_sweep
 
 runtime = Runtime.load()
 
@@ -16,5 +16,5 @@ runtime = Runtime.load()
 @runtime.telemetry.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Process a batch, and tell SQS which messages failed."""
-    take = messages(TagTour, lambda message, _: tag_tour(runtime, message, context))
+    take = messages(TagSweep, lambda message, _: tag_sweep(runtime, message, context))
     return answer(runtime, event, context, take)

@@ -8,13 +8,13 @@ import pytest
 
 from lakesweep.control.plans import load_header, load_plan
 from lakesweep.errors import RefusedError, StorageError
-from lakesweep.execute.waves.slices import Lane, Slice, SliceResult
-from lakesweep.execute.waves.threads import thread_crew
+from lakesweep.execute.waves.slices import Assignment, Slice, SliceResult
+from lakesweep.execute.waves.threads import thread_workers
 from lakesweep.format.codec import from_json
 from lakesweep.model.paths.allowance import Allowance
 from lakesweep.operations.undo.undo import undo
 from lakesweep.runs.allowance import allowed_roots
-from lakesweep.runs.execute_in_waves import engine_of
+from lakesweep.runs.execute_in_waves import executor_of
 from lakesweep.runs.run import execute_stored
 from lakesweep.spark.execute import DeleteLane
 from lakesweep.spark.tasks import Access, Task
@@ -113,11 +113,13 @@ def test_a_plan_of_orphans_carries_no_permission(in_waves: bool) -> None:
     """That a root was owned when the plan was made says nothing to whoever carries it out."""
     scene, key, plan_id = orphans()
     assert scene.external is not None
-    engine = {"engine": engine_of(lambda env: thread_crew(env, load_header(env.area, plan_id)))} if in_waves else {}
+    engine = (
+        {"engine": executor_of(lambda env: thread_workers(env, load_header(env.area, plan_id)))} if in_waves else {}
+    )
     report = execute_stored(scene.maintainer().table, plan_id, **engine)
     assert report.status == "done"
     assert report.outcome is not None
-    assert (report.outcome.deleted, report.outcome.kept_by_look) == (0, 1)
+    assert (report.outcome.deleted, report.outcome.kept_by_recheck) == (0, 1)
     assert any(f"--external-root {OUTSIDE}" in warning for warning in report.all_warnings())
     assert key in {entry.key for entry in scene.external.list("")}
 
@@ -126,7 +128,9 @@ def test_a_plan_of_orphans_carries_no_permission(in_waves: bool) -> None:
 def test_with_an_allowance_the_same_plan_deletes(in_waves: bool) -> None:
     scene, key, plan_id = orphans()
     assert scene.external is not None
-    engine = {"engine": engine_of(lambda env: thread_crew(env, load_header(env.area, plan_id)))} if in_waves else {}
+    engine = (
+        {"engine": executor_of(lambda env: thread_workers(env, load_header(env.area, plan_id)))} if in_waves else {}
+    )
     maintainer = replace(scene.maintainer(), external_roots=(OUTSIDE,))
     assert execute_stored(maintainer.table, plan_id, **engine).status == "done"
     assert key not in {entry.key for entry in scene.external.list("")}
@@ -148,7 +152,7 @@ def test_a_task_of_spark_goes_by_what_its_driver_was_told(allowed: bool, monkeyp
 
     monkeypatch.setattr("lakesweep.spark.tasks.open_store", opened)
     access = Access(table.ref.location, scene.control.location)
-    lane = Lane(plan_id, "run", table.area.store.now_ms() + 10**9, 1000.0, 0.0, (Slice(0, 0, 0, 1),))
+    lane = Assignment(plan_id, "run", table.area.store.now_ms() + 10**9, 1000.0, 0.0, (Slice(0, 0, 0, 1),))
     row = json.loads(json.dumps(asdict(lane)))
     (answer,) = DeleteLane(rules)(Task(access), row)
     result: SliceResult = from_json(SliceResult, json.loads(json.dumps(answer)), "the answer of a task")

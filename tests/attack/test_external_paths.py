@@ -187,7 +187,7 @@ def test_a_plan_carries_no_permission(lake: Lake, roots: tuple[str, ...]) -> Non
     report = execute_stored(table, planned.header.plan_id)
     assert report.status == "done"
     assert report.outcome is not None
-    assert report.outcome.kept_by_look == 1
+    assert report.outcome.kept_by_recheck == 1
     assert any("--external-root" in warning for warning in report.all_warnings())
     assert Path(path).exists()
     again = run_operation(table, "maintain", {}, execute=True)
@@ -208,7 +208,7 @@ def test_a_table_that_appears_after_planning_refuses_the_root(lake: Lake) -> Non
     (lake.folder / "ext" / "schema" / "schema-0").write_bytes(b"{}")
     report = execute_stored(table, planned.header.plan_id)
     assert report.outcome is not None
-    assert report.outcome.kept_by_look == 1
+    assert report.outcome.kept_by_recheck == 1
     assert Path(path).exists()
 
 

@@ -21,7 +21,7 @@ from lakesweep.model.paths.permitted import PERMITTED, check_actions, check_plan
 from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put, content_hash, joined_hash
 from lakesweep.model.report import RunReport
 from lakesweep.model.steering import Steering, Target, Undone
-from lakesweep.runs import local_engine
+from lakesweep.runs import local_executor
 from lakesweep.runs.run import execute_stored
 from tests.support.maintenance import assert_roots_readable
 from tests.support.orphan_scene import OrphanScene
@@ -73,12 +73,12 @@ def in_waves(scene: OrphanScene, plan_id: str) -> RunReport:
 
 
 def in_threads(scene: OrphanScene, plan_id: str) -> RunReport:
-    before = local_engine.LARGE_PLAN
-    local_engine.LARGE_PLAN = 0
+    before = local_executor.LARGE_PLAN
+    local_executor.LARGE_PLAN = 0
     try:
         return scene.maintainer().execute(plan_id)
     finally:
-        local_engine.LARGE_PLAN = before
+        local_executor.LARGE_PLAN = before
 
 
 def as_begun(scene: OrphanScene, plan_id: str) -> RunReport:

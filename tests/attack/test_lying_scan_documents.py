@@ -40,12 +40,10 @@ class _Scene:
     def scan(self, before: Any = lambda number: None) -> FanOut:
         deliveries = iter(range(10**6))
 
-        def advance(by_ms: int) -> None:
+        def jump(by_ms: int) -> None:
             self.scene.now_ms += by_ms
 
-        return FanOut(
-            self.table, OrphanArguments(), Random(0), advance=advance, before=lambda body: before(next(deliveries))
-        )
+        return FanOut(self.table, OrphanArguments(), Random(0), jump=jump, before=lambda body: before(next(deliveries)))
 
     def documents(self) -> dict[str, bytes]:
         return {each.key: self.control.read(each.key).data for each in self.control.list("")}

@@ -19,8 +19,8 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "expire": HINT,
     "execute_batch": {"format_version": 1, "kind": "maintain", "branch": "main", "hop": 0},
     "sweep": {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0},
-    "tag_schedule": {"format_version": 1, "kind": "tag_tour", "cursor": None, "hop": 0},
-    "orphan_scan": {**HINT, "kind": "orphan_scan", "scan_id": "x", "arguments": {}, "turn": 0, "execute": True},
+    "tag_schedule": {"format_version": 1, "kind": "tag_sweep", "cursor": None, "hop": 0},
+    "orphan_scan": {**HINT, "kind": "orphan_scan", "scan_id": "x", "arguments": {}, "step": 0, "execute": True},
     "orphan_worker": {**HINT, "kind": "orphan_task", "scan_id": "x", "task": {"id": "list-0", "kind": "list"}},
     "spark_jobs": {**HINT, "kind": "spark", "scan_id": "x", "arguments": {}, "execute": True},
 }

@@ -14,7 +14,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.execute import tags as tag_writing
-from lakesweep.execute.waves.slices import NOT_BEGUN, Lane, Site, Slice, work
+from lakesweep.execute.waves.slices import NOT_BEGUN, Assignment, Site, Slice, work
 from lakesweep.storage.clock import Clocks
 from lakesweep.storage.open import open_store
 from lakesweep.table.stores import TableStores
@@ -261,7 +261,7 @@ def test_a_slice_of_a_process_that_wakes_deletes_nothing(clock: str) -> None:
     settings = replace(moto_settings(), endpoint_url=stalling_endpoint())
     table = open_store(scene.store.location, settings=settings)
     area = ControlArea(scene.control, scene.store.location)
-    lane = Lane(header.plan_id, header.plan_id, area.store.now_ms() + 480_000, 2000, 0, (Slice(0, 0, 0, 30),))
+    lane = Assignment(header.plan_id, header.plan_id, area.store.now_ms() + 480_000, 2000, 0, (Slice(0, 0, 0, 30),))
     site = Site(TableStores(table), area, clocks=now.clocks)
     before = scene.listed()
     assert [result.code for result in work(site, lane)] == [NOT_BEGUN]

@@ -93,7 +93,7 @@ def test_a_pass_over_the_new_table_goes_by_its_own_rules(asked: str) -> None:
     assert_roots_readable(scene.table)
 
 
-def test_commits_and_tours_ask_for_a_pass_over_the_new_table() -> None:
+def test_commits_and_sweeps_ask_for_a_pass_over_the_new_table() -> None:
     scene = Scene()
     scene.commit(8)
     scene.run(is_due=True)
@@ -190,10 +190,10 @@ def test_names_that_a_scan_decoded_of_the_old_table_protect_nothing_of_the_new_o
     def scan(scan_id: str) -> Any:
         table: Table = replace(scene.maintainer().table, sleep=lambda _: None)
 
-        def advance(by_ms: int) -> None:
+        def jump(by_ms: int) -> None:
             scene.now_ms += by_ms
 
-        return FanOut(table, OrphanArguments(), Random(0), advance=advance, scan_id=scan_id).run()
+        return FanOut(table, OrphanArguments(), Random(0), jump=jump, scan_id=scan_id).run()
 
     for number in range(9):
         scene.table.commit(f"+A{number}")

@@ -244,7 +244,7 @@ def test_a_row_of_another_object_brings_nothing_back() -> None:
 EDITS: dict[str, Edit] = {
     "as it is": lambda row: [row],
     "dropped": lambda _: [],
-    "kept": lambda row: [{**row, "result": "kept_by_look", "why": "x"}] if "result" in row else [row],
+    "kept": lambda row: [{**row, "result": "kept_by_recheck", "why": "x"}] if "result" in row else [row],
     "gone before": lambda row: [{**row, "result": "already_gone", "version_id": None}] if "result" in row else [row],
     "unanswered": lambda row: [] if "result" in row else [row],
     "other marker": lambda row: [{**row, "version_id": "7"}] if "result" in row else [row],

@@ -18,7 +18,7 @@ EVENTS = {
     "Expire": "sqs_expire",
     "ExecuteBatch": "sqs_execute_maintain",
     "Sweep": "sqs_sweep",
-    "TagSchedule": "sqs_tag_tour",
+    "TagSchedule": "sqs_tag_sweep",
     "OrphanScan": "sqs_orphan_scan",
     "OrphanWorker": "sqs_orphan_task",  # of that scan
     "OnDemand": "on_demand_expire_snapshots",

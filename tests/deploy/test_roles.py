@@ -58,7 +58,7 @@ def test_everyone_reads_tables_and_control(roles: dict[str, Role], name: str) ->
         assert roles[name].decide(action, resource) == "allowed", (action, resource)
 
 
-def test_a_tour_for_tags_reads_states_alone(roles: dict[str, Role]) -> None:
+def test_a_sweep_for_tags_reads_states_alone(roles: dict[str, Role]) -> None:
     """What it needs to know of a table, passes have left for it."""
     tour = roles["TagSchedule"]
     for action, resource in (

@@ -330,7 +330,7 @@ def _said(evidence: Evidence) -> Iterator[str]:
         return  # then the engine does not say what that root needs
     left_behind = _needed(evidence.roots) - _needed(evidence.after)
     there = left_behind & evidence.ours.files.paths
-    stranded = findings["stranded"]["files"]
+    stranded = findings["newly_orphaned"]["files"]
     if stranded != len(there):
         yield f"ours says that {stranded} files are left behind, and {len(there)} are: {sorted(there)[:5]}"
 

@@ -82,7 +82,7 @@ class Evidence:
 def problems(evidence: Evidence) -> Iterator[str]:
     """Say everything that is wrong, the worst first."""
     yield from _lost(evidence)
-    yield from _hollow(evidence)
+    yield from _incomplete(evidence)
     yield from _read_differently(evidence)
     yield from _status(evidence)
     yield from _unexplained(evidence)
@@ -123,7 +123,7 @@ def _lost(evidence: Evidence) -> Iterator[str]:
             yield f"LOST: {root} needs {path}"
 
 
-def _hollow(evidence: Evidence) -> Iterator[str]:
+def _incomplete(evidence: Evidence) -> Iterator[str]:
     """A snapshot that became a changelog has all that a reader of changes needs."""
     for root in evidence.after:
         if root.path not in evidence.before.paths:

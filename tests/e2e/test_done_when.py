@@ -143,7 +143,7 @@ def test_what_survives_is_whole_and_nothing_else_is_left(table: Copy) -> None:
             "deleted": len(gone),
             "already_gone": 0,
             "failed": [],
-            "kept_by_look": 0,
+            "kept_by_recheck": 0,
             "bytes": done["delete"]["bytes"],
         }
         assert after["snapshot/EARLIEST"] == str(done["snapshots"]["expired"][-1] + 1).encode()

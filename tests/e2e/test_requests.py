@@ -14,7 +14,7 @@ from lakesweep.operations.maintenance.maintain import MaintainArguments, maintai
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.wrappers.remembering import Memory
+from lakesweep.storage.wrappers.remembering import MetadataCache
 from tests.differential.engine import Engine
 from tests.e2e.live_table import KEEP_50, PARTITIONS, LiveTable
 from tests.support.memory_store import MemoryStore
@@ -94,7 +94,7 @@ def expire_on_s3(objects: Iterable[tuple[str, bytes]], *, warm: bool = False) ->
         counter = RequestCounter()
         store = open_store(f"s3://{bucket}/db.db/p1", counter=counter, settings=settings)
         area = ControlArea(open_store(f"s3://{control}/lakesweep", counter=counter, settings=settings), store.location)
-        table = replace(table, store=store, area=area, counter=counter, memory=Memory())
+        table = replace(table, store=store, area=area, counter=counter, memory=MetadataCache())
     report = maintain(table, MaintainArguments(), execute=True)
     assert len(read_all(open_store(store.location, settings=settings))) == 50
     return report, counter
@@ -173,7 +173,7 @@ AUTOMATIC = {
 LONG = timedelta(days=3650)
 
 
-@pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.long), AUTOMATIC], ids=["by_hand", "automatic"])
+@pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.long), AUTOMATIC], ids=["manual", "automatic"])
 def test_tags_that_are_what_they_were(options: Mapping[str, str]) -> None:
     """1 000 tags with a time to live: a pass that finds nothing lists them once, and reads them the first time only."""
     live = LiveTable({**KEEP_50, **options})

@@ -214,10 +214,10 @@ def test_what_the_engine_takes_without_asking(source: str) -> None:
     """It asks no branch. What it has taken before the branch is made is found out, and the branch is taken back."""
     stage_of = staged_without_snapshot if source == "tag" else staged
     sources = {**SOURCES, "snapshot": {"snapshot": 3}}  # no tag holds that one
-    engine_of = engine_deletes_tag if source == "tag" else engine_expires
+    executor_of = engine_deletes_tag if source == "tag" else engine_expires
     seen: Counter[str] = Counter()
     requests = requests_of(stage_of(), create(**sources[source]))
-    steps = len(list(engine_of(stage_of().store)))
+    steps = len(list(executor_of(stage_of().store)))
     pairs = [(at, steps + 1) for at in range(requests + 1)]  # all of what it does, at each request
     pairs += [(at, begun) for at in (0, requests // 2) for begun in range(1, steps)]  # a part, early on
     for at, begun in pairs:
@@ -225,7 +225,7 @@ def test_what_the_engine_takes_without_asking(source: str) -> None:
         creation = Process(stage, create(**sources[source]))
         creation.go(at)
         stage.table.commit("-F4", "+F5")
-        engine = engine_of(stage.store)
+        engine = executor_of(stage.store)
         list(islice(engine, begun))
         creation.go()
         word = became_of(stage, creation)

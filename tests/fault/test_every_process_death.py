@@ -12,23 +12,25 @@ from tests.support.dying_cli import Zygote
 from tests.support.every import EVERY
 from tests.support.fault_places import LocalPlace, MotoPlace
 from tests.support.fault_story import Story, Tally
-from tests.support.killed_cli import Lane
+from tests.support.killed_cli import Assignment
 
 
 @pytest.fixture(scope="module", params=["local", "local, no changelog files", "s3"])
-def lane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lane]:
+def lane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
     """A lane on one kind of place. Both ways to die use it, since they mostly leave the same behind."""
     story = Story("none" if "no changelog" in request.param else "lookup")
     folder: Path = tmp_path_factory.mktemp("deaths")
     place = MotoPlace(story.objects) if request.param == "s3" else LocalPlace(folder / "place", story.objects)
-    made = Lane(story, place, Zygote(folder / "zygote", place.level), request.param)
+    made = Assignment(story, place, Zygote(folder / "zygote", place.level), request.param)
     yield made
     made.zygote.close()
 
 
 @pytest.mark.timeout(1200)  # hundreds of processes: seconds become minutes where many share a machine
 @pytest.mark.parametrize("mode", ["kill", "kill_after"])
-def test_the_process_may_die_at_any_call(lane: Lane, mode: str, record_property: Callable[[str, object], None]) -> None:
+def test_the_process_may_die_at_any_call(
+    lane: Assignment, mode: str, record_property: Callable[[str, object], None]
+) -> None:
     """Before the call, or right after it took effect with its answer unseen. By default at all calls in one case."""
     every = 1 if (lane.name, mode) == ("local", "kill") else EVERY if lane.name != "s3" else 2 * EVERY - 1
     numbers = range(1 + (mode == "kill_after") % every, len(lane.calls) + 1, every)

@@ -12,7 +12,7 @@ import pytest
 from tests.support.dying_cli import Trouble, Zygote
 from tests.support.fault_places import MotoPlace
 from tests.support.fault_story import Story, Tally
-from tests.support.killed_cli import Lane
+from tests.support.killed_cli import Assignment
 
 EVERY = 5
 """Requests broken in one run lie so far apart; so many runs break all. botocore has a quota of repetitions: a run of
@@ -20,17 +20,19 @@ which each request needs some gives up after a hundred or so, as one that is thr
 
 
 @pytest.fixture(scope="module")
-def lane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lane]:
+def lane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
     """A lane on S3."""
     story, folder = Story(), tmp_path_factory.mktemp("requests")
     place = MotoPlace(story.objects)
-    made = Lane(story, place, Zygote(Path(folder), place.level), "s3")
+    made = Assignment(story, place, Zygote(Path(folder), place.level), "s3")
     yield made
     made.zygote.close()
 
 
 @pytest.mark.parametrize("mode", ["slow_down", "lost_answer"])
-def test_any_request_may_need_repetition(lane: Lane, mode: str, record_property: Callable[[str, object], None]) -> None:
+def test_any_request_may_need_repetition(
+    lane: Assignment, mode: str, record_property: Callable[[str, object], None]
+) -> None:
     """Throttled twice and then served, or served and its answer lost once: the run ends as if nothing had been."""
     tally = Tally(lane.place.name_of(call) for call in lane.calls)
     for first in range(1, EVERY + 1):
@@ -45,7 +47,7 @@ def test_any_request_may_need_repetition(lane: Lane, mode: str, record_property:
 
 
 def test_throttling_that_does_not_end_is_a_clear_error(
-    lane: Lane, record_property: Callable[[str, object], None]
+    lane: Assignment, record_property: Callable[[str, object], None]
 ) -> None:
     """The error names the request and S3's word for it; what is left is what a death at this request leaves."""
     names = [lane.place.name_of(call) for call in lane.calls]

@@ -13,7 +13,7 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, MaintenanceError, StorageError
 from lakesweep.model.scans.arguments import OrphanArguments
-from lakesweep.operations.orphans.fan_out.scan import fold
+from lakesweep.operations.orphans.fan_out.scan import advance
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
@@ -63,10 +63,10 @@ def local_answer(seed: int = SEED, external: str | None = OUTSIDE) -> Answer:
 
 
 def fan_out(scene: OrphanScene, table: Table, arguments: OrphanArguments, seed: int = 0, **more: Any) -> FanOut:
-    def advance(by_ms: int) -> None:
+    def jump(by_ms: int) -> None:
         scene.now_ms += by_ms
 
-    return FanOut(table, arguments, Random(seed), advance=advance, **more)
+    return FanOut(table, arguments, Random(seed), jump=jump, **more)
 
 
 def answer_of(scan: FanOut) -> Answer:
@@ -239,7 +239,7 @@ def test_two_take_a_turn_at_once() -> None:
                     if counted == number:  # noqa: B023
                         is_inner = did = True
                         try:
-                            ended = fold(scan.table, SCAN_ID, scan.turn_under_way, scan)  # noqa: B023
+                            ended = advance(scan.table, SCAN_ID, scan.turn_under_way, scan)  # noqa: B023
                             scan.ended = scan.ended or ended  # noqa: B023
                         finally:
                             is_inner = False

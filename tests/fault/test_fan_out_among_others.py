@@ -52,14 +52,12 @@ def play(
                     if pace:
                         break
 
-    def advance(by_ms: int) -> None:
+    def jump(by_ms: int) -> None:
         played.now_ms += by_ms
 
     maintainer = played.remover(before)
     # The clock of the queue turns much faster than those of the lease and its looks.
-    scan = FanOut(
-        maintainer.table, OrphanArguments(), Random(seed), trouble=trouble, advance=advance, scan_id="among-others"
-    )
+    scan = FanOut(maintainer.table, OrphanArguments(), Random(seed), trouble=trouble, jump=jump, scan_id="among-others")
     try:
         ended = scan.run()
         if ended.plan is None or ended.plan.is_empty:

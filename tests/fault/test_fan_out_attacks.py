@@ -34,10 +34,10 @@ def stage(**more: Any) -> tuple[OrphanScene, Table]:
 
 
 def scan_of(scene: OrphanScene, table: Table, scan_id: str = "scan-1", seed: int = 0) -> FanOut:
-    def advance(by_ms: int) -> None:
+    def jump(by_ms: int) -> None:
         scene.now_ms += by_ms
 
-    return FanOut(table, ARGUMENTS, Random(seed), advance=advance, scan_id=scan_id)
+    return FanOut(table, ARGUMENTS, Random(seed), jump=jump, scan_id=scan_id)
 
 
 def local_answer(table: Table) -> Answer:

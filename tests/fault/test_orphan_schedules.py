@@ -169,7 +169,7 @@ class Schedule:
             world.seen[f"scans: {report.status}{code}"] += 1
             if report.outcome:
                 world.seen["files deleted"] += report.outcome.deleted
-                world.seen["files kept by a look"] += report.outcome.kept_by_look
+                world.seen["files kept by a look"] += report.outcome.kept_by_recheck
         return report
 
     def before(self, name: str) -> None:
@@ -225,7 +225,7 @@ class Schedule:
             # Others left these without files: an expiry that died, or went past a branch; or a branch became main that
             # began with a tag, whose snapshot took its changelog with it.
             world.seen["ends with damage"] += 1
-            assert damaged <= world.hollow(), damaged - world.hollow()
+            assert damaged <= world.incomplete(), damaged - world.incomplete()
             assert all(".tmp" in key for key in gone), sorted(gone)[:9]
         else:
             world.seen["clean ends"] += 1

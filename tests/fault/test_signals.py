@@ -13,7 +13,7 @@ from tests.support.dying_cli import Trouble, Zygote
 from tests.support.every import EVERY
 from tests.support.fault_places import NOW_MS, Found, LocalPlace
 from tests.support.fault_story import Story
-from tests.support.killed_cli import Lane
+from tests.support.killed_cli import Assignment
 
 
 def _lease(found: Found) -> dict[str, object]:
@@ -29,7 +29,7 @@ def test_a_stopped_run_says_so_and_is_finished_at_once(tmp_path: Path, name: str
     place = LocalPlace(tmp_path / "place", story.objects)
     zygote = Zygote(tmp_path / "zygote", place.level)
     try:
-        lane = Lane(story, place, zygote, "local")
+        lane = Assignment(story, place, zygote, "local")
         stopped = given_back = 0
         for number in range(1 + (name == "SIGINT"), len(lane.calls) + 1, 2 * EVERY):
             ended = lane.broken(Trouble(name, number))

@@ -83,7 +83,7 @@ def test_what_people_do(operation: str, arguments: dict[str, str]) -> None:
         ask(deployed, "execute", plan_id=plan_id, execute=True),
     ):
         assert answer["status"] == "refused"
-        assert answer["refusal"]["code"] == "by_hand_only"
+        assert answer["refusal"]["code"] == "manual_only"
         assert "lakesweep" in answer["refusal"]["message"]
     assert not deployed.waiting("execute")
     work = {"format_version": 1, "kind": "execute", "table": deployed.location(), "branch": "main", "plan_id": plan_id}

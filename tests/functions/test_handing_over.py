@@ -145,7 +145,7 @@ def test_a_commit_right_after_a_pass_waits() -> None:
     assert deployed.snapshots() == [8, 9]
 
 
-def test_a_tour_goes_on() -> None:
+def test_a_sweep_goes_on() -> None:
     """A sweep whose time is over sends the rest, and each table is asked once."""
     deployed = Deployment()
     names = [f"sales.db/t{number:03}" for number in range(70)]

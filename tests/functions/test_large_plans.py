@@ -13,7 +13,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.ends import record_undone
 from lakesweep.execute.waves import threads
 from lakesweep.model.safety import HELD_AGAIN_S, REST_MS
-from lakesweep.runs import local_engine
+from lakesweep.runs import local_executor
 from tests.functions.deployment import PREFIX, Deployment, keys_of
 from tests.support.orphan_scene import unique
 from tests.support.reader import assert_all_readable
@@ -25,7 +25,7 @@ COUNT = 600
 @pytest.fixture(autouse=True)
 def small_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some hundred actions are a large plan."""
-    monkeypatch.setattr(local_engine, "LARGE_PLAN", 100)
+    monkeypatch.setattr(local_executor, "LARGE_PLAN", 100)
     monkeypatch.setattr(plans, "PART_ROWS", 200)
     monkeypatch.setattr(threads, "WAVE_KEYS", 100)
     monkeypatch.setattr(threads, "SLICE_KEYS", 50)

@@ -67,7 +67,7 @@ def test_a_scan_without_execution_only_plans(engine: str) -> None:
 
 
 def scan_message(deployed: Deployment, arguments: dict[str, object], **words: object) -> dict[str, object]:
-    asked = OrphanScan(deployed.location(), "s1", arguments=arguments, by_hand=True)
+    asked = OrphanScan(deployed.location(), "s1", arguments=arguments, manual=True)
     return {**json.loads(to_body(asked)), **words}
 
 
@@ -112,13 +112,13 @@ def test_a_table_too_large_for_one_function_goes_to_others(monkeypatch: pytest.M
     assert ORPHAN not in keys_of(deployed.store())
 
 
-@pytest.mark.parametrize(("mode", "by_hand", "goes"), [("observe", False, False), ("observe", True, True)])
-def test_a_plan_of_spark_meets_the_policy_too(mode: str, by_hand: bool, goes: bool) -> None:
+@pytest.mark.parametrize(("mode", "manual", "goes"), [("observe", False, False), ("observe", True, True)])
+def test_a_plan_of_spark_meets_the_policy_too(mode: str, manual: bool, goes: bool) -> None:
     """Where nobody asked for the scan, whoever carries its plan out is told so."""
     deployed = made()
-    deployed.send("orphan_scan", scan_message(deployed, {"engine": "spark"}, execute=True, by_hand=by_hand))
+    deployed.send("orphan_scan", scan_message(deployed, {"engine": "spark"}, execute=True, manual=manual))
     (asked,) = deployed.waiting("spark")
-    assert asked["by_hand"] == by_hand
+    assert asked["manual"] == manual
     deployed.send("spark_jobs", asked)
     planned = deployed.send("orphan_scan", scan_message(deployed, {"engine": "local"}, scan_id="s2")).failed
     assert planned == []
@@ -177,25 +177,25 @@ def test_messages_that_come_again_and_late() -> None:
     assert not deployed.waiting("orphan")
 
 
-@pytest.mark.parametrize("turn", ["begin", "fold"])
-def test_a_request_that_fails(monkeypatch: pytest.MonkeyPatch, turn: str) -> None:
+@pytest.mark.parametrize("step", ["begin", "advance"])
+def test_a_request_that_fails(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """The turn comes again after a minute, not when the queue gives a worker up; the scan ends as it would have."""
     deployed = made()
     first = scan_message(deployed, {"engine": "lambda"}, execute=True)
     messages = [first]
-    if turn == "fold":
+    if step == "advance":
         deployed.send("orphan_scan", first)
         messages = deployed.waiting("scan")
 
     def fails(*_: object) -> None:
         raise StorageError("no answer")
 
-    monkeypatch.setattr(module.fan_out, turn, fails)
+    monkeypatch.setattr(module.fan_out, step, fails)
     answer = deployed.send("orphan_scan", *messages)
     assert (answer.failed, answer.metrics["RunsFailed"], answer.metrics["Continuations"]) == ([], 1, 1)
     monkeypatch.undo()
     (again,) = deployed.waiting("scan")
-    assert (again["turn"], again["hop"]) == (messages[0]["turn"], 1)
+    assert (again["step"], again["hop"]) == (messages[0]["step"], 1)
     deployed.send("orphan_scan", again)
     deployed.run()
     assert ORPHAN not in keys_of(deployed.store())
@@ -305,13 +305,13 @@ def test_an_id_that_another_scan_has() -> None:
 def test_a_turn_of_a_scan_that_is_gone() -> None:
     """Its documents were removed after a week: a message that is as late as that means nothing."""
     deployed = made()
-    answer = deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"}, turn=4))
+    answer = deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"}, step=4))
     assert (answer.failed, answer.metrics["EventsIgnored"]) == ([], 1)
     assert not deployed.waiting("scan")
 
 
 @pytest.mark.parametrize(
-    ("rule", "by_hand", "goes"),
+    ("rule", "manual", "goes"),
     [
         ({"mode": "delete"}, False, True),
         ({"mode": "observe"}, False, False),
@@ -320,18 +320,18 @@ def test_a_turn_of_a_scan_that_is_gone() -> None:
         ({"mode": "delete", "pause": True}, False, False),
     ],
 )
-def test_the_policy_is_asked_when_the_plan_is_there(rule: dict[str, object], by_hand: bool, goes: bool) -> None:
+def test_the_policy_is_asked_when_the_plan_is_there(rule: dict[str, object], manual: bool, goes: bool) -> None:
     """As it is by then: whoever asks by hand is only held back by a pause."""
     deployed = made()
     write_policy(deployed, rule)
-    deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"}, execute=True, by_hand=by_hand))
+    deployed.send("orphan_scan", scan_message(deployed, {"engine": "lambda"}, execute=True, manual=manual))
     answers = deployed.run()
     assert (ORPHAN not in keys_of(deployed.store())) == goes
     assert metric(answers, "RunsRefused") == 0, "a pause alarms nobody"
     told = "the fleet policy says to observe the table" in json.dumps([answer.lines for answer in answers])
-    assert told == (rule["mode"] == "observe" and not by_hand)
+    assert told == (rule["mode"] == "observe" and not manual)
     paused = [key for key in deployed.control_keys() if key.endswith("s1/scan.json.gz")]
-    assert bool(paused) != ("pause" in rule and not by_hand), "a scan of a paused table is not begun unasked"
+    assert bool(paused) != ("pause" in rule and not manual), "a scan of a paused table is not begun unasked"
 
 
 def test_a_deployment_that_observes() -> None:
@@ -370,12 +370,12 @@ def test_a_plan_that_somebody_has_to_confirm() -> None:
 def test_turns_that_come_further_do_not_count() -> None:
     deployed = made()
     runtime = replace(deployed.load("orphan_scan").runtime, queues=Queues(deployed.queues, deployed.sqs))
-    outbox = ScanOutbox(runtime, OrphanScan(deployed.location(), "s1", turn=7, hop=14))
-    outbox.fold(8, 15, progress=True)
-    outbox.fold(8, 15, progress=False)
+    outbox = ScanOutbox(runtime, OrphanScan(deployed.location(), "s1", step=7, hop=14))
+    outbox.advance(8, 15, progress=True)
+    outbox.advance(8, 15, progress=False)
     assert sorted(message["hop"] for message in deployed.waiting("scan")) == [0, 15]
-    last = ScanOutbox(runtime, OrphanScan(deployed.location(), "s1", turn=8, hop=15))
-    last.fold(9, 15, progress=False)
+    last = ScanOutbox(runtime, OrphanScan(deployed.location(), "s1", step=8, hop=15))
+    last.advance(9, 15, progress=False)
     assert last.is_stuck
     assert not deployed.waiting("scan")
 

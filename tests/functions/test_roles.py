@@ -72,7 +72,7 @@ def asked(deployed: Stacked) -> Iterator[tuple[str, list[Call]]]:
     yield run("on_snapshot_written", deployed.commit_event(8))
     yield run("sweep", {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0})
     yield run("sweep", {"format_version": 1, "kind": "sweep", "cursor": None, "hop": 0}, reads=0)
-    tags = {"format_version": 1, "kind": "tag_tour", "cursor": None, "hop": 0}
+    tags = {"format_version": 1, "kind": "tag_sweep", "cursor": None, "hop": 0}
     yield run("tag_schedule", tags)
     yield run("expire", hint(), reads=3)
     yield run("execute_batch", *deployed.waiting("execute"))
@@ -202,7 +202,7 @@ def scanned(
                 message["task"]["budget"] = 1  # so that there is a rest, which is another task
             yield run(function, message)
     assert [message["kind"] for message in deployed.waiting("execute")] == ["execute"]
-    on_spark = OrphanScan(deployed.location("sales.db/plain"), "on-spark", arguments={"engine": "spark"}, by_hand=True)
+    on_spark = OrphanScan(deployed.location("sales.db/plain"), "on-spark", arguments={"engine": "spark"}, manual=True)
     yield run("orphan_scan", json.loads(to_body(on_spark)))
     with recorded() as calls:
         decode = {"kind": "decode", "id": "decode-0", "document": "scan.json.gz"}
@@ -210,7 +210,7 @@ def scanned(
         assert deployed.send("orphan_worker", json.loads(to_body(task))).failed == []
     yield "orphan_worker", calls
     assert deployed.waiting("spark")
-    yield run("orphan_scan", {"format_version": 1, "kind": "orphan_tour", "cursor": None, "hop": 0})
+    yield run("orphan_scan", {"format_version": 1, "kind": "orphan_sweep", "cursor": None, "hop": 0})
 
 
 @pytest.fixture(scope="module")

@@ -131,7 +131,7 @@ def test_a_small_plan_needs_no_spark() -> None:
     scans.end(0)
     scans.hear(0)
     (work,) = scans.waiting("execute")
-    assert (work["plan_id"], work["by_hand"], work["table"]) == ("p1", True, scans.location())
+    assert (work["plan_id"], work["manual"], work["table"]) == ("p1", True, scans.location())
     assert scans.document["state"] == "handed_over"
     assert len(scans.job_runs) == 1
 

@@ -21,7 +21,7 @@ ORDERS = "sales.db/orders"
 DAILY = {**STATED, "tag.automatic-creation": "process-time", "tag.creation-period": "daily"}
 UTC_DAILY = {**DAILY, "sink.process-time-zone": "UTC"}
 DAY_MS = 86_400_000
-TOUR = {"format_version": 1, "kind": "tag_tour", "cursor": None, "hop": 0}
+SWEEP = {"format_version": 1, "kind": "tag_sweep", "cursor": None, "hop": 0}
 
 
 class Lake(Deployment):
@@ -231,7 +231,7 @@ def test_a_commit_that_comes_while_tags_are_made(monkeypatch: pytest.MonkeyPatch
     assert deployed.tags() == {"1970-01-04": 4, "1970-01-05": 5}
 
 
-def test_a_tour_has_a_tag_made_that_no_commit_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_has_a_tag_made_that_no_commit_makes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two commits today, and none tomorrow; five minutes are left for one."""
     deployed = Lake(extra=AT_ONCE)
     table = deployed.table(commits=0, options=UTC_DAILY)
@@ -249,24 +249,24 @@ def test_a_tour_has_a_tag_made_that_no_commit_makes(monkeypatch: pytest.MonkeyPa
         with monkeypatch.context() as later:
             clock = S3Store.now_ms
             later.setattr(S3Store, "now_ms", lambda store, by_ms=later_ms, clock=clock: clock(store) + by_ms)
-            tour = deployed.send("tag_schedule", TOUR)
+            tour = deployed.send("tag_schedule", SWEEP)
             assert tour.metrics["TablesWithTagsDue"] == due, minutes
             answers = deployed.run()
-            again = deployed.send("tag_schedule", TOUR)
+            again = deployed.send("tag_schedule", SWEEP)
         assert again.metrics["TablesWithTagsDue"] == 0
         assert total(answers, "TagsCreated") == due
     assert deployed.tags() == {yesterday: 1, f"{day}": 2}
 
 
 @pytest.mark.parametrize("mode", ["observe", "delete"])
-def test_tours_over_tables_that_need_nothing_ask_for_nothing(mode: str) -> None:
+def test_sweeps_over_tables_that_need_nothing_ask_for_nothing(mode: str) -> None:
     """However often: what is due in a deployment that observes is told once."""
     deployed = Lake(mode=mode, extra=AT_ONCE)
     days(deployed, 3, UTC_DAILY)
     deployed.run(deployed.commit_event(3))
     asked = []
     for _ in range(4):
-        asked.append(deployed.send("tag_schedule", TOUR).metrics["TablesWithTagsDue"])
+        asked.append(deployed.send("tag_schedule", SWEEP).metrics["TablesWithTagsDue"])
         deployed.run()
     assert sum(asked) <= 1, asked
     assert asked[-2:] == [0, 0]

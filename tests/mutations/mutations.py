@@ -181,7 +181,7 @@ MUTATIONS = (
     Mutation(
         "what new roots need is deleted in waves",
         "execute/waves/driver",
-        "replace(each, kept=self._newcomers.needed(self._actions.of(each.part, each.start, each.stop)))",
+        "replace(each, kept=self._new_roots.needed(self._actions.of(each.part, each.start, each.stop)))",
         "each",
         "unit/execute/test_large_plans.py::test_a_root_that_appears_between_waves_keeps_its_files",
     ),

@@ -14,7 +14,7 @@ from lakesweep.control.lease import read_lease
 from lakesweep.control.ledger_rows import fates
 from lakesweep.errors import UsageError
 from lakesweep.runs.run import execute_stored
-from lakesweep.spark.execute import refuse_speculation, spark_engine
+from lakesweep.spark.execute import refuse_speculation, spark_executor
 from lakesweep.storage.local.store import LocalStore
 from tests.support.orphan_scene import FOLDER, S3Scene, unique
 from tests.support.reader import assert_all_readable
@@ -68,7 +68,7 @@ def test_a_local_table(spark: "SparkSession", tmp_path: Path, capsys: pytest.Cap
     )
     assert (code, done["status"]) == (0, "done")
     assert done["outcome"] == {
-        "deleted": 1100, "already_gone": 0, "failed": [], "kept_by_look": 0, "bytes": 1100 * len(b"orphan")
+        "deleted": 1100, "already_gone": 0, "failed": [], "kept_by_recheck": 0, "bytes": 1100 * len(b"orphan")
     }  # fmt: skip
     assert (done["delete"], tuple(done)) == (planned["delete"], tuple(planned))
     assert done["requests"]["delete"] == 1100  # of the executors; a local store counts each condition
@@ -96,7 +96,7 @@ def test_a_bucket_with_versions(spark: "SparkSession") -> None:
     planned = maintainer.run("remove_orphan_files", execute=False).plan
     assert planned is not None
     plan_id = planned.header.plan_id
-    engine = spark_engine(lambda: spark, moto_settings(), maintainer.counter, keys_per_s=20_000)
+    engine = spark_executor(lambda: spark, moto_settings(), maintainer.counter, keys_per_s=20_000)
     report = execute_stored(table, plan_id, confirm=plan_id, engine=engine)
     assert report.status == "done", report.refusal
     assert report.outcome is not None

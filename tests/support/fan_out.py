@@ -22,14 +22,14 @@ from lakesweep.model.plan import Plan
 from lakesweep.model.scans.arguments import OrphanArguments
 from lakesweep.operations.orphans import fan_out
 from lakesweep.operations.orphans.fan_out import first_shards
-from lakesweep.operations.orphans.fan_out.scan import Ended, begin, fold
+from lakesweep.operations.orphans.fan_out.scan import Ended, advance, begin
 from lakesweep.operations.orphans.fan_out.worker import work
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 from lakesweep.storage import store as store_module
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
-from lakesweep.storage.wrappers.remembering import Memory
+from lakesweep.storage.wrappers.remembering import MetadataCache
 from tests.support.faulty_store import ProcessDeathError, Switch
 
 SCAN_ID = "scan-1"
@@ -121,7 +121,7 @@ class FanOut:
     arguments: OrphanArguments
     random: Random = field(default_factory=lambda: Random(0))
     trouble: Trouble = CALM
-    advance: Callable[[int], None] = lambda by_ms: None
+    jump: Callable[[int], None] = lambda by_ms: None
     """Called when the clock jumps."""
     wrap: Wrap | None = None
     """Makes what each call uses as store of the table and of the control location."""
@@ -148,9 +148,9 @@ class FanOut:
         for task in tasks:
             self._send(json.dumps(dict(task)), 0)
 
-    def fold(self, turn: int, delay_s: int, *, progress: bool) -> None:
+    def advance(self, step: int, delay_s: int, *, progress: bool) -> None:
         """Take the next turn; see `Outbox`."""
-        self._send(str(turn), delay_s * 1000)
+        self._send(str(step), delay_s * 1000)
 
     def _send(self, body: str, delay_ms: int, *, is_first: bool = False) -> None:
         chance = self.random.random
@@ -168,7 +168,7 @@ class FanOut:
             return False
         next_ms = min(message.due_ms for message in self.waiting)
         if next_ms > self.time_ms:
-            self.advance(next_ms - self.time_ms)
+            self.jump(next_ms - self.time_ms)
             self.time_ms = next_ms
         message = self.random.choice([each for each in self.waiting if each.due_ms <= self.time_ms])
         self.waiting.remove(message)
@@ -220,7 +220,7 @@ class FanOut:
                 begin(table, self.scan_id, self.arguments, self)
                 return
             self.turn_under_way = int(message.body)
-            ended = fold(table, self.scan_id, self.turn_under_way, self)
+            ended = advance(table, self.scan_id, self.turn_under_way, self)
         except (errors.RefusedError, errors.UsageError, errors.AccessDeniedError, errors.FormatError) as error:
             self.error = error
             return
@@ -238,7 +238,7 @@ class FanOut:
             area=ControlArea(wrap(area.store, "control"), area.table),
             open_store=lambda location: wrap(self.table.open_store(location), "outside"),
             counter=RequestCounter(),
-            memory=Memory(),
+            memory=MetadataCache(),
         )
 
 

@@ -5,7 +5,7 @@ from tests.support.fault_places import NOW_MS, Found, LocalPlace, MotoPlace
 from tests.support.fault_story import LATER_MS, Reruns, Story
 
 
-class Lane:
+class Assignment:
     """The pass after a commit on one table, run as often as one likes."""
 
     def __init__(self, story: Story, place: LocalPlace | MotoPlace, zygote: Zygote, name: str) -> None:

@@ -115,7 +115,7 @@ class OrphanScene:
         assert gone <= planned, f"not in the plan: {gone - planned}"
         if report.status == "done":
             assert report.outcome is not None
-            kept = report.outcome.kept_by_look
+            kept = report.outcome.kept_by_recheck
             assert len(planned) - len(gone) == kept + report.outcome.already_gone
         else:
             assert not gone or report.status in ("partial", "stale"), report.status

@@ -214,7 +214,7 @@ class World:
         """Tell whether the engine took files that a root needs, so that no scan knows what may go."""
         return bool(self.seen["files that the engine took from a branch"] or self.seen["snapshots put back hollow"])
 
-    def hollow(self) -> set[str]:
+    def incomplete(self) -> set[str]:
         """Return the roots of which a file is gone, so that a scan may not know what they need."""
         return {root for root, model in self.roots.items() if not model.needs("snapshot") <= self.store._objects.keys()}
 

@@ -11,12 +11,12 @@ from lakesweep.control.chain import is_object_row
 from lakesweep.control.ledger_rows import day_of
 from lakesweep.control.ndjson import unpack
 from lakesweep.execute.deletions.executor import Environment
-from lakesweep.execute.waves.driver import Crew
-from lakesweep.execute.waves.slices import Lane, Site, SliceResult, work
+from lakesweep.execute.waves.driver import Workers
+from lakesweep.execute.waves.slices import Assignment, Site, SliceResult, work
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import RunReport
-from lakesweep.runs.execute_in_waves import engine_of
-from lakesweep.runs.execution import Engine
+from lakesweep.runs.execute_in_waves import executor_of
+from lakesweep.runs.execution import PlanExecutor
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.store import Store
 from tests.support.orphan_scene import FOLDER, OPERATION, OrphanScene, unique
@@ -49,38 +49,38 @@ class Team:
     scene: OrphanScene
     slice_keys: int = 50
     wave_keys: int = 200
-    lanes: int = 3
+    assignments: int = 3
     keys_per_s: float = 2000
     before_wave: Callable[[int], None] = lambda number: None
     """Called with the number of each wave, after the look and before its first deletion."""
-    work: Callable[[Site, Lane], Iterable[SliceResult]] = work
+    work: Callable[[Site, Assignment], Iterable[SliceResult]] = work
     wrap: Callable[[Store], Store] = lambda store: store
     """Makes what its processes use as the table's store."""
-    waves: list[Sequence[Lane]] = field(default_factory=list)
+    waves: list[Sequence[Assignment]] = field(default_factory=list)
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> PlanExecutor:
         """Return it as an engine."""
-        return engine_of(self._crew)
+        return executor_of(self._workers)
 
     def execute(self, plan_id: str, **arguments: Any) -> RunReport:
         """Execute a stored plan."""
         return self.scene.maintainer(self.wrap(self.scene.store)).execute(plan_id, engine=self.engine, **arguments)
 
-    def _crew(self, env: Environment) -> Crew:
+    def _workers(self, env: Environment) -> Workers:
         site = Site(env.stores, env.area, self.scene._sleep, lambda: self.scene.now_ms / 1000)
 
-        def run_wave(lanes: Sequence[Lane], _: Guard) -> list[SliceResult]:
-            self.waves.append(lanes)
+        def run_wave(assignments: Sequence[Assignment], _: Guard) -> list[SliceResult]:
+            self.waves.append(assignments)
             self.before_wave(len(self.waves))
-            with ThreadPoolExecutor(max_workers=self.lanes) as pool:
+            with ThreadPoolExecutor(max_workers=self.assignments) as pool:
                 return [
                     result
-                    for results in pool.map(lambda lane: list(self.work(site, lane)), lanes)
+                    for results in pool.map(lambda assignment: list(self.work(site, assignment)), assignments)
                     for result in results
                 ]
 
-        return Crew(run_wave, self.lanes, self.keys_per_s, self.slice_keys, self.wave_keys)
+        return Workers(run_wave, self.assignments, self.keys_per_s, self.slice_keys, self.wave_keys)
 
 
 def ledger_rows(scene: OrphanScene, run_id: str | None) -> Rows:

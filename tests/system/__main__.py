@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(HEADER, flush=True)
             if scans is not None:
                 system.clock.work.sleep(options.seconds / 4)
-                scans.by_hand(_folders(writers))
+                scans.manual(_folders(writers))
             for writer in writers:
                 writer.wait_stopped(options.seconds + 120)
             say("The writers stopped; what still waits comes now, and then a sweep")

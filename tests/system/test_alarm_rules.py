@@ -110,7 +110,7 @@ def test_every_alarm_has_a_row(stack: Stack) -> None:
     assert set(ROWS) == set(stack.of_type("AWS::CloudWatch::Alarm"))
 
 
-def test_only_tours_are_missed_without_data(stack: Stack) -> None:
+def test_only_sweeps_are_missed_without_data(stack: Stack) -> None:
     assert going_off(stack, Metrics()) == MISSED.keys()
 
 
@@ -124,11 +124,11 @@ def going_off(stack: Stack, metrics: Metrics, now_s: float = NOW_S) -> set[str]:
 def test_an_alarm_goes_off_alone_on_its_data(stack: Stack, name: str, row: Row) -> None:
     metrics = Metrics()
     row.put(metrics, row.alarming)
-    _note_tours(metrics, name)
+    _note_sweeps(metrics, name)
     assert going_off(stack, metrics) == {name}
 
 
-def _note_tours(metrics: Metrics, name: str = "", at_s: float = NOW_S - 60) -> None:
+def _note_sweeps(metrics: Metrics, name: str = "", at_s: float = NOW_S - 60) -> None:
     for alarm, metric in MISSED.items():
         if name != alarm:
             metrics.put("Lakesweep", metric, OURS, [3], at_s)
@@ -138,14 +138,14 @@ def _note_tours(metrics: Metrics, name: str = "", at_s: float = NOW_S - 60) -> N
 def test_an_alarm_is_quiet_on_healthy_data(stack: Stack, name: str, row: Row) -> None:
     metrics = Metrics()
     row.put(metrics, row.healthy)
-    _note_tours(metrics, name)
+    _note_sweeps(metrics, name)
     assert going_off(stack, metrics) == set()
 
 
 def test_an_alarm_ends(stack: Stack) -> None:
     metrics = Metrics()
     metrics.put("Lakesweep", "RunsFailed", OURS, [1], NOW_S)
-    _note_tours(metrics, at_s=NOW_S)
+    _note_sweeps(metrics, at_s=NOW_S)
     assert going_off(stack, metrics, NOW_S - 1) == MISSED.keys()
     assert going_off(stack, metrics) == {"RunsFailedAlarm"}
     assert going_off(stack, metrics, NOW_S + 300) == set()
@@ -153,7 +153,7 @@ def test_an_alarm_ends(stack: Stack) -> None:
 
 def test_a_data_point_of_other_dimensions_is_another_metric(stack: Stack) -> None:
     metrics = Metrics()
-    _note_tours(metrics, at_s=NOW_S)
+    _note_sweeps(metrics, at_s=NOW_S)
     for dimensions in ({}, {"service": "other"}, {**OURS, "function": "expire"}):
         metrics.put("Lakesweep", "RunsFailed", dimensions, [1], NOW_S)
     assert going_off(stack, metrics) == set()

@@ -247,7 +247,7 @@ def a_folder_that_no_sweep_can_list(trouble: Trouble) -> None:
 
 
 @sets_off("RunsFailed", "TagDeadLetters")
-def a_folder_that_no_tour_for_tags_can_list(trouble: Trouble) -> None:
+def a_folder_that_no_sweep_for_tags_can_list(trouble: Trouble) -> None:
     """As for sweeps."""
     with trouble.denied("TagSchedule", "ListObjectsV2"):
         for _ in range(4):
@@ -319,9 +319,9 @@ def a_scan_whose_tasks_fail_each_time(trouble: Trouble) -> None:
 def mappings_that_are_off(trouble: Trouble) -> None:
     """Each queue has its own patience. When they are on again, everything is done that waited."""
     mappings = trouble.system.mappings
-    by_hand = without_events(trouble)
+    manual = without_events(trouble)
     mappings["ExecuteBatch"].pause()
-    trouble.system.invoke("OnDemand", asked(by_hand, "expire_snapshots"))
+    trouble.system.invoke("OnDemand", asked(manual, "expire_snapshots"))
     mappings["Expire"].pause()
     waiting = trouble.written(2)
     trouble.pass_time(MINUTE_S)
@@ -336,7 +336,7 @@ def mappings_that_are_off(trouble: Trouble) -> None:
     for mapping in mappings.values():
         mapping.pause(False)
     trouble.pass_time(10 * MINUTE_S)
-    assert all(is_maintained(table) for table in (by_hand, waiting, coming))
+    assert all(is_maintained(table) for table in (manual, waiting, coming))
 
 
 @sets_off("ScanAge", "OrphanAge")
@@ -540,7 +540,7 @@ def commits_whose_events_are_lost(trouble: Trouble) -> None:
 
 
 @sets_off("SweepMissing", "TagScheduleMissing")
-def a_day_without_tours(trouble: Trouble) -> None:
+def a_day_without_sweeps(trouble: Trouble) -> None:
     trouble.pass_time(25 * HOUR_S, step_s=HOUR_S)
     for alarm in ("SweepMissingAlarm", "TagScheduleMissingAlarm"):
         assert 23 * HOUR_S < trouble.first_seen_s[alarm] <= 25 * HOUR_S
@@ -591,7 +591,7 @@ def without_events(trouble: Trouble) -> TableBuilder:
     return table
 
 
-def make_tours(system: System) -> None:
+def make_sweeps(system: System) -> None:
     """Let every table be asked for."""
     for schedule in (SWEEP, TAGS):
         system.tick(schedule)
@@ -603,14 +603,14 @@ def system() -> Iterator[System]:
     """A deployment that has had its first tours: until then nobody knows the lag, and two alarms say so."""
     with System(build_here()) as deployed:
         assert alarms_on(deployed) == {"SweepMissingAlarm", "TagScheduleMissingAlarm"}
-        make_tours(deployed)
+        make_sweeps(deployed)
         assert alarms_on(deployed) == set()
         yield deployed
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.act.__name__)
 def test_what_goes_wrong_sets_off_its_alarms_and_no_other(system: System, scenario: Scenario) -> None:
-    make_tours(system)
+    make_sweeps(system)
     trouble = Trouble(system, scenario.act.__name__)
     assert trouble.on() == set()
     scenario.act(trouble)

@@ -301,7 +301,7 @@ def test_each_turn_lost(watched: Watched) -> None:
     once = Once(lost)
     arguments = {"engine": ENGINE, "older_than": old.older_than}
     scan = Scan(watched.system, old.location, "lost-again-and-again")
-    body = to_body(OrphanScan(old.location, scan.scan_id, arguments=arguments, by_hand=True))
+    body = to_body(OrphanScan(old.location, scan.scan_id, arguments=arguments, manual=True))
     with disturbed(watched.system, SCAN, once):
         for _ in range(12):
             watched.system.queues[SCAN_QUEUE].send(body)

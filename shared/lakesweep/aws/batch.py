@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lakesweep.aws.messages import Hint, OrphanTask, Sweep, TagTour, Work, parse_message
+from lakesweep.aws.messages import Hint, OrphanTask, Sweep, TagSweep, Work, parse_message
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.values.json_document import wrong_type
 
-M = TypeVar("M", Hint, Work, Sweep, TagTour, OrphanTask)
+M = TypeVar("M", Hint, Work, Sweep, TagSweep, OrphanTask)
 Take = Callable[[str, str], None]
 """Takes the body of a message, and its name in log lines."""
 
@@ -31,7 +31,7 @@ def messages(kind: type[M], work: Callable[[M, str], object]) -> Take:
     """Return a function for `answer` that takes Lakesweep's own messages of one kind.
 
     Args:
-        kind: `Hint`, `Work`, `Sweep`, `TagTour` or `OrphanTask`.
+        kind: `Hint`, `Work`, `Sweep`, `TagSweep` or `OrphanTask`.
         work: Called with a message, and its name in log lines.
     """
 

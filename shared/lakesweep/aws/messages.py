@@ -24,7 +24,7 @@ _MAX_LOCATION = 2048
 """Longer than any bucket and key of S3."""
 MAX_BODY_BYTES = 256 * 1024
 """Largest message that SQS accepts, and largest batch of messages."""
-_MAX_TURN = 1_000_000
+_MAX_STEP = 1_000_000
 """More steps than a scan can take before a bucket rule deletes its documents after a week."""
 
 
@@ -58,7 +58,7 @@ class Work:
     grace_ms: int = 0
     confirm: bool = False
     """The sender has confirmed the plan, which needs a confirmation."""
-    by_hand: bool = False
+    manual: bool = False
     """A person requested this plan. So the fleet policy can pause the table, but not prevent the execution."""
     hop: int = 0
 
@@ -80,14 +80,14 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
-class TagTour:
+class TagSweep:
     """A table sweep that asks for passes where tags are due at this time; possibly the rest of one."""
 
     cursor: str | None = None
     """The last folder that was visited; `None` at the beginning."""
     hop: int = 0
 
-    kind = "tag_tour"
+    kind = "tag_sweep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class SparkScan:
     """A stored plan to execute, instead of a scan."""
     confirm: bool = False
     """The sender has confirmed that plan, which needs a confirmation."""
-    by_hand: bool = True
+    manual: bool = True
     """A person requested it. Otherwise the fleet policy decides whether the scan's plan is executed."""
     hop: int = 0
 
@@ -128,9 +128,9 @@ class OrphanScan:
     branch: str = MAIN
     arguments: Mapping[str, object] = field(default_factory=dict)
     execute: bool = False
-    by_hand: bool = False
+    manual: bool = False
     """A person requested this scan. So the fleet policy can pause the table, but not prevent the plan's execution."""
-    turn: int = 0
+    step: int = 0
     """0 begins the scan; later steps check which tasks have ended."""
     hop: int = 0
     """Number of steps in a row without progress."""
@@ -152,17 +152,17 @@ class OrphanTask:
 
 
 @dataclass(frozen=True, slots=True)
-class OrphanTour:
+class OrphanSweep:
     """A table sweep that asks for the scans that are due; possibly the rest of one."""
 
     cursor: str | None = None
     """The last folder that was visited; `None` at the beginning."""
     hop: int = 0
 
-    kind = "orphan_tour"
+    kind = "orphan_sweep"
 
 
-Message = Hint | Work | Sweep | TagTour | SparkScan | SparkPoll | OrphanScan | OrphanTask | OrphanTour
+Message = Hint | Work | Sweep | TagSweep | SparkScan | SparkPoll | OrphanScan | OrphanTask | OrphanSweep
 
 
 def next_hop(message: Message) -> Message | None:
@@ -221,16 +221,16 @@ def message_of(document: dict[str, object], name: str) -> Message:
     table, branch = _table(document, name), branch_of(document, name)
     if kind == "orphan_task":
         return OrphanTask(table, _scan_id(document, name), _task(document, name), hop)
-    flags = {key: document.get(key) is True for key in ("execute", "confirm", "by_hand")}
+    flags = {key: document.get(key) is True for key in ("execute", "confirm", "manual")}
     if kind in ("spark", "orphan_scan"):
         scan = table, _scan_id(document, name), branch, get_object(document, "arguments", name), flags["execute"]
         if kind == "spark":
-            plan_id, by_hand = get_str(document, "plan_id", name), document.get("by_hand") is not False
-            return SparkScan(*scan, plan_id, confirm=flags["confirm"], by_hand=by_hand, hop=hop)
-        turn = get_int(document, "turn", name) or 0
-        if not 0 <= turn <= _MAX_TURN:
-            raise wrong_type(name, "turn", f"a whole number from 0 to {_MAX_TURN}", turn)
-        return OrphanScan(*scan, by_hand=flags["by_hand"], turn=turn, hop=hop)
+            plan_id, manual = get_str(document, "plan_id", name), document.get("manual") is not False
+            return SparkScan(*scan, plan_id, confirm=flags["confirm"], manual=manual, hop=hop)
+        step = get_int(document, "step", name) or 0
+        if not 0 <= step <= _MAX_STEP:
+            raise wrong_type(name, "step", f"a whole number from 0 to {_MAX_STEP}", step)
+        return OrphanScan(*scan, manual=flags["manual"], step=step, hop=hop)
     if kind == "hint":
         return Hint(table, branch, get_int(document, "snapshot_id", name), hop)
     if kind == "maintain":
@@ -240,12 +240,14 @@ def message_of(document: dict[str, object], name: str) -> Message:
         if grace_ms < 0:
             raise wrong_type(name, "grace_ms", "milliseconds from 0", grace_ms)
         plan_id = require_str(document, "plan_id", name)
-        return Work(table, branch, plan_id, grace_ms, confirm=flags["confirm"], by_hand=flags["by_hand"], hop=hop)
+        return Work(table, branch, plan_id, grace_ms, confirm=flags["confirm"], manual=flags["manual"], hop=hop)
     raise wrong_type(name, "kind", _KINDS, kind)
 
 
-_SWEEPS: Mapping[str, type[Sweep | TagTour | OrphanTour]] = {each.kind: each for each in (Sweep, TagTour, OrphanTour)}
-_KINDS = "hint, maintain, execute, sweep, tag_tour, spark, spark_poll, orphan_scan, orphan_task or orphan_tour"
+_SWEEPS: Mapping[str, type[Sweep | TagSweep | OrphanSweep]] = {
+    each.kind: each for each in (Sweep, TagSweep, OrphanSweep)
+}
+_KINDS = "hint, maintain, execute, sweep, tag_sweep, spark, spark_poll, orphan_scan, orphan_task or orphan_sweep"
 
 
 def group_of(table: str) -> str:

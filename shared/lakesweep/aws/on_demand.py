@@ -22,7 +22,7 @@ from lakesweep.operations.orphans import local as remove_orphan_files
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.tags import schedule as tag_schedule
 from lakesweep.operations.undo import undo
-from lakesweep.runs import manual as by_hand
+from lakesweep.runs import manual
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import watched_ruling
 from lakesweep.runs.identifiers import new_id
@@ -123,8 +123,8 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
         )
     if demand.execute:
         _check_mode(runtime, table)
-        if demand.operation in by_hand.OPERATIONS:
-            raise by_hand.by_hand_only(table, demand.operation, f"{demand.operation.replace('_', '-')} --execute")
+        if demand.operation in manual.OPERATIONS:
+            raise manual.manual_only(table, demand.operation, f"{demand.operation.replace('_', '-')} --execute")
     grace_ms = _grace_ms(demand)
     report = run_operation(table, demand.operation, demand.arguments, execute=False)
     if report.status != "refused":
@@ -135,7 +135,7 @@ def _planned(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object
     if queued and not is_pass and report.plan is not None and report.plan.header.needs_confirmation:
         raise _unconfirmed(plan_id)
     if queued:
-        runtime.queues.hand_over(Work(table.ref.location, table.ref.branch, plan_id, grace_ms, by_hand=True))
+        runtime.queues.hand_over(Work(table.ref.location, table.ref.branch, plan_id, grace_ms, manual=True))
     return {**summary_of(report), **_where(table, plan_id), "run_id": plan_id if queued else None, "queued": queued}
 
 
@@ -227,8 +227,8 @@ def _queued(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]
         raise RefusedError(
             f"plan {demand.plan_id} is of branch {header.branch}; expected that branch", code="plan_of_another_branch"
         )
-    if header.operation in by_hand.OPERATIONS:
-        raise by_hand.by_hand_only(table, header.operation, f"{EXECUTE} TABLE {demand.plan_id}")
+    if header.operation in manual.OPERATIONS:
+        raise manual.manual_only(table, header.operation, f"{EXECUTE} TABLE {demand.plan_id}")
     if header.needs_confirmation and demand.confirm != demand.plan_id:
         raise _unconfirmed(demand.plan_id)
     if demand.arguments.get("engine") == SPARK:
@@ -236,9 +236,7 @@ def _queued(runtime: Runtime, table: Table, demand: Demand) -> dict[str, object]
         return _asked(runtime, table, demand, execute=True)
     is_confirmed = demand.confirm is not None
     runtime.queues.hand_over(
-        Work(
-            table.ref.location, table.ref.branch, demand.plan_id, _grace_ms(demand), confirm=is_confirmed, by_hand=True
-        )
+        Work(table.ref.location, table.ref.branch, demand.plan_id, _grace_ms(demand), confirm=is_confirmed, manual=True)
     )
     found = {**_where(table, demand.plan_id), "run_id": demand.plan_id, "status": "planned"}
     return _queued_answer(header.operation, table, header.branch, found)

@@ -10,11 +10,11 @@ from lakesweep.aws.messages import (
     Hint,
     Message,
     OrphanScan,
+    OrphanSweep,
     OrphanTask,
-    OrphanTour,
     SparkScan,
     Sweep,
-    TagTour,
+    TagSweep,
     Work,
     dedup_id_of,
     group_of,
@@ -91,7 +91,7 @@ class Queues:
             self._send_batch("orphan", batch)
 
     def again(
-        self, message: Hint | Work | Sweep | TagTour | OrphanScan | OrphanTour, delay_s: int | None = None
+        self, message: Hint | Work | Sweep | TagSweep | OrphanScan | OrphanSweep, delay_s: int | None = None
     ) -> bool:
         """Send a message once more, later. Return False if its hop limit is reached, so that it does not go in circles.
 
@@ -154,9 +154,9 @@ _QUEUE_OF: Mapping[str, str] = {
     "execute": "execute",
     "maintain": "execute",
     Sweep.kind: "sweep",
-    TagTour.kind: "tags",
+    TagSweep.kind: "tags",
     OrphanScan.kind: "scan",
-    OrphanTour.kind: "scan",
+    OrphanSweep.kind: "scan",
 }
 
 

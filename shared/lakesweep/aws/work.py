@@ -88,7 +88,7 @@ def _run(runtime: Runtime, table: Table, message: Hint | Work) -> RunReport:
             confirm=confirm,
             grace_ms=message.grace_ms,
             run_id=message.plan_id,
-            by_hand=message.by_hand,
+            manual=message.manual,
         )
     arguments = MaintainArguments(max_actions=MAX_ACTIONS_IN_PLACE if isinstance(message, Hint) else None, is_due=True)
     return maintain(table, arguments, execute=may_delete)
@@ -123,15 +123,15 @@ def _follow_up(runtime: Runtime, message: Hint | Work, report: RunReport) -> Non
         _again(runtime, _pass_like(message), "stale")
     elif any(step.status == "partial" and step.refusal is not None for step in leaves):
         _again(runtime, message, "interrupted")
-    elif codes & PASSING and not (isinstance(message, Work) and message.by_hand):
+    elif codes & PASSING and not (isinstance(message, Work) and message.manual):
         # A plan that a person requested is refused and reported. A pass creates the tag when the other run has ended.
         _again(runtime, _pass_like(message), "another run is deleting a snapshot that a due tag needs", HELD_AGAIN_S)
     elif left := [step.plan.header.plan_id for step in leaves if step.status == "partial" and step.plan is not None]:
         # The documents are already deleted, so no later plan would name these objects again.
         runtime.telemetry.count("RunsFailed")
-        by_hand = isinstance(message, Work) and message.by_hand
+        manual = isinstance(message, Work) and message.manual
         for plan_id in left:
-            work = Work(message.table, message.branch, plan_id, by_hand=by_hand, hop=message.hop)
+            work = Work(message.table, message.branch, plan_id, manual=manual, hop=message.hop)
             _send(runtime, work, "objects could not be deleted", None)
     elif any(wants_more(step) for step in leaves):
         # A pass expires at most `snapshot.expire.limit` snapshots. A table with more commits than that must not fall

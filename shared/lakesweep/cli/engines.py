@@ -11,8 +11,8 @@ from lakesweep.execute.waves.driver import KEYS_PER_S, MAX_KEYS_PER_S, MIN_KEYS_
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.scans.arguments import OrphanArguments
-from lakesweep.runs.execution import LOCAL, Engine
-from lakesweep.runs.session import OrphanEngine, Table
+from lakesweep.runs.execution import LOCAL, PlanExecutor
+from lakesweep.runs.session import ScanBackend, Table
 from lakesweep.storage.open import StoreSettings
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _PATIENCE_S = 3600.0
 """`auto` lets a scan on this machine take at most half of this time."""
 
 
-def with_engines(table: Table, place: Place, settings: StoreSettings) -> Table:
+def with_backends(table: Table, place: Place, settings: StoreSettings) -> Table:
     """Return a table with the scan backends that are available.
 
     Functions are available if a queue and a control location are known and the table is on S3. Spark is available if it
@@ -36,7 +36,7 @@ def with_engines(table: Table, place: Place, settings: StoreSettings) -> Table:
     """
     from lakesweep.model.scans.facts import Available, LocalFacts, SparkFacts
 
-    engines: dict[str, OrphanEngine] = {"spark": SparkOnDemand(settings, place.scan_id)}
+    engines: dict[str, ScanBackend] = {"spark": SparkOnDemand(settings, place.scan_id)}
     queue_url = scan_queue(place)
     if queue_url is not None:
         from lakesweep.aws.scans.remote import LambdaScan
@@ -48,7 +48,7 @@ def with_engines(table: Table, place: Place, settings: StoreSettings) -> Table:
         has_fan_out="lambda" in engines and table.area is not None and table.ref.location.startswith("s3://"),
         spark=(lambda objects: SparkFacts(cores=cores)) if find_spec("pyspark") is not None else None,
     )
-    return replace(table, orphan_engines=engines, available=available)
+    return replace(table, scan_backends=engines, available=available)
 
 
 def scan_queue(place: Place) -> str | None:
@@ -66,7 +66,7 @@ def _memory_mib() -> int:
         return 2048
 
 
-def chosen_engine(place: Place, table: Table, engine: str | None, rate: str | None) -> Engine:
+def chosen_executor(place: Place, table: Table, engine: str | None, rate: str | None) -> PlanExecutor:
     """Return the plan executor that `--engine` names.
 
     Args:
@@ -88,11 +88,11 @@ def chosen_engine(place: Place, table: Table, engine: str | None, rate: str | No
     from lakesweep.spark.session import open_session
 
     try:
-        from lakesweep.spark.execute import spark_engine
+        from lakesweep.spark.execute import spark_executor
     except ImportError as error:
         raise _no_spark(error) from error
     settings = StoreSettings(endpoint_url=place.endpoint_url, region=place.region)
-    return spark_engine(open_session, settings, table.counter, keys_per_s)
+    return spark_executor(open_session, settings, table.counter, keys_per_s)
 
 
 def _rate(text: str | None) -> float:

@@ -38,7 +38,7 @@ def lost_lines(findings: Mapping[str, Any], counted_bytes: Mapping[str, str]) ->
     rows = lost.get("rows")
     if rows or (rows == 0 and lost.get("snapshots") and not goes):
         yield "rows", f"{rows} that only these commits added" if goes else _rows(rows, lost.get("snapshots"))
-    stranded = findings.get("stranded")
+    stranded = findings.get("newly_orphaned")
     if stranded and stranded["files"]:
         kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in stranded["by_kind"].items())
         yield (

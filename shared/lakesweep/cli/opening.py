@@ -65,9 +65,9 @@ def open_table(place: Place, counter: RequestCounter, progress: Report) -> Table
     opened_table = allowing(opened_table, place.external_root or (), "--external-root")
     if place.engine is None:
         return opened_table
-    from lakesweep.cli.engines import with_engines
+    from lakesweep.cli.engines import with_backends
 
-    return with_engines(opened_table, place, settings)
+    return with_backends(opened_table, place, settings)
 
 
 def who_calls(place: Place, *locations: str) -> Callable[[], Who]:

@@ -82,7 +82,7 @@ def _lost(document: Document) -> Iterator[str]:
     findings = document.get("findings", {})
     words = {
         "time": exact_time((findings.get("target") or {}).get("time_ms")),
-        "stranded": human_bytes((findings.get("stranded") or {}).get("bytes", 0)),
+        "newly_orphaned": human_bytes((findings.get("newly_orphaned") or {}).get("bytes", 0)),
     }
     for name, text in lost_lines(findings, words):
         yield _field(name, text)
@@ -161,7 +161,7 @@ def _outcome(document: Document) -> Iterator[str]:
     outcome = document["outcome"]
     if outcome is None:
         return
-    counts = {"already gone": outcome["already_gone"], "kept by a recheck": outcome["kept_by_look"]}
+    counts = {"already gone": outcome["already_gone"], "kept by a recheck": outcome["kept_by_recheck"]}
     rest = "".join(f", {count} {what}" for what, count in counts.items() if count)
     if document["operation"] not in _WRITES_ONLY and (document["operation"] != "undo" or document["delete"]["count"]):
         yield _field("deleted", f"{counted(outcome['deleted'], 'object')}, {human_bytes(outcome['bytes'])}{rest}")

@@ -146,7 +146,7 @@ def _results(
         }
         for delete in deletes
     ]
-    return rows + [{**_row(plan_id, batch, delete), "result": "kept_by_look", "why": why} for delete, why in kept]
+    return rows + [{**_row(plan_id, batch, delete), "result": "kept_by_recheck", "why": why} for delete, why in kept]
 
 
 class SliceLedger:

@@ -107,9 +107,9 @@ def earlier_work(area: ControlArea, plan_id: str, runs: Iterable[str]) -> Earlie
             intended.add(path)
         elif path in intended:
             intended.remove(path)
-        if result in ("deleted", "already_gone", "kept_by_look"):
+        if result in ("deleted", "already_gone", "kept_by_recheck"):
             found[path] = str(result)
-        begun = begun or (row.get("kind") not in _DOCUMENTS and result != "kept_by_look")
+        begun = begun or (row.get("kind") not in _DOCUMENTS and result != "kept_by_recheck")
     return EarlierWork(found, begun, frozenset(intended - found.keys()), is_damaged)
 
 

@@ -73,6 +73,6 @@ def outcome_of(deletes: Sequence[Delete], results: Mapping[str, DeleteResult], k
         failed=tuple(
             FailedDelete(delete.path, results[delete.path].code) for delete in deletes if not results[delete.path].ok
         ),
-        kept_by_look=kept_count,
+        kept_by_recheck=kept_count,
         deleted_bytes=sum(delete.size_bytes or 0 for delete in gone),
     )

@@ -22,7 +22,7 @@ def root_id_of(delete: Delete) -> int | None:
         return None
 
 
-def doomed_snapshots(plan: Plan) -> tuple[int, ...]:
+def expiring_snapshots(plan: Plan) -> tuple[int, ...]:
     """Return the ids of expiring snapshots that the plan's end id does not cover.
 
     For a deletion of tags these are snapshots that were already gone when the plan was made: their files are deleted

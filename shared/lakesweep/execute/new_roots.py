@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from lakesweep.errors import MaintenanceError
 from lakesweep.execute.present import STILL_NEEDED, WantedSet, refuse_live_files
-from lakesweep.execute.recheck import Looker
+from lakesweep.execute.recheck import RootRecheck
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.model.facts import base_name
@@ -30,16 +30,16 @@ MAX_ROUNDS = 12
 _TEMP = "temp"
 
 
-class Newcomers:
+class NewRoots:
     """The new roots, and all names that they refer to. The set of names only grows."""
 
-    def __init__(self, looker: Looker) -> None:
+    def __init__(self, recheck: RootRecheck) -> None:
         """Begin without new roots.
 
         Args:
             looker: Knows the roots of the plan's time.
         """
-        self._looker = looker
+        self._recheck = recheck
         self._live: LiveSet | None = None
         self._why = NEEDED
 
@@ -62,12 +62,12 @@ class Newcomers:
             RefusedError: A root cannot be understood.
             StorageError: A request failed.
         """
-        looker = self._looker
+        recheck = self._recheck
         self._live = live = WantedSet.of(_heard(deletions(), still_ours))
         self._why = STILL_NEEDED
-        listing = discover(looker.store, ROOT_FOLDERS)
-        documents = read_roots(looker.store, list(listing.roots()))
-        seen = looker.header.roots_seen
+        listing = discover(recheck.store, ROOT_FOLDERS)
+        documents = read_roots(recheck.store, list(listing.roots()))
+        seen = recheck.header.roots_seen
         old = [root for root in documents.roots if seen.get(root.ref.path) == root.ref.etag]
 
         def decode(
@@ -79,13 +79,13 @@ class Newcomers:
                 still_ours()
                 yield found
 
-        add_roots(live, MetadataReader(looker.known), old, listing, looker.store, decode)
+        add_roots(live, MetadataReader(recheck.known), old, listing, recheck.store, decode)
         if live.names and not has_begun:
-            refuse_live_files(looker.header, deletions(), self._is_needed)
+            refuse_live_files(recheck.header, deletions(), self._is_needed)
         # Incomplete roots of the plan's time are as they were then. The next recheck asks the roots that appeared
         # since.
-        live.hollow.clear()
-        looker.trust(root.ref.path for root in old)
+        live.incomplete.clear()
+        recheck.trust(root.ref.path for root in old)
 
     def look(self) -> None:
         """List the roots, and read the new ones.
@@ -99,17 +99,17 @@ class Newcomers:
         if self._live is not None:
             # Not everything that these roots need is known yet. A file that was missing may exist by now while the root
             # itself is unchanged to the byte, so they are read again.
-            self._doubt([*self._live.damaged, *self._live.hollow])
+            self._doubt([*self._live.damaged, *self._live.incomplete])
         for _ in range(MAX_ROUNDS):
-            listing, new = self._looker.appeared()
+            listing, new = self._recheck.appeared()
             if self._live is not None:
                 # A damaged root that vanished: its expiry deletes its files first.
-                self._doubt([path for path in self._live.damaged if path not in self._looker.listed])
+                self._doubt([path for path in self._live.damaged if path not in self._recheck.listed])
             if not new:
                 return
             self._add(listing, new)
         raise MaintenanceError(
-            f"table {self._looker.store.location}: new roots appeared in each of {MAX_ROUNDS} listings; expected a "
+            f"table {self._recheck.store.location}: new roots appeared in each of {MAX_ROUNDS} listings; expected a "
             "listing without new roots. Try again",
             code="roots_keep_changing",
         )
@@ -118,29 +118,29 @@ class Newcomers:
         """Treat roots as unknown again. Their names that are already known are kept."""
         if self._live is not None:
             self._live.forget(paths)
-            self._looker.forget(paths)
+            self._recheck.forget(paths)
 
     def _add(self, listing: TableListing, new: list[RootRef]) -> None:
-        store = self._looker.store
+        store = self._recheck.store
         if self._live is None:
             self._live = LiveSet(manifests=self._known_manifests(listing))
         documents = read_roots(store, new)
-        reader = MetadataReader(self._looker.known)
+        reader = MetadataReader(self._recheck.known)
         add_roots(self._live, reader, documents.roots, listing, store, are_new=True)
-        self._looker.account(root.ref for root in documents.roots)
+        self._recheck.account(root.ref for root in documents.roots)
 
     def _known_manifests(self, listing: TableListing) -> set[str]:
         """Return the manifests whose names were all known when the plan was made.
 
         Roots that were incomplete then are left out: a missing file may have come back.
         """
-        header = self._looker.header
+        header = self._recheck.header
         broken = header.steering.incomplete_roots
         if broken is None:
             return set()  # it is not known which roots were complete
         old = [ref for ref in listing.roots() if header.roots_seen.get(ref.path) == ref.etag and ref.path not in broken]
-        roots = read_roots(self._looker.store, old).roots
-        files = read_root_files(MetadataReader(self._looker.known), roots, lambda root: True)
+        roots = read_roots(self._recheck.store, old).roots
+        files = read_root_files(MetadataReader(self._recheck.known), roots, lambda root: True)
         return {
             meta.file_name
             for each in files.values()

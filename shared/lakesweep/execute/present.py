@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from lakesweep.errors import StalePlanError
 from lakesweep.execute.planned_roots import roots_to_write
-from lakesweep.execute.recheck import Looker, references_among
+from lakesweep.execute.recheck import RootRecheck, references_among
 from lakesweep.model.facts import References, base_name
 from lakesweep.model.plan import Action, Delete, PlanHeader, to_bytes
 from lakesweep.table.discover import ROOT_FOLDERS, discover
@@ -58,7 +58,7 @@ def _number(key: bytes) -> int:
     return int.from_bytes(key[:8], "big")
 
 
-def ask_present_roots(looker: Looker, actions: Sequence[Action], files: Sequence[Delete]) -> References:
+def ask_present_roots(recheck: RootRecheck, actions: Sequence[Action], files: Sequence[Delete]) -> References:
     """Return what roots need of the files of a plan with documents.
 
     Asked are the roots of the plan's time, and the roots that the plan writes.
@@ -73,31 +73,31 @@ def ask_present_roots(looker: Looker, actions: Sequence[Action], files: Sequence
         RefusedError: A root cannot be read.
         StorageError: A request failed.
     """
-    header = looker.header
-    listing = discover(looker.store, ROOT_FOLDERS)
+    header = recheck.header
+    listing = discover(recheck.store, ROOT_FOLDERS)
     there = {ref.path: ref for ref in listing.roots()}
     going = {
         action.path: action
         for action in actions
         if isinstance(action, Delete) and action.path in there and there[action.path].etag == action.etag
     }
-    for root in read_roots(looker.store, [there[path] for path in going]).roots:
+    for root in read_roots(recheck.store, [there[path] for path in going]).roots:
         body = going[root.ref.path].body
         if body is None or to_bytes(body) != root.body:
             raise StalePlanError(
                 f"table {header.table}: {root.ref.path} differs from its copy in plan {header.plan_id}; expected the "
                 "document that the plan was made from. Make a new plan"
             )
-    looker.trust(there.keys())
+    recheck.trust(there.keys())
     # Roots that appeared since the plan are left to the next recheck: they do not prove that the plan is forged.
-    known = [ref for ref in there.values() if ref.path not in going and looker.seen.get(ref.path) == ref.etag]
-    staying = read_roots(looker.store, known).roots
+    known = [ref for ref in there.values() if ref.path not in going and recheck.seen.get(ref.path) == ref.etag]
+    staying = read_roots(recheck.store, known).roots
     # A changelog that the plan writes replaces a snapshot that the plan deletes. The table's options and the planner
     # decide which lists and files are deleted with that snapshot. No other root needs them.
     written = tuple(root for root in roots_to_write(header.branch, actions) if root.ref.kind != "changelog")
     paths = {root.ref.path for root in written}
     roots = (*(root for root in staying if root.ref.path not in paths), *written)
-    return references_among(looker.known, roots, files, header.branch, looker.clear)
+    return references_among(recheck.known, roots, files, header.branch, recheck.clear)
 
 
 def names_live_files(header: PlanHeader, first: str, count: int) -> StalePlanError:

@@ -31,7 +31,7 @@ NO_REFERENCES = References()
 
 
 @dataclass(slots=True)
-class Looker:
+class RootRecheck:
     """Compares a table's roots with the roots that a plan was made from."""
 
     store: Store

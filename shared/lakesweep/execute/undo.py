@@ -126,7 +126,7 @@ class _Restoring:
             return  # a document that returned now could lack a file
         for document in documents:
             self._lease.check()
-            settled_ground(self._env.stores.table, self._undo.undone, self._env.sleep, self._undo.written_again)
+            settled_observation(self._env.stores.table, self._undo.undone, self._env.sleep, self._undo.written_again)
             self._restore([document])
             if self._outcome.failed:
                 return  # a document below it would leave a hole
@@ -242,7 +242,7 @@ def is_document(store: Store, path: str, body: str | None) -> bool:
     return body is None or found.data == to_bytes(body)
 
 
-def settled_ground(
+def settled_observation(
     store: Store, undone: Plan, sleep: Callable[[float], None], written_again: frozenset[str] = frozenset()
 ) -> BranchListing:
     """Return the present branch, if its history is still the history that the plan shortened.
@@ -258,14 +258,14 @@ def settled_ground(
         StalePlanError: A rollback seems to be under way.
     """
     for _ in range(10 * SETTLE_MS // _POLL_MS):
-        own = _ground(store, undone, written_again)
+        own = _observation(store, undone, written_again)
         if not own.snapshots or not hint_lags(store, own):
             return own
         sleep(_POLL_MS / 1000)
     raise StalePlanError(f"table {undone.header.table}: LATEST keeps changing and never names the newest snapshot")
 
 
-def _ground(store: Store, undone: Plan, written_again: frozenset[str]) -> BranchListing:
+def _observation(store: Store, undone: Plan, written_again: frozenset[str]) -> BranchListing:
     header, folder = undone.header, branch_dir(undone.header.branch)
     entries = chain(store.list(f"{folder}snapshot/"), store.list(f"{folder}changelog/"))
     own = sort_listing(store.location, entries).branches.get(header.branch) or BranchListing(header.branch)

@@ -18,7 +18,7 @@ class Outcome:
     deleted: int = 0
     already_gone: int = 0
     failed: tuple[FailedDelete, ...] = ()
-    kept_by_look: int = 0
+    kept_by_recheck: int = 0
     """Objects that the recheck kept: the plan would delete them, but a new root needs them."""
     deleted_bytes: int = 0
     """Bytes of deleted objects whose size is known."""
@@ -30,7 +30,7 @@ class Outcome:
             deleted=self.deleted + other.deleted,
             already_gone=self.already_gone + other.already_gone,
             failed=self.failed + other.failed,
-            kept_by_look=self.kept_by_look + other.kept_by_look,
+            kept_by_recheck=self.kept_by_recheck + other.kept_by_recheck,
             deleted_bytes=self.deleted_bytes + other.deleted_bytes,
             restored=self.restored + other.restored,
         )

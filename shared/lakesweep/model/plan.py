@@ -195,21 +195,21 @@ class Plan:
         return not self.actions and not self.header.action_count
 
     @property
-    def is_apart(self) -> bool:
+    def is_chunked(self) -> bool:
         """Tell whether this is a chunked plan: its actions are only in its parts."""
         return not self.actions and bool(self.header.parts)
 
     @property
     def delete_bytes(self) -> int:
         """Return the total size of the objects to delete, as far as known."""
-        if self.is_apart:
+        if self.is_chunked:
             return sum(part.bytes for part in self.header.parts)
         return sum(delete.size_bytes or 0 for delete in self.deletes)
 
     @property
     def delete_kinds(self) -> Mapping[str, int]:
         """Return how many objects of each kind are deleted."""
-        return self.header.by_kind if self.is_apart else count_by_kind(self.deletes)
+        return self.header.by_kind if self.is_chunked else count_by_kind(self.deletes)
 
     @property
     def deletes(self) -> tuple[Delete, ...]:

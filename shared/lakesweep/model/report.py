@@ -157,6 +157,6 @@ def outcome_to_json(outcome: Outcome) -> dict[str, object]:
         "deleted": outcome.deleted,
         "already_gone": outcome.already_gone,
         "failed": [{"path": failed.path, "code": failed.code} for failed in outcome.failed],
-        "kept_by_look": outcome.kept_by_look,
+        "kept_by_recheck": outcome.kept_by_recheck,
         "bytes": outcome.deleted_bytes,
     }

@@ -7,13 +7,15 @@ from lakesweep.model.damage import DAMAGED_ROOTS, LOST_HISTORIES, lost_history
 from lakesweep.model.facts import References
 from lakesweep.model.roots import BranchListing, TableListing
 from lakesweep.model.table_ref import branch_dir
-from lakesweep.runs.view import Draft
+from lakesweep.runs.view import TableView
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, latest_hint_of, read_hint
 from lakesweep.table.reach.live_set import Wholeness
 
 
-def damage_findings(draft: Draft, references: References, others: Mapping[str, str] | None = None) -> dict[str, object]:
+def damage_findings(
+    view: TableView, references: References, others: Mapping[str, str] | None = None
+) -> dict[str, object]:
     """Return the findings about damaged roots that the plan keeps; nothing if all are complete.
 
     Half-expired snapshots are no damage, and neither are the changelog lists that tags and branches lack (`Wholeness`).
@@ -27,17 +29,17 @@ def damage_findings(draft: Draft, references: References, others: Mapping[str, s
     if references.gaps:
         roots = [gap.root for gap in references.gaps]
         tagged = {(root.ref.branch, root.snapshot.id) for root in roots if root.ref.kind == "tag"}
-        wholeness = Wholeness(draft.table.store, draft.listing, tagged)
+        wholeness = Wholeness(view.table.store, view.listing, tagged)
         for gap in references.gaps:
             if not gap.is_missing or wholeness.is_strict(gap.root, gap.part):
                 found.setdefault(gap.root.ref.path, gap.problem)
     return {DAMAGED_ROOTS: dict(sorted(found.items()))} if found else {}
 
 
-def lost_findings(draft: Draft) -> dict[str, object]:
+def lost_findings(view: TableView) -> dict[str, object]:
     """Return the finding that the branch has lost its snapshots; nothing if it has not."""
-    why = lost_history(draft.own)
-    return {} if why is None else {LOST_HISTORIES: {draft.own.name: why}}
+    why = lost_history(view.own)
+    return {} if why is None else {LOST_HISTORIES: {view.own.name: why}}
 
 
 def lost_snapshots(store: Store, listing: TableListing) -> dict[str, str]:

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 from lakesweep.execute.deletions.executor import Attempt, Environment, Executed
-from lakesweep.execute.waves.driver import Crew, execute_in_waves
+from lakesweep.execute.waves.driver import Workers, execute_in_waves
 from lakesweep.model.plan import Plan
-from lakesweep.runs.execution import Engine
-from lakesweep.runs.local_engine import load_files_plan
+from lakesweep.runs.execution import PlanExecutor
+from lakesweep.runs.local_executor import load_files_plan
 
 
-def engine_of(crew: Callable[[Environment], Crew]) -> Engine:
+def executor_of(workers: Callable[[Environment], Workers]) -> PlanExecutor:
     """Return the executor.
 
     Args:
@@ -17,6 +17,6 @@ def engine_of(crew: Callable[[Environment], Crew]) -> Engine:
     """
 
     def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
-        return execute_in_waves(env, plan.header, attempt, crew(env))
+        return execute_in_waves(env, plan.header, attempt, workers(env))
 
-    return Engine(load_files_plan, execute)
+    return PlanExecutor(load_files_plan, execute)

@@ -25,18 +25,18 @@ from lakesweep.execute.part_actions import NOT_FILES_ALONE
 from lakesweep.model.plan import Plan, moves_roots
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import DELETE_MARGIN_MS
-from lakesweep.runs import local_engine
+from lakesweep.runs import local_executor
 from lakesweep.runs.fleet import POLICY_ETAG, check_policy
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.manual import check_hand
-from lakesweep.runs.pass_notes import doubt
+from lakesweep.runs.pass_notes import invalidate
 from lakesweep.runs.reports import PLAN_UNDONE, executed_report, refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.table_environment import environment
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class PlanExecutor:
     """A way to execute plans."""
 
     load: Callable[[ControlArea, str], Plan]
@@ -44,7 +44,7 @@ class Engine:
     execute: Callable[[Environment, Plan, Attempt], Executed]
 
 
-LOCAL = Engine(local_engine.load, local_engine.carry_out)
+LOCAL = PlanExecutor(local_executor.load, local_executor.carry_out)
 """Executes plans in this process."""
 
 
@@ -79,12 +79,12 @@ class Begin:
     has_just_planned: bool = False
     asks_roots: bool = False
     """See `Attempt`."""
-    by_hand: bool = True
+    manual: bool = True
     """A person asked for the execution."""
 
 
 def execute_plan(
-    table: Table, plan: Plan, begin: Begin, warnings: tuple[str, ...] = (), engine: Engine = LOCAL
+    table: Table, plan: Plan, begin: Begin, warnings: tuple[str, ...] = (), engine: PlanExecutor = LOCAL
 ) -> RunReport:
     """Execute a plan, store the report, and record how the plan ended."""
     area, plan_id = require_area(table), plan.header.plan_id
@@ -145,13 +145,13 @@ def execute_plan(
         if plan.header.arguments:
             # This plan follows other rules than the last pass. If this run dies, a pass by the table's own rules could
             # find nothing to do, and the unfinished plan would wait until the next due pass.
-            doubt(table, plan.header.branch)
+            invalidate(table, plan.header.branch)
         if moves_roots(plan.actions):
             # A rollback leaves the other tags as the last pass saw them. Other branch rewrites may replace them.
-            doubt(table, moved_branch(plan.actions), keeps_tags=plan.header.operation == "rollback")
-        believes_memory = begin.has_just_planned and not begin.asks_roots
-        env = environment(table, area, plan, believes_memory=believes_memory)
-        env = replace(env, check_policy=lambda: check_policy(table, by_hand=begin.by_hand))
+            invalidate(table, moved_branch(plan.actions), keeps_tags=plan.header.operation == "rollback")
+        trusts_cache = begin.has_just_planned and not begin.asks_roots
+        env = environment(table, area, plan, trusts_cache=trusts_cache)
+        env = replace(env, check_policy=lambda: check_policy(table, manual=begin.manual))
         attempt = Attempt(
             run_id,
             end,
@@ -197,7 +197,7 @@ def _stopped(table: Table, plan_id: str, run_id: str, stop: KeyboardInterrupt, r
     return f"table {table.ref}: run {run_id} was stopped by {stopped_by(stop)}{'' if came[0] == ';' else ' '}{came}"
 
 
-def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> RunReport | None:
+def finish_begun(table: Table, lease: LeaseDocument, engine: PlanExecutor = LOCAL) -> RunReport | None:
     """Finish the plan that an earlier run began and did not end, if there is one.
 
     A lost plan cannot be finished. The files that it would still have deleted remain, and are now orphans. A large plan
@@ -214,7 +214,7 @@ def finish_begun(table: Table, lease: LeaseDocument, engine: Engine = LOCAL) -> 
     if begun is None:
         return None
     try:
-        if local_engine.is_large(load_header(area, begun.plan_id)):
+        if local_executor.is_large(load_header(area, begun.plan_id)):
             _put_off(area, lease, begun, new_id(table.store.now_ms()))
             return None
         engine, plan = _loaded(area, begun.plan_id, engine)
@@ -239,7 +239,7 @@ def _put_off(area: ControlArea, lease: LeaseDocument, begun: Intent, run_id: str
     forget(area, lease, run_id, lambda: end_plan(area, begun.plan_id, end))
 
 
-def _loaded(area: ControlArea, plan_id: str, engine: Engine) -> tuple[Engine, Plan]:
+def _loaded(area: ControlArea, plan_id: str, engine: PlanExecutor) -> tuple[PlanExecutor, Plan]:
     """Return a stored plan, and an executor for it."""
     try:
         return engine, engine.load(area, plan_id)

@@ -91,12 +91,12 @@ def watched_ruling(table: Table) -> Ruling | None:
     return ruling
 
 
-def check_policy(table: Table, *, by_hand: bool) -> None:
+def check_policy(table: Table, *, manual: bool) -> None:
     """Make sure that a plan may be executed.
 
     Args:
         table: The table of the plan.
-        by_hand: A person asked for it, so only the policy's pause matters.
+        manual: A person asked for it, so only the policy's pause matters.
 
     Raises:
         HeldBackError: It may not.
@@ -104,7 +104,7 @@ def check_policy(table: Table, *, by_hand: bool) -> None:
         StorageError: The policy cannot be read.
     """
     ruling = watched_ruling(table)
-    if not by_hand and not may_delete(ruling):
+    if not manual and not may_delete(ruling):
         raise HeldBackError("; ".join(why_observed(ruling)), code=OBSERVED)
 
 

@@ -8,7 +8,7 @@ from lakesweep.errors import RefusedError
 from lakesweep.model.plan import Plan, Put
 from lakesweep.runs.session import Table
 
-BY_HAND_ONLY = "by_hand_only"
+MANUAL_ONLY = "manual_only"
 OPERATIONS = frozenset({"create_branch", "delete_branch", "fast_forward"})
 """The operations that make such plans."""
 
@@ -17,19 +17,19 @@ def check_hand(table: Table, plan: Plan) -> None:
     """Refuse to let a function execute a plan that only a person may execute.
 
     Raises:
-        RefusedError: With code `by_hand_only`.
+        RefusedError: With code `manual_only`.
     """
     if table.writes_schemas or not _needs_hand(plan):
         return
-    raise by_hand_only(table, plan.header.operation, f"execute TABLE {plan.header.plan_id}")
+    raise manual_only(table, plan.header.operation, f"execute TABLE {plan.header.plan_id}")
 
 
-def by_hand_only(table: Table, operation: str, command: str) -> RefusedError:
+def manual_only(table: Table, operation: str, command: str) -> RefusedError:
     """Return the error for an operation that only a person may execute."""
     return RefusedError(
         f"table {table.ref}: {operation} writes or deletes schemas, or overwrites snapshots, which no function may do; "
         f"run `lakesweep {command}` with permissions for that",
-        code=BY_HAND_ONLY,
+        code=MANUAL_ONLY,
     )
 
 

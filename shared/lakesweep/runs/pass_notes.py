@@ -104,7 +104,7 @@ def _is_late(known: BranchState, state: BranchState) -> bool:
     return is_late or known.is_ahead(state.checked_ms) or known.is_over(state.checked_ms)
 
 
-def doubt(table: Table, branch: str, *, keeps_tags: bool = True) -> None:
+def invalidate(table: Table, branch: str, *, keeps_tags: bool = True) -> None:
     """Invalidate the state of the last pass over a branch, so that the next pass looks.
 
     Args:

@@ -20,11 +20,19 @@ from lakesweep.execute.part_actions import check_unchanged
 from lakesweep.execute.tags import write_tags, writes_tags
 from lakesweep.model.plan import Action, Plan
 from lakesweep.model.report import Refusal, RunReport
-from lakesweep.runs.execution import LOCAL, Begin, Engine, check_not_undone, execute_plan, finish_begun, require_area
+from lakesweep.runs.execution import (
+    LOCAL,
+    Begin,
+    PlanExecutor,
+    check_not_undone,
+    execute_plan,
+    finish_begun,
+    require_area,
+)
 from lakesweep.runs.expiry_conflict import refuse_stored
 from lakesweep.runs.fleet import check_policy
 from lakesweep.runs.manual import check_hand
-from lakesweep.runs.memory import keep
+from lakesweep.runs.metadata_cache import keep
 from lakesweep.runs.reports import executed_report, refused, report_of, unconfirmed
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import note_ends
@@ -49,7 +57,7 @@ def plan_only(table: Table, operation: str, planner: Planner) -> RunReport:
     if table.area is not None:
         store_plan(table.area, plan)
         keep(table)
-        if plan.is_apart and plan.header.action_count <= SHOWN_ACTIONS:
+        if plan.is_chunked and plan.header.action_count <= SHOWN_ACTIONS:
             plan = load_plan(table.area, plan.header.plan_id)
     return report_of(table, operation, "planned", plan)
 
@@ -154,8 +162,8 @@ def plan_and_execute(
         )
         return replace(report_of(table, operation, "planned", plan), warnings=_finished_first(finished), refusal=left)
     # A plan in parts was made from documents that tasks wrote into the control location, as others could do.
-    begin = Begin(grace_ms, lease=lease, run_id=plan.header.plan_id, has_just_planned=True, asks_roots=plan.is_apart)
-    if plan.is_apart:
+    begin = Begin(grace_ms, lease=lease, run_id=plan.header.plan_id, has_just_planned=True, asks_roots=plan.is_chunked)
+    if plan.is_chunked:
         try:
             made, plan = plan, LOCAL.load(area, plan.header.plan_id)
             check_unchanged(plan.header, made.header.content_hash)
@@ -173,8 +181,8 @@ def execute_stored(
     confirm: str | None = None,
     grace_ms: int = 0,
     run_id: str | None = None,
-    by_hand: bool = True,
-    engine: Engine = LOCAL,
+    manual: bool = True,
+    engine: PlanExecutor = LOCAL,
 ) -> RunReport:
     """Execute a plan that was stored earlier. A second call is harmless.
 
@@ -184,12 +192,12 @@ def execute_stored(
         confirm: The plan's id again, if the plan needs confirmation.
         grace_ms: How long readers of expiring snapshots may continue.
         run_id: The id of this run, if it is the first run of the plan; else a new id is made.
-        by_hand: A person asked for it. Otherwise nothing is deleted if the fleet policy now says to observe.
+        manual: A person asked for it. Otherwise nothing is deleted if the fleet policy now says to observe.
         engine: The executor.
     """
     area = require_area(table)
     try:
-        check_policy(table, by_hand=by_hand)  # nothing is deleted from a paused table
+        check_policy(table, manual=manual)  # nothing is deleted from a paused table
         plan = engine.load(area, plan_id)
         if plan.header.branch != table.ref.branch:
             raise RefusedError(
@@ -225,7 +233,7 @@ def execute_stored(
             raise unconfirmed(plan)
     except RefusedError as error:
         return refused(table, "execute", error)
-    begin = Begin(grace_ms, earlier, lease, None if earlier else run_id, by_hand=by_hand)
+    begin = Begin(grace_ms, earlier, lease, None if earlier else run_id, manual=manual)
     return execute_plan(table, plan, begin, engine=engine)
 
 

@@ -15,7 +15,7 @@ from lakesweep.model.table_ref import TableRef
 from lakesweep.storage.clock import wall_ms
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store
-from lakesweep.storage.wrappers.remembering import Memory
+from lakesweep.storage.wrappers.remembering import MetadataCache
 
 
 def _no_progress(done: int, total: int) -> None:
@@ -30,7 +30,7 @@ def _no_limit(what: str) -> None:
     """Let it begin."""
 
 
-class OrphanEngine(Protocol):
+class ScanBackend(Protocol):
     """A way to find orphan files with more than this process. Every backend finds the same files."""
 
     def plan(self, table: "Table", arguments: OrphanArguments) -> Plan:
@@ -41,13 +41,13 @@ class OrphanEngine(Protocol):
 
 
 @runtime_checkable
-class RemoteEngine(OrphanEngine, Protocol):
+class RemoteBackend(ScanBackend, Protocol):
     """A backend that runs elsewhere. It has already stored the plan that it returns, and counted its own requests."""
 
     estimate: Mapping[str, object] | None
-    """The remote side's estimate for the last scan; see `engine_choice.Estimate.to_json`."""
+    """The remote side's estimate for the last scan; see `backend_choice.Estimate.to_json`."""
     happened: Mapping[str, object] | None
-    """The actual cost of the last scan; see `engine_choice.happened`. `None`: not counted."""
+    """The actual cost of the last scan; see `backend_choice.happened`. `None`: not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Table:
     """The caller's own clock. Only times that a caller gives as "now" are compared with it."""
     sleep: Callable[[float], None] = time.sleep
     progress: Callable[[int, int], None] = _no_progress
-    memory: Memory = field(default_factory=Memory)
+    memory: MetadataCache = field(default_factory=MetadataCache)
     """What earlier runs and this run have read of the table's metadata."""
     check_time: Callable[[str], None] = _no_limit
     """Called before a batch of deletions begins, with a description of the batch.
@@ -77,7 +77,7 @@ class Table:
     Raises:
         OutOfTimeError: The caller's time is nearly over.
     """
-    orphan_engines: Mapping[str, OrphanEngine] = field(default_factory=dict)
+    scan_backends: Mapping[str, ScanBackend] = field(default_factory=dict)
     """The values of `engine` beside `local`: `lambda` and `spark`, if available."""
     available: Available | None = None
     """The backends that `auto` chooses from. Without this field, `auto` means `local`."""

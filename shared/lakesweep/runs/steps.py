@@ -10,12 +10,12 @@ from lakesweep.model.report import RunReport, Status
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.run import plan_and_execute, plan_only
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft
+from lakesweep.runs.view import TableView
 from lakesweep.storage.wrappers.planned import PlannedStore
 
-DraftPlanner = Callable[[Table, Draft | None], Plan]
+ViewPlanner = Callable[[Table, TableView | None], Plan]
 """Plans from the given listing; lists the table if none is given."""
-Step = tuple[str, DraftPlanner]
+Step = tuple[str, ViewPlanner]
 Take = Callable[[str, RunReport], RunReport | None]
 
 
@@ -23,29 +23,29 @@ class SharedListing:
     """The listing that was made when the steps began."""
 
     def __init__(self) -> None:
-        self.draft: Draft | None = None
+        self.view: TableView | None = None
         """`None` before the first step, and after a step that may have changed the table."""
 
     def take(self, report: RunReport) -> None:
         """Drop the listing if a step may have changed the table."""
         is_unchanged = report.status == "refused" and report.plan is None
         if report.status != "nothing_to_do" and not is_unchanged:
-            self.draft = None
+            self.view = None
 
-    def planner(self, plan_by: DraftPlanner) -> Callable[[Table], Plan]:
+    def planner(self, plan_by: ViewPlanner) -> Callable[[Table], Plan]:
         """Return a planner that uses the listing once. If the table has changed, it lists the table again."""
 
         def plan(table: Table) -> Plan:
-            draft, self.draft = self.draft, None
+            view, self.view = self.view, None
             try:
-                planned = plan_by(table, draft)
+                planned = plan_by(table, view)
             except StalePlanError:
                 raise
             except RefusedError:
-                self.draft = draft
+                self.view = view
                 raise
             if planned.is_empty:
-                self.draft = draft
+                self.view = view
             return planned
 
         return plan
@@ -84,10 +84,10 @@ def carry_out(
             report = plan_only(table, name, planner)
             table = _after(table, report)
         else:
-            known = lease if shared.draft is not None else None
+            known = lease if shared.view is not None else None
             report = plan_and_execute(table, name, planner, lease=known, max_actions=max_actions)
             if lease.intent is not None:
-                shared.draft = None  # the begun plan has been finished, and the lease document has changed
+                shared.view = None  # the begun plan has been finished, and the lease document has changed
         shared.take(report)
         if (shown := take(name, report)) is not None:
             reports.append(shown)

@@ -6,14 +6,14 @@ from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.plan import Plan
 from lakesweep.runs.allowance import fence_rules
 from lakesweep.runs.session import Table
-from lakesweep.storage.wrappers.remembering import Memory, RememberingStore
+from lakesweep.storage.wrappers.remembering import MetadataCache, RememberingStore
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_all_schemas
 from lakesweep.table.fence import FenceRules
 from lakesweep.table.stores import TableStores
 
 
-def environment(table: Table, area: ControlArea, plan: Plan, *, believes_memory: bool = True) -> Environment:
+def environment(table: Table, area: ControlArea, plan: Plan, *, trusts_cache: bool = True) -> Environment:
     """Return the environment in which `plan` is executed.
 
     A plan is only data and grants no permission. So paths outside the table are checked again, against the schemas and
@@ -23,17 +23,17 @@ def environment(table: Table, area: ControlArea, plan: Plan, *, believes_memory:
         table: The table.
         area: The control area of the table.
         plan: The plan to execute.
-        believes_memory: Rechecks may use the metadata cache of earlier runs. This is false for a plan that this call
+        trusts_cache: Rechecks may use the metadata cache of earlier runs. This is false for a plan that this call
             has not made, since anyone who can forge a plan can also forge the cache.
     """
     rules = FenceRules()
-    if plan.is_apart or any(is_external(action.path) for action in plan.actions):
+    if plan.is_chunked or any(is_external(action.path) for action in plan.actions):
         rules = fence_rules(table, read_all_schemas(table.store, discover(table.store, ("schema", "branch"))))
     plan_id, manifests = table.memory.clear
     return Environment(
         stores=TableStores(table.store, rules, table.open_store),
         area=area,
-        known=RememberingStore(table.store, table.memory if believes_memory else Memory(), {}),
+        known=RememberingStore(table.store, table.memory if trusts_cache else MetadataCache(), {}),
         sleep=table.sleep,
         check_time=table.check_time,
         progress=table.progress,

@@ -26,7 +26,7 @@ from lakesweep.model.safety import PLAN_LIFETIME_MS
 from lakesweep.model.steering import Steering
 from lakesweep.runs.allowance import fence_rules
 from lakesweep.runs.identifiers import new_id
-from lakesweep.runs.memory import remembering
+from lakesweep.runs.metadata_cache import remembering
 from lakesweep.runs.session import Table
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import Documents, read_all_schemas, read_roots, read_schema
@@ -37,7 +37,7 @@ _NONE = Steering()
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PlanInputs:
     """What every plan of an operation records about itself, as JSON values."""
 
     arguments: Mapping[str, object]
@@ -48,12 +48,12 @@ class Frame:
     """`earliest`, `latest` and `expired`."""
 
 
-def frame_of(
+def inputs_of(
     own: BranchListing,
     arguments: Mapping[str, object],
     policy: Mapping[str, object] | None = None,
     expired: Iterable[int] = (),
-) -> Frame:
+) -> PlanInputs:
     """Return what a plan records about itself.
 
     Args:
@@ -63,7 +63,7 @@ def frame_of(
         expired: The ids of the snapshots or changelogs to delete, ascending.
     """
     snapshots = own.snapshots
-    return Frame(
+    return PlanInputs(
         arguments=arguments,
         policy=policy or {},
         snapshots={
@@ -83,7 +83,7 @@ def source_alone(branch: str, source: Root | None) -> BranchListing:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class ChunkedPlan:
     """Actions that other processes checked and stored, part by part, before the plan has a header."""
 
     plan_id: str
@@ -93,7 +93,7 @@ class Apart:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class TableView:
     """One branch of a table at one moment."""
 
     table: Table
@@ -111,7 +111,7 @@ class Draft:
     def plan(
         self,
         actions: Sequence[Action],
-        frame: Frame,
+        inputs: PlanInputs,
         *,
         end_id: int | None = None,
         kept: Mapping[str, int] | None = None,
@@ -123,7 +123,7 @@ class Draft:
         next_pass: Mapping[str, int] | None = None,
         findings: Mapping[str, object] | None = None,
         steering: Steering = _NONE,
-        apart: Apart | None = None,
+        chunked: ChunkedPlan | None = None,
     ) -> Plan:
         """Return the plan of `actions`, or of the actions stored `apart`; without actions there is nothing to do.
 
@@ -132,20 +132,20 @@ class Draft:
         """
         findings = dict(findings or {})
         steering = replace(steering, is_damaged=is_damaged(findings))
-        parts = apart.parts if apart else ()
+        parts = chunked.parts if chunked else ()
         header = PlanHeader(
-            plan_id=apart.plan_id if apart else new_id(self.now_ms),
+            plan_id=chunked.plan_id if chunked else new_id(self.now_ms),
             operation=self.operation,
             table=self.table.ref.location,
             branch=self.table.ref.branch,
             created_ms=self.now_ms,
             expires_ms=self.now_ms + PLAN_LIFETIME_MS,
             code_version=__version__,
-            arguments=dict(frame.arguments),
-            policy=dict(frame.policy),
+            arguments=dict(inputs.arguments),
+            policy=dict(inputs.policy),
             roots_seen=self._roots_seen(),
             end_id=end_id,
-            snapshots=dict(frame.snapshots),
+            snapshots=dict(inputs.snapshots),
             kept=dict(kept or {}),
             kept_bytes=dict(kept_bytes or {}),
             warnings=tuple(warnings),
@@ -156,18 +156,18 @@ class Draft:
             findings=findings,
             steering=steering,
             content_hash=joined_hash((part.hash for part in parts), steering)
-            if apart
+            if chunked
             else content_hash(actions, steering),
-            action_count=sum(part.count for part in parts) if apart else len(actions),
+            action_count=sum(part.count for part in parts) if chunked else len(actions),
             parts=parts,
-            by_kind=dict(sorted(apart.by_kind.items())) if apart else {},
+            by_kind=dict(sorted(chunked.by_kind.items())) if chunked else {},
             format_version=MOVE_FORMAT_VERSION if moves_roots(actions) else PLAN_FORMAT_VERSION,
         )
         check_plan(header)
         check_actions(header, actions)
         return Plan(header, tuple(actions))
 
-    def seeing(self, own: BranchListing) -> "Draft":
+    def seeing(self, own: BranchListing) -> "TableView":
         """Return a draft that depends on this branch, or a part of it, alone: all other roots may change."""
         return replace(self, listing=TableListing({own.name: own}), own=own)
 
@@ -220,7 +220,7 @@ class Draft:
         return TableStores(store, rules, self.table.open_store)
 
 
-def begin(table: Table, operation: str, listing: TableListing | None = None) -> Draft:
+def begin(table: Table, operation: str, listing: TableListing | None = None) -> TableView:
     """List a table's roots and read the branch's schema.
 
     Args:
@@ -237,4 +237,4 @@ def begin(table: Table, operation: str, listing: TableListing | None = None) -> 
     table = remembering(table, listing)
     own = listing.branches.get(table.ref.branch) or BranchListing(table.ref.branch)
     schema = read_schema(table.store, own)
-    return Draft(table, operation, listing, own, schema, table.store.now_ms(), is_own_listing)
+    return TableView(table, operation, listing, own, schema, table.store.now_ms(), is_own_listing)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from lakesweep.errors import MaintenanceError, UsageError
 from lakesweep.execute.deletions.executor import Environment
-from lakesweep.execute.waves.driver import KEYS_PER_S, Crew
-from lakesweep.execute.waves.slices import Lane, Site, SliceResult, work
+from lakesweep.execute.waves.driver import KEYS_PER_S, Workers
+from lakesweep.execute.waves.slices import Assignment, Site, SliceResult, work
 from lakesweep.format.codec import from_json, to_json
-from lakesweep.runs.execute_in_waves import engine_of
-from lakesweep.runs.execution import Engine
+from lakesweep.runs.execute_in_waves import executor_of
+from lakesweep.runs.execution import PlanExecutor
 from lakesweep.spark.tasks import Access, Row, Task, check_workers, count_requests, run_tasks
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.open import StoreSettings
@@ -30,7 +30,7 @@ from lakesweep.table.stores import TableStores
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MAX_LANES = 16
+MAX_ASSIGNMENTS = 16
 """Tasks at a time. Two requests a second already delete 2 000 keys a second; more tasks would only wait."""
 _SPECULATION = "spark.speculation"
 
@@ -46,15 +46,15 @@ class DeleteLane:
         """Answer with a row for each slice."""
         stores = TableStores(task.store(task.access.table), self.rules, task.store)
         site = Site(stores, task.area, throttled=lambda: task.counter.throttled)
-        yield from map(to_json, work(site, from_json(Lane, piece, "the work of a task")))
+        yield from map(to_json, work(site, from_json(Assignment, piece, "the work of a task")))
 
 
-def spark_engine(
+def spark_executor(
     open_session: Callable[[], "SparkSession"],
     settings: StoreSettings,
     counter: RequestCounter,
     keys_per_s: float = KEYS_PER_S,
-) -> Engine:
+) -> PlanExecutor:
     """Return the plan executor that runs on Spark.
 
     Args:
@@ -64,16 +64,16 @@ def spark_engine(
         keys_per_s: How many keys may be deleted in a second.
     """
 
-    def crew(env: Environment) -> Crew:
+    def workers(env: Environment) -> Workers:
         session = open_session()
         refuse_speculation(session)
         access = Access(env.stores.table.location, env.area.store.location, settings)
         check_workers(session, access)
-        lane = DeleteLane(env.stores.rules)
+        assignment = DeleteLane(env.stores.rules)
 
-        def run_wave(lanes: Sequence[Lane], _: Guard) -> list[SliceResult]:
+        def run_wave(assignments: Sequence[Assignment], _: Guard) -> list[SliceResult]:
             try:
-                rows = list(count_requests(counter, run_tasks(session, access, lane, to_json(lanes))))
+                rows = list(count_requests(counter, run_tasks(session, access, assignment, to_json(assignments))))
             except MaintenanceError as error:
                 if error.code != "spark_failed":
                     raise
@@ -81,10 +81,10 @@ def spark_engine(
                 raise MaintenanceError(sentence, code=error.code) from error
             return [from_json(SliceResult, row, "the answer of a task") for row in rows]
 
-        lanes = max(1, min(MAX_LANES, session.sparkContext.defaultParallelism))
-        return Crew(run_wave, lanes, keys_per_s)
+        assignments = max(1, min(MAX_ASSIGNMENTS, session.sparkContext.defaultParallelism))
+        return Workers(run_wave, assignments, keys_per_s)
 
-    return engine_of(crew)
+    return executor_of(workers)
 
 
 def refuse_speculation(session: "SparkSession") -> None:

@@ -59,7 +59,7 @@ _ANSWER = "the answer of a task"
 
 @dataclass(slots=True)
 class SparkScan:
-    """The Spark backend of orphan scans; see `lakesweep.runs.session.OrphanEngine`."""
+    """The Spark backend of orphan scans; see `lakesweep.runs.session.ScanBackend`."""
 
     session: "SparkSession"
     settings: StoreSettings

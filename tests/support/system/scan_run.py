@@ -24,7 +24,7 @@ from tests.support.system.scan_bill import Bill, BillWatch
 from tests.support.system.scans import TRIGGER, Scan, ask_for_scan, paths_of, scans_of
 
 INTERVAL_S = 7 * 86_400.0
-TOURS = 3
+SWEEPS = 3
 """The first one sees a table for the first time and says when its first scan is due; two scans follow."""
 WAIT_S = 240.0
 """Seconds of work, for one scan and what it deletes."""
@@ -64,7 +64,7 @@ class ScanRun:
             self.say(f"Writing a table of {self.objects} objects, of which one in a hundred is an orphan")
             self.filled = write_filled(self.system, LARGE, Shape(self.objects, PARTITIONS, ROOTS))
 
-    def by_hand(self, tables: Sequence[str]) -> None:
+    def manual(self, tables: Sequence[str]) -> None:
         """Ask for a scan of each table in turn, and have its plan carried out.
 
         Args:
@@ -92,10 +92,10 @@ class ScanRun:
             self._plant(table, "by schedule")
         self.bills.restart()
         before = self._count_scans(tables)
-        for tour in range(TOURS):
+        for tour in range(SWEEPS):
             if tour:
                 self.system.pass_time(INTERVAL_S, step_s=INTERVAL_S)
-            if tour == TOURS - 1:
+            if tour == SWEEPS - 1:
                 for table in tables:  # the scan before this one only noted what it saw
                     self.problems += self.planted[table][-1].problems(self.system.store(table), gone=False)
             self.system.tick(TRIGGER)
@@ -105,7 +105,7 @@ class ScanRun:
                 self.problems += planted.grown_old().problems(self.system.store(table))
         scans = self._count_scans(tables) - before
         self.scans += scans
-        self.say(f"{TOURS} tours, {scans} scans by schedule: what the first scan of a table noted, the second removed")
+        self.say(f"{SWEEPS} tours, {scans} scans by schedule: what the first scan of a table noted, the second removed")
         self._count(self.bills.restart())
 
     def stays(self, table: str) -> frozenset[str]:

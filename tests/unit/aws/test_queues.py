@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.aws.messages import MAX_BODY_BYTES, OrphanScan, OrphanTask, OrphanTour, TagTour, parse_message, to_body
+from lakesweep.aws.messages import MAX_BODY_BYTES, OrphanScan, OrphanSweep, OrphanTask, TagSweep, parse_message, to_body
 from lakesweep.aws.queues import BATCH_MESSAGES, Queues
 from lakesweep.errors import MaintenanceError, StorageError
 
@@ -97,17 +97,17 @@ def test_a_queue_that_is_not_there() -> None:
         OrphanScan(
             TABLE, "20261121T220000Z-2b3c4d5e", "rt", {"quarantine": "1 d", "owned_external": ["a"]}, True, True
         ),
-        OrphanScan(TABLE, "s1", turn=999, hop=15),
+        OrphanScan(TABLE, "s1", step=999, hop=15),
         OrphanTask(
             TABLE,
             "s1",
             {"id": "list-0.3", "after": "\ud800\u0000", "until": None, "budget": [1], "more": [{"x": None}]},
         ),
-        OrphanTour(),
-        TagTour(),
-        TagTour("s3://lake/warehouse/é", 3),
-        OrphanTour("s3://lake/warehouse/é", 3),
+        OrphanSweep(),
+        TagSweep(),
+        TagSweep("s3://lake/warehouse/é", 3),
+        OrphanSweep("s3://lake/warehouse/é", 3),
     ],
 )
-def test_a_message_is_read_as_it_was_written(message: OrphanScan | OrphanTask | OrphanTour | TagTour) -> None:
+def test_a_message_is_read_as_it_was_written(message: OrphanScan | OrphanTask | OrphanSweep | TagSweep) -> None:
     assert parse_message(to_body(message), "m") == message

@@ -43,30 +43,30 @@ OWN = {
     "sqs_execute_maintain": "maintain",
     "sqs_sweep": "sweep",
     "sqs_sweep_continued": "sweep",
-    "sqs_tag_tour": "tag_tour",
-    "sqs_tag_tour_continued": "tag_tour",
+    "sqs_tag_sweep": "tag_sweep",
+    "sqs_tag_sweep_continued": "tag_sweep",
     "sqs_spark_scan": "spark",
     "sqs_spark_scan_execute": "spark",
     "sqs_spark_plan": "spark",
     "sqs_spark_poll": "spark_poll",
     "sqs_orphan_scan": "orphan_scan",
     "sqs_orphan_scan_execute": "orphan_scan",
-    "sqs_orphan_scan_turn": "orphan_scan",
+    "sqs_orphan_scan_step": "orphan_scan",
     "sqs_orphan_task": "orphan_task",
-    "sqs_orphan_tour": "orphan_tour",
-    "sqs_orphan_tour_continued": "orphan_tour",
+    "sqs_orphan_sweep": "orphan_sweep",
+    "sqs_orphan_sweep_continued": "orphan_sweep",
 }
 KEYS = {
     "hint": {"table", "branch", "snapshot_id"},
     "execute": {"table", "branch", "plan_id", "grace_ms", "confirm"},
     "maintain": {"table", "branch"},
     "sweep": {"cursor"},
-    "tag_tour": {"cursor"},
+    "tag_sweep": {"cursor"},
     "spark": {"table", "branch", "scan_id", "arguments", "execute", "plan_id", "confirm"},
     "spark_poll": set(),
-    "orphan_scan": {"table", "branch", "scan_id", "arguments", "execute", "by_hand", "turn"},
+    "orphan_scan": {"table", "branch", "scan_id", "arguments", "execute", "manual", "step"},
     "orphan_task": {"table", "scan_id", "task"},
-    "orphan_tour": {"cursor"},
+    "orphan_sweep": {"cursor"},
 }
 SQS = [name for name in NAMES if name.startswith("sqs_")]
 STORED_PLAN = ("on_demand_execute_plan", "on_demand_execute_plan_spark")
@@ -158,16 +158,16 @@ def test_spark_schedule_sends_what_arrives() -> None:
 
 def test_the_schedule_of_scans_sends_what_arrives() -> None:
     """The tour's message is the schedule's body, in the template as well."""
-    (record,) = sample("sqs_orphan_tour")["Records"]
+    (record,) = sample("sqs_orphan_sweep")["Records"]
     stated = json.loads(render().of_type("AWS::Scheduler::Schedule")["OrphanTrigger"]["Target"]["Input"])
-    assert body_of(record) == sample("schedule_orphan_tour") == stated
+    assert body_of(record) == sample("schedule_orphan_sweep") == stated
 
 
 def test_the_schedule_of_tags_sends_what_arrives() -> None:
     """The tour's message is the schedule's body, in the template as well."""
-    (record,) = sample("sqs_tag_tour")["Records"]
+    (record,) = sample("sqs_tag_sweep")["Records"]
     stated = json.loads(render().of_type("AWS::Scheduler::Schedule")["TagTrigger"]["Target"]["Input"])
-    assert body_of(record) == sample("schedule_tag_tour") == stated
+    assert body_of(record) == sample("schedule_tag_sweep") == stated
 
 
 @pytest.mark.parametrize("name", ON_FUNCTIONS)

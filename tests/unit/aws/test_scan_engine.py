@@ -22,7 +22,7 @@ from lakesweep.operations.orphans.fan_out.worker import work
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.operations.registry import run_operation
 from lakesweep.runs.parameters.signatures import NO_WRITERS, OLDER_THAN, QUARANTINE, REMOVE_ORPHAN_FILES
-from lakesweep.runs.session import RemoteEngine, Table
+from lakesweep.runs.session import RemoteBackend, Table
 from tests.support.memory_store import MemoryStore
 from tests.support.metadata_files import stable_uuid
 from tests.support.table_builder import TableBuilder
@@ -49,7 +49,7 @@ class Deployment:
         self.now_ms += 10 * DAY_MS
         self.asked: list[OrphanScan] = []
         self.tasks_waiting: list[Mapping[str, object]] = []
-        self.turn: int | None = None
+        self.step: int | None = None
         self.slept_s = 0.0
         self.said: list[str] = []
         self.is_working = True
@@ -75,8 +75,8 @@ class Deployment:
     def tasks(self, tasks: Sequence[Mapping[str, object]]) -> None:
         self.tasks_waiting += tasks
 
-    def fold(self, turn: int, delay_s: int, *, progress: bool) -> None:
-        self.turn = turn
+    def advance(self, step: int, delay_s: int, *, progress: bool) -> None:
+        self.step = step
 
     def sleep(self, seconds: float) -> None:
         self.slept_s += seconds
@@ -87,7 +87,7 @@ class Deployment:
 
     def _work(self, message: OrphanScan) -> None:
         table = replace(self.table, sleep=lambda seconds: None)
-        if self.turn is None:
+        if self.step is None:
             words = {name: value for name, value in message.arguments.items() if name != "engine"}
             call = REMOVE_ORPHAN_FILES.parse(words)
             arguments = OrphanArguments(call[OLDER_THAN], call[NO_WRITERS], call[QUARANTINE])
@@ -98,12 +98,12 @@ class Deployment:
         elif self.tasks_waiting:
             work(table, message.scan_id, self.tasks_waiting.pop(0), self)
         else:
-            ended = scan.fold(table, message.scan_id, self.turn, self)
+            ended = scan.advance(table, message.scan_id, self.step, self)
             if ended is not None:
                 note_fan_out(table, ended.result, ended.plan)
 
     def run(self, engine: LambdaScan | None = None, *, execute: bool = False, **arguments: object) -> Any:
-        table = replace(self.table, orphan_engines={"lambda": engine or self.engine()})
+        table = replace(self.table, scan_backends={"lambda": engine or self.engine()})
         return run_operation(table, "remove_orphan_files", {"engine": "lambda", **arguments}, execute=execute)
 
 
@@ -265,4 +265,4 @@ def test_what_emr_has() -> None:
     """A size by the number of objects."""
     assert [emr_facts(size.objects).executors for size in SIZES] == [size.max_executors for size in SIZES]
     assert emr_facts(1).is_emr
-    assert isinstance(LambdaScan("u"), RemoteEngine)
+    assert isinstance(LambdaScan("u"), RemoteBackend)

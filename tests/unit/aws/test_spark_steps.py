@@ -46,7 +46,7 @@ def failed(code: int) -> JobRun:
 CASES = {
     "a large plan": (PLANNING, DONE, LARGE, RUNNING, "execute", 1, None),
     "a small plan": (PLANNING, DONE, replace(LARGE, action_count=SMALL_PLAN_ACTIONS), HANDED_OVER, "plan", 1, None),
-    "a large plan of a schedule": (replace(PLANNING, by_hand=False), DONE, LARGE, HANDED_OVER, "plan", 1, None),
+    "a large plan of a schedule": (replace(PLANNING, manual=False), DONE, LARGE, HANDED_OVER, "plan", 1, None),
     "not asked": (replace(PLANNING, execute=False), DONE, LARGE, PLANNED, "plan", 1, None),
     "nothing to do": (PLANNING, DONE, PlanResult("nothing_to_do"), PLANNED, "plan", 1, None),
     "to be confirmed": (

@@ -93,8 +93,8 @@ def test_a_branch_keeps_what_it_needs(place: Place) -> None:
     assert row["from"] is None
     assert row["files"] > 1
     document = place.call("delete-branch", "trial", "--execute", "--json").document
-    assert document["findings"]["stranded"]["files"] == row["files"]
-    assert document["findings"]["stranded"]["bytes"] == row["bytes"]
+    assert document["findings"]["newly_orphaned"]["files"] == row["files"]
+    assert document["findings"]["newly_orphaned"]["bytes"] == row["bytes"]
     assert document["findings"]["lost"]["snapshots"] == [4]
 
 

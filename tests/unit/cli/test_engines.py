@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.cli.engines import with_engines
+from lakesweep.cli.engines import with_backends
 from lakesweep.cli.opening import open_table
 from lakesweep.cli.options import Place
 from lakesweep.storage.open import StoreSettings
@@ -96,7 +96,7 @@ def test_what_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         place = Place(**{"table": "s3://lake/t", "engine": "auto", "control": "s3://ops/x", **words})
         opened = open_table(place, RequestCounter(), lambda done, total: None)
         assert opened.available is not None
-        assert opened.available.has_fan_out <= ("lambda" in opened.orphan_engines)
+        assert opened.available.has_fan_out <= ("lambda" in opened.scan_backends)
         return opened.available.has_fan_out
 
     assert not fan_out()
@@ -105,8 +105,8 @@ def test_what_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LAKESWEEP_SCAN_QUEUE", QUEUE)
     assert fan_out()
     plain = open_table(Place("s3://lake/t"), RequestCounter(), lambda done, total: None)
-    assert (plain.available, dict(plain.orphan_engines)) == (None, {})
-    without = with_engines(plain, Place("s3://lake/t", engine="auto"), StoreSettings())
+    assert (plain.available, dict(plain.scan_backends)) == (None, {})
+    without = with_backends(plain, Place("s3://lake/t", engine="auto"), StoreSettings())
     assert without.available is not None
     assert not without.available.has_fan_out
     assert without.available.local.memory_mib > 256

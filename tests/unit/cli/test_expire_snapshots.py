@@ -69,7 +69,7 @@ def test_executing_does_what_the_dry_run_said(folder: Path, control: Path) -> No
         "deleted": planned["delete"]["count"],
         "already_gone": 0,
         "failed": [],
-        "kept_by_look": 0,
+        "kept_by_recheck": 0,
         "bytes": planned["delete"]["bytes"],
     }
     after = contents(folder)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.runs import view as draft
+from lakesweep.runs import view
 from tests.unit.cli.command_line import Answer, call, write_table
 
 
@@ -104,7 +104,7 @@ def test_what_one_second_brought_is_listed_in_order(
     """Ids of one second are random behind it; the newest comes first all the same."""
     root, control = place
     endings = iter("dbca")
-    monkeypatch.setattr(draft, "new_id", lambda now_ms: f"20260131T120000Z-0000000{next(endings)}")
+    monkeypatch.setattr(view, "new_id", lambda now_ms: f"20260131T120000Z-0000000{next(endings)}")
     for number in ("5", "4", "3", "2"):
         rollback(place, "--snapshot", number, "--lose-tag", "base", "--execute")
     runs = call("runs", root, "--json", *control).document["runs"]

@@ -175,7 +175,7 @@ def test_a_tag_that_appeared_keeps_its_files(table: TableBuilder, folder: Path, 
     table.tag("late", snapshot=2)
     answer = execute(folder, plan_id)
     assert answer.exit_code == 0
-    assert answer.document["outcome"]["kept_by_look"] > 0
+    assert answer.document["outcome"]["kept_by_recheck"] > 0
     assert table.exists("F2")
 
 

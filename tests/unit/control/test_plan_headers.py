@@ -9,7 +9,7 @@ import pytest
 from lakesweep.control import plans
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError
-from lakesweep.runs.local_engine import load_files_plan
+from lakesweep.runs.local_executor import load_files_plan
 from tests.support.orphan_scene import OrphanScene
 from tests.support.waves import planned, planted
 

@@ -58,7 +58,7 @@ def test_what_the_page_says_of_twice_an_assumption() -> None:
     toured = cost.SECONDS["tour, a table"] * 1000 * cost.MEMORY_GB["orphan_scan"] * cost.HOURS * second
     assert toured == pytest.approx(0.10, 0.1)
     toured = (
-        cost.SECONDS["tour, a table"] * 1000 * cost.MEMORY_GB["tag_schedule"] * cost.HOURS * cost.TAG_TOURS * second
+        cost.SECONDS["tour, a table"] * 1000 * cost.MEMORY_GB["tag_schedule"] * cost.HOURS * cost.TAG_SWEEPS * second
     )
     assert toured == pytest.approx(0.20, 0.1)
     kilobytes = sum(cost.LOG_KB.values())

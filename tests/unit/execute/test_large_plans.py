@@ -22,7 +22,7 @@ from lakesweep.execute.waves import threads
 from lakesweep.model.plan import Delete, Plan, PlanHeader, joined_hash
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
-from lakesweep.runs import local_engine
+from lakesweep.runs import local_executor
 from lakesweep.runs.execution import finish_begun
 from lakesweep.runs.run import execute_stored
 from lakesweep.runs.session import Table
@@ -44,7 +44,7 @@ MAX_GROWTH_BYTES = 80 << 20
 @pytest.fixture(autouse=True)
 def small_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan of a few hundred actions is large, and has several parts, waves and slices."""
-    monkeypatch.setattr(local_engine, "LARGE_PLAN", 100)
+    monkeypatch.setattr(local_executor, "LARGE_PLAN", 100)
     monkeypatch.setattr(plans, "PART_ROWS", 70)
     monkeypatch.setattr(plans, "_HEADER_ROWS", 100)
     monkeypatch.setattr(threads, "WAVE_KEYS", 100)
@@ -84,7 +84,7 @@ def test_it_ends_as_action_by_action(monkeypatch: pytest.MonkeyPatch, made_here:
     """The same objects are left, and ledger and report say the same. Also where the call made the plan itself."""
     found = []
     for large in (100, 10_000):
-        monkeypatch.setattr(local_engine, "LARGE_PLAN", large)
+        monkeypatch.setattr(local_executor, "LARGE_PLAN", large)
         scene = OrphanScene()
         keys = planted(scene, COUNT)
         if made_here:
@@ -259,7 +259,7 @@ def test_a_root_that_appears_between_waves_keeps_its_files(scene: OrphanScene) -
     report = scene.maintainer(Counting(scene.store, appear)).execute(header.plan_id)
     assert report.status == "done"
     assert report.outcome is not None
-    assert report.outcome.kept_by_look >= 1
+    assert report.outcome.kept_by_recheck >= 1
     assert data in scene.listed()
     assert scene.listed().isdisjoint(keys)
     assert_all_readable(scene.table)
@@ -268,10 +268,10 @@ def test_a_root_that_appears_between_waves_keeps_its_files(scene: OrphanScene) -
 POLICY = "memory://ops/policy.json"
 
 
-@pytest.mark.parametrize("by_hand", [True, False])
+@pytest.mark.parametrize("manual", [True, False])
 @pytest.mark.parametrize("words", [{"mode": "delete", "pause": True}, {"mode": "observe"}], ids=["paused", "observed"])
 def test_a_policy_that_changes_stops_the_plan_at_its_next_wave(
-    scene: OrphanScene, words: Mapping[str, object], by_hand: bool
+    scene: OrphanScene, words: Mapping[str, object], manual: bool
 ) -> None:
     """What is left is left until somebody executes it again. To observe is no word to who asked by hand."""
     keys = planted(scene, COUNT)
@@ -289,8 +289,8 @@ def test_a_policy_that_changes_stops_the_plan_at_its_next_wave(
     rule(mode="delete")
     opened: Callable[[str], Store] = lambda location: policies  # noqa: E731
     table = replace(scene.maintainer(Counting(scene.store, change)).table, policy=POLICY, open_store=opened)
-    report = execute_stored(table, header.plan_id, by_hand=by_hand)
-    if by_hand and "pause" not in words:
+    report = execute_stored(table, header.plan_id, manual=manual)
+    if manual and "pause" not in words:
         assert report.status == "done"
         return
     assert report.refusal is not None
@@ -300,10 +300,10 @@ def test_a_policy_that_changes_stops_the_plan_at_its_next_wave(
     assert POLICY in report.refusal.message
     assert report.refusal.message.endswith("continues where it stopped when it is executed again")
     assert read_lease(area_of(scene)).intent is None
-    again = execute_stored(table, header.plan_id, by_hand=by_hand)
+    again = execute_stored(table, header.plan_id, manual=manual)
     assert (again.status, scene.listed() & set(keys)) == ("refused", left)
     rule(mode="delete")
-    assert execute_stored(replace(table, store=scene.store), header.plan_id, by_hand=by_hand).status == "done"
+    assert execute_stored(replace(table, store=scene.store), header.plan_id, manual=manual).status == "done"
     assert scene.listed().isdisjoint(keys)
 
 
@@ -334,7 +334,7 @@ def test_time_may_run_out_while_others_have_the_table(
     """What was done by then is on record since before, so it is not done again, whoever has the lease."""
     monkeypatch.setattr(threads, "LANES", 1)
     monkeypatch.setattr(batches, "BATCH_KEYS", 20)
-    monkeypatch.setattr(local_engine, "LARGE_PLAN", 100 if is_large else 10_000)
+    monkeypatch.setattr(local_executor, "LARGE_PLAN", 100 if is_large else 10_000)
     keys = planted(scene, COUNT)
     header = planned(scene)
     turns: list[Lease] = []
@@ -405,7 +405,7 @@ def versioned() -> OrphanScene:
 def test_a_plan_that_is_undone_while_it_rests_does_not_go_on(monkeypatch: pytest.MonkeyPatch, is_large: bool) -> None:
     """Somebody took back what it had done by then, and did not mean the rest to follow."""
     monkeypatch.setattr(batches, "BATCH_KEYS", 20)
-    monkeypatch.setattr(local_engine, "LARGE_PLAN", 100 if is_large else 10_000)
+    monkeypatch.setattr(local_executor, "LARGE_PLAN", 100 if is_large else 10_000)
     scene = versioned()
     keys = planted(scene, COUNT)
     header = planned(scene)
@@ -432,7 +432,7 @@ def test_another_run_goes_on_with_a_plan_that_rests(
     """A message that came twice: the plan is that run's from then on, and every object goes once."""
     monkeypatch.setattr(threads, "LANES", 1)
     monkeypatch.setattr(batches, "BATCH_KEYS", 20)
-    monkeypatch.setattr(local_engine, "LARGE_PLAN", 100 if is_large else 10_000)
+    monkeypatch.setattr(local_executor, "LARGE_PLAN", 100 if is_large else 10_000)
     scene = versioned()
     keys = planted(scene, COUNT)
     header = planned(scene)
@@ -517,8 +517,8 @@ def test_parts_are_read_once(scene: OrphanScene) -> None:
             scene.table.commit("+B")
 
     maintainer = scene.maintainer(Counting(scene.store, commit), Noting(scene.control))
-    loaded = local_engine.load(area_of(scene), header.plan_id)
-    assert loaded.is_apart
+    loaded = local_executor.load(area_of(scene), header.plan_id)
+    assert loaded.is_chunked
     assert sum(loaded.delete_kinds.values()) == COUNT
     report = maintainer.execute(header.plan_id)
     assert report.status == "done"

@@ -6,7 +6,7 @@ import pytest
 
 from lakesweep.errors import StalePlanError
 from lakesweep.execute import batches
-from lakesweep.execute.recheck import Looker, references_of
+from lakesweep.execute.recheck import RootRecheck, references_of
 from lakesweep.model.facts import Freed, References, base_name
 from lakesweep.model.plan import Delete, Plan
 from lakesweep.operations.undo.undo import undo
@@ -86,17 +86,17 @@ def test_a_damaged_list_stays_when_its_snapshot_expires() -> None:
 # --- what a recheck finds ---
 
 
-def looker(store: MemoryStore) -> tuple[Looker, Plan]:
+def recheck(store: MemoryStore) -> tuple[RootRecheck, Plan]:
     plan = Maintainer(store).plan(2, 2).plan
     assert plan is not None
-    return Looker(store, plan.header, store), plan
+    return RootRecheck(store, plan.header, store), plan
 
 
 def test_a_root_that_returns_is_a_new_one() -> None:
     """Byte for byte the same: it needs its files again, which the plan deletes."""
     store = MemoryStore("memory://bucket/t")
     table_in(store)
-    looks, plan = looker(store)
+    looks, plan = recheck(store)
     assert not looks.look(plan.deletes).names
     looks.forget(["snapshot/snapshot-1"])
     assert sum("/data-" in f"/{name}" for name in looks.look(plan.deletes).names) == FILES
@@ -106,7 +106,7 @@ def test_a_newest_snapshot_that_vanished_makes_a_plan_stale() -> None:
     """Even if LATEST still names it: a rollback that died, or somebody else, removed it."""
     store = MemoryStore("memory://bucket/t")
     table = table_in(store)
-    looks, plan = looker(store)
+    looks, plan = recheck(store)
     table.remove("snapshot/snapshot-4")
     with pytest.raises(StalePlanError, match="snapshot 4, the newest when the plan was made, vanished"):
         looks.look(plan.deletes)

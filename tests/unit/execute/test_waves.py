@@ -13,9 +13,9 @@ from lakesweep.control.lease import read_lease
 from lakesweep.control.ledger_rows import fates
 from lakesweep.errors import LeaseLostError, MaintenanceError, StorageError
 from lakesweep.execute.waves.driver import SHOWN_FAILURES
-from lakesweep.execute.waves.slices import NOT_BEGUN, Lane, Site, Slice, SliceResult, work
+from lakesweep.execute.waves.slices import NOT_BEGUN, Assignment, Site, Slice, SliceResult, work
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
-from lakesweep.runs import local_engine
+from lakesweep.runs import local_executor
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store
 from lakesweep.storage.wrappers.wrapping import WrappingStore
@@ -69,7 +69,11 @@ def test_it_ends_as_in_one_process(count: int) -> None:
     alone = scenes[0].maintainer().execute(headers[0].plan_id)
     together = Team(scenes[1]).execute(headers[1].plan_id)
     assert together.outcome is not None
-    assert (together.outcome.deleted, together.outcome.already_gone, together.outcome.kept_by_look) == (count - 2, 1, 1)
+    assert (together.outcome.deleted, together.outcome.already_gone, together.outcome.kept_by_recheck) == (
+        count - 2,
+        1,
+        1,
+    )
     assert comparable(together) == comparable(alone)
     assert scenes[1].listed() == scenes[0].listed()
     rows = [ledger_rows(scene, report.run_id) for scene, report in zip(scenes, (alone, together), strict=True)]
@@ -99,7 +103,7 @@ def test_a_wave_is_what_one_look_covers(scene: OrphanScene) -> None:
     planted(scene, COUNT)
     team = Team(scene)
     team.execute(planned(scene).plan_id)
-    sizes = [sum(each.count for lane in wave for each in lane.slices) for wave in team.waves]
+    sizes = [sum(each.count for assignment in wave for each in assignment.slices) for wave in team.waves]
     assert max(sizes) <= 200
     assert sum(sizes) == COUNT
     assert all(len(wave) <= 3 for wave in team.waves)
@@ -144,7 +148,7 @@ def test_a_root_that_appears_between_waves_keeps_its_files(scene: OrphanScene, i
     assert {data, f"{data}.index"} <= scene.listed()
     assert scene.listed().isdisjoint(planted_keys)
     assert report.outcome is not None
-    assert report.outcome.kept_by_look >= 2
+    assert report.outcome.kept_by_recheck >= 2
     assert_all_readable(scene.table)
 
 
@@ -189,7 +193,9 @@ def test_a_rollback_in_the_middle_ends_the_plan(scene: OrphanScene) -> None:
     assert report.status == "stale"
     assert report.outcome is not None
     assert len(team.waves) == 2
-    assert report.outcome.deleted == sum(each.count for wave in team.waves for lane in wave for each in lane.slices)
+    assert report.outcome.deleted == sum(
+        each.count for wave in team.waves for assignment in wave for each in assignment.slices
+    )
     assert report.refusal is not None
     assert "vanished" in report.refusal.message
     again = Team(scene).execute(header.plan_id)
@@ -215,7 +221,7 @@ def test_a_lease_that_is_lost_in_the_middle_stops_it(scene: OrphanScene) -> None
     assert report.refusal is not None
     assert report.refusal.code == LeaseLostError.code
     assert report.outcome is not None
-    assert report.outcome.deleted == sum(each.count for lane in team.waves[0] for each in lane.slices)
+    assert report.outcome.deleted == sum(each.count for assignment in team.waves[0] for each in assignment.slices)
 
 
 def test_who_wakes_up_after_the_lease_deletes_nothing(scene: OrphanScene) -> None:
@@ -226,13 +232,13 @@ def test_who_wakes_up_after_the_lease_deletes_nothing(scene: OrphanScene) -> Non
     watched = Answering(scene.store, lambda key: None)
     site = Site(TableStores(watched), area, scene._sleep, lambda: scene.now_ms / 1000)
     slices = (Slice(0, 0, 0, 50), Slice(1, 0, 50, 100))
-    lane = Lane(header.plan_id, "20270101T000000Z-late", scene.now_ms + DELETE_MARGIN_MS, 2000, 0, slices)
-    assert [result.code for result in work(site, lane)] == [NOT_BEGUN, NOT_BEGUN]
+    assignment = Assignment(header.plan_id, "20270101T000000Z-late", scene.now_ms + DELETE_MARGIN_MS, 2000, 0, slices)
+    assert [result.code for result in work(site, assignment)] == [NOT_BEGUN, NOT_BEGUN]
     assert watched.asked == []
     assert area.names("ledger/") == []  # nor does it claim that it would
     # With a little more than the margin, one request begins, and the next one is too late.
-    lane = Lane(header.plan_id, lane.run_id, scene.now_ms + DELETE_MARGIN_MS + 20, 2000, 0, slices)
-    assert [result.code for result in work(site, lane)] == ["", NOT_BEGUN]
+    assignment = Assignment(header.plan_id, assignment.run_id, scene.now_ms + DELETE_MARGIN_MS + 20, 2000, 0, slices)
+    assert [result.code for result in work(site, assignment)] == ["", NOT_BEGUN]
     assert len(watched.asked) == 50
 
 
@@ -249,12 +255,14 @@ def test_who_stands_still_right_before_its_request_sends_none(scene: OrphanScene
 
     area = ControlArea(Slow(scene.control), scene.store.location)
     site = Site(TableStores(watched), area, scene._sleep, lambda: scene.now_ms / 1000)
-    lane = Lane(header.plan_id, "20270101T000000Z-late", scene.now_ms + LEASE_MS, 2000, 0, (Slice(0, 0, 0, 50),))
-    assert [result.code for result in work(site, lane)] == [NOT_BEGUN]
+    assignment = Assignment(
+        header.plan_id, "20270101T000000Z-late", scene.now_ms + LEASE_MS, 2000, 0, (Slice(0, 0, 0, 50),)
+    )
+    assert [result.code for result in work(site, assignment)] == [NOT_BEGUN]
     assert watched.asked == []
 
 
-def _dying(after: str) -> Callable[[Site, Lane], list[SliceResult]]:
+def _dying(after: str) -> Callable[[Site, Assignment], list[SliceResult]]:
     """Return work whose first lane is lost, before or after its first DELETE."""
     died: list[bool] = []
 
@@ -267,14 +275,14 @@ def _dying(after: str) -> Callable[[Site, Lane], list[SliceResult]]:
                 raise Dead
             return super().put(key, data, **conditions)
 
-    def lose(site: Site, lane: Lane) -> list[SliceResult]:
+    def lose(site: Site, assignment: Assignment) -> list[SliceResult]:
         if died:
-            return list(work(site, lane))
+            return list(work(site, assignment))
         died.append(True)
         area = ControlArea(Fatal(site.area.store), site.area.table)
         found: list[SliceResult] = []
         try:
-            found.extend(work(Site(site.stores, area, site.sleep, site.clock_s), lane))
+            found.extend(work(Site(site.stores, area, site.sleep, site.clock_s), assignment))
         except Dead:
             pass
         return []  # nobody hears of it
@@ -286,7 +294,7 @@ def test_a_process_that_dies_after_its_delete(scene: OrphanScene) -> None:
     """Its slice is done again by another one. Nobody knows then which request deleted what it had sent."""
     keys = planted(scene, COUNT)
     header = planned(scene)
-    report = Team(scene, work=_dying("result"), lanes=1).execute(header.plan_id)
+    report = Team(scene, work=_dying("result"), assignments=1).execute(header.plan_id)
     assert report.status == "done"
     assert scene.listed().isdisjoint(keys)
     assert report.outcome is not None
@@ -299,7 +307,7 @@ def test_a_process_that_dies_after_its_delete(scene: OrphanScene) -> None:
 def test_a_process_that_may_still_live_keeps_the_lease_from_others(scene: OrphanScene) -> None:
     """It deletes as long as the lease that it knows of lasts; so nobody else has the table until then."""
     planted(scene, COUNT)
-    report = Team(scene, work=_dying("result"), lanes=1).execute(planned(scene).plan_id)
+    report = Team(scene, work=_dying("result"), assignments=1).execute(planned(scene).plan_id)
     assert report.status == "done"
     lease = read_lease(ControlArea(scene.control, scene.store.location))
     assert lease.intent is None
@@ -311,10 +319,10 @@ def test_a_process_that_was_replaced_within_its_wave_may_still_live(scene: Orpha
     planted(scene, COUNT)
     lose = _dying("result")
 
-    def repeated(site: Site, lane: Lane) -> list[SliceResult]:
-        return lose(site, lane) or list(work(site, lane))
+    def repeated(site: Site, assignment: Assignment) -> list[SliceResult]:
+        return lose(site, assignment) or list(work(site, assignment))
 
-    report = Team(scene, work=repeated, lanes=1).execute(planned(scene).plan_id)
+    report = Team(scene, work=repeated, assignments=1).execute(planned(scene).plan_id)
     assert report.outcome is not None
     assert (report.status, report.outcome.already_gone) == ("done", 50)
     assert read_lease(ControlArea(scene.control, scene.store.location)).expires_ms > scene.now_ms
@@ -330,7 +338,7 @@ def test_a_process_that_dies_before_its_delete(scene: OrphanScene) -> None:
     """Its slice is done by another one, and everything is known."""
     planted(scene, COUNT)
     header = planned(scene)
-    report = Team(scene, work=_dying("intent"), lanes=1).execute(header.plan_id)
+    report = Team(scene, work=_dying("intent"), assignments=1).execute(header.plan_id)
     assert report.outcome is not None
     assert report.outcome.deleted == COUNT
 
@@ -345,8 +353,8 @@ def test_slices_that_are_worked_on_twice(scene: OrphanScene) -> None:
         asked.append(Answering(store, lambda key: None))
         return asked[-1]
 
-    def twice(site: Site, lane: Lane) -> list[SliceResult]:
-        first, second = list(work(site, lane)), list(work(site, lane))
+    def twice(site: Site, assignment: Assignment) -> list[SliceResult]:
+        first, second = list(work(site, assignment)), list(work(site, assignment))
         assert second == first
         return second
 
@@ -363,18 +371,18 @@ def test_slices_that_two_work_on_at_once(scene: OrphanScene) -> None:
     header = planned(scene)
     nested: list[bool] = []
 
-    def both(site: Site, lane: Lane) -> Iterator[SliceResult]:
+    def both(site: Site, assignment: Assignment) -> Iterator[SliceResult]:
         class Interrupting(WrappingStore):
             def delete(self, requests: Sequence[DeleteRequest]) -> Sequence[DeleteResult]:
                 answers = super().delete(requests)
                 if not nested:
                     nested.append(True)
-                    list(work(site, lane))
+                    list(work(site, assignment))
                 return answers
 
-        return work(Site(TableStores(Interrupting(site.stores.table)), site.area, site.sleep, site.clock_s), lane)
+        return work(Site(TableStores(Interrupting(site.stores.table)), site.area, site.sleep, site.clock_s), assignment)
 
-    report = Team(scene, work=both, lanes=1).execute(header.plan_id)
+    report = Team(scene, work=both, assignments=1).execute(header.plan_id)
     assert report.outcome is not None
     assert (report.status, report.outcome.deleted) == ("done", COUNT)
     found = fates(ControlArea(scene.control, scene.store.location), header.plan_id, [str(report.run_id)])
@@ -424,7 +432,7 @@ def test_no_second_has_more_keys_than_the_rate(scene: OrphanScene) -> None:
     sent: list[tuple[float, int]] = []
     began_s = [0.0]
 
-    def clocked(site: Site, lane: Lane) -> list[SliceResult]:
+    def clocked(site: Site, assignment: Assignment) -> list[SliceResult]:
         now_s = [began_s[0]]
 
         class Noting(WrappingStore):
@@ -435,7 +443,7 @@ def test_no_second_has_more_keys_than_the_rate(scene: OrphanScene) -> None:
         def sleep(seconds: float) -> None:
             now_s[0] += seconds
 
-        found = list(work(Site(TableStores(Noting(site.stores.table)), site.area, sleep, lambda: now_s[0]), lane))
+        found = list(work(Site(TableStores(Noting(site.stores.table)), site.area, sleep, lambda: now_s[0]), assignment))
         ended_s.append(now_s[0])
         return found
 
@@ -444,7 +452,7 @@ def test_no_second_has_more_keys_than_the_rate(scene: OrphanScene) -> None:
     def begin(number: int) -> None:
         began_s[0] = max(ended_s, default=0.0)
 
-    team = Team(scene, work=clocked, before_wave=begin, keys_per_s=100, slice_keys=25, wave_keys=10**6, lanes=4)
+    team = Team(scene, work=clocked, before_wave=begin, keys_per_s=100, slice_keys=25, wave_keys=10**6, assignments=4)
     assert team.execute(header.plan_id).status == "done"
     assert sum(count for _, count in sent) == COUNT
     for seconds, requests in ((0.1, 2), (1, 1), (3, 1)):
@@ -465,7 +473,7 @@ def test_the_rate_holds_from_wave_to_wave(scene: OrphanScene) -> None:
             sent.append((scene.now_ms, len(requests)))
             return super().delete(requests)
 
-    team = Team(scene, lanes=1, slice_keys=20, wave_keys=20, keys_per_s=10, wrap=Noting)
+    team = Team(scene, assignments=1, slice_keys=20, wave_keys=20, keys_per_s=10, wrap=Noting)
     assert team.execute(header.plan_id).status == "done"
     assert len(team.waves) > 30
     for start, _ in sent:
@@ -499,7 +507,7 @@ def test_a_store_that_throttles_is_asked_more_slowly(scene: OrphanScene) -> None
         shed.discard(key)
         return "SlowDown"
 
-    team = Team(scene, lanes=1, wrap=lambda store: Answering(store, answer))
+    team = Team(scene, assignments=1, wrap=lambda store: Answering(store, answer))
     report = team.execute(header.plan_id)
     assert report.status == "done"
     assert report.outcome is not None
@@ -515,15 +523,15 @@ def test_a_store_that_throttles_and_then_serves(scene: OrphanScene) -> None:
     header = planned(scene)
     counter = RequestCounter()
 
-    def noticing(site: Site, lane: Lane) -> Iterator[SliceResult]:
-        return work(replace(site, throttled=lambda: counter.throttled), lane)
+    def noticing(site: Site, assignment: Assignment) -> Iterator[SliceResult]:
+        return work(replace(site, throttled=lambda: counter.throttled), assignment)
 
     def answer(key: str) -> str | None:
         if counter.throttled < 1:
             counter.add_throttled()
         return None
 
-    team = Team(scene, lanes=1, work=noticing, wrap=lambda store: Answering(store, answer))
+    team = Team(scene, assignments=1, work=noticing, wrap=lambda store: Answering(store, answer))
     report = team.execute(header.plan_id)
     assert report.outcome is not None
     assert (report.status, report.outcome.deleted) == ("done", COUNT)
@@ -564,7 +572,7 @@ def test_what_one_run_began_another_finishes(scene: OrphanScene, engines: str) -
     header = planned(scene)
     first, second = engines.split(", ")
     if first == "waves":
-        begun = Team(scene, lanes=1, wrap=lambda store: Breaking(store, 6)).execute(
+        begun = Team(scene, assignments=1, wrap=lambda store: Breaking(store, 6)).execute(
             header.plan_id, confirm=header.plan_id
         )
     else:
@@ -597,11 +605,11 @@ def test_a_large_plan_is_put_off(scene: OrphanScene, monkeypatch: pytest.MonkeyP
     """Its run died. Others go on with the table, and whoever can carry it out goes on with the plan, within its day."""
     keys = planted(scene, COUNT + 1000)
     header = planned(scene)
-    team = Team(scene, lanes=1, wrap=lambda store: Breaking(store, 6))
+    team = Team(scene, assignments=1, wrap=lambda store: Breaking(store, 6))
     assert team.execute(header.plan_id, confirm=header.plan_id).status == "partial"
     left = scene.listed() & set(keys)
     assert left
-    monkeypatch.setattr(local_engine, "LARGE_PLAN", 1000)
+    monkeypatch.setattr(local_executor, "LARGE_PLAN", 1000)
     assert scene.maintainer().expire().status == "nothing_to_do"
     assert read_lease(ControlArea(scene.control, scene.store.location)).intent is None
     assert scene.listed() & set(keys) == left
@@ -623,12 +631,12 @@ def test_what_an_earlier_run_kept_stays(scene: OrphanScene) -> None:
     def other(key: str) -> str | None:
         return "precondition_failed" if key == keys[3] else None
 
-    first = Team(scene, lanes=1, wrap=lambda store: Breaking(Answering(store, other), 6)).execute(header.plan_id)
+    first = Team(scene, assignments=1, wrap=lambda store: Breaking(Answering(store, other), 6)).execute(header.plan_id)
     assert first.status == "partial"
     second = Team(scene).execute(header.plan_id)
     assert second.status == "done"
     assert second.outcome is not None
-    assert second.outcome.kept_by_look == 1
+    assert second.outcome.kept_by_recheck == 1
     assert keys[3] in scene.listed()
 
 
@@ -647,7 +655,7 @@ def test_nobody_begins_anything(scene: OrphanScene) -> None:
     planted(scene, COUNT)
     header = planned(scene)
     with pytest.raises(MaintenanceError, match="no slice"):
-        Team(scene, work=lambda site, lane: []).execute(header.plan_id)
+        Team(scene, work=lambda site, assignment: []).execute(header.plan_id)
 
 
 def test_the_lease_is_let_go_in_between(scene: OrphanScene) -> None:
@@ -749,7 +757,7 @@ def test_the_run_that_finishes_a_plan_knows_what_the_earlier_one_deleted(version
     keys = planted(scene, COUNT)
     before = scene.listed()
     header = planned(scene)
-    begun = Team(scene, lanes=1, wrap=Losing).execute(header.plan_id)
+    begun = Team(scene, assignments=1, wrap=Losing).execute(header.plan_id)
     assert begun.status == "partial"
     scene.age(LEASE_MS + DELETE_MARGIN_MS)
     done = Team(scene).execute(header.plan_id)
@@ -767,7 +775,7 @@ def test_what_nobody_knows_the_request_of_does_not_come_back() -> None:
     """A process died between its deletion and its result, so its markers are not known: nothing is undone."""
     scene = versioned_scene()
     planted(scene, COUNT)
-    report = Team(scene, work=_dying("result"), lanes=1).execute(planned(scene).plan_id)
+    report = Team(scene, work=_dying("result"), assignments=1).execute(planned(scene).plan_id)
     scene.age(LEASE_MS + DELETE_MARGIN_MS)  # it may have lived as long
     undone = scene.maintainer().run("undo", run_id=report.run_id)
     assert undone.refusal is not None
@@ -790,7 +798,7 @@ def test_a_root_that_is_not_whole_keeps_all_but_temporary_files(scene: OrphanSce
     report = Team(scene).execute(header.plan_id)
     assert report.status == "done"
     assert report.outcome is not None
-    assert (report.outcome.deleted, report.outcome.kept_by_look) == (len(temp), COUNT)
+    assert (report.outcome.deleted, report.outcome.kept_by_recheck) == (len(temp), COUNT)
     assert set(keys) <= scene.listed()
     assert scene.listed().isdisjoint(temp)
     scene.store.put(delta, body)
@@ -874,7 +882,7 @@ def test_a_root_that_appears_and_is_not_whole_protects_everything(scene: OrphanS
 def test_a_plan_of_one_slice(scene: OrphanScene) -> None:
     """Lanes are as many as there are slices."""
     keys = planted(scene, 7)
-    report = Team(scene, lanes=16).execute(planned(scene).plan_id)
+    report = Team(scene, assignments=16).execute(planned(scene).plan_id)
     assert report.outcome is not None
     assert (report.status, report.outcome.deleted) == ("done", 7)
     assert scene.listed().isdisjoint(keys)

@@ -55,11 +55,11 @@ def test_engines_agree_on_random_tables(first: int, monkeypatch: pytest.MonkeyPa
         trouble = random.choice((CALM, ANY))
         for number in range(1 if arguments.quarantine_ms is None else 3):
 
-            def advance(by_ms: int, scene: OrphanScene = scene) -> None:
+            def jump(by_ms: int, scene: OrphanScene = scene) -> None:
                 scene.now_ms += by_ms
 
             found = compared(
-                table, arguments, (seed, number), seed, trouble=trouble, advance=advance, scan_id=f"scan-{number}"
+                table, arguments, (seed, number), seed, trouble=trouble, jump=jump, scan_id=f"scan-{number}"
             )
             scene.now_ms += DAY_MS
         if arguments.quarantine_ms is not None and found.plan is not None:

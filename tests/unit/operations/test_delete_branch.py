@@ -195,9 +195,9 @@ def test_what_is_lost_and_stranded() -> None:
         "rows": 10,
         "commit_users": ["builder"],
     }
-    assert findings["stranded"]["by_kind"]["data"] == 2
+    assert findings["newly_orphaned"]["by_kind"]["data"] == 2
     size = sum(entry.size_bytes for entry in place.store.list("") if entry.key in map(place.table.path, ("C", "D")))
-    assert findings["stranded"]["bytes"] > size
+    assert findings["newly_orphaned"]["bytes"] > size
     assert document["snapshots"] == {"earliest": 2, "latest": 4, "expired": []}
 
 
@@ -212,7 +212,7 @@ def test_a_branch_without_commits_loses_nothing() -> None:
         "rows": 0,
         "commit_users": [],
     }
-    assert document["findings"]["stranded"] == {"files": 0, "bytes": 0, "by_kind": {}}
+    assert document["findings"]["newly_orphaned"] == {"files": 0, "bytes": 0, "by_kind": {}}
 
 
 def test_what_it_strands_cannot_be_told() -> None:
@@ -221,7 +221,7 @@ def test_what_it_strands_cannot_be_told() -> None:
     place.store.put("snapshot/snapshot-1", b"{}")
     report = place.run()
     assert report.status == "done"
-    assert report.to_json()["findings"]["stranded"] is None  # type: ignore[index]
+    assert report.to_json()["findings"]["newly_orphaned"] is None  # type: ignore[index]
     assert any("are not known" in warning for warning in report.all_warnings())
 
 

@@ -19,7 +19,7 @@ from lakesweep.operations.orphans.costs import compare, happened, note_fan_out
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.operations.orphans.remove import remove_orphan_files
 from lakesweep.operations.registry import run_operation
-from lakesweep.runs.session import OrphanEngine, RemoteEngine, Table
+from lakesweep.runs.session import RemoteBackend, ScanBackend, Table
 from lakesweep.table.reach.capture import capture
 from tests.support.maintenance import Maintainer
 from tests.support.memory_store import MemoryStore
@@ -44,10 +44,10 @@ def scene() -> OrphanScene:
     return scene
 
 
-def table_of(scene: OrphanScene, available: Available | None = None, **engines: OrphanEngine) -> Table:
+def table_of(scene: OrphanScene, available: Available | None = None, **engines: ScanBackend) -> Table:
     """Return the table with what is there to choose from, and a list of what was said."""
     said: list[str] = []
-    table = replace(scene.maintainer().table, available=available, orphan_engines=engines, say=said.append)
+    table = replace(scene.maintainer().table, available=available, scan_backends=engines, say=said.append)
     SAID[id(table.counter)] = said
     return table
 
@@ -344,8 +344,8 @@ def test_modes_of_the_procedure(scene: OrphanScene, mode: str, engine: str | Non
 def test_a_plan_that_others_stored(scene: OrphanScene, execute: bool) -> None:
     """It is shown, or carried out, and not stored once more. What they counted counts."""
     remote = Remote()
-    assert isinstance(remote, RemoteEngine)
-    assert not isinstance(Elsewhere(), RemoteEngine)
+    assert isinstance(remote, RemoteBackend)
+    assert not isinstance(Elsewhere(), RemoteBackend)
     table = table_of(scene, Available(), **{"lambda": remote})
     before = scene.listed()
     report = run_operation(table, "remove_orphan_files", {"engine": "lambda"}, execute=execute)
@@ -422,7 +422,7 @@ def test_comparisons() -> None:
 
 def test_a_maintainer_knows_of_no_engines() -> None:
     """The default of a table."""
-    assert Maintainer(MemoryStore("memory://b/t")).table.orphan_engines == {}
+    assert Maintainer(MemoryStore("memory://b/t")).table.scan_backends == {}
 
 
 def test_a_first_look_at_s3() -> None:

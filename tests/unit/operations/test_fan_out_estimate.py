@@ -64,9 +64,9 @@ class Scene:
         while ended is None:
             while outbox.waiting:
                 work(self.table, scan_id, outbox.waiting.pop(0), outbox)
-            ended = scan.fold(self.table, scan_id, outbox.turn, outbox)
+            ended = scan.advance(self.table, scan_id, outbox.step, outbox)
             self.now_ms += 15_000
-        clocks = 1 + outbox.turn  # each turn asks S3 for its clock, which a store in memory knows
+        clocks = 1 + outbox.step  # each turn asks S3 for its clock, which a store in memory knows
         taken = sum(self.counter.snapshot().values()) - before + clocks
         note_fan_out(self.table, ended.result, ended.plan)
         return ended.result, taken
@@ -77,13 +77,13 @@ class _Outbox:
 
     def __init__(self) -> None:
         self.waiting: list[Mapping[str, object]] = []
-        self.turn = 0
+        self.step = 0
 
     def tasks(self, tasks: Sequence[Mapping[str, object]]) -> None:
         self.waiting += tasks
 
-    def fold(self, turn: int, delay_s: int, *, progress: bool) -> None:
-        self.turn = turn
+    def advance(self, step: int, delay_s: int, *, progress: bool) -> None:
+        self.step = step
 
 
 def assert_close(counted: int, estimate: Estimate) -> None:

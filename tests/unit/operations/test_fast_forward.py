@@ -128,7 +128,7 @@ def test_what_is_lost_is_said_before() -> None:
         "commit_users": ["writer-A"],
         "schemas": [],
     }
-    assert found["stranded"]["by_kind"] == {"data": 5, "manifest": 5, "manifest_list": 10}
+    assert found["newly_orphaned"]["by_kind"] == {"data": 5, "manifest": 5, "manifest_list": 10}
     assert found["whole"] == [
         *(f"snapshot/snapshot-{i}" for i in (6, 7, 8)),
         *(f"tag/tag-{name}" for name in ("both", "older", "theirs")),
@@ -141,7 +141,7 @@ def test_who_only_gains_loses_nothing() -> None:
     assert found["branch"] == {"name": "b"}
     nothing = {"snapshots": [], "changelogs": [], "tags": [], "commit_users": [], "schemas": []}
     assert found["lost"] == nothing | {"rows": None}
-    assert found["stranded"] == {"files": 0, "bytes": 0, "by_kind": {}}
+    assert found["newly_orphaned"] == {"files": 0, "bytes": 0, "by_kind": {}}
     assert _said(report).startswith("writers of this table may expire its snapshots themselves")
     assert len(_said(report).splitlines()) == 1
 

@@ -126,11 +126,11 @@ def test_a_paused_table_is_refused() -> None:
     scene.rule(mode="delete", pause=True)
     from lakesweep.runs.run import execute_stored
 
-    by_hand = {"retain_max": 1, "retain_min": 1}
+    manual = {"retain_max": 1, "retain_min": 1}
     reports = [
         scene.maintain(),
         scene.maintain(execute=False),
-        run_operation(scene.table, "expire_snapshots", by_hand, execute=True),
+        run_operation(scene.table, "expire_snapshots", manual, execute=True),
         execute_stored(scene.table, planned.plan.header.plan_id),
     ]
     for report in reports:
@@ -138,7 +138,7 @@ def test_a_paused_table_is_refused() -> None:
         assert report.refusal is not None
         assert report.refusal.code == "paused"
         assert "is paused: policy memory://ops/fleet/policy.json says so of memory://lake" in report.refusal.message
-    assert run_operation(scene.table, "expire_snapshots", by_hand, execute=False).status == "planned"
+    assert run_operation(scene.table, "expire_snapshots", manual, execute=False).status == "planned"
     assert scene.snapshots() == ALL
 
 

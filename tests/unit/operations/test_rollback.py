@@ -149,7 +149,7 @@ def test_what_is_lost_is_said_before() -> None:
         "commit_users": ["user-1"],
     }
     assert findings["whole"] == ["snapshot/snapshot-5"]
-    stranded = findings["stranded"]
+    stranded = findings["newly_orphaned"]
     assert isinstance(stranded, dict)
     assert stranded["by_kind"]["data"] == 5
     assert stranded["files"] == sum(stranded["by_kind"].values())
@@ -681,7 +681,7 @@ def test_what_a_rollback_strands_is_what_the_orphan_scan_takes() -> None:
     world = RollbackWorld(ten)
     plan = world.rollback(execute=False, snapshot=5).plan
     assert plan is not None
-    stranded = plan.header.findings["stranded"]
+    stranded = plan.header.findings["newly_orphaned"]
     assert world.rollback(snapshot=5).status == "done"
     world.now_ms += 3 * 86_400_000
     report = world.maintainer().run("remove_orphan_files", execute=False)

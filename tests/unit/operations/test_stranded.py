@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from lakesweep.model.roots import Root
-from lakesweep.operations.branches.newly_orphaned import Stranded, find_stranded
+from lakesweep.operations.branches.newly_orphaned import NewlyOrphaned, find_newly_orphaned
 from lakesweep.runs.view import begin
 from lakesweep.table.documents import read_roots
 from tests.support.maintenance import Maintainer
@@ -30,11 +30,11 @@ class Scene:
         table.tag("t5", snapshot=5)
         table.commit("-D", "+G", partition=("d2",), statistics="s6")
 
-    def found(self, *going: str, coming: Iterable[Root] = ()) -> Stranded:
-        draft = begin(Maintainer(self.store).table, "rollback")
-        refs = [ref for ref in draft.listing.roots() if ref.path in going]
+    def found(self, *going: str, coming: Iterable[Root] = ()) -> NewlyOrphaned:
+        view = begin(Maintainer(self.store).table, "rollback")
+        refs = [ref for ref in view.listing.roots() if ref.path in going]
         assert len(refs) == len(going)
-        return find_stranded(draft, read_roots(self.store, refs).roots, tuple(coming))
+        return find_newly_orphaned(view, read_roots(self.store, refs).roots, tuple(coming))
 
     def expected(self, *going: str) -> set[str]:
         """Return what the roots that go need and no root that stays names, documents not included."""
@@ -53,7 +53,7 @@ class Scene:
             each for entry in entries for each in (entry.file.path, *entry.file.extra_paths)
         }
 
-    def check(self, *going: str) -> Stranded:
+    def check(self, *going: str) -> NewlyOrphaned:
         expected, found = self.expected(*going), self.found(*going)
         sizes = {entry.key: entry.size_bytes for entry in self.store.list("")}
         assert found.files == len(expected) == sum(found.by_kind.values()), sorted(expected)
@@ -85,14 +85,14 @@ def test_a_tag_keeps_what_it_names() -> None:
 
 def test_nothing_goes_nothing_is_stranded() -> None:
     """And no root is read."""
-    assert Scene().found() == Stranded(0, 0, {})
+    assert Scene().found() == NewlyOrphaned(0, 0, {})
 
 
 def test_a_root_that_comes_keeps_what_it_names() -> None:
     """As a snapshot that is put back from a tag."""
     scene = Scene()
-    draft = begin(Maintainer(scene.store).table, "rollback")
-    (tag,) = read_roots(scene.store, [ref for ref in draft.listing.roots() if ref.path == "tag/tag-t5"]).roots
+    view = begin(Maintainer(scene.store).table, "rollback")
+    (tag,) = read_roots(scene.store, [ref for ref in view.listing.roots() if ref.path == "tag/tag-t5"]).roots
     going = ("snapshot/snapshot-6", "snapshot/snapshot-5", "tag/tag-t5")
     assert scene.found(*going, coming=[tag]).files == scene.found(*going[:2]).files
 

@@ -72,7 +72,7 @@ def test_a_commit_that_needs_a_pass() -> None:
     assert scene.lag() == Lag(6, 7 * MINUTE_MS)
 
 
-def test_age_alone_is_for_the_tour() -> None:
+def test_age_alone_is_for_the_sweep() -> None:
     """No commit comes any more, and what stays grows old."""
     scene = CommittedWorld()
     scene.maintain()

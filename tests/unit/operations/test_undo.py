@@ -111,7 +111,7 @@ def test_everything_comes_back(retain_max: int) -> None:
     assert len(read_all(world.store)) == len(all_roots(world.store))
     document = report.to_json()
     assert document["outcome"] == {
-        "deleted": 0, "already_gone": 0, "failed": [], "kept_by_look": 0, "bytes": 0, "restored": len(gone),
+        "deleted": 0, "already_gone": 0, "failed": [], "kept_by_recheck": 0, "bytes": 0, "restored": len(gone),
     }  # fmt: skip
     assert document["run_id"] not in (None, run_id)
 

@@ -207,7 +207,7 @@ def test_a_tag_whose_changelog_went() -> None:
     scene.age()
     assert scene.remove() == {orphan}
     assert scene.findings["damaged_roots"] == {}
-    assert list(scene.findings["hollow_roots"]) == ["tag/tag-t"]
+    assert list(scene.findings["incomplete_roots"]) == ["tag/tag-t"]
 
 
 def test_a_live_snapshot_without_its_base_list() -> None:
@@ -451,7 +451,7 @@ def test_snapshots_below_a_gap_may_be_hollow() -> None:
     for number in (3, 4):
         table.remove(f"snapshot/snapshot-{number}")
     table.hint("EARLIEST", 5)
-    _hollow(scene, 1)
+    _incomplete(scene, 1)
     orphan = scene.orphan("b")
     scene.age()
     needed = table.referenced("snapshot/snapshot-2")
@@ -459,7 +459,7 @@ def test_snapshots_below_a_gap_may_be_hollow() -> None:
     assert orphan in gone
     assert needed <= scene.listed(), "what can be read of those below the gap stays"
     assert scene.findings["damaged_roots"] == {}
-    assert list(scene.findings["hollow_roots"]) == ["snapshot/snapshot-1"]
+    assert list(scene.findings["incomplete_roots"]) == ["snapshot/snapshot-1"]
 
 
 def test_snapshots_below_the_earliest_may_be_hollow() -> None:
@@ -469,15 +469,15 @@ def test_snapshots_below_the_earliest_may_be_hollow() -> None:
     for number in range(1, 7):
         table.commit(f"+F{number}", *([f"-F{number - 1}"] if number > 1 else []))
     table.hint("EARLIEST", 3)
-    _hollow(scene, 1)
+    _incomplete(scene, 1)
     orphan = scene.orphan("b")
     scene.age()
     assert orphan in scene.remove(reads=False)
     assert scene.findings["damaged_roots"] == {}
-    assert list(scene.findings["hollow_roots"]) == ["snapshot/snapshot-1"]
+    assert list(scene.findings["incomplete_roots"]) == ["snapshot/snapshot-1"]
 
 
-def _hollow(scene: OrphanScene, number: int) -> None:
+def _incomplete(scene: OrphanScene, number: int) -> None:
     """Take what only this snapshot and its successor need of its lists, as a killed expiry does."""
     document = scene.table.document(f"snapshot/snapshot-{number}")
     scene.drop(f"manifest/{document['baseManifestList']}", f"manifest/{document['deltaManifestList']}")

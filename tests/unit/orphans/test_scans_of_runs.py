@@ -29,7 +29,7 @@ def test_a_sidecar_that_is_written_again(scene_type: type[OrphanScene]) -> None:
     report = scene.maintainer().execute(plan.header.plan_id)
     assert report.status == "done"
     assert report.outcome is not None
-    assert (report.outcome.deleted, report.outcome.kept_by_look) == (1, 1)
+    assert (report.outcome.deleted, report.outcome.kept_by_recheck) == (1, 1)
     assert scene.store.read(sidecar).data == b"rewritten"
     assert other not in scene.listed()
     assert_all_readable(scene.table)

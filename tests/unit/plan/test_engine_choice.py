@@ -11,18 +11,18 @@ from lakesweep.model.scans.prices import PRICES_DATE, USD, request_units, usd_of
 from lakesweep.operations.orphans.fan_out import limits
 from lakesweep.operations.orphans.fan_out.spill import SLOTS
 from lakesweep.operations.orphans.rules import fan_out_estimate
-from lakesweep.operations.orphans.rules.engine_choice import (
+from lakesweep.operations.orphans.rules.backend_choice import (
     FAR_LONGER,
     MAX_LAMBDA_OBJECTS,
     MIN_INVENTORY_OBJECTS,
     Choice,
-    choose_engine,
+    choose_backend,
     estimate_of,
     say_count,
     say_seconds,
     say_usd,
 )
-from lakesweep.operations.orphans.rules.engine_estimates import local_mib
+from lakesweep.operations.orphans.rules.backend_estimates import local_mib
 from tests.conftest import REPOSITORY
 
 IN_A_FUNCTION = LocalFacts(memory_mib=1024, seconds=900.0, cores=1024 / 1769, is_lambda=True)
@@ -49,7 +49,7 @@ def facts(objects: int, **more: Any) -> Facts:
 
 
 def chosen(objects: int, **more: Any) -> Choice:
-    return choose_engine(facts(objects, **more))
+    return choose_backend(facts(objects, **more))
 
 
 def test_prices_are_those_of_the_document() -> None:
@@ -124,13 +124,13 @@ def test_a_cent_does_not_decide() -> None:
 def test_much_faster_beats_cheaper() -> None:
     """What takes four times as long, and ten minutes more, gives way."""
     slow = facts(9_000_000, local=LocalFacts(16_384, 36_000.0, cores=0.1), spark=EMR, has_fan_out=False)
-    found = choose_engine(slow)
+    found = choose_backend(slow)
     local, spark = (estimate_of(slow, engine) for engine in ("local", "spark"))
     assert local.usd < spark.usd
     assert local.seconds > FAR_LONGER * spark.seconds
     assert found.engine == "spark"
     assert "local costs less and would take" in found.reason
-    assert choose_engine(replace(slow, local=LocalFacts(16_384, 36_000.0))).engine == "local"
+    assert choose_backend(replace(slow, local=LocalFacts(16_384, 36_000.0))).engine == "local"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store, delete_all
 from lakesweep.storage.wrappers.deadline import Deadline, DeadlineStore
 from lakesweep.storage.wrappers.planned import PlannedStore
-from lakesweep.storage.wrappers.remembering import Memory, RememberingStore
+from lakesweep.storage.wrappers.remembering import MetadataCache, RememberingStore
 from lakesweep.storage.wrappers.returning import ReturningStore
 from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.memory_store import MemoryStore
@@ -26,7 +26,7 @@ def test_a_part_is_one_request() -> None:
     counter = RequestCounter()
     store = MemoryStore(counter=counter)
     store.put("a", b"0123456789")
-    memory = Memory()
+    memory = MetadataCache()
     wraps: list[Callable[[Store], Store]] = [
         lambda it: it,
         WrappingStore,

@@ -52,7 +52,7 @@ class JobDocument:
     arguments: Mapping[str, object] = field(default_factory=dict)
     execute: bool = False
     confirm: bool = False
-    by_hand: bool = True
+    manual: bool = True
     """A person requested it. Otherwise the fleet policy decides whether the plan is executed."""
     kind: JobKind = "plan"
     attempt: int = 1

@@ -122,7 +122,7 @@ class SparkJobs:
             arguments=message.arguments,
             execute=message.execute or message.plan_id is not None,
             confirm=message.confirm,
-            by_hand=message.by_hand,
+            manual=message.manual,
             kind="plan" if message.plan_id is None else "execute",
             plan_id=message.plan_id,
             created_ms=now_ms,
@@ -177,7 +177,7 @@ class SparkJobs:
             result = self._result(area, document)
             document = next_step(document, run, result, self._runtime.settings.may_delete)
             if document.state == HANDED_OVER:
-                work = Work(document.table, document.branch, document.plan_id, by_hand=document.by_hand)
+                work = Work(document.table, document.branch, document.plan_id, manual=document.manual)
                 self._runtime.queues.hand_over(work)
             etag = self._write(area, document, etag)
             if result is not None and result.status == DAMAGED:

@@ -97,7 +97,7 @@ def _planned(document: JobDocument, result: PlanResult, may_delete: bool) -> Job
     if result.needs_confirmation:
         why = f"plan {result.plan_id} deletes more than it keeps, so a person has to confirm it"
         return replace(document, state=PLANNED, code="confirmation_needed", why=why)
-    if result.action_count <= SMALL_PLAN_ACTIONS or not document.by_hand:
+    if result.action_count <= SMALL_PLAN_ACTIONS or not document.manual:
         # A large plan that no person requested is handed over, too: a job on Spark does not ask the fleet policy.
         return replace(document, state=HANDED_OVER)
     return replace(document, kind="execute", attempt=1)

@@ -37,7 +37,7 @@ def ask_for_scans(
     given = {name: value for name, value in arguments.items() if value is not None}
     asked: list[dict[str, object]] = []
     for location in _tables_at(table):
-        scan = OrphanScan(location, new_id(area.store.now_ms()), MAIN, given, execute, by_hand=True)
+        scan = OrphanScan(location, new_id(area.store.now_ms()), MAIN, given, execute, manual=True)
         runtime.queues.ask_for_orphan_scan(scan)
         result = ScanResult(replace(area, table=location), scan.scan_id)
         asked.append({"table": location, "scan_id": scan.scan_id, "result": result.path})

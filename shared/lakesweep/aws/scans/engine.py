@@ -8,7 +8,7 @@ from lakesweep.aws.scans.remote import emr_facts
 from lakesweep.model.scans.arguments import OrphanArguments
 from lakesweep.model.scans.facts import Available, Facts, LocalFacts
 from lakesweep.operations.orphans.backends import describe_estimate, facts_of
-from lakesweep.operations.orphans.rules.engine_choice import choose_engine
+from lakesweep.operations.orphans.rules.backend_choice import choose_backend
 from lakesweep.runs.session import Table
 
 HERE, FUNCTIONS, SPARK = "local", "lambda", "spark"
@@ -65,7 +65,7 @@ def choose_here(
             objects=objects if isinstance(objects, int) else None,
         ),
     )
-    choice = choose_engine(facts)
+    choice = choose_backend(facts)
     return Chosen(
         choice.engine,
         f"{choice.engine}: {choice.reason}; {describe_estimate(choice.estimate)}",

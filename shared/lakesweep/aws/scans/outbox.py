@@ -27,9 +27,9 @@ class TaskOutbox:
         """
         self._runtime.queues.orphan_tasks(OrphanTask(self._table, self._scan_id, task) for task in tasks)
 
-    def fold(self, turn: int, delay_s: int, *, progress: bool) -> None:
+    def advance(self, step: int, delay_s: int, *, progress: bool) -> None:
         """Refuse: a worker may not schedule the steps of its scan."""
-        raise MaintenanceError(f"scan {self._scan_id}: a worker may not schedule step {turn}")
+        raise MaintenanceError(f"scan {self._scan_id}: a worker may not schedule step {step}")
 
 
 class ScanOutbox(TaskOutbox):
@@ -42,7 +42,7 @@ class ScanOutbox(TaskOutbox):
         self.is_stuck = False
         """Whether the next step was not scheduled, since too many steps in a row made no progress."""
 
-    def fold(self, turn: int, delay_s: int, *, progress: bool) -> None:
+    def advance(self, step: int, delay_s: int, *, progress: bool) -> None:
         """Schedule the next step.
 
         Args:
@@ -57,4 +57,4 @@ class ScanOutbox(TaskOutbox):
         if hop >= HOP_LIMIT:
             self.is_stuck = True
             return
-        self._runtime.queues.ask_for_orphan_scan(replace(self._message, turn=turn, hop=hop), delay_s)
+        self._runtime.queues.ask_for_orphan_scan(replace(self._message, step=step, hop=hop), delay_s)

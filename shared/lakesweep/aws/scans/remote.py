@@ -68,7 +68,7 @@ def emr_facts(objects: int) -> SparkFacts:
 
 @dataclass(slots=True)
 class LambdaScan:
-    """The backend that uses a deployment's functions; see `lakesweep.runs.session.RemoteEngine`."""
+    """The backend that uses a deployment's functions; see `lakesweep.runs.session.RemoteBackend`."""
 
     queue_url: str
     region: str | None = None
@@ -124,7 +124,7 @@ class LambdaScan:
         queues = self.queues or Queues({"scan": self.queue_url}, sqs_client(self.queue_url, self.region))
         words = {"engine": "lambda", **_words_of(arguments)}
         queues.ask_for_orphan_scan(
-            OrphanScan(table.ref.location, scan_id, table.ref.branch, arguments=words, by_hand=True)
+            OrphanScan(table.ref.location, scan_id, table.ref.branch, arguments=words, manual=True)
         )
 
     def _wait(self, table: Table, area: ControlArea, scan_id: str) -> Mapping[str, object]:

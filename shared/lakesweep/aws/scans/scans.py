@@ -64,7 +64,7 @@ def carry_on(runtime: Runtime, message: OrphanScan, context: Context, name: str)
     try:
         table = runtime.open_table(message.table, message.branch, context)
         try:
-            _Turn(runtime, message, table, context).take()
+            _Step(runtime, message, table, context).take()
         finally:
             telemetry.count_requests(table.counter.snapshot())
     except MaintenanceError as error:
@@ -73,7 +73,7 @@ def carry_on(runtime: Runtime, message: OrphanScan, context: Context, name: str)
         raise
 
 
-class _Turn:
+class _Step:
     """One step of one scan."""
 
     def __init__(self, runtime: Runtime, message: OrphanScan, table: Table, context: Context) -> None:
@@ -87,10 +87,10 @@ class _Turn:
     def take(self) -> None:
         message = self._message
         try:
-            if message.turn == 0:
+            if message.step == 0:
                 self._begin()
             else:
-                self._fold()
+                self._advance()
         except StalePlanError as error:
             self._again(message, str(error))
         except RefusedError as error:
@@ -120,7 +120,7 @@ class _Turn:
         if found is not None:  # this message came again after the scan had ended
             self._close(found)
             return
-        if not message.by_hand:
+        if not message.manual:
             watched_ruling(self._table)  # a table that was paused after the request needs no scan
         arguments = orphan_arguments(call)
         if fan_out.has_begun(self._table, message.scan_id):
@@ -141,7 +141,7 @@ class _Turn:
             objects = {"objects": chosen.facts.objects} if chosen.facts is not None else {}
             words = {**message.arguments, **objects}
             scan = SparkScan(
-                message.table, message.scan_id, message.branch, words, message.execute, by_hand=message.by_hand
+                message.table, message.scan_id, message.branch, words, message.execute, manual=message.manual
             )
             self._runtime.queues.ask_for_scan(scan)
             self._note_end(ON_SPARK)
@@ -171,10 +171,10 @@ class _Turn:
                 raise
             self._ended(ended)  # the error is lasting, so another attempt would end in the same way
 
-    def _fold(self) -> None:
+    def _advance(self) -> None:
         message = self._message
         try:
-            ended = fan_out.fold(self._table, message.scan_id, message.turn, self._outbox)
+            ended = fan_out.advance(self._table, message.scan_id, message.step, self._outbox)
         except MaintenanceError as error:
             if error.code != _GONE:
                 raise
@@ -236,7 +236,7 @@ class _Turn:
         if message.execute and result.has_plan:
             why = self._why_not(result)
             if why is None:
-                work = Work(message.table, message.branch, result.plan_id, by_hand=message.by_hand)
+                work = Work(message.table, message.branch, result.plan_id, manual=message.manual)
                 self._runtime.queues.hand_over(work)
             else:
                 self._runtime.telemetry.tell(
@@ -254,7 +254,7 @@ class _Turn:
             ruling = watched_ruling(self._table)
         except RefusedError as error:
             return str(error)
-        return None if self._message.by_hand or may_delete(ruling) else "the fleet policy says to observe the table"
+        return None if self._message.manual or may_delete(ruling) else "the fleet policy says to observe the table"
 
     def _again(self, message: OrphanScan, why: str, delay_s: int = _AGAIN_S) -> None:
         telemetry = self._runtime.telemetry
@@ -266,7 +266,7 @@ class _Turn:
             self._give_up(why)
 
     def _note_end(self, status: str) -> None:
-        if not self._message.by_hand:
+        if not self._message.manual:
             area = require_area(self._table)
             note_end(area, self._message.scan_id, status, area.store.now_ms())
 

@@ -8,7 +8,7 @@ tables are not scanned.
 
 from dataclasses import dataclass, replace
 
-from lakesweep.aws.messages import OrphanScan, OrphanTour
+from lakesweep.aws.messages import OrphanScan, OrphanSweep
 from lakesweep.aws.places import FolderVisits, TableFolder, looks_like_table, places_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.schedule import Scheduled, next_step, read_scheduled, write_scheduled
@@ -50,25 +50,25 @@ class Asked:
         )
 
 
-def orphan_tour(runtime: Runtime, message: OrphanTour, context: Context) -> Asked:
+def orphan_sweep(runtime: Runtime, message: OrphanSweep, context: Context) -> Asked:
     """Request the scans that are due after `message.cursor` while time is left; then hand the rest on.
 
     Raises:
         UsageError: There is no valid policy at its location.
         StorageError: A folder could not be listed, or the policy could not be read.
     """
-    telemetry, tour = runtime.telemetry, _Tour(runtime, context)
+    telemetry, sweep = runtime.telemetry, _TableSweep(runtime, context)
     try:
-        asked, is_finished = tour.make(message.cursor)
+        asked, is_finished = sweep.make(message.cursor)
     except MaintenanceError:
         telemetry.count("RunsFailed")
         raise
-    telemetry.count_requests(tour.counter.snapshot())
+    telemetry.count_requests(sweep.counter.snapshot())
     what = "the table sweep for orphan files ended" if is_finished else "a part of the table sweep for orphan files"
-    telemetry.tell(what, tour=str(asked))
+    telemetry.tell(what, sweep=str(asked))
     if asked.failed:
         telemetry.count("RunsFailed", asked.failed)
-    if not is_finished and not runtime.queues.again(OrphanTour(asked.last, message.hop), 0):
+    if not is_finished and not runtime.queues.again(OrphanSweep(asked.last, message.hop), 0):
         telemetry.count("HopLimitReached")
         telemetry.warn(
             "the table sweep was handed on too often; the next one visits the tables after the last", last=asked.last
@@ -76,7 +76,7 @@ def orphan_tour(runtime: Runtime, message: OrphanTour, context: Context) -> Aske
     return asked
 
 
-class _Tour:
+class _TableSweep:
     """One part of a table sweep."""
 
     def __init__(self, runtime: Runtime, context: Context) -> None:
@@ -147,5 +147,5 @@ def _write(table: Table, document: Scheduled, etag: str | None) -> bool:
     try:
         write_scheduled(require_area(table), document, etag)
     except PreconditionFailedError:
-        return False  # another tour, or the end of the scan, came first
+        return False  # another sweep, or the end of the scan, came first
     return True

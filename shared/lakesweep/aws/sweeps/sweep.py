@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lakesweep.aws.messages import Sweep
 from lakesweep.aws.runtime import Context, Runtime
-from lakesweep.aws.sweeps.tour import Counts, Due, Tour, branch_folders, make_tour, states_of
+from lakesweep.aws.sweeps.tables import Counts, Due, TableSweep, branch_folders, states_of, sweep_tables
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.maintenance.triage import lag_of
 from lakesweep.runs.session import Table
@@ -16,14 +16,14 @@ from lakesweep.runs.session import Table
 COUNTS = Counts(tables="TablesSwept", due="TablesLagging", max_lag="MaxLagSeconds")
 
 
-def sweep(runtime: Runtime, message: Sweep, context: Context) -> Tour:
+def sweep(runtime: Runtime, message: Sweep, context: Context) -> TableSweep:
     """Visit every table after `message.cursor` while time is left; then hand the rest on.
 
     Raises:
         UsageError: There is no valid policy at its location.
         StorageError: A folder could not be listed, or the policy could not be read.
     """
-    return make_tour(runtime, message, context, COUNTS, _lagging)
+    return sweep_tables(runtime, message, context, COUNTS, _lagging)
 
 
 def _lagging(table: Table, _: bool) -> Iterator[Due]:

@@ -7,9 +7,9 @@ pass over a branch that no pass has seen: the sweep finds such a branch.
 
 from collections.abc import Iterator
 
-from lakesweep.aws.messages import TagTour
+from lakesweep.aws.messages import TagSweep
 from lakesweep.aws.runtime import Context, Runtime
-from lakesweep.aws.sweeps.tour import Counts, Due, Tour, branch_folders, make_tour, states_of
+from lakesweep.aws.sweeps.tables import Counts, Due, TableSweep, branch_folders, states_of, sweep_tables
 from lakesweep.control.state import BranchState
 from lakesweep.model.safety import CLOCK_MARGIN_MS
 from lakesweep.model.table_ref import MAIN
@@ -19,14 +19,14 @@ from lakesweep.runs.session import Table
 COUNTS = Counts(tables="TablesAskedForTags", due="TablesWithTagsDue", max_lag="MaxTagLagSeconds")
 
 
-def tag_tour(runtime: Runtime, message: TagTour, context: Context) -> Tour:
+def tag_sweep(runtime: Runtime, message: TagSweep, context: Context) -> TableSweep:
     """Visit every table after `message.cursor` while time is left; then hand the rest on.
 
     Raises:
         UsageError: There is no valid policy at its location.
         StorageError: A folder could not be listed, or the policy could not be read.
     """
-    return make_tour(runtime, message, context, COUNTS, _tags_due)
+    return sweep_tables(runtime, message, context, COUNTS, _tags_due)
 
 
 def _tags_due(table: Table, changes: bool) -> Iterator[Due]:

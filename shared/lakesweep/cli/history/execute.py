@@ -48,7 +48,7 @@ def execute(
     Lakesweep changes nothing if the table changed in a way that the plan does not allow. Running it twice is harmless.
     """
     from lakesweep.cli.answer import answer_operation
-    from lakesweep.cli.engines import chosen_engine
+    from lakesweep.cli.engines import chosen_executor
     from lakesweep.cli.history.stored import execute_plan
 
     return answer_operation(
@@ -60,6 +60,6 @@ def execute(
             branch=branch,
             confirm=confirm,
             grace=grace,
-            engine=chosen_engine(place, opened, engine, rate),
+            engine=chosen_executor(place, opened, engine, rate),
         ),
     )

@@ -19,7 +19,7 @@ from lakesweep.model.report import RunReport
 from lakesweep.operations.undo.ledger import UNKNOWN_RESULT
 from lakesweep.operations.undo.record import load_record
 from lakesweep.runs.database import is_table
-from lakesweep.runs.execution import LOCAL, Engine
+from lakesweep.runs.execution import LOCAL, PlanExecutor
 from lakesweep.runs.parameters.times import parse_span_ms
 from lakesweep.runs.run import execute_stored
 from lakesweep.runs.session import Table
@@ -49,7 +49,7 @@ def execute_plan(
     branch: str | None,
     confirm: str | None,
     grace: str | None,
-    engine: Engine = LOCAL,
+    engine: PlanExecutor = LOCAL,
 ) -> RunReport:
     """Execute a stored plan on its branch. If `branch` is given, the plan must be of that branch."""
     grace_ms = 0 if grace is None else parse_span_ms(grace, "--grace")

@@ -84,7 +84,7 @@ def _counts(rows: list[dict[str, object]]) -> tuple[int, int, int]:
     """Return how many rows record a deleted object and a failure, and the bytes of the deleted objects."""
     results = [row for row in rows if "result" in row]
     gone = [row for row in results if row["result"] == "deleted"]
-    fine = ("deleted", "already_gone", "kept_by_look", "restored")
+    fine = ("deleted", "already_gone", "kept_by_recheck", "restored")
     sizes = (row.get("size_bytes") for row in gone)
     return (
         len(gone),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.execute.batches import id_of
-from lakesweep.execute.branch_rewrites.observation import Ground, take_look
+from lakesweep.execute.branch_rewrites.observation import BranchObservation, observe
 from lakesweep.execute.branch_rewrites.progress import UNLISTED_KINDS, Documents, bytes_of, snapshots_seen
 from lakesweep.execute.planned_roots import newest_schema, schema_id, schema_of
 from lakesweep.format.hint import parse_hint
@@ -59,7 +59,7 @@ class Reversal:
 def reverse(
     documents: Documents,
     check: Callable[[], None] = lambda: None,
-    hollow: Iterable[str] = frozenset(),
+    incomplete: Iterable[str] = frozenset(),
     until: int | None = None,
 ) -> Reversal:
     """Revert the done actions of a plan, and report which were and which were not reverted.
@@ -76,7 +76,7 @@ def reverse(
     Raises:
         StorageError: A request failed; the rest is still to be reverted.
     """
-    return _Reversing(documents, take_look(documents), check, frozenset(hollow), until).run()
+    return _Reversing(documents, observe(documents), check, frozenset(incomplete), until).run()
 
 
 def settle_latest(store: Store, branch: BranchListing) -> None:
@@ -102,29 +102,29 @@ class _Reversing:
     def __init__(
         self,
         documents: Documents,
-        ground: Ground,
+        observation: BranchObservation,
         check: Callable[[], None],
-        hollow: frozenset[str],
+        incomplete: frozenset[str],
         until: int | None,
     ) -> None:
         self._documents = documents
         self._store: Store = documents.store
         self._plan = documents.plan
-        self._ground = ground
+        self._observation = observation
         self._check = check
-        self._hollow = hollow
+        self._incomplete = incomplete
         self._end = len(documents.plan.actions) if until is None else until + 1
-        self._etags = dict(ground.standing.etags)
-        self._history = _HalfWay(ground, hollow)
+        self._etags = dict(observation.progress.etags)
+        self._history = _HalfWay(observation, incomplete)
         has_schemas = any(action.kind == "schema" for action in documents.plan.actions)
-        self._schema_of_others = newest_schema(self._store, ground.newcomers()) if has_schemas else -1
+        self._schema_of_others = newest_schema(self._store, observation.new_roots()) if has_schemas else -1
         self._schema_of_left = -1
         self._found = Reversal()
 
     def run(self) -> Reversal:
-        standing = self._ground.standing
+        progress = self._observation.progress
         kept: list[int] = []
-        for number in sorted((standing.done | standing.uncertain).intersection(range(self._end)), reverse=True):
+        for number in sorted((progress.done | progress.uncertain).intersection(range(self._end)), reverse=True):
             action = self._plan.actions[number]
             self._check()
             done = self._return(action) if isinstance(action, Delete) else self._withdraw(action, number)
@@ -139,11 +139,11 @@ class _Reversing:
             if isinstance(action, Put) and action.path in self._etags and self._withdraw(action, number):
                 self._found.left.remove(action)
                 self._found.restored.append(action)
-        ground = take_look(self._documents)
-        settle_latest(self._store, ground.own)
-        ids = {ref.id for ref in ground.own.snapshots}
-        newcomers = [ref for ref in ground.newcomers() if ref.kind == "snapshot"]
-        self._found.apart += [ref.path for ref in newcomers if ref.id - 1 not in ids and ref.id > min(ids)]
+        observation = observe(self._documents)
+        settle_latest(self._store, observation.own)
+        ids = {ref.id for ref in observation.own.snapshots}
+        new_roots = [ref for ref in observation.new_roots() if ref.kind == "snapshot"]
+        self._found.apart += [ref.path for ref in new_roots if ref.id - 1 not in ids and ref.id > min(ids)]
         return self._found
 
     def _return(self, action: Delete) -> bool:
@@ -160,14 +160,14 @@ class _Reversing:
     def _withdraw(self, action: Put, number: int) -> bool:
         """Restore the state before an action that wrote a document; tell whether it is restored."""
         path = action.path
-        before = None if path in self._hollow else self._documents.before(number)
+        before = None if path in self._incomplete else self._documents.before(number)
         etag = self._etags.get(path)
         if action.kind == "schema" and self._needs(schema_id(path), is_new=before is None):
             return False
         if action.kind == "snapshot" and self._history.is_built_on(id_of(path)):
             self._schema_of_left = max(self._schema_of_left, schema_of(path, bytes_of(action) or b""))
             return False
-        if path in self._ground.standing.foreign:
+        if path in self._observation.progress.foreign:
             return False
         if action.kind == "hint" and before is not None and path.endswith("snapshot/LATEST"):
             before = self._history.latest(before)
@@ -222,19 +222,19 @@ class _Reversing:
 class _HalfWay:
     """The snapshots of the branch: which may return, and which must be kept. Updated with every step."""
 
-    def __init__(self, ground: Ground, hollow: frozenset[str]) -> None:
+    def __init__(self, observation: BranchObservation, incomplete: frozenset[str]) -> None:
         """Begin with what a recheck found.
 
         Args:
             ground: What the recheck found.
             hollow: Paths of roots that must not return, since their files are gone.
         """
-        self._hollow = hollow
-        self._lacks_snapshots = any("snapshot/snapshot-" in path for path in hollow)
-        self._seen = snapshots_seen(ground.plan)
-        self._there = {ref.id for ref in ground.own.snapshots}
-        self._foreign = ground.foreign_ids()
-        self._written = _written(ground)
+        self._incomplete = incomplete
+        self._lacks_snapshots = any("snapshot/snapshot-" in path for path in incomplete)
+        self._seen = snapshots_seen(observation.plan)
+        self._there = {ref.id for ref in observation.own.snapshots}
+        self._foreign = observation.foreign_ids()
+        self._written = _written(observation)
 
     def add(self, snapshot_id: int) -> None:
         """Note that a snapshot exists again."""
@@ -246,7 +246,7 @@ class _HalfWay:
 
     def may_return(self, action: Action) -> bool:
         """Tell whether a document that is gone may return."""
-        if action.path in self._hollow:
+        if action.path in self._incomplete:
             return False
         if action.kind not in _IDS:
             return True
@@ -287,13 +287,13 @@ class _HalfWay:
         return before if newest == named else str(newest).encode()
 
 
-def _written(ground: Ground) -> frozenset[int]:
+def _written(observation: BranchObservation) -> frozenset[int]:
     """Return the ids of existing snapshots that the plan wrote."""
     return frozenset(
         id_of(action.path)
-        for number, action in enumerate(ground.plan.actions)
-        if number in ground.standing.done
+        for number, action in enumerate(observation.plan.actions)
+        if number in observation.progress.done
         and isinstance(action, Put)
         and action.kind == "snapshot"
-        and action.path in ground.standing.etags
+        and action.path in observation.progress.etags
     )

@@ -7,7 +7,7 @@ when the documents are in place. `incomplete.py` checks the documents that compe
 from collections.abc import Callable, Iterable, Sequence
 
 from lakesweep.errors import FormatError, RefusedError
-from lakesweep.execute.branch_rewrites.observation import Ground
+from lakesweep.execute.branch_rewrites.observation import BranchObservation
 from lakesweep.execute.deletions.executor import Environment
 from lakesweep.execute.planned_roots import ROOT_KINDS, Schemas, roots_to_write, schema_id, schemas_after
 from lakesweep.model.plan import branch_of
@@ -17,7 +17,9 @@ from lakesweep.table.outside_files import OutsideFiles
 from lakesweep.table.reach.completeness import lost_files
 
 
-def lost_ahead(env: Environment, ground: Ground, check: Callable[[], None] = lambda: None) -> tuple[str, ...]:
+def lost_ahead(
+    env: Environment, observation: BranchObservation, check: Callable[[], None] = lambda: None
+) -> tuple[str, ...]:
     """Return what is missing of the roots that a plan has yet to write, and of the roots that it must leave complete.
 
     All roots to write are checked, old snapshots as well. No expiry has a reason to delete files of a root that does
@@ -34,22 +36,24 @@ def lost_ahead(env: Environment, ground: Ground, check: Callable[[], None] = lam
     Raises:
         StorageError: A request failed, so the answer is not known.
     """
-    left = [ground.plan.actions[number] for number in ground.pending]
+    left = [observation.plan.actions[number] for number in observation.pending]
     if not any(action.kind in ROOT_KINDS for action in left):
         return ()
     changing = {action.path for action in left}
-    whole = {*(ground.plan.header.steering.complete_roots or ())} - changing
-    there = [ref for ref in ground.own.roots() if ref.path in whole]
+    whole = {*(observation.plan.header.steering.complete_roots or ())} - changing
+    there = [ref for ref in observation.own.roots() if ref.path in whole]
     try:
-        coming = tuple(roots_to_write(ground.own.name, left))
-        schemas = schemas_after(env.stores.table, ground.own, ground.plan.actions)
+        coming = tuple(roots_to_write(observation.own.name, left))
+        schemas = schemas_after(env.stores.table, observation.own, observation.plan.actions)
         roots = (*coming, *read_roots(env.stores.table, there).roots)
     except (FormatError, RefusedError) as error:
         return (str(error),)
-    return _lost_of(env, ground.own.name, roots, schemas, _outside(env), check) if roots else ()
+    return _lost_of(env, observation.own.name, roots, schemas, _outside(env), check) if roots else ()
 
 
-def lost_of(env: Environment, ground: Ground, check: Callable[[], None] = lambda: None) -> tuple[str, ...]:
+def lost_of(
+    env: Environment, observation: BranchObservation, check: Callable[[], None] = lambda: None
+) -> tuple[str, ...]:
     """Return what is missing of the roots that a plan must leave complete: paths and sentences, empty when all exist.
 
     Args:
@@ -60,8 +64,8 @@ def lost_of(env: Environment, ground: Ground, check: Callable[[], None] = lambda
     Raises:
         StorageError: A request failed, so the answer is not known.
     """
-    wanted = ground.plan.header.steering.complete_roots or ()
-    refs = {ref.path: ref for ref in ground.listing.roots()}
+    wanted = observation.plan.header.steering.complete_roots or ()
+    refs = {ref.path: ref for ref in observation.listing.roots()}
     missing = tuple(path for path in wanted if path not in refs)
     if missing:
         return missing
@@ -69,18 +73,20 @@ def lost_of(env: Environment, ground: Ground, check: Callable[[], None] = lambda
     for path in wanted:
         by_branch.setdefault(branch_of(path), []).append(refs[path])
     outside = _outside(env)
-    return tuple(each for name, group in by_branch.items() for each in _lost(env, ground, name, group, outside, check))
+    return tuple(
+        each for name, group in by_branch.items() for each in _lost(env, observation, name, group, outside, check)
+    )
 
 
 def _lost(
     env: Environment,
-    ground: Ground,
+    observation: BranchObservation,
     name: str,
     refs: Iterable[RootRef],
     outside: OutsideFiles,
     check: Callable[[], None],
 ) -> tuple[str, ...]:
-    branch = ground.listing.branches.get(name) or BranchListing(name)
+    branch = observation.listing.branches.get(name) or BranchListing(name)
     try:
         found = read_roots(env.stores.table, refs)
         ids = frozenset(schema_id(document.path) for document in branch.schemas)

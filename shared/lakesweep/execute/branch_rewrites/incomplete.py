@@ -6,7 +6,7 @@ from functools import cache
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 from lakesweep.execute.batches import id_of
-from lakesweep.execute.branch_rewrites.observation import Ground
+from lakesweep.execute.branch_rewrites.observation import BranchObservation
 from lakesweep.execute.branch_rewrites.progress import Documents
 from lakesweep.execute.deletions.executor import Environment
 from lakesweep.execute.planned_roots import root_of
@@ -20,9 +20,9 @@ from lakesweep.table.reach.completeness import lost_files
 from lakesweep.table.reach.root_files import RootFiles, read_root_files
 
 
-def hollow_snapshots(
+def incomplete_snapshots(
     env: Environment,
-    ground: Ground,
+    observation: BranchObservation,
     documents: Documents,
     check: Callable[[], None] = lambda: None,
     *,
@@ -51,23 +51,23 @@ def hollow_snapshots(
     Raises:
         StorageError: A request failed, so the answer is not known.
     """
-    former = sorted(_former(ground, documents, {"snapshot"}).items(), key=lambda item: id_of(item[0]))
+    former = sorted(_former(observation, documents, {"snapshot"}).items(), key=lambda item: id_of(item[0]))
     outside = OutsideFiles(env.stores.table, env.stores.open_store)
 
     @cache
     def is_whole(path: str, body: bytes) -> bool:
-        ref = RootRef(ground.own.name, "snapshot", path.rpartition("-")[2], path, "", len(body))
+        ref = RootRef(observation.own.name, "snapshot", path.rpartition("-")[2], path, "", len(body))
         try:
             root = Root(ref, parse_snapshot(body, path), body)
-            schema = read_schema(env.stores.table, ground.own)
+            schema = read_schema(env.stores.table, observation.own)
             return not lost_files(env.stores.table, schema, [root], 1, outside, check)
         except (FormatError, RefusedError):
             return True  # it was unreadable before, and not because of deleted files
 
-    newest_ones = _newest_ones(env, ground, former, is_whole) if goes_on else frozenset()
-    if former and ground.is_expired():
+    newest_ones = _newest_ones(env, observation, former, is_whole) if goes_on else frozenset()
+    if former and observation.is_expired():
         newest = next((n for n in reversed(range(len(former))) if not is_whole(*former[n])), -1)
-        is_below = newest + 1 < len(former) or any(ref.id > id_of(former[-1][0]) for ref in ground.own.snapshots)
+        is_below = newest + 1 < len(former) or any(ref.id > id_of(former[-1][0]) for ref in observation.own.snapshots)
         if newest < 0 or is_below:
             return frozenset(path for path, _ in former[: newest + 1])
     oldest = next((n for n, each in enumerate(former) if is_whole(*each)), 0)
@@ -75,13 +75,16 @@ def hollow_snapshots(
 
 
 def _newest_ones(
-    env: Environment, ground: Ground, former: Sequence[tuple[str, bytes]], is_whole: Callable[[str, bytes], bool]
+    env: Environment,
+    observation: BranchObservation,
+    former: Sequence[tuple[str, bytes]],
+    is_whole: Callable[[str, bytes], bool],
 ) -> frozenset[str]:
     """Return the newest deleted snapshots that lack files, where a complete one below them exists or returns.
 
     Returns none where somebody has committed on top of them: that commit needs a predecessor.
     """
-    if not former or any(ref.id > id_of(former[-1][0]) for ref in ground.own.snapshots):
+    if not former or any(ref.id > id_of(former[-1][0]) for ref in observation.own.snapshots):
         return frozenset()
     last = next((n for n in reversed(range(len(former))) if is_whole(*former[n])), None)
     if last is not None:
@@ -93,13 +96,13 @@ def _newest_ones(
         except ObjectNotFoundError:
             return False
 
-    written = _written(ground)
-    staying = [ref for ref in ground.own.snapshots if ref.path not in written and ref.id < id_of(former[0][0])]
+    written = _written(observation)
+    staying = [ref for ref in observation.own.snapshots if ref.path not in written and ref.id < id_of(former[0][0])]
     return frozenset(path for path, _ in former) if any(map(is_there, staying[-1:])) else frozenset()
 
 
 def bare_others(
-    env: Environment, ground: Ground, documents: Documents, hollow: Container[str] = frozenset()
+    env: Environment, observation: BranchObservation, documents: Documents, incomplete: Container[str] = frozenset()
 ) -> frozenset[str]:
     """Return the paths of deleted tags and changelogs whose manifest lists are gone, so that they are unreadable.
 
@@ -119,16 +122,16 @@ def bare_others(
     Raises:
         StorageError: A request failed.
     """
-    end_id = min(ground.foreign_ids(), default=None)  # no snapshot returns from this id on
-    former = (path for path in _former(ground, documents, {"snapshot"}) if path not in hollow)
+    end_id = min(observation.foreign_ids(), default=None)  # no snapshot returns from this id on
+    former = (path for path in _former(observation, documents, {"snapshot"}) if path not in incomplete)
     returning = (path for path in former if end_id is None or id_of(path) < end_id)
     # A snapshot of the same id may be a different one: written by somebody else, or by the plan.
-    others = {ref.path for ref in ground.newcomers()} | _written(ground)
-    ids = {ref.id for ref in ground.own.snapshots if ref.path not in others} | set(map(id_of, returning))
+    others = {ref.path for ref in observation.new_roots()} | _written(observation)
+    ids = {ref.id for ref in observation.own.snapshots if ref.path not in others} | set(map(id_of, returning))
     roots: list[Root] = []
-    for path, body in _former(ground, documents, {"tag", "changelog_document"}).items():
+    for path, body in _former(observation, documents, {"tag", "changelog_document"}).items():
         with suppress(FormatError):  # it was never readable
-            root = root_of(ground.own.name, path, body)
+            root = root_of(observation.own.name, path, body)
             if root.ref.kind == "changelog" or root.snapshot.id not in ids:
                 roots.append(root)
     reader = MetadataReader(env.stores.table)
@@ -136,12 +139,12 @@ def bare_others(
     return frozenset(path for path, files in found.items() if any(map(_is_missing, _lists_of(files))))
 
 
-def _written(ground: Ground) -> frozenset[str]:
+def _written(observation: BranchObservation) -> frozenset[str]:
     """Return the paths of documents that the plan has written."""
     return frozenset(
         action.path
-        for number, action in enumerate(ground.plan.actions)
-        if number in ground.standing.done and isinstance(action, Put)
+        for number, action in enumerate(observation.plan.actions)
+        if number in observation.progress.done and isinstance(action, Put)
     )
 
 
@@ -154,11 +157,11 @@ def _is_missing(content: object) -> bool:
     return isinstance(content, Unreadable) and content.missing
 
 
-def _former(ground: Ground, documents: Documents, kinds: Container[str]) -> dict[str, bytes]:
+def _former(observation: BranchObservation, documents: Documents, kinds: Container[str]) -> dict[str, bytes]:
     """Return the documents that the plan has deleted or replaced: path -> former content."""
     found: dict[str, bytes] = {}
-    for number, action in enumerate(ground.plan.actions):
+    for number, action in enumerate(observation.plan.actions):
         before = documents.before(number)
-        if number in ground.standing.done and action.kind in kinds and before is not None:
+        if number in observation.progress.done and action.kind in kinds and before is not None:
             found.setdefault(action.path, before)
     return found

@@ -13,7 +13,7 @@ from lakesweep.execute.batches import id_of
 from lakesweep.execute.branch_rewrites.progress import (
     LOOSE_KINDS,
     Documents,
-    Standing,
+    PlanProgress,
     end_id_of,
     moved_branch,
     snapshots_seen,
@@ -27,12 +27,12 @@ from lakesweep.table.discover import discover
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class BranchObservation:
     """What one recheck found."""
 
     plan: Plan
     listing: TableListing
-    standing: Standing
+    progress: PlanProgress
 
     @property
     def own(self) -> BranchListing:
@@ -43,16 +43,16 @@ class Ground:
     @property
     def pending(self) -> tuple[int, ...]:
         """Return the numbers of the actions that are not done."""
-        return tuple(n for n in range(len(self.plan.actions)) if n not in self.standing.done)
+        return tuple(n for n in range(len(self.plan.actions)) if n not in self.progress.done)
 
-    def newcomers(self) -> tuple[RootRef, ...]:
+    def new_roots(self) -> tuple[RootRef, ...]:
         """Return the roots of the branch that somebody else has written since the plan was made."""
         planned = {action.path for action in self.plan.actions}
         seen = self.plan.header.roots_seen
         return tuple(
             ref
             for ref in self.own.roots()
-            if ref.path in self.standing.foreign or (ref.path not in planned and seen.get(ref.path) != ref.etag)
+            if ref.path in self.progress.foreign or (ref.path not in planned and seen.get(ref.path) != ref.etag)
         )
 
     def new_branches(self) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ class Ground:
 
     def foreign_ids(self) -> tuple[int, ...]:
         """Return the ids of snapshots that somebody else has written, ascending."""
-        return tuple(sorted(ref.id for ref in self.newcomers() if ref.kind == "snapshot"))
+        return tuple(sorted(ref.id for ref in self.new_roots() if ref.kind == "snapshot"))
 
     @property
     def end_id(self) -> int | None:
@@ -82,7 +82,7 @@ class Ground:
         The plan deletes the newest snapshot first. So it did not delete a snapshot below one that it has yet to delete.
         """
         takes = [n for n, each in enumerate(self.plan.actions) if each.kind == "snapshot" and isinstance(each, Delete)]
-        gone = [self.plan.actions[number].path not in self.standing.etags for number in takes]
+        gone = [self.plan.actions[number].path not in self.progress.etags for number in takes]
         if gone != sorted(gone, reverse=True):
             return True
         there = {ref.path for ref in self.own.snapshots}
@@ -90,9 +90,9 @@ class Ground:
         written = {
             action.path
             for number, action in enumerate(self.plan.actions)
-            if number in self.standing.done and last[action.path] is action and isinstance(action, Put)
+            if number in self.progress.done and last[action.path] is action and isinstance(action, Put)
         }
-        expected = {path for path in written | self.standing.missing if last[path].kind == "snapshot"}
+        expected = {path for path in written | self.progress.missing if last[path].kind == "snapshot"}
         return not there.issuperset(expected | (snapshots_seen(self.plan) - last.keys()))
 
     def has_moved_on(self) -> bool:
@@ -106,13 +106,13 @@ class Ground:
         snapshots = (n for n in self.pending if self.plan.actions[n].kind == "snapshot")
         left = [number for number in snapshots if self.plan.actions[number].path in present]
         if end_id is None:  # others may have written one tag again while the plan had more to delete
-            return bool(self.standing.returned) and max(left, default=-1) < max(self.standing.done, default=-1)
+            return bool(self.progress.returned) and max(left, default=-1) < max(self.progress.done, default=-1)
         if not there or left:
             return False
         if end_id not in there:
             return max(there) > end_id or not self._has_snapshots_to_write()
         # Where the plan itself writes that snapshot, others may just as well have written theirs before it.
-        return there[end_id] in self.newcomers() and not self._writes(there[end_id].path)
+        return there[end_id] in self.new_roots() and not self._writes(there[end_id].path)
 
     def _writes(self, path: str) -> bool:
         return any(isinstance(action, Put) and action.path == path for action in self.plan.actions)
@@ -145,24 +145,24 @@ class Ground:
         Raises:
             StalePlanError: It may not.
         """
-        newcomers = self.newcomers()
+        new_roots = self.new_roots()
         if not self.is_arrived():
-            for ref in newcomers:
+            for ref in new_roots:
                 if ref.kind == "snapshot":
                     raise self._stale(f"{ref.path} was written by somebody else")
-        for path in self.standing.foreign:
+        for path in self.progress.foreign:
             action = next(a for a in self.plan.actions if a.path == path)
             if action.kind not in (*LOOSE_KINDS, "snapshot") and not self.may_stay(action):
                 raise self._stale(f"{path} is another document than when the plan was made")
-        for path in self.standing.missing:
+        for path in self.progress.missing:
             if not path.endswith(("/LATEST", "/EARLIEST")):
                 raise self._stale(f"{path} is gone")
         self._check_kept()
         end_id = self.end_id
-        late = [ref for ref in newcomers if ref.kind == "changelog" and (end_id is None or ref.id > end_id)]
+        late = [ref for ref in new_roots if ref.kind == "changelog" and (end_id is None or ref.id > end_id)]
         if late:
             raise self._stale(f"{late[0].path} was written by somebody else")
-        written = (*(ref.path for ref in newcomers), *sorted(self.standing.returned))
+        written = (*(ref.path for ref in new_roots), *sorted(self.progress.returned))
         if end_id is None and written:
             raise self._stale(f"{written[0]} was written by somebody else")
 
@@ -205,7 +205,7 @@ class Ground:
             raise self._stale("LATEST was written by somebody else")
         if self.own.snapshots and hint_lags(store, self.own):
             raise self._stale("LATEST names an older snapshot than the newest, so a rollback may have begun")
-        done = [self.plan.actions[n] for n in sorted(self.standing.done)]
+        done = [self.plan.actions[n] for n in sorted(self.progress.done)]
         there = [action for action in done if action.kind not in LOOSE_KINDS]
         if there:
             raise self._stale(f"{there[-1].path} already is as the plan would make it")
@@ -225,7 +225,7 @@ def stale(header: PlanHeader, what: str, code: str | None = None) -> StalePlanEr
     )
 
 
-def take_look(documents: Documents) -> Ground:
+def observe(documents: Documents) -> BranchObservation:
     """List the table's documents and determine which actions of the plan are done.
 
     Raises:
@@ -236,7 +236,7 @@ def take_look(documents: Documents) -> Ground:
     for branch in listing.branches.values():
         for ref in (*branch.consumers, *branch.schemas, *branch.hints.values()):
             present[ref.path] = ref.etag
-    return Ground(documents.plan, listing, documents.standing(present))
+    return BranchObservation(documents.plan, listing, documents.progress(present))
 
 
 def _what_became(is_there: bool, was_there: bool = True) -> str:

@@ -31,7 +31,7 @@ condition."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PlanProgress:
     """Which actions are done."""
 
     done: frozenset[int]
@@ -73,7 +73,7 @@ class Documents:
         for number, action in enumerate(self.plan.actions):
             self.numbers[action.path].append(number)
 
-    def standing(self, present: Mapping[str, str]) -> Standing:
+    def progress(self, present: Mapping[str, str]) -> PlanProgress:
         """Return which actions are done.
 
         Args:
@@ -116,7 +116,7 @@ class Documents:
         etags = {path: etag for path, etag in present.items() if path in reached and path not in foreign}
         last = max(sure, default=-1)
         returned = {path for path in etags if self._is_taken(path, last) and not done.issuperset(self.numbers[path])}
-        return Standing(
+        return PlanProgress(
             frozenset(done), self._uncertain(least), etags, foreign, frozenset(missing), frozenset(returned)
         )
 

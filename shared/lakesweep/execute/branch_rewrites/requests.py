@@ -10,7 +10,7 @@ from lakesweep.errors import (
     StorageError,
 )
 from lakesweep.execute.batches import outcome_of
-from lakesweep.execute.branch_rewrites.observation import Ground, stale
+from lakesweep.execute.branch_rewrites.observation import BranchObservation, stale
 from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, Documents, bytes_of
 from lakesweep.execute.deletions.earlier import BY_INTENT
 from lakesweep.model.outcome import Outcome
@@ -37,11 +37,11 @@ class RootRequests:
         self.untold: frozenset[str] = frozenset()
         """Paths that an earlier run may have deleted: if such an object turns out to be gone, that run deleted it."""
 
-    def see(self, ground: Ground) -> None:
+    def see(self, observation: BranchObservation) -> None:
         """Use what a recheck found as the condition of the next requests."""
-        self._etags = dict(ground.standing.etags)
+        self._etags = dict(observation.progress.etags)
         if not self._has_seen:  # later rechecks do not tell who has written LATEST since, nor why
-            latest = ground.own.hints.get("snapshot/LATEST")
+            latest = observation.own.hints.get("snapshot/LATEST")
             self._latest = None if latest is None else latest.etag
             self._has_seen = True
         self.unseen = 0

@@ -30,13 +30,13 @@ from lakesweep.errors import (
 from lakesweep.execute.batches import id_of, outcome_of
 from lakesweep.execute.branch_rewrites.compensation import reverse, settle_latest
 from lakesweep.execute.branch_rewrites.completeness import lost_ahead, lost_of
-from lakesweep.execute.branch_rewrites.incomplete import bare_others, hollow_snapshots
-from lakesweep.execute.branch_rewrites.observation import Ground, stale, take_look
+from lakesweep.execute.branch_rewrites.incomplete import bare_others, incomplete_snapshots
+from lakesweep.execute.branch_rewrites.observation import BranchObservation, observe, stale
 from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, Documents, bytes_of
 from lakesweep.execute.branch_rewrites.requests import RootRequests, is_latest
 from lakesweep.execute.deletions.earlier import BY_INTENT, BY_MARKER, earlier_deletions
 from lakesweep.execute.deletions.executor import Attempt, Environment, Executed, stopped, under_lease
-from lakesweep.execute.expiring import doomed_snapshots
+from lakesweep.execute.expiring import expiring_snapshots
 from lakesweep.execute.planned_roots import newest_schema, schema_id
 from lakesweep.model.paths.allowed import LAST_PHASE
 from lakesweep.model.plan import Action, Delete, Plan, Put, order_problem
@@ -72,7 +72,7 @@ def move_roots(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
     def run(lease: Lease) -> Executed:
         return _Moving(env.under(lease), plan, attempt, lease).run()
 
-    return under_lease(env.area, plan.header, attempt, run, doomed_snapshots(plan))
+    return under_lease(env.area, plan.header, attempt, run, expiring_snapshots(plan))
 
 
 class _Moving:
@@ -124,19 +124,19 @@ class _Moving:
         return Executed(status, self._requests.outcome, message, code, tuple(self._warnings))
 
     def _carry_out(self) -> None:
-        ground = self._look()
-        self._settle(ground)
-        if not self._has_just_planned and not (self._has_begun and ground.has_moved_on()):
-            self._check_schemas(ground)
-            lost = lost_ahead(self._env, ground, self._lease.check)
+        observation = self._look()
+        self._settle(observation)
+        if not self._has_just_planned and not (self._has_begun and observation.has_moved_on()):
+            self._check_schemas(observation)
+            lost = lost_ahead(self._env, observation, self._lease.check)
             if lost:
                 raise self._lost(lost)
             # This check took as long as listing the table, so the recheck before it is old.
             self._is_first = not self._has_begun
-            ground = self._look()
-        pending = ground.pending
-        if self._has_begun and ground.has_moved_on():
-            settle_latest(self._store, ground.own)
+            observation = self._look()
+        pending = observation.pending
+        if self._has_begun and observation.has_moved_on():
+            settle_latest(self._store, observation.own)
             left = [self._plan.actions[number] for number in pending]
             paths = [action.path for action in left if action.kind not in LOOSE_KINDS]
             if paths:
@@ -148,9 +148,9 @@ class _Moving:
             action = self._plan.actions[number]
             comes_next = action.phase != phase and (self._requests.unseen or action.phase == LAST_PHASE)
             if comes_next or self._requests.unseen >= LOOK_AFTER:
-                ground = self._look()
+                observation = self._look()
             phase = action.phase
-            if (phase == LAST_PHASE and self._is_needed(action, ground)) or _is_outdated(action, ground):
+            if (phase == LAST_PHASE and self._is_needed(action, observation)) or _is_outdated(action, observation):
                 continue
             self._env.check_time(f"plan {self._plan.header.plan_id} of table {self._plan.header.table}")
             self._lease.check()
@@ -158,14 +158,14 @@ class _Moving:
             if isinstance(action, Delete):
                 self._requests.delete(action)
             else:
-                self._write(action, ground)
+                self._write(action, observation)
             self._env.progress(number + 1, len(self._plan.actions))
         self._verify(self._look())
-        ground = self._look()
-        self._return_schemas(ground)
-        settle_latest(self._store, ground.own)
+        observation = self._look()
+        self._return_schemas(observation)
+        settle_latest(self._store, observation.own)
 
-    def _settle(self, ground: Ground) -> None:
+    def _settle(self, observation: BranchObservation) -> None:
         """Record what earlier runs deleted without recording it; the present documents are the proof.
 
         A listing does not show the success file of a tag. It is deleted again, and its intent is the proof.
@@ -173,11 +173,15 @@ class _Moving:
         if not self._has_begun:
             return
         settled = earlier_work(self._env.area, self._plan.header.plan_id, self._attempt.earlier_runs).settled
-        numbers = [n for n in sorted(ground.standing.done) if self._plan.actions[n].path not in ground.standing.etags]
+        numbers = [
+            n for n in sorted(observation.progress.done) if self._plan.actions[n].path not in observation.progress.etags
+        ]
         deletes = {
             action.path: action
             for action in (self._plan.actions[number] for number in numbers)
-            if isinstance(action, Delete) and action.path not in settled and action.path not in ground.standing.foreign
+            if isinstance(action, Delete)
+            and action.path not in settled
+            and action.path not in observation.progress.foreign
         }
         suspects = list(deletes.values())
         found = earlier_deletions(self._env.stores, suspects, self._plan.header.created_ms, self._lease.check).deleted
@@ -187,25 +191,25 @@ class _Moving:
         self._requests.outcome += outcome_of(suspects, results, 0)
         self._requests.untold = frozenset(self._documents.numbers.keys() - deletes.keys() - settled.keys())
 
-    def _write(self, action: Put, ground: Ground) -> None:
+    def _write(self, action: Put, observation: BranchObservation) -> None:
         if action.former is not None:
-            self._check_replaced(action, ground)
+            self._check_replaced(action, observation)
         try:
             self._requests.write(action)
         except StalePlanError:
             if not (is_latest(action) and _is_outdated(action, self._look())):
                 raise
 
-    def _check_replaced(self, action: Put, ground: Ground) -> None:
+    def _check_replaced(self, action: Put, observation: BranchObservation) -> None:
         """Make sure that no commit builds on the document that is about to be overwritten.
 
         Raises:
             StalePlanError: Somebody has committed under a schema, or on top of a snapshot, since the last recheck.
                 After the snapshot is replaced, such a commit would look as if it were made on the replacement.
         """
-        if self._is_needed(action, ground):
+        if self._is_needed(action, observation):
             raise stale(self._plan.header, f"somebody has committed under {action.path}")
-        if action.kind != "snapshot" or any(ref.id > id_of(action.path) for ref in ground.own.snapshots):
+        if action.kind != "snapshot" or any(ref.id > id_of(action.path) for ref in observation.own.snapshots):
             return
         after = f"{action.path.rpartition('-')[0]}-{id_of(action.path) + 1}"
         if after in self._documents.numbers:  # the plan writes it, and that write checks it
@@ -214,7 +218,7 @@ class _Moving:
             self._store.read(after)
             raise stale(self._plan.header, f"{after} was written by somebody else")
 
-    def _check_schemas(self, ground: Ground) -> None:
+    def _check_schemas(self, observation: BranchObservation) -> None:
         """Make sure that the plan deletes no schema that a kept root needs. For commits of others see `_is_needed`.
 
         Raises:
@@ -223,60 +227,60 @@ class _Moving:
         going = [each for each in self._plan.actions if isinstance(each, Delete) and each.kind == "schema"]
         if not going:
             return
-        touched = {action.path for action in self._plan.actions} | {ref.path for ref in ground.newcomers()}
-        needed = newest_schema(self._store, (ref for ref in ground.own.roots() if ref.path not in touched))
+        touched = {action.path for action in self._plan.actions} | {ref.path for ref in observation.new_roots()}
+        needed = newest_schema(self._store, (ref for ref in observation.own.roots() if ref.path not in touched))
         for action in going:
             if schema_id(action.path) <= needed:
                 raise stale(
                     self._plan.header, f"the plan deletes {action.path}, but a root that the plan keeps needs it"
                 )
 
-    def _is_needed(self, action: Action, ground: Ground) -> bool:
+    def _is_needed(self, action: Action, observation: BranchObservation) -> bool:
         """Tell whether somebody has committed under a schema that the plan deletes."""
-        if action.kind != "schema" or not ground.newcomers():
+        if action.kind != "schema" or not observation.new_roots():
             return False
-        return schema_id(action.path) <= newest_schema(self._store, ground.newcomers())
+        return schema_id(action.path) <= newest_schema(self._store, observation.new_roots())
 
-    def _return_schemas(self, ground: Ground) -> None:
+    def _return_schemas(self, observation: BranchObservation) -> None:
         """Warn of commits that came meanwhile, and restore the schemas that they need.
 
         The plan may have deleted such a schema after the recheck.
         """
-        for ref in ground.newcomers():
+        for ref in observation.new_roots():
             if ref.kind == "snapshot":
                 self._warnings[f"{ref} was committed meanwhile and is kept; check which snapshot it builds on"] = None
         for action in self._plan.actions:
-            if isinstance(action, Delete) and self._is_needed(action, ground):
+            if isinstance(action, Delete) and self._is_needed(action, observation):
                 with suppress(PreconditionFailedError):  # the schema exists
                     self._store.put(action.path, bytes_of(action) or b"", if_absent=True)
                 self._warnings[f"{action.path} is kept: somebody has committed under it meanwhile"] = None
 
-    def _look(self) -> Ground:
-        ground = take_look(self._documents)
+    def _look(self) -> BranchObservation:
+        observation = observe(self._documents)
         if self._is_first:
-            ground.check_untouched(self._store)
+            observation.check_untouched(self._store)
             self._is_first = False
-        elif self._requests.has_acted or not ground.has_moved_on():
-            ground.check()
-        self._requests.see(ground)
-        self._warn(ground)
-        return ground
+        elif self._requests.has_acted or not observation.has_moved_on():
+            observation.check()
+        self._requests.see(observation)
+        self._warn(observation)
+        return observation
 
-    def _warn(self, ground: Ground) -> None:
+    def _warn(self, observation: BranchObservation) -> None:
         """Warn of tags and branches that appeared and are kept."""
-        for ref in ground.newcomers():
+        for ref in observation.new_roots():
             if ref.kind == "tag":
                 self._warnings[f"{ref} was made meanwhile; it is kept, and so are its files"] = None
-        for name in ground.new_branches():
+        for name in observation.new_branches():
             self._warnings[f"branch {name} was made meanwhile; it is kept, and so are its files"] = None
 
-    def _verify(self, ground: Ground) -> None:
+    def _verify(self, observation: BranchObservation) -> None:
         """Make sure that every file of the roots exists that the plan names as complete.
 
         Raises:
             StalePlanError: A file is missing: `target_lost_files`.
         """
-        lost = lost_of(self._env, ground, self._lease.check)
+        lost = lost_of(self._env, observation, self._lease.check)
         if lost:
             raise self._lost(lost)
 
@@ -290,17 +294,17 @@ class _Moving:
             return self._executed("stale", error)
         if not self._requests.has_acted and not self._has_begun:  # somebody else made what looks done
             return self._executed("stale", error, _NOTHING)
-        ground = take_look(self._documents)
-        if not ground.standing.done | ground.standing.uncertain:
+        observation = observe(self._documents)
+        if not observation.progress.done | observation.progress.uncertain:
             return self._executed("stale", error, _NOTHING)
         # In a large table, looking for files takes long, and readers find a shorter history until then.
         has_lost = error.code == LOST_FILES or bool(self._requests.outcome.already_gone)
         check = self._lease.check
-        hollow: frozenset[str] = frozenset()
-        if has_lost or self._has_begun or ground.is_expired():
-            hollow = hollow_snapshots(self._env, ground, self._documents, check, goes_on=self._has_begun)
-            hollow |= bare_others(self._env, ground, self._documents, hollow)
-        reversal = reverse(self._documents, check, hollow, self._until())
+        incomplete: frozenset[str] = frozenset()
+        if has_lost or self._has_begun or observation.is_expired():
+            incomplete = incomplete_snapshots(self._env, observation, self._documents, check, goes_on=self._has_begun)
+            incomplete |= bare_others(self._env, observation, self._documents, incomplete)
+        reversal = reverse(self._documents, check, incomplete, self._until())
         self._ledger.record_restored([action for action in reversal.restored if isinstance(action, Delete)])
         self._ledger.flush()
         return self._executed("stale", error, f"; {reversal.sentence()}")
@@ -316,6 +320,6 @@ class _Moving:
         return None if self._has_begun or has_taken else self._number
 
 
-def _is_outdated(action: Action, ground: Ground) -> bool:
+def _is_outdated(action: Action, observation: BranchObservation) -> bool:
     """Tell whether the plan's LATEST is outdated: others have committed on the target, and wrote their own LATEST."""
-    return is_latest(action) and bool(ground.foreign_ids()) and ground.is_arrived()
+    return is_latest(action) and bool(observation.foreign_ids()) and observation.is_arrived()

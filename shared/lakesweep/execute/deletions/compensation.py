@@ -34,7 +34,7 @@ class Progress:
     """Path -> ETag of each document that this run wrote."""
 
 
-class TakeBack:
+class Compensation:
     """Reverts the first part of an execution."""
 
     def __init__(self, table: Store, plan: Plan, saw_latest: bool, progress: Progress) -> None:

@@ -56,13 +56,13 @@ from lakesweep.execute.batches import (
     removed_roots,
     step_of,
 )
-from lakesweep.execute.deletions.compensation import Progress, TakeBack
+from lakesweep.execute.deletions.compensation import Compensation, Progress
 from lakesweep.execute.deletions.deleting import REWRITTEN, send
 from lakesweep.execute.deletions.earlier import BY_INTENT, BY_MARKER, earlier_deletions
-from lakesweep.execute.expiring import doomed_snapshots
-from lakesweep.execute.new_roots import NEEDED, Newcomers
+from lakesweep.execute.expiring import expiring_snapshots
+from lakesweep.execute.new_roots import NEEDED, NewRoots
 from lakesweep.execute.present import STILL_NEEDED, ask_present_roots, refuse_live_files
-from lakesweep.execute.recheck import Looker, references_of
+from lakesweep.execute.recheck import RootRecheck, references_of
 from lakesweep.model.facts import FileKind, References, base_name
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.paths.stays import count_stays
@@ -184,7 +184,7 @@ def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
     def run(lease: Lease) -> Executed:
         return _Execution(env.under(lease), plan, attempt, lease).run()
 
-    return under_lease(env.area, plan.header, attempt, run, doomed_snapshots(plan))
+    return under_lease(env.area, plan.header, attempt, run, expiring_snapshots(plan))
 
 
 def under_lease(
@@ -201,7 +201,7 @@ def under_lease(
         header: Of the plan.
         attempt: The run, and what earlier runs did.
         run: Carries out the plan under the lease.
-        snapshot_ids: See `doomed_snapshots`.
+        snapshot_ids: See `expiring_snapshots`.
 
     Raises:
         LeaseHeldError: Another run maintains this table.
@@ -280,10 +280,10 @@ class _Execution:
             if isinstance(action, Put) and action.kind == "changelog_document"
         }
         self._roots = frozenset(delete.path for delete in removed_roots(plan.actions))
-        self._looker = Looker(
+        self._recheck = RootRecheck(
             env.stores.table, plan.header, env.known, self._pause, env.clear, written=frozenset(self._changelogs)
         )
-        self._newcomers = Newcomers(self._looker)
+        self._new_roots = NewRoots(self._recheck)
         self._epoch_began_ms = env.area.store.now_ms()
         self._kept: dict[str, str] = {}
         self._warnings: tuple[str, ...] = ()
@@ -311,10 +311,10 @@ class _Execution:
         # alone has no documents, so it cannot be half done.
         self._progress.documents_gone = bool(self._earlier_runs) and any(map(is_head, self._plan.actions))
         self._progress.data_begun = earlier.may_have_begun_files
-        self._looker.forget(path for path in self._roots if done.get(path) in _GONE)
+        self._recheck.forget(path for path in self._roots if done.get(path) in _GONE)
         if self._earlier_runs:
             self._progress.removed.update(self._roots)
-        self._kept = {path: "an earlier run kept it" for path, result in done.items() if result == "kept_by_look"}
+        self._kept = {path: "an earlier run kept it" for path, result in done.items() if result == "kept_by_recheck"}
         pending = [action for action in self._plan.actions if done.get(action.path) not in _GONE]
         try:
             try:
@@ -388,10 +388,10 @@ class _Execution:
                 grace_ms = 0
             self._still_ours()
             if asks_all and self._is_of_orphans:
-                self._newcomers.look()
-                self._kept |= self._newcomers.needed(a for a in pending if isinstance(a, Delete))
+                self._new_roots.look()
+                self._kept |= self._new_roots.needed(a for a in pending if isinstance(a, Delete))
             elif not self._was_just_listed(batch):
-                references = self._looker.look([a for a in pending if isinstance(a, Delete)])
+                references = self._recheck.look([a for a in pending if isinstance(a, Delete)])
                 if is_new and self._is_overtaken():
                     return
                 self._keep(pending, references)
@@ -401,7 +401,7 @@ class _Execution:
         if batch and is_head(batch[-1]) and self._progress.documents_gone:
             # The plan deletes no file, so there was no recheck after the documents were deleted. One of them may be the
             # target of a rollback.
-            self._looker.look(())
+            self._recheck.look(())
 
     def _ask_all(self, pending: Sequence[Action]) -> bool:
         """Ask the present roots for the files of a plan that this call did not make; tell whether they were asked."""
@@ -410,9 +410,9 @@ class _Execution:
             return False
         has_begun = bool(self._earlier_runs)
         if self._is_of_orphans:
-            self._newcomers.ask_all(lambda: files, self._still_ours, has_begun=has_begun)
+            self._new_roots.ask_all(lambda: files, self._still_ours, has_begun=has_begun)
             return True
-        references = ask_present_roots(self._looker, self._plan.actions, files)
+        references = ask_present_roots(self._recheck, self._plan.actions, files)
         if references.names and not has_begun:
             refuse_live_files(self._plan.header, files, lambda delete: base_name(delete.path) in references.names)
         self._keep(pending, references, STILL_NEEDED)
@@ -441,7 +441,7 @@ class _Execution:
         Raises:
             StalePlanError: Another maintainer has removed only some of them, or the plan renames a tag.
         """
-        gone = sorted(self._roots - self._looker.listed)
+        gone = sorted(self._roots - self._recheck.listed)
         moves = any(isinstance(action, Put) and action.phase == TAG_PHASE for action in self._plan.actions)
         if gone and (moves or len(gone) < len(self._roots)):
             how = "deleted" if "tag/tag-" in gone[0] else "expired"
@@ -550,7 +550,7 @@ class _Execution:
 
     def _is_there(self, document: Delete) -> bool:
         """Tell whether the plan's version of a document existed at the last recheck."""
-        return document.path in self._looker.listed and self._looker.seen.get(document.path) == document.etag
+        return document.path in self._recheck.listed and self._recheck.seen.get(document.path) == document.etag
 
     def _moved_from_nothing(self, old: str, what: str = "") -> StalePlanError:
         return StalePlanError(
@@ -569,7 +569,7 @@ class _Execution:
             return False
         paths = [action.path] if action.path in self._changelogs else self._changelogs
         folder = f"{branch_dir(self._plan.header.branch)}snapshot/snapshot-"
-        return self._looker.listed.isdisjoint(f"{folder}{id_of(path)}" for path in paths)
+        return self._recheck.listed.isdisjoint(f"{folder}{id_of(path)}" for path in paths)
 
     def _check_documents(self, step: str, found: dict[str, DeleteResult]) -> None:
         if step not in (DOCUMENT_PHASE, TAG_PHASE, CONSUMER_PHASE):
@@ -580,7 +580,7 @@ class _Execution:
             progress.documents_gone = progress.documents_gone or bool(gone)
             progress.removed.update(path for path in gone if found[path].code == "deleted")
             progress.others_were_here = progress.others_were_here or not progress.removed.issuperset(gone)
-            self._looker.forget(gone)
+            self._recheck.forget(gone)
         written = [path for path in self._progress.written if path not in self._changelogs]
         for path, result in found.items():
             if step == TAG_PHASE and result.code == "already_gone" and written:
@@ -600,16 +600,16 @@ class _Execution:
                 )
 
     def _after_stale(self, pending: Sequence[Action], error: StalePlanError) -> Executed:
-        take_back = TakeBack(self._env.stores.table, self._plan, self._looker.saw_latest, self._progress)
+        compensation = Compensation(self._env.stores.table, self._plan, self._recheck.saw_latest, self._progress)
         if not self._progress.documents_gone:
-            take_back.changelogs()
-        elif take_back.may_restore():
-            self._ledger.record_restored(take_back.documents())
-            take_back.changelogs()
+            compensation.changelogs()
+        elif compensation.may_restore():
+            self._ledger.record_restored(compensation.documents())
+            compensation.changelogs()
         else:
             files = [a for a in pending if isinstance(a, Delete) and a.phase not in (DOCUMENT_PHASE, TAG_PHASE)]
             self._salvage([file for file in files if file.path not in self._settled])
-        take_back.moved_tags()
+        compensation.moved_tags()
         self._ledger.flush()
         return Executed("stale", self._outcome, str(error), error.code, self._warnings)
 

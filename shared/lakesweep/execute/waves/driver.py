@@ -35,7 +35,7 @@ from lakesweep.errors import (
     StorageError,
 )
 from lakesweep.execute.deletions.executor import Attempt, Environment, Executed, stopped, under_lease
-from lakesweep.execute.new_roots import Newcomers
+from lakesweep.execute.new_roots import NewRoots
 from lakesweep.execute.part_actions import (
     FILES,
     NOT_FILES_ALONE,
@@ -44,8 +44,8 @@ from lakesweep.execute.part_actions import (
     deletions_of,
     not_files_alone,
 )
-from lakesweep.execute.recheck import Looker
-from lakesweep.execute.waves.slices import GONE, NOT_BEGUN, SLICE_KEYS, THROTTLED, Lane, Slice, SliceResult
+from lakesweep.execute.recheck import RootRecheck
+from lakesweep.execute.waves.slices import GONE, NOT_BEGUN, SLICE_KEYS, THROTTLED, Assignment, Slice, SliceResult
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.paths.stays import Stays, add_stays
 from lakesweep.model.plan import Delete, PlanHeader, joined_hash
@@ -69,18 +69,18 @@ _SLOWEST = 20
 """The lowest rate, in keys per second, for a store that never stops throttling."""
 _RECOVERY = 1 / 10
 
-RunWave = Callable[[Sequence[Lane], Guard], Iterable[SliceResult]]
+RunWave = Callable[[Sequence[Assignment], Guard], Iterable[SliceResult]]
 """Has each lane worked on by a process, and returns the results of the slices. A slice without a result is done again,
 so a lane whose process was lost costs only time. Workers in this process ask the guard before each attempt to delete;
 others use the end of the lease that their lane names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class Workers:
     """The workers, and their rate."""
 
     run_wave: RunWave
-    lanes: int
+    assignments: int
     """How many lanes are worked on at the same time."""
     keys_per_s: float = KEYS_PER_S
     """Of all lanes together."""
@@ -92,7 +92,7 @@ class Crew:
     """No worker deletes anything after `run_wave` has returned or raised."""
 
 
-def execute_in_waves(env: Environment, header: PlanHeader, attempt: Attempt, crew: Crew) -> Executed:
+def execute_in_waves(env: Environment, header: PlanHeader, attempt: Attempt, workers: Workers) -> Executed:
     """Execute a stored plan of files under the table's lease.
 
     Args:
@@ -112,7 +112,7 @@ def execute_in_waves(env: Environment, header: PlanHeader, attempt: Attempt, cre
     check_whole(header)
     # Documents come first in a plan. If the first part had any, files must not be deleted before them.
     deletions_of(actions_of_part(env.area, header, 0), header)
-    return under_lease(env.area, header, attempt, lambda lease: _Waves(env, header, attempt, crew, lease).run())
+    return under_lease(env.area, header, attempt, lambda lease: _Waves(env, header, attempt, workers, lease).run())
 
 
 def check_files_alone(header: PlanHeader) -> None:
@@ -145,17 +145,17 @@ def check_whole(header: PlanHeader) -> None:
 
 
 class _Waves:
-    def __init__(self, env: Environment, header: PlanHeader, attempt: Attempt, crew: Crew, lease: Lease) -> None:
+    def __init__(self, env: Environment, header: PlanHeader, attempt: Attempt, workers: Workers, lease: Lease) -> None:
         self._env = env
         self._header = header
         self._run_id = attempt.run_id
         self._earlier_runs = attempt.earlier_runs
         self._attempt = attempt
-        self._crew = crew
-        self._actions = crew.actions or PartActions(env.area, header.plan_id, content_hash=header.content_hash)
+        self._workers = workers
+        self._actions = workers.actions or PartActions(env.area, header.plan_id, content_hash=header.content_hash)
         self._lease = lease
-        self._newcomers = Newcomers(Looker(env.stores.table, header, env.known, env.sleep))
-        self._rate = crew.keys_per_s
+        self._new_roots = NewRoots(RootRecheck(env.stores.table, header, env.known, env.sleep))
+        self._rate = workers.keys_per_s
         self._outcome = Outcome()
         self._failures = 0
         self._stays: tuple[Stays, ...] = ()
@@ -215,7 +215,7 @@ class _Waves:
         left = list(self._unfinished(self._slices(slice_parts(self._env.area, self._earlier_runs))))
         if not self._attempt.has_just_planned or self._attempt.asks_roots:
             parts = sorted({each.part for each in left})
-            self._newcomers.ask_all(
+            self._new_roots.ask_all(
                 lambda: self._deletions(parts), self._still_ours, has_begun=bool(self._earlier_runs)
             )
         upcoming = iter(left)
@@ -225,7 +225,7 @@ class _Waves:
             self._env.check_time(self._what)
             self._env.check_policy()
             self._lease.check()
-            self._newcomers.look()
+            self._new_roots.look()
             wave = self._spared(wave)
             self._lease.check(LEASE_MS)  # renewed in full, since the recheck took time
             self._fold(wave, self._run(wave))
@@ -245,8 +245,8 @@ class _Waves:
         counts = [part.count for part in self._header.parts] or [self._header.action_count]
         number = 0
         for part, count in enumerate(counts):
-            for start in range(0, count, self._crew.slice_keys):
-                stop = min(count, start + self._crew.slice_keys)
+            for start in range(0, count, self._workers.slice_keys):
+                stop = min(count, start + self._workers.slice_keys)
                 yield Slice(number, part, start, stop, earlier=earlier.get(number, ()))
                 number += 1
 
@@ -268,7 +268,7 @@ class _Waves:
         return sum(answer in GONE for answer in answers.values()) >= each.count
 
     def _next_wave(self, upcoming: Iterator[Slice]) -> list[Slice]:
-        most = min(self._crew.wave_keys, self._rate * WAVE_S)
+        most = min(self._workers.wave_keys, self._rate * WAVE_S)
         wave: list[Slice] = []
         keys = 0
         while keys < most:
@@ -306,28 +306,28 @@ class _Waves:
 
     def _spared(self, wave: Sequence[Slice]) -> list[Slice]:
         """Mark the objects of a wave that new roots need, so that they are kept."""
-        if not self._newcomers.are_any:
+        if not self._new_roots.are_any:
             return list(wave)
         return [
-            replace(each, kept=self._newcomers.needed(self._actions.of(each.part, each.start, each.stop)))
+            replace(each, kept=self._new_roots.needed(self._actions.of(each.part, each.start, each.stop)))
             for each in wave
         ]
 
-    def _lanes(self, wave: Sequence[Slice]) -> list[Lane]:
-        length = math.ceil(len(wave) / max(1, self._crew.lanes))
-        lanes = [tuple(wave[start : start + length]) for start in range(0, len(wave), length)]
-        share = self._rate / len(lanes)
+    def _assignments(self, wave: Sequence[Slice]) -> list[Assignment]:
+        length = math.ceil(len(wave) / max(1, self._workers.assignments))
+        assignments = [tuple(wave[start : start + length]) for start in range(0, len(wave), length)]
+        share = self._rate / len(assignments)
         return [
-            Lane(
+            Assignment(
                 plan_id=self._header.plan_id,
                 run_id=self._run_id,
                 until_ms=self._lease.expires_ms,
                 keys_per_s=share,
-                delay_s=number * self._crew.slice_keys / self._rate,
+                delay_s=number * self._workers.slice_keys / self._rate,
                 slices=slices,
                 content_hash=self._header.content_hash,
             )
-            for number, slices in enumerate(lanes)
+            for number, slices in enumerate(assignments)
         ]
 
     def _run(self, wave: Sequence[Slice]) -> dict[int, SliceResult]:
@@ -341,11 +341,11 @@ class _Waves:
         lent_before_ms = self._lease.lent_until_ms
         self._lease.lent_until_ms = self._lease.expires_ms
         try:
-            results = list(self._crew.run_wave(self._lanes(wave), self._lease.refuse_late))
+            results = list(self._workers.run_wave(self._assignments(wave), self._lease.refuse_late))
             self._chains |= dict(result.chain.split(" ") for result in results if result.chain)
             found = {result.number: result for result in results}
         except BaseException:
-            if self._crew.ends_with_wave:
+            if self._workers.ends_with_wave:
                 self._lease.lent_until_ms = lent_before_ms
             raise
         if all(each.number in found and not found[each.number].is_doubled for each in wave):
@@ -385,7 +385,7 @@ class _Waves:
             )
 
     def _set_rate(self, was_throttled: bool) -> None:
-        most = self._crew.keys_per_s
+        most = self._workers.keys_per_s
         if was_throttled:
             self._rate = max(self._rate / 2, min(most, _SLOWEST))
         else:

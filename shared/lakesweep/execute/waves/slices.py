@@ -41,7 +41,7 @@ THROTTLED = frozenset({"SlowDown", "ServiceUnavailable", "InternalError", "Opera
 """Codes of a store that asks for fewer requests."""
 SHOWN_FAILURES = 20
 """At most this many objects that could not be deleted are named for each slice; the ledger names all."""
-_KEPT = "kept_by_look"
+_KEPT = "kept_by_recheck"
 GONE = ("deleted", "already_gone")
 _STEP_S = 5.0
 """A wait is split into steps of this length, so that the end of the available time is noticed."""
@@ -70,7 +70,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class Assignment:
     """The slices that one process deletes, one after the other."""
 
     plan_id: str
@@ -142,19 +142,19 @@ class _LeaseEndsError(Exception):
     """Too little is left of the lease for another request."""
 
 
-def work(site: Site, lane: Lane) -> Iterator[SliceResult]:
+def work(site: Site, assignment: Assignment) -> Iterator[SliceResult]:
     """Delete the slices of a lane and yield the result of each.
 
     Errors are results. After a failed slice no further slice is begun, since it would fail as well.
     """
-    pace = _Pace(lane, site)
-    actions = site.actions or PartActions(site.area, lane.plan_id, content_hash=lane.content_hash)
+    pace = _Pace(assignment, site)
+    actions = site.actions or PartActions(site.area, assignment.plan_id, content_hash=assignment.content_hash)
     stopped = False
-    for each in lane.slices:
+    for each in assignment.slices:
         result = SliceResult(each.number, NOT_BEGUN)
         if not stopped:
             try:
-                result = _Work(site, lane, each, pace).run(actions.of(each.part, each.start, each.stop))
+                result = _Work(site, assignment, each, pace).run(actions.of(each.part, each.start, each.stop))
             except (_LeaseEndsError, LeaseLostError, OutOfTimeError):
                 pass
             except MaintenanceError as error:
@@ -166,13 +166,13 @@ def work(site: Site, lane: Lane) -> Iterator[SliceResult]:
 class _Pace:
     """Makes a lane wait, so that it sends no more keys per second than its share."""
 
-    def __init__(self, lane: Lane, site: Site) -> None:
-        self._rate = lane.keys_per_s
+    def __init__(self, assignment: Assignment, site: Site) -> None:
+        self._rate = assignment.keys_per_s
         self._sleep = site.sleep
         self._clock_s = site.clock_s
         self._check_time = site.check_time
-        self._what = f"plan {lane.plan_id}"
-        self._next_s = site.clock_s() + lane.delay_s
+        self._what = f"plan {assignment.plan_id}"
+        self._next_s = site.clock_s() + assignment.delay_s
 
     @property
     def wait_s(self) -> float:
@@ -197,18 +197,18 @@ class _Pace:
 class _Work:
     """One process's work on one slice."""
 
-    def __init__(self, site: Site, lane: Lane, each: Slice, pace: _Pace) -> None:
+    def __init__(self, site: Site, assignment: Assignment, each: Slice, pace: _Pace) -> None:
         self._site = site
-        self._lane = lane
+        self._assignment = assignment
         self._slice = each
         self._pace = pace
-        self._ledger = SliceLedger(site.area, lane.run_id, lane.plan_id, each.number)
+        self._ledger = SliceLedger(site.area, assignment.run_id, assignment.plan_id, each.number)
         self._is_doubled = False
         self._is_slowed = False
         self._stays: tuple[Stays, ...] = ()
 
     def run(self, deletes: Sequence[Delete]) -> SliceResult:
-        earlier = slice_answers(self._site.area, self._lane.plan_id, self._slice.earlier)
+        earlier = slice_answers(self._site.area, self._assignment.plan_id, self._slice.earlier)
         kept_before = {path: "an earlier run kept it" for path, answer in earlier.items() if answer == _KEPT}
         why = {**self._slice.kept, **kept_before}
         left = [delete for delete in deletes if earlier.get(delete.path) not in GONE]
@@ -252,7 +252,7 @@ class _Work:
 
     def _of_earlier_runs(self, deletes: Sequence[Delete]) -> EarlierDeletions:
         """Return what earlier runs deleted without recording it. Each object of such a plan has its ETag."""
-        intended = slice_intents(self._site.area, self._lane.plan_id, self._slice.earlier)
+        intended = slice_intents(self._site.area, self._assignment.plan_id, self._slice.earlier)
         suspects = [delete for delete in deletes if delete.path in intended and delete.etag is not None]
         return earlier_deletions(self._site.stores, suspects, 0, self._check_lease)
 
@@ -262,14 +262,14 @@ class _Work:
         The ledger's intent was written after `begun`, so the time in the store's answer is later than `begun`. So the
         limit ends no later than the lease does, however long this process stood still.
         """
-        left_ms = self._lane.until_ms - self._site.area.store.now_ms()
-        what = f"plan {self._lane.plan_id}: a slice may delete nothing after the end of the lease"
+        left_ms = self._assignment.until_ms - self._site.area.store.now_ms()
+        what = f"plan {self._assignment.plan_id}: a slice may delete nothing after the end of the lease"
         return self._site.stores.guarded(TimeLimit(begun, left_ms, what))
 
     @property
     def _last_ms(self) -> int:
         """When the last request may be sent."""
-        return self._lane.until_ms - DELETE_MARGIN_MS
+        return self._assignment.until_ms - DELETE_MARGIN_MS
 
     def _check_lease(self) -> None:
         if self._site.area.store.now_ms() >= self._last_ms:

@@ -9,8 +9,8 @@ from lakesweep.control.plans import PART_ROWS
 from lakesweep.errors import OutOfTimeError
 from lakesweep.execute.deletions.executor import Environment
 from lakesweep.execute.part_actions import PartActions
-from lakesweep.execute.waves.driver import Crew
-from lakesweep.execute.waves.slices import SLICE_KEYS, Lane, Site, SliceResult, work
+from lakesweep.execute.waves.driver import Workers
+from lakesweep.execute.waves.slices import SLICE_KEYS, Assignment, Site, SliceResult, work
 from lakesweep.model.plan import PlanHeader
 from lakesweep.storage.guard import Guard
 
@@ -21,7 +21,7 @@ WAVE_KEYS = PART_ROWS
 little of the plan is in memory."""
 
 
-def thread_crew(env: Environment, header: PlanHeader) -> Crew:
+def thread_workers(env: Environment, header: PlanHeader) -> Workers:
     """Return threads that delete the objects of a plan.
 
     Args:
@@ -38,14 +38,14 @@ def thread_crew(env: Environment, header: PlanHeader) -> Crew:
 
     site = Site(env.stores, env.area, env.sleep, throttled=env.throttled, check_time=check_time, actions=actions)
 
-    def run_wave(lanes: Sequence[Lane], guard: Guard) -> list[SliceResult]:
+    def run_wave(assignments: Sequence[Assignment], guard: Guard) -> list[SliceResult]:
         under_lease = replace(site, stores=env.stores.guarded(guard))
         with ThreadPoolExecutor(max_workers=LANES, thread_name_prefix="delete") as pool:
             try:
-                found = pool.map(lambda lane: list(work(under_lease, lane)), lanes)
+                found = pool.map(lambda assignment: list(work(under_lease, assignment)), assignments)
                 return [result for results in found for result in results]
             except BaseException:
                 is_over.set()  # threads finish the slices that they have begun, and record the results
                 raise
 
-    return Crew(run_wave, LANES, slice_keys=SLICE_KEYS, wave_keys=WAVE_KEYS, actions=actions, ends_with_wave=True)
+    return Workers(run_wave, LANES, slice_keys=SLICE_KEYS, wave_keys=WAVE_KEYS, actions=actions, ends_with_wave=True)

@@ -29,7 +29,7 @@ from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import tag_path
-from lakesweep.runs.view import Draft, begin, frame_of, source_alone
+from lakesweep.runs.view import TableView, begin, inputs_of, source_alone
 from lakesweep.table.documents import read_roots
 
 OPERATION = "create_branch"
@@ -61,20 +61,20 @@ def plan_create_branch(table: Table, arguments: BranchArguments) -> Plan:
     name = arguments.name
     check_on_main(table, OPERATION)
     check_new_name(name)
-    draft = begin(table, OPERATION)
-    if name in draft.listing.branches or list_branch(table, name).objects:
+    view = begin(table, OPERATION)
+    if name in view.listing.branches or list_branch(table, name).objects:
         raise RefusedError(f"table {table.ref}: branch {name!r} exists already; expected another name", code=EXISTS)
-    source = _source(draft, arguments)
-    roots = () if source is None else tuple(_roots(draft, name, source, arguments.tag))
-    copied = _schemas(draft, name, source)
+    source = _source(view, arguments)
+    roots = () if source is None else tuple(_roots(view, name, source, arguments.tag))
+    copied = _schemas(view, name, source)
     if source is not None:
         # A reader of the branch finds its files by the branch's newest schema, so the check uses that schema.
-        check_target(table, replace(draft, schema=copied[0][1]), source)
+        check_target(table, replace(view, schema=copied[0][1]), source)
     actions = (*roots, *(put for put, _ in copied))
-    return draft.seeing(source_alone(MAIN, source)).plan(
+    return view.seeing(source_alone(MAIN, source)).plan(
         actions,
-        frame_of(draft.own, arguments.to_json()),
-        warnings=tuple(_warnings(draft, name, source)),
+        inputs_of(view.own, arguments.to_json()),
+        warnings=tuple(_warnings(view, name, source)),
         findings={
             "branch": {
                 "name": name,
@@ -87,31 +87,31 @@ def plan_create_branch(table: Table, arguments: BranchArguments) -> Plan:
     )
 
 
-def _source(draft: Draft, arguments: BranchArguments) -> Root | None:
+def _source(view: TableView, arguments: BranchArguments) -> Root | None:
     """Return the snapshot or tag that the branch begins with, `None` for an empty one."""
     if arguments.tag is None and arguments.snapshot_id is None:
         return None
     version = Version(snapshot_id=arguments.snapshot_id, tag=arguments.tag)
-    return resolve(draft.table, draft.own, version, purpose="tag")
+    return resolve(view.table, view.own, version, purpose="tag")
 
 
-def _roots(draft: Draft, name: str, source: Root, tag: str | None) -> Iterator[Put]:
+def _roots(view: TableView, name: str, source: Root, tag: str | None) -> Iterator[Put]:
     """Yield the actions that write the branch's roots: the snapshot, and the tag if the call names one."""
     snapshot_id = source.snapshot.id
     what = f"{source.ref} of {MAIN}, committed {say_time(source.snapshot.time_ms)}"
     path = f"{branch_dir(name)}snapshot/snapshot-{snapshot_id}"
-    yield write_document("target", "snapshot", path, _snapshot_body(draft, source), what)
+    yield write_document("target", "snapshot", path, _snapshot_body(view, source), what)
     if tag is not None:
         yield write_document("target", "tag", tag_path(name, tag), source.body, what)
 
 
-def _snapshot_body(draft: Draft, source: Root) -> bytes:
+def _snapshot_body(view: TableView, source: Root) -> bytes:
     """Return the snapshot document: main's if its content equals the tag's, else the one made from the tag."""
     if source.ref.kind == "snapshot":
         return source.body
     body = without_life(source.body, source.ref.path)
-    there = [ref for ref in draft.own.snapshots if ref.id == source.snapshot.id]
-    for root in read_roots(draft.table.store, there).roots:
+    there = [ref for ref in view.own.snapshots if ref.id == source.snapshot.id]
+    for root in read_roots(view.table.store, there).roots:
         if without_life(root.body, root.ref.path) == body:
             return root.body
     return body
@@ -129,44 +129,44 @@ def without_life(body: bytes, path: str) -> bytes:
         raise RefusedError(str(error), code="unreadable_root") from error
 
 
-def _schemas(draft: Draft, name: str, source: Root | None) -> tuple[tuple[Put, TableSchema], ...]:
+def _schemas(view: TableView, name: str, source: Root | None) -> tuple[tuple[Put, TableSchema], ...]:
     """Return the actions that write the schemas, newest first: up to the snapshot's schema, or all for an empty branch.
 
     Raises:
         RefusedError: The snapshot's schema does not exist, or a schema does not parse.
     """
-    last = draft.schema.id if source is None else source.snapshot.schema_id
-    there = [schema for schema in reversed(draft.own.schemas) if int(schema.name) <= last]
+    last = view.schema.id if source is None else source.snapshot.schema_id
+    there = [schema for schema in reversed(view.own.schemas) if int(schema.name) <= last]
     if not there or int(there[0].name) != last:
         raise RefusedError(
-            f"table {draft.table.ref}: schema/schema-{last} does not exist, but branch {name!r} would need it as its "
+            f"table {view.table.ref}: schema/schema-{last} does not exist, but branch {name!r} would need it as its "
             "newest schema; restore it first",
             code="unreadable_schema",
         )
-    return tuple(_schema(draft, name, schema, body) for schema, body in read_bodies(draft.table.store, there))
+    return tuple(_schema(view, name, schema, body) for schema, body in read_bodies(view.table.store, there))
 
 
-def _schema(draft: Draft, name: str, schema: DocumentRef, body: bytes) -> tuple[Put, TableSchema]:
+def _schema(view: TableView, name: str, schema: DocumentRef, body: bytes) -> tuple[Put, TableSchema]:
     try:
         parsed = parse_schema(body, schema.path)
     except FormatError as error:
-        raise RefusedError(f"table {draft.table.ref}: {error}", code="unreadable_schema") from error
+        raise RefusedError(f"table {view.table.ref}: {error}", code="unreadable_schema") from error
     path = f"{branch_dir(name)}schema/schema-{schema.name}"
     return write_document("schemas", "schema", path, body, f"schema {schema.name} of {MAIN}"), parsed
 
 
-def _warnings(draft: Draft, name: str, source: Root | None) -> Iterator[str]:
+def _warnings(view: TableView, name: str, source: Root | None) -> Iterator[str]:
     """Warn of what Paimon would do to the branch: when it expires snapshots or tags, it considers one branch alone."""
     if "$" in name:
         yield (
-            f"table {draft.table.ref}: Paimon cannot open branch {name!r} by its name, since in t$branch_{name} the "
+            f"table {view.table.ref}: Paimon cannot open branch {name!r} by its name, since in t$branch_{name} the "
             "second $ begins the name of a system table; choose another name"
         )
-    if source is None or is_write_only(draft.schema.options):
+    if source is None or is_write_only(view.schema.options):
         return
     what = f"snapshot {source.snapshot.id}" if source.ref.kind == "snapshot" else str(source.ref)
     yield (
-        f"table {draft.table.ref}: its writers may expire snapshots themselves (it is not write-only), and Paimon "
+        f"table {view.table.ref}: its writers may expire snapshots themselves (it is not write-only), and Paimon "
         f"does not ask what a branch needs: it may delete files of branch {name!r} when {what} of {MAIN} is deleted, "
         f"unless another tag of {MAIN} holds them"
     )

@@ -33,7 +33,7 @@ from lakesweep.operations.branches.names import (
     no_such_branch,
 )
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import begin, frame_of
+from lakesweep.runs.view import begin, inputs_of
 from lakesweep.storage.store import StoredObject
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
@@ -82,21 +82,21 @@ def plan_delete_branch(table: Table, name: str) -> Plan:
     """
     check_on_main(table, OPERATION)
     check_known_name(name)
-    draft = begin(table, OPERATION)
+    view = begin(table, OPERATION)
     found = list_branch(table, name)
     if not found.objects:
-        raise no_such_branch(table, name, draft.listing.branches)
-    check_unused(draft.table, draft.listing, name)
+        raise no_such_branch(table, name, view.listing.branches)
+    check_unused(view.table, view.listing, name)
     going = tuple(_going(table, name, found))
-    loss = find_loss(draft, found.own)
-    return draft.seeing(found.own).plan(  # other branches may appear and vanish meanwhile
+    loss = find_loss(view, found.own)
+    return view.seeing(found.own).plan(  # other branches may appear and vanish meanwhile
         going,
-        frame_of(found.own, {"branch": name}),
+        inputs_of(found.own, {"branch": name}),
         warnings=(*loss.warnings, *_warnings(name, found.own)),
         findings={
             "branch": {"name": name, "tags": [ref.name for ref in found.own.tags], "objects": len(going)},
             "lost": loss.lost,
-            "stranded": loss.stranded,
+            "newly_orphaned": loss.newly_orphaned,
         },
         steering=Steering(complete_roots=()),
     )

@@ -12,7 +12,7 @@ from lakesweep.model.roots import BranchListing, DocumentRef, RootRef
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.branches.rules.fast_forward import History, SchemaDocument
 from lakesweep.operations.branches.rules.fast_forward_actions import EARLIEST
-from lakesweep.runs.view import Draft
+from lakesweep.runs.view import TableView
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
@@ -20,7 +20,7 @@ from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 Ref = TypeVar("Ref", RootRef, DocumentRef, Delete)
 
 
-def read_history(draft: Draft, branch: BranchListing) -> History:
+def read_history(view: TableView, branch: BranchListing) -> History:
     """Read the documents of a branch. A fast-forward compares two branches by them.
 
     Raises:
@@ -28,12 +28,12 @@ def read_history(draft: Draft, branch: BranchListing) -> History:
         StalePlanError: One vanished or changed since it was listed.
         StorageError: A request failed.
     """
-    earliest = read_hint_of(draft, branch, EARLIEST)
+    earliest = read_hint_of(view, branch, EARLIEST)
     return History(
-        snapshots=draft.own_documents(branch.snapshots),
-        tags=draft.own_documents(branch.tags),
-        changelogs=draft.own_documents(branch.changelogs),
-        schemas=tuple(SchemaDocument(ref, body) for ref, body in read_bodies(draft.table.store, branch.schemas)),
+        snapshots=view.own_documents(branch.snapshots),
+        tags=view.own_documents(branch.tags),
+        changelogs=view.own_documents(branch.changelogs),
+        schemas=tuple(SchemaDocument(ref, body) for ref, body in read_bodies(view.table.store, branch.schemas)),
         earliest_id=None if earliest is None else parse_hint(earliest.body),
     )
 
@@ -56,14 +56,14 @@ def read_bodies(store: Store, refs: Sequence[Ref]) -> Iterator[tuple[Ref, bytes]
         yield ref, body.data
 
 
-def read_hint_of(draft: Draft, branch: BranchListing, name: str) -> Former | None:
+def read_hint_of(view: TableView, branch: BranchListing, name: str) -> Former | None:
     """Return a hint of a branch as it is now, `None` if the branch has none.
 
     Raises:
         StalePlanError: The hint vanished since it was listed.
         StorageError: A request failed.
     """
-    hint, store = branch.hints.get(name), draft.table.store
+    hint, store = branch.hints.get(name), view.table.store
     if hint is None:
         return None
     try:
@@ -73,15 +73,15 @@ def read_hint_of(draft: Draft, branch: BranchListing, name: str) -> Former | Non
     return Former(found.etag, found.data)
 
 
-def put_hint(draft: Draft, phase: str, name: str, snapshot_id: int, reason: str) -> Put:
+def put_hint(view: TableView, phase: str, name: str, snapshot_id: int, reason: str) -> Put:
     """Return the action that writes a hint of the branch, or overwrites its present value.
 
     Raises:
         StalePlanError: The hint vanished since it was listed.
         StorageError: The hint cannot be read.
     """
-    path = f"{branch_dir(draft.own.name)}{name}"
-    return write_document(phase, "hint", path, str(snapshot_id).encode(), reason, read_hint_of(draft, draft.own, name))
+    path = f"{branch_dir(view.own.name)}{name}"
+    return write_document(phase, "hint", path, str(snapshot_id).encode(), reason, read_hint_of(view, view.own, name))
 
 
 def lost_rows(before: Snapshot | None, after: Snapshot) -> int | None:

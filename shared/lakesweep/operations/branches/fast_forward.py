@@ -17,7 +17,7 @@ from lakesweep.model.wording import some_of
 from lakesweep.operations.branches.documents import lost_rows, read_hint_of, read_history
 from lakesweep.operations.branches.iceberg import refuse_iceberg
 from lakesweep.operations.branches.names import check_known_name, check_on_main, no_such_branch
-from lakesweep.operations.branches.newly_orphaned import find_stranded
+from lakesweep.operations.branches.newly_orphaned import find_newly_orphaned
 from lakesweep.operations.branches.rules.fast_forward import Course, History, fast_forward_course, schema_conflict
 from lakesweep.operations.branches.rules.fast_forward_actions import EARLIEST, LATEST, forward_actions, hint_puts
 from lakesweep.operations.branches.target_files import LOST_FILES, check_target, describe_lost
@@ -25,7 +25,7 @@ from lakesweep.operations.tags.options import is_write_only
 from lakesweep.operations.tags.protection import give_up_tags, given_up_in_vain
 from lakesweep.operations.tags.removal import OwnTags, read_own_tags
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft, begin, frame_of
+from lakesweep.runs.view import TableView, begin, inputs_of
 from lakesweep.table.documents import read_consumers, read_schema
 from lakesweep.table.outside_files import OutsideFiles
 from lakesweep.table.reach.completeness import lost_files
@@ -52,34 +52,34 @@ def plan_fast_forward(table: Table, name: str, lost_tags: Sequence[str] = ()) ->
     """
     check_on_main(table, OPERATION)
     check_known_name(name)
-    draft = begin(table, OPERATION)
-    refuse_iceberg(table, draft.schema.options)
-    branch = _branch_of(draft, name)
-    ours, theirs = read_history(draft, draft.own), read_history(draft, branch)
+    view = begin(table, OPERATION)
+    refuse_iceberg(table, view.schema.options)
+    branch = _branch_of(view, name)
+    ours, theirs = read_history(view, view.own), read_history(view, branch)
     course = fast_forward_course(ours, theirs)
-    frame = frame_of(draft.own, {"branch": name, **({"lose_tag": list(lost_tags)} if lost_tags else {})})
+    inputs = inputs_of(view.own, {"branch": name, **({"lose_tag": list(lost_tags)} if lost_tags else {})})
     if course.is_empty:
         nothing = f"{MAIN} equals branch {name} already"
-        return draft.plan((), frame, warnings=(nothing, *given_up_in_vain(lost_tags, draft.own.tags, ())))
+        return view.plan((), inputs, warnings=(nothing, *given_up_in_vain(lost_tags, view.own.tags, ())))
     target = theirs.snapshots[-1]
-    _refuse_conflict(draft, name, course)
-    given_up = _give_up_tags(draft, name, course, lost_tags)
-    _refuse_lost_files(replace(draft, own=branch, schema=read_schema(table.store, branch)), course, target)
-    hints = {path: read_hint_of(draft, draft.own, path) for path in (LATEST, EARLIEST)}
+    _refuse_conflict(view, name, course)
+    given_up = _give_up_tags(view, name, course, lost_tags)
+    _refuse_lost_files(replace(view, own=branch, schema=read_schema(table.store, branch)), course, target)
+    hints = {path: read_hint_of(view, view.own, path) for path in (LATEST, EARLIEST)}
     actions = (*forward_actions(name, course), *hint_puts(hints, name, course, theirs))
-    stranded = find_stranded(draft, course.going)
-    return draft.plan(
+    newly_orphaned = find_newly_orphaned(view, course.going)
+    return view.plan(
         sorted(actions, key=lambda action: MOVE_PHASES.index(action.phase)),
-        frame,
+        inputs,
         warnings=(
             *given_up,
-            *_warnings(draft, name, course, ours, theirs),
-            *stranded.warnings(),
+            *_warnings(view, name, course, ours, theirs),
+            *newly_orphaned.warnings(),
         ),
         findings={
             "branch": {"name": name},
             "lost": _lost(course, ours.snapshots[-1:], target),
-            "stranded": stranded.to_json(),
+            "newly_orphaned": newly_orphaned.to_json(),
         },
         steering=Steering(
             complete_roots=tuple(
@@ -90,25 +90,25 @@ def plan_fast_forward(table: Table, name: str, lost_tags: Sequence[str] = ()) ->
     )
 
 
-def _branch_of(draft: Draft, name: str) -> BranchListing:
+def _branch_of(view: TableView, name: str) -> BranchListing:
     """Return the listing of the branch whose history main gets.
 
     Raises:
         RefusedError: The branch does not exist, or it has no snapshots.
     """
-    branch = draft.listing.branches.get(name)
+    branch = view.listing.branches.get(name)
     if branch is None:
-        raise no_such_branch(draft.table, name, draft.listing.branches)
+        raise no_such_branch(view.table, name, view.listing.branches)
     if not branch.snapshots:
         raise RefusedError(
-            f"table {draft.table.ref}: branch {name} has no snapshot; expected one, since {MAIN} would be left with "
+            f"table {view.table.ref}: branch {name} has no snapshot; expected one, since {MAIN} would be left with "
             "none",
             code=IS_EMPTY,
         )
     return branch
 
 
-def _refuse_conflict(draft: Draft, name: str, course: Course) -> None:
+def _refuse_conflict(view: TableView, name: str, course: Course) -> None:
     """Refuse if readers would read a root of main with a schema that is not its own.
 
     Raises:
@@ -119,19 +119,19 @@ def _refuse_conflict(draft: Draft, name: str, course: Course) -> None:
         return
     what = "has no schema of that id" if conflict.goes else "has another schema of that id"
     raise RefusedError(
-        f"table {draft.table.ref}: {conflict.root.ref} needs schema {conflict.schema_id} of {MAIN}, and branch {name} "
+        f"table {view.table.ref}: {conflict.root.ref} needs schema {conflict.schema_id} of {MAIN}, and branch {name} "
         f"{what}; expected a branch with the same schema, since {MAIN} is read with it",
         code=SCHEMA_CONFLICT,
     )
 
 
-def _give_up_tags(draft: Draft, name: str, course: Course, lost_tags: Sequence[str]) -> tuple[str, ...]:
+def _give_up_tags(view: TableView, name: str, course: Course, lost_tags: Sequence[str]) -> tuple[str, ...]:
     """Refuse if branches other than the source, or the fleet policy, protect a tag to delete. Return warnings."""
-    others = {each: branch for each, branch in draft.listing.branches.items() if each != name}
+    others = {each: branch for each, branch in view.listing.branches.items() if each != name}
     going = [root.ref.name for root in course.withdrawn_tags]
     return give_up_tags(
-        replace(draft, listing=TableListing(others, draft.listing.links)),
-        read_own_tags(draft) if going else OwnTags({}, {}, {}),
+        replace(view, listing=TableListing(others, view.listing.links)),
+        read_own_tags(view) if going else OwnTags({}, {}, {}),
         going,
         lost_tags,
         rewrite=f"a fast-forward to branch {name}",
@@ -139,20 +139,20 @@ def _give_up_tags(draft: Draft, name: str, course: Course, lost_tags: Sequence[s
     )
 
 
-def _refuse_lost_files(draft: Draft, course: Course, target: Root) -> None:
+def _refuse_lost_files(view: TableView, course: Course, target: Root) -> None:
     """Refuse a branch with an incomplete root: main would get that root, too.
 
     Raises:
         RefusedError: With code `target_lost_files`.
     """
-    check_target(draft.table, draft, target)
+    check_target(view.table, view, target)
     others = [root for root in course.coming if root.ref != target.ref]
-    store, open_store = draft.table.store, draft.table.open_store
-    lost = lost_files(store, draft.schema, others, outside=OutsideFiles(store, open_store)) if others else ()
+    store, open_store = view.table.store, view.table.open_store
+    lost = lost_files(store, view.schema, others, outside=OutsideFiles(store, open_store)) if others else ()
     if lost:
-        name = draft.own.name
+        name = view.own.name
         raise RefusedError(
-            f"table {draft.table.ref}: snapshots or tags of branch {name} have lost {describe_lost([*lost])}; expected "
+            f"table {view.table.ref}: snapshots or tags of branch {name} have lost {describe_lost([*lost])}; expected "
             f"all of them to be complete; expire-snapshots with --branch {name} deletes what an unfinished expiry left",
             code=LOST_FILES,
         )
@@ -172,7 +172,7 @@ def _lost(course: Course, newest: tuple[Root, ...], target: Root) -> dict[str, o
     }
 
 
-def _warnings(draft: Draft, name: str, course: Course, main: History, branch: History) -> Iterator[str]:
+def _warnings(view: TableView, name: str, course: Course, main: History, branch: History) -> Iterator[str]:
     """Yield what people who work with main should know before a fast-forward."""
     lost = [root.ref.id for root in course.going if root.ref.kind == "snapshot"]
     if lost:
@@ -186,8 +186,8 @@ def _warnings(draft: Draft, name: str, course: Course, main: History, branch: Hi
             f"{MAIN} and branch {name} have different snapshots of the ids {replaced}, and those of {MAIN} are "
             "overwritten; readers that have loaded the old ones continue with them"
         )
-    yield from _consumers(draft, branch.snapshots[-1].ref.id + 1)
-    if not is_write_only(draft.schema.options):
+    yield from _consumers(view, branch.snapshots[-1].ref.id + 1)
+    if not is_write_only(view.schema.options):
         yield (
             f"writers of this table may expire its snapshots themselves, and then consider one branch alone: {MAIN} "
             f"and {name} will share files, so delete branch {name} soon, or make the table write-only"
@@ -208,10 +208,10 @@ def _warnings(draft: Draft, name: str, course: Course, main: History, branch: Hi
         yield f"{MAIN} will have no snapshot {some_of(missing)}; a search by time or watermark may fail there"
 
 
-def _consumers(draft: Draft, end: int) -> Iterator[str]:
+def _consumers(view: TableView, end: int) -> Iterator[str]:
     """Warn of readers that wait for an id beyond the next commit: they fail."""
     try:
-        consumers = read_consumers(draft.table.store, draft.own.consumers)
+        consumers = read_consumers(view.table.store, view.own.consumers)
     except RefusedError as error:
         yield f"a consumer cannot be read, so it is not known whether it is beyond the new end of {MAIN}: {error}"
         return

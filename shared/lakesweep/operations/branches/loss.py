@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.tag import tag_body
 from lakesweep.model.roots import BranchListing, Root, RootRef
-from lakesweep.operations.branches.newly_orphaned import find_stranded
-from lakesweep.runs.view import Draft
+from lakesweep.operations.branches.newly_orphaned import find_newly_orphaned
+from lakesweep.runs.view import TableView
 from lakesweep.table.documents import read_roots
 
 Json = Mapping[str, object]
@@ -18,12 +18,12 @@ class BranchLoss:
     """Information for people; Lakesweep decides nothing by it."""
 
     lost: Json
-    stranded: Json | None
+    newly_orphaned: Json | None
     """`None`: not known."""
     warnings: tuple[str, ...]
 
 
-def find_loss(draft: Draft, own: BranchListing) -> BranchLoss:
+def find_loss(view: TableView, own: BranchListing) -> BranchLoss:
     """Return what the deletion of a branch loses. Unreadable documents are only counted by name.
 
     Args:
@@ -33,26 +33,26 @@ def find_loss(draft: Draft, own: BranchListing) -> BranchLoss:
     Raises:
         StorageError: A request failed.
     """
-    going, unreadable = read_each(draft, own.roots())
+    going, unreadable = read_each(view, own.roots())
     warnings = [
         f"{problem}; it is deleted all the same, and its files are not counted" for problem in unreadable.values()
     ]
     try:
-        others = draft.other_documents([ref.path for ref in own.roots()]).roots
-        stranded = find_stranded(draft, going)
+        others = view.other_documents([ref.path for ref in own.roots()]).roots
+        newly_orphaned = find_newly_orphaned(view, going)
     except RefusedError as error:
         others, found = (), None
         warnings.append(f"the files that only branch {own.name!r} needs are not known: {error}")
     else:
-        found = stranded.to_json()
+        found = newly_orphaned.to_json()
         about = f"the files that only branch {own.name!r} needs are not known exactly"
-        warnings += [f"{about}: {what}" for what in stranded.unknown]
+        warnings += [f"{about}: {what}" for what in newly_orphaned.unknown]
     known = {content_of(root) for root in others}
     alone = [root for root in going if content_of(root) not in known]
     return BranchLoss(_lost(own, alone, unreadable), found, tuple(warnings))
 
 
-def read_each(draft: Draft, refs: Iterable[RootRef]) -> tuple[tuple[Root, ...], Mapping[str, str]]:
+def read_each(view: TableView, refs: Iterable[RootRef]) -> tuple[tuple[Root, ...], Mapping[str, str]]:
     """Return the readable roots, and for each unreadable one path -> problem. Vanished roots are in neither.
 
     Raises:
@@ -60,14 +60,14 @@ def read_each(draft: Draft, refs: Iterable[RootRef]) -> tuple[tuple[Root, ...], 
     """
     refs = tuple(refs)
     try:
-        return read_roots(draft.table.store, refs).roots, {}
+        return read_roots(view.table.store, refs).roots, {}
     except RefusedError:
         pass  # some roots cannot be read; only one after another shows which
     roots: list[Root] = []
     unreadable: dict[str, str] = {}
     for ref in refs:
         try:
-            roots += read_roots(draft.table.store, [ref]).roots
+            roots += read_roots(view.table.store, [ref]).roots
         except RefusedError as error:
             unreadable[ref.path] = str(error)
     return tuple(roots), unreadable

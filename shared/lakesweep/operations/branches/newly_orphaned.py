@@ -17,14 +17,14 @@ from lakesweep.errors import RefusedError
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.model.facts import base_name
 from lakesweep.model.roots import Root
-from lakesweep.runs.view import Draft
+from lakesweep.runs.view import TableView
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.reach.holders import Holders
 from lakesweep.table.reach.named_entries import data_names, index_names, names_of
 
 
 @dataclass(frozen=True, slots=True)
-class Stranded:
+class NewlyOrphaned:
     """The counted files."""
 
     files: int
@@ -48,7 +48,7 @@ class _File(NamedTuple):
     size_bytes: int | None
 
 
-def find_stranded(draft: Draft, going: Sequence[Root], coming: Sequence[Root] = ()) -> Stranded:
+def find_newly_orphaned(view: TableView, going: Sequence[Root], coming: Sequence[Root] = ()) -> NewlyOrphaned:
     """Return the files that only `going` need, compared with all roots of all branches and with `coming`.
 
     Args:
@@ -63,14 +63,14 @@ def find_stranded(draft: Draft, going: Sequence[Root], coming: Sequence[Root] = 
         StorageError: A request failed.
     """
     if not going:
-        return Stranded(0, 0, {})
+        return NewlyOrphaned(0, 0, {})
     try:
-        others = draft.other_documents(root.ref.path for root in going)
+        others = view.other_documents(root.ref.path for root in going)
     except RefusedError as error:
-        return Stranded(0, 0, {}, (str(error),))
-    holders = Holders(MetadataReader(draft.table.store, again=True), [*going, *others.roots, *coming])
+        return NewlyOrphaned(0, 0, {}, (str(error),))
+    holders = Holders(MetadataReader(view.table.store, again=True), [*going, *others.roots, *coming])
     files = _alone(holders, (1 << len(going)) - 1)
-    return Stranded(
+    return NewlyOrphaned(
         files=len(files),
         bytes=sum(file.size_bytes or 0 for file in files.values()),
         by_kind=dict(sorted(Counter(file.kind for file in files.values()).items())),

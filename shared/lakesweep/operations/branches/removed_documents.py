@@ -18,12 +18,12 @@ from lakesweep.operations.branches.documents import put_hint, read_bodies
 from lakesweep.operations.tags.options import writes_success_file
 from lakesweep.operations.tags.removal import OwnTags
 from lakesweep.runs.tags.documents import SUCCESS, success_path
-from lakesweep.runs.view import Draft
+from lakesweep.runs.view import TableView
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Withdrawal:
+class RemovedDocuments:
     """The documents to delete, and the roots in them."""
 
     tag_actions: tuple[Delete, ...]
@@ -52,7 +52,7 @@ class Withdrawal:
         return tuple(dict.fromkeys(each.commit_user for each in sorted(snapshots, key=lambda each: each.id)))
 
 
-def withdrawal(draft: Draft, tags: OwnTags, snapshot_id: int) -> Withdrawal:
+def withdrawal(view: TableView, tags: OwnTags, snapshot_id: int) -> RemovedDocuments:
     """Return the documents that a rollback to a snapshot deletes.
 
     Args:
@@ -65,7 +65,7 @@ def withdrawal(draft: Draft, tags: OwnTags, snapshot_id: int) -> Withdrawal:
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
-    own = draft.own
+    own = view.own
     snapshots = [ref for ref in reversed(own.snapshots) if ref.id > snapshot_id]
     changelogs = [ref for ref in reversed(own.changelogs) if ref.id > snapshot_id]
     names = sorted(
@@ -73,13 +73,13 @@ def withdrawal(draft: Draft, tags: OwnTags, snapshot_id: int) -> Withdrawal:
         key=lambda name: (-tags.snapshot_id(name), name),
     )
     why = f"it is later than snapshot {snapshot_id}"
-    documents = list(read_bodies(draft.table.store, (*snapshots, *changelogs)))
+    documents = list(read_bodies(view.table.store, (*snapshots, *changelogs)))
     deletes = [_delete(ref, body, why) for ref, body in documents]
-    return Withdrawal(
-        tag_actions=tuple(action for name in names for action in _tag_deletes(draft, tags.roots[name], why)),
+    return RemovedDocuments(
+        tag_actions=tuple(action for name in names for action in _tag_deletes(view, tags.roots[name], why)),
         actions=(
             *deletes[: len(snapshots)],
-            *_changelog_hint(draft, changelogs, snapshot_id),
+            *_changelog_hint(view, changelogs, snapshot_id),
             *deletes[len(snapshots) :],
         ),
         roots=(
@@ -106,23 +106,23 @@ def _delete(ref: RootRef, body: bytes, why: str) -> Delete:
     return delete_document(phase, kind, ref, body, why)
 
 
-def _changelog_hint(draft: Draft, going: Sequence[RootRef], snapshot_id: int) -> Iterator[Put]:
+def _changelog_hint(view: TableView, going: Sequence[RootRef], snapshot_id: int) -> Iterator[Put]:
     """Yield the new LATEST of changelogs before their deletion; -1 if none remains. Source: Paimon `RollbackHelper`."""
     if not going:
         return
-    staying = [ref.id for ref in draft.own.changelogs if ref.id <= snapshot_id]
+    staying = [ref.id for ref in view.own.changelogs if ref.id <= snapshot_id]
     latest = staying[-1] if staying else -1
     why = f"the changelogs up to {latest} are kept" if staying else "no changelog is kept"
-    yield put_hint(draft, "withdraw_changelogs", "changelog/LATEST", latest, why)
+    yield put_hint(view, "withdraw_changelogs", "changelog/LATEST", latest, why)
 
 
-def _tag_deletes(draft: Draft, root: Root, why: str) -> Iterator[Delete]:
+def _tag_deletes(view: TableView, root: Root, why: str) -> Iterator[Delete]:
     yield delete_root("withdraw_tags", root, why)
-    path = success_path(draft.own.name, root.ref.name)
-    if not writes_success_file(draft.schema.options) or not may_delete(SUCCESS, path):
+    path = success_path(view.own.name, root.ref.name)
+    if not writes_success_file(view.schema.options) or not may_delete(SUCCESS, path):
         return
     try:
-        found = draft.table.store.read(path, max_bytes=MAX_DOCUMENT_BYTES)
+        found = view.table.store.read(path, max_bytes=MAX_DOCUMENT_BYTES)
     except ObjectNotFoundError:
         return
     reason = f"tag {root.ref.name} is deleted"

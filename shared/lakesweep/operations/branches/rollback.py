@@ -32,21 +32,21 @@ from lakesweep.model.table_ref import branch_dir
 from lakesweep.model.wording import some_of
 from lakesweep.operations.branches.documents import lost_rows, put_hint
 from lakesweep.operations.branches.iceberg import refuse_iceberg
-from lakesweep.operations.branches.newly_orphaned import find_stranded
-from lakesweep.operations.branches.removed_documents import Withdrawal, withdrawal
+from lakesweep.operations.branches.newly_orphaned import find_newly_orphaned
+from lakesweep.operations.branches.removed_documents import RemovedDocuments, withdrawal
 from lakesweep.operations.branches.target_files import check_target
 from lakesweep.operations.tags.options import is_write_only
 from lakesweep.operations.tags.protection import give_up_tags, given_up_in_vain
 from lakesweep.operations.tags.removal import OwnTags, read_own_tags
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.expiry_conflict import may_conflict, refuse_conflict
-from lakesweep.runs.memory import doubt
+from lakesweep.runs.metadata_cache import invalidate
 from lakesweep.runs.parameters.time_travel import NO_VERSION, Version, resolve
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.reports import refused
 from lakesweep.runs.run import plan_and_execute, plan_only
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft, begin, frame_of
+from lakesweep.runs.view import TableView, begin, inputs_of
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import read_consumers, read_hint
 from lakesweep.table.metadata import MetadataReader, Unreadable
@@ -141,45 +141,45 @@ def plan_rollback(table: Table, arguments: RollbackArguments) -> Plan:
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
-    draft = begin(table, OPERATION)
-    refuse_iceberg(table, draft.schema.options)  # no check of tag callbacks: Paimon's rollback calls none for its tags
-    target = resolve(draft.table, draft.own, arguments.version, purpose="rollback")
+    view = begin(table, OPERATION)
+    refuse_iceberg(table, view.schema.options)  # no check of tag callbacks: Paimon's rollback calls none for its tags
+    target = resolve(view.table, view.own, arguments.version, purpose="rollback")
     if target is None:
         raise RefusedError(f"table {table.ref}: there is no version to roll back to; expected one", code=NO_VERSION)
     snapshot_id = target.snapshot.id
-    tags = read_own_tags(draft)
-    coming = _coming(draft, target)
-    going = withdrawal(draft, tags, snapshot_id)
-    frame = frame_of(draft.own, arguments.to_json())
+    tags = read_own_tags(view)
+    coming = _coming(view, target)
+    going = withdrawal(view, tags, snapshot_id)
+    inputs = inputs_of(view.own, arguments.to_json())
     if not coming and not going.actions and not going.tag_actions:
         newest = f"snapshot {snapshot_id} of {say_time(target.snapshot.time_ms)} is the newest already"
-        return draft.plan((), frame, warnings=(newest, *given_up_in_vain(arguments.lost_tags, draft.own.tags, ())))
+        return view.plan((), inputs, warnings=(newest, *given_up_in_vain(arguments.lost_tags, view.own.tags, ())))
     rewrite = f"a rollback to snapshot {snapshot_id}"
-    given_up = give_up_tags(draft, tags, going.tags, arguments.lost_tags, rewrite=rewrite, instead="a later target")
-    check_target(table, draft, target)
-    stranded = find_stranded(draft, going.roots, [target] if coming else [])
-    earliest = () if coming else _unhidden(draft, snapshot_id)
-    latest = put_hint(draft, "point", "snapshot/LATEST", snapshot_id, f"snapshot {snapshot_id} becomes the newest")
-    return draft.plan(
+    given_up = give_up_tags(view, tags, going.tags, arguments.lost_tags, rewrite=rewrite, instead="a later target")
+    check_target(table, view, target)
+    newly_orphaned = find_newly_orphaned(view, going.roots, [target] if coming else [])
+    earliest = () if coming else _unhidden(view, snapshot_id)
+    latest = put_hint(view, "point", "snapshot/LATEST", snapshot_id, f"snapshot {snapshot_id} becomes the newest")
+    return view.plan(
         (*going.tag_actions, *coming, *earliest, latest, *going.actions),
-        frame,
+        inputs,
         warnings=(
             *given_up,
-            *_warnings(draft, target, tags, going, comes_back=bool(coming)),
-            *stranded.warnings(),
+            *_warnings(view, target, tags, going, comes_back=bool(coming)),
+            *newly_orphaned.warnings(),
         ),
         findings={
             "lost": _lost(going, target),
-            "stranded": stranded.to_json(),
+            "newly_orphaned": newly_orphaned.to_json(),
         },
         steering=Steering(
-            complete_roots=(_snapshot_path(draft, snapshot_id),),
+            complete_roots=(_snapshot_path(view, snapshot_id),),
             target=Target(snapshot_id, target.ref.name if target.ref.kind == "tag" else None, target.snapshot.time_ms),
         ),
     )
 
 
-def _coming(draft: Draft, target: Root) -> tuple[Action, ...]:
+def _coming(view: TableView, target: Root) -> tuple[Action, ...]:
     """Return the actions that bring the target back, if only a tag holds it. It then becomes the earliest snapshot.
 
     Raises:
@@ -188,15 +188,15 @@ def _coming(draft: Draft, target: Root) -> tuple[Action, ...]:
     if target.ref.kind != "tag":
         return ()
     snapshot_id = target.snapshot.id
-    there = next((ref for ref in draft.own.snapshots if ref.id == snapshot_id), None)
+    there = next((ref for ref in view.own.snapshots if ref.id == snapshot_id), None)
     if there is not None:
-        (root,) = draft.own_documents([there])
+        (root,) = view.own_documents([there])
         if (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list) != (
             target.snapshot.base_manifest_list,
             target.snapshot.delta_manifest_list,
         ):
             raise RefusedError(
-                f"table {draft.table.ref}: tag {target.ref.name!r} holds another state than {there.path}, which has "
+                f"table {view.table.ref}: tag {target.ref.name!r} holds another state than {there.path}, which has "
                 f"the same id; expected the one snapshot {snapshot_id}",
                 code="id_reused",
             )
@@ -204,26 +204,26 @@ def _coming(draft: Draft, target: Root) -> tuple[Action, ...]:
     body = tag_body(target.body, target.ref.path, None, None)
     why = f"tag {target.ref.name} holds snapshot {snapshot_id}"
     return (
-        write_document("target", "snapshot", _snapshot_path(draft, snapshot_id), body, why),
-        put_hint(draft, "target", "snapshot/EARLIEST", snapshot_id, f"snapshot {snapshot_id} becomes the earliest"),
+        write_document("target", "snapshot", _snapshot_path(view, snapshot_id), body, why),
+        put_hint(view, "target", "snapshot/EARLIEST", snapshot_id, f"snapshot {snapshot_id} becomes the earliest"),
     )
 
 
-def _unhidden(draft: Draft, snapshot_id: int) -> tuple[Put, ...]:
+def _unhidden(view: TableView, snapshot_id: int) -> tuple[Put, ...]:
     """Return the action that corrects an EARLIEST above the target, if there is one.
 
     Otherwise it would hide the target once the branch reaches that id again. Paimon leaves the hint as it is.
     """
-    hint = draft.own.hints.get("snapshot/EARLIEST")
-    said = None if hint is None else read_hint(draft.table.store, hint.path)
+    hint = view.own.hints.get("snapshot/EARLIEST")
+    said = None if hint is None else read_hint(view.table.store, hint.path)
     if said is None or said <= snapshot_id:
         return ()
-    first = draft.own.snapshots[0].id
+    first = view.own.snapshots[0].id
     why = f"snapshot {said} is deleted; {first} is the oldest"
-    return (put_hint(draft, "target", "snapshot/EARLIEST", first, why),)
+    return (put_hint(view, "target", "snapshot/EARLIEST", first, why),)
 
 
-def _lost(going: Withdrawal, target: Root) -> dict[str, object]:
+def _lost(going: RemovedDocuments, target: Root) -> dict[str, object]:
     return {
         "snapshots": list(going.snapshot_ids),
         "changelogs": list(going.changelog_ids),
@@ -233,38 +233,40 @@ def _lost(going: Withdrawal, target: Root) -> dict[str, object]:
     }
 
 
-def _snapshot_path(draft: Draft, snapshot_id: int) -> str:
-    return f"{branch_dir(draft.own.name)}snapshot/snapshot-{snapshot_id}"
+def _snapshot_path(view: TableView, snapshot_id: int) -> str:
+    return f"{branch_dir(view.own.name)}snapshot/snapshot-{snapshot_id}"
 
 
-def _warnings(draft: Draft, target: Root, tags: OwnTags, going: Withdrawal, *, comes_back: bool) -> Iterator[str]:
+def _warnings(
+    view: TableView, target: Root, tags: OwnTags, going: RemovedDocuments, *, comes_back: bool
+) -> Iterator[str]:
     """Yield who else reads and writes the branch, and what does not change."""
     snapshot_id = target.snapshot.id
     yield (
-        f"stop the writers of {draft.table.ref} before, and start them again after: a writer that continues from a "
+        f"stop the writers of {view.table.ref} before, and start them again after: a writer that continues from a "
         f"later snapshot than {snapshot_id} fails, or commits on top of a deleted snapshot"
     )
-    yield from _consumers(draft, snapshot_id)
+    yield from _consumers(view, snapshot_id)
     for name, problem in tags.unreadable.items():
         yield f"tag {name} cannot be read, so it is kept ({problem})"
-    if not is_write_only(draft.schema.options):
+    if not is_write_only(view.schema.options):
         yield (
             "writers of this table may expire its snapshots themselves; one that does so right now may delete files "
             f"of snapshot {snapshot_id} after the last check of them"
         )
     if comes_back:
-        hidden = [ref.id for ref in draft.own.snapshots if ref.id < snapshot_id]
+        hidden = [ref.id for ref in view.own.snapshots if ref.id < snapshot_id]
         if hidden:
             yield (
                 f"EARLIEST will name snapshot {snapshot_id}, so {len(hidden)} older snapshots ({hidden[0]} to "
                 f"{hidden[-1]}) are kept but no longer found"
             )
-        if _has_lost_changelog(draft, target):
+        if _has_lost_changelog(view, target):
             yield (
                 f"the changelog of snapshot {snapshot_id} has expired, and its document still names it: keep tag "
                 f"{target.ref.name} as long as the snapshot, or else the scan for orphan files reports it as damaged"
             )
-    latest = draft.schema.id
+    latest = view.schema.id
     if target.snapshot.schema_id != latest:
         yield (
             f"schemas do not change: snapshot {snapshot_id} was committed under schema {target.snapshot.schema_id}, "
@@ -275,20 +277,20 @@ def _warnings(draft: Draft, target: Root, tags: OwnTags, going: Withdrawal, *, c
         yield f"{damaged} of the snapshots to delete cannot be read, so their files are not counted"
 
 
-def _has_lost_changelog(draft: Draft, target: Root) -> bool:
+def _has_lost_changelog(view: TableView, target: Root) -> bool:
     """Tell whether an expiry deleted the target's changelog list, as it does for a tagged snapshot."""
     name = target.snapshot.changelog_manifest_list
     if name is None:
         return False
-    doubt(draft.table, (name,))
-    content = MetadataReader(draft.table.store).manifest_lists({name: None})[name]
+    invalidate(view.table, (name,))
+    content = MetadataReader(view.table.store).manifest_lists({name: None})[name]
     return isinstance(content, Unreadable) and content.missing
 
 
-def _consumers(draft: Draft, snapshot_id: int) -> Iterator[str]:
+def _consumers(view: TableView, snapshot_id: int) -> Iterator[str]:
     """Warn of readers that are beyond the target: they fail, since they wait for an id that a new commit will get."""
     try:
-        consumers = read_consumers(draft.table.store, draft.own.consumers)
+        consumers = read_consumers(view.table.store, view.own.consumers)
     except RefusedError as error:
         yield f"a consumer cannot be read, so it is not known whether it is beyond the target: {error}"
         return

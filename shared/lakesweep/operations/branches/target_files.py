@@ -4,7 +4,7 @@ from lakesweep.errors import RefusedError
 from lakesweep.model.roots import Root
 from lakesweep.model.wording import some_of
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft
+from lakesweep.runs.view import TableView
 from lakesweep.table.outside_files import OutsideFiles
 from lakesweep.table.reach.completeness import lost_files
 
@@ -15,7 +15,7 @@ COUNTED = 10_000
 """At most this many lost files are counted."""
 
 
-def check_target(table: Table, draft: Draft, target: Root) -> None:
+def check_target(table: Table, view: TableView, target: Root) -> None:
     """Refuse a version that has lost files.
 
     Args:
@@ -27,8 +27,8 @@ def check_target(table: Table, draft: Draft, target: Root) -> None:
         RefusedError: With code `target_lost_files`.
         StorageError: A request failed.
     """
-    lost = [*_schema_lost(draft, target)]
-    lost += lost_files(table.store, draft.schema, [target], COUNTED, OutsideFiles(table.store, table.open_store))
+    lost = [*_schema_lost(view, target)]
+    lost += lost_files(table.store, view.schema, [target], COUNTED, OutsideFiles(table.store, table.open_store))
     if lost:
         raise RefusedError(
             f"table {table.ref}: {target.ref} has lost {describe_lost(lost)}; expected a complete version",
@@ -42,9 +42,9 @@ def describe_lost(lost: list[str]) -> str:
     return f"{many}: {some_of(lost, NAMED)}"
 
 
-def _schema_lost(draft: Draft, target: Root) -> list[str]:
+def _schema_lost(view: TableView, target: Root) -> list[str]:
     wanted = str(target.snapshot.schema_id)
-    if any(schema.name == wanted for schema in draft.own.schemas):
+    if any(schema.name == wanted for schema in view.own.schemas):
         return []
-    folder = draft.own.schemas[-1].path.rpartition("/")[0]
+    folder = view.own.schemas[-1].path.rpartition("/")[0]
     return [f"{folder}/schema-{wanted}"]

@@ -14,9 +14,9 @@ from lakesweep.model.roots import BranchListing, Root, RootRef
 from lakesweep.model.table_ref import MAIN, branch_dir
 from lakesweep.operations.branches.loss import content_of, read_each
 from lakesweep.operations.branches.names import check_on_main
-from lakesweep.operations.branches.newly_orphaned import find_stranded
+from lakesweep.operations.branches.newly_orphaned import find_newly_orphaned
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft, begin
+from lakesweep.runs.view import TableView, begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ def list_branches(table: Table, *, sizes: bool = False) -> dict[str, object]:
         StorageError: A request failed.
     """
     check_on_main(table, "branches")
-    draft = begin(table, "branches")
-    rows = [_row(draft, own, sizes) for own in draft.listing.branches.values() if own.name != MAIN]
+    view = begin(table, "branches")
+    rows = [_row(view, own, sizes) for own in view.listing.branches.values() if own.name != MAIN]
     return {
         "table": table.ref.location,
         "branches": [row.to_json() for row in rows],
@@ -77,10 +77,10 @@ def list_branches(table: Table, *, sizes: bool = False) -> dict[str, object]:
     }
 
 
-def _row(draft: Draft, own: BranchListing, sizes: bool) -> BranchRow:
+def _row(view: TableView, own: BranchListing, sizes: bool) -> BranchRow:
     wanted = tuple(own.roots()) if sizes else _of_interest(own)
-    roots, unreadable = read_each(draft, wanted)
-    prefix = f"table {draft.table.ref}: "  # the warning names the table itself
+    roots, unreadable = read_each(view, wanted)
+    prefix = f"table {view.table.ref}: "  # the warning names the table itself
     problems = [problem.removeprefix(prefix) for problem in unreadable.values()]
     if not own.schemas:
         problems.append("it has no schema, so it is being created or deleted, or it is incomplete")
@@ -90,28 +90,28 @@ def _row(draft: Draft, own: BranchListing, sizes: bool) -> BranchRow:
         problems.append("the files that it alone keeps alive are not known")
     elif sizes:
         try:
-            stranded = find_stranded(draft, roots)
+            newly_orphaned = find_newly_orphaned(view, roots)
         except RefusedError as error:
             problems.append(f"the files that it alone keeps alive are not known: {error}")
         else:
-            alone = (stranded.files, stranded.bytes)
-            problems += stranded.unknown
-    return BranchRow(own.name, _origin(draft, roots), own, newest[0] if newest else None, alone, tuple(problems))
+            alone = (newly_orphaned.files, newly_orphaned.bytes)
+            problems += newly_orphaned.unknown
+    return BranchRow(own.name, _origin(view, roots), own, newest[0] if newest else None, alone, tuple(problems))
 
 
 def _of_interest(own: BranchListing) -> tuple[RootRef, ...]:
     return tuple({ref.path: ref for ref in (*own.snapshots[:1], *own.snapshots[-1:], *own.tags)}.values())
 
 
-def _origin(draft: Draft, roots: Sequence[Root]) -> Root | None:
+def _origin(view: TableView, roots: Sequence[Root]) -> Root | None:
     """Return the root of main that equals the branch's oldest root; if a tag and a snapshot match, the tag."""
     first = min((root.snapshot.id for root in roots), default=None)
     own = [root for root in roots if root.snapshot.id == first]
     contents = {content_of(root) for root in own}
     names = {root.ref.name for root in own if root.ref.kind == "tag"}
-    main = draft.listing.branches[MAIN]
+    main = view.listing.branches[MAIN]
     refs = [*(ref for ref in main.tags if ref.name in names), *(ref for ref in main.snapshots if ref.id == first)]
-    return next((root for root in read_each(draft, refs)[0] if content_of(root) in contents), None)
+    return next((root for root in read_each(view, refs)[0] if content_of(root) in contents), None)
 
 
 def _origin_json(origin: Root) -> dict[str, object]:

@@ -56,7 +56,7 @@ class Judging:
         """Yield a sentence for each incomplete root."""
         for path, problem in sorted(self.found.live.damaged.items()):
             yield f"{path} is incomplete, so only temporary files may be deleted: {problem}"
-        for path, problem in sorted(self.found.live.hollow.items()):
+        for path, problem in sorted(self.found.live.incomplete.items()):
             yield f"{path} is incomplete, as expected for such a root: {problem}"
 
 

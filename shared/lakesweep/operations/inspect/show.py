@@ -33,7 +33,7 @@ from lakesweep.runs.parameters.retention_options import (
 )
 from lakesweep.runs.parameters.time_travel import Version, resolve
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft, begin
+from lakesweep.runs.view import TableView, begin
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import read_consumers, read_hint
 from lakesweep.table.reach.live_files import live_counts, live_files
@@ -59,8 +59,8 @@ def summarise(
         StorageError: A request failed.
     """
     store = table.store
-    draft = begin(table, "show")
-    listing, own, schema = draft.listing, draft.own, draft.schema
+    view = begin(table, "show")
+    listing, own, schema = view.listing, view.own, view.schema
     asked = (
         None if version in (None, Version()) else resolve(table, own, version, falls_back_to_tags=falls_back_to_tags)
     )
@@ -74,7 +74,7 @@ def summarise(
     pins = find_pins(store, listing, own, consumers, tags)
     live = _live(store, ends[own.snapshots[-1].path]) if own.snapshots else None
     if pinned and live is not None:
-        measured = measure_pins(store, listing, own, pins, retention, consumer_next, draft.now_ms)
+        measured = measure_pins(store, listing, own, pins, retention, consumer_next, view.now_ms)
         pins, amount = measured.pins, measured.live
         live = replace(live, files=amount.files, bytes=amount.bytes, rows=amount.rows)
     return TableSummary(
@@ -96,7 +96,7 @@ def summarise(
         hints=hints,
         live=live,
         pins=pins,
-        warnings=(*problems, *_warnings(stated, tags, hints), *_forgotten_users(draft, retention, consumer_next)),
+        warnings=(*problems, *_warnings(stated, tags, hints), *_forgotten_users(view, retention, consumer_next)),
         damage=warnings_of({LOST_HISTORIES: lost_histories(listing)}),
         version=None if asked is None else _version(store, schema, asked, measured=pinned),
     )
@@ -191,24 +191,24 @@ def _changelogs_only(schema: TableSchema) -> bool:
         return False
 
 
-def _forgotten_users(draft: Draft, retention: SnapshotRetention | None, consumer_next: int | None) -> Iterator[str]:
+def _forgotten_users(view: TableView, retention: SnapshotRetention | None, consumer_next: int | None) -> Iterator[str]:
     """Warn of streaming writers whose last snapshot the next run expires.
 
     Reads the snapshots that the next run would choose. Then reads from the newest snapshot down until every writer is
     found.
     """
-    snapshots = draft.own.snapshots
+    snapshots = view.own.snapshots
     if retention is None or not snapshots:
         return
-    chosen, _ = choose_range(draft, retention, consumer_next)
+    chosen, _ = choose_range(view, retention, consumer_next)
     going = frozenset(chosen.expired)
-    expiring = read_all(draft.table.store, [ref for ref in snapshots if ref.id in going])
+    expiring = read_all(view.table.store, [ref for ref in snapshots if ref.id in going])
     forgotten = forgotten_users(chosen, newest_by_user(root.snapshot for root in expiring))
     missing = {last.commit_user for last in forgotten}
     for refs in newest_first([ref for ref in snapshots if ref.id not in going]):
         if not missing:
             break
-        missing -= {root.snapshot.commit_user for root in read_all(draft.table.store, refs)}
+        missing -= {root.snapshot.commit_user for root in read_all(view.table.store, refs)}
     yield from (last_of_user(last) for last in forgotten if last.commit_user in missing)
 
 

@@ -33,7 +33,7 @@ from lakesweep.runs.pass_state import needs_nothing
 from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
 from lakesweep.runs.steps import SharedListing, Step, carry_out, first_run, folded
-from lakesweep.runs.view import Draft, begin
+from lakesweep.runs.view import TableView, begin
 
 OPERATION = "maintain"
 
@@ -144,20 +144,20 @@ class _Pass:
         options = self._arguments.options
         users = self._arguments.protect_commit_users
         limits = limited(ExpireArguments(options=options, unattended=True, protect_commit_users=users), self._ruling)
-        draft = self.shared.draft = begin(self._table, OPERATION, self._listing)
-        self.identity = identity_of(draft.own)
-        stated = {**draft.schema.options, **options}
+        view = self.shared.view = begin(self._table, OPERATION, self._listing)
+        self.identity = identity_of(view.own)
+        stated = {**view.schema.options, **options}
         is_decoupled = has_decoupled_changelog(stated)
-        tags = self._tags = TagSteps(draft, AutoTagArguments(options=options), self._ruling)
+        tags = self._tags = TagSteps(view, AutoTagArguments(options=options), self._ruling)
         yield from tags.steps()
         if tags.is_stopped:
             return
         if EXPIRATION_TIME in stated:
             by_age = ConsumerArguments(options=options)
-            yield expire_consumers.EXPIRE, lambda table, draft: plan_expire_consumers(table, by_age, limits, draft)
+            yield expire_consumers.EXPIRE, lambda table, view: plan_expire_consumers(table, by_age, limits, view)
 
-        def snapshots(table: Table, draft: Draft | None) -> Plan:
-            plan = plan_expire_snapshots(table, limits, draft)
+        def snapshots(table: Table, view: TableView | None) -> Plan:
+            plan = plan_expire_snapshots(table, limits, view)
             tags.check_walked(plan)
             return plan
 
@@ -166,7 +166,7 @@ class _Pass:
             by_options = ExpireChangelogsArguments(limits=limits, by_options=True)
             yield (
                 expire_changelogs.OPERATION,
-                lambda table, draft: plan_expire_changelogs(table, by_options, draft),
+                lambda table, view: plan_expire_changelogs(table, by_options, view),
             )
 
     def take(self, name: str, report: RunReport) -> RunReport | None:

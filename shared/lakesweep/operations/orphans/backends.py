@@ -19,9 +19,9 @@ from lakesweep.model.scans.arguments import OrphanArguments
 from lakesweep.model.scans.facts import Available, Estimate, Facts, InventoryFacts, ObjectsFrom
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.orphans.costs import is_paid
-from lakesweep.operations.orphans.rules.engine_choice import (
+from lakesweep.operations.orphans.rules.backend_choice import (
     Choice,
-    choose_engine,
+    choose_backend,
     say_count,
     say_seconds,
     say_usd,
@@ -74,7 +74,7 @@ def facts_of(table: Table, arguments: OrphanArguments, available: Available) -> 
 
 def choose(table: Table, arguments: OrphanArguments, available: Available) -> Choice:
     """Choose the backend for the scan of a table; see `facts_of`."""
-    return choose_engine(facts_of(table, arguments, available))
+    return choose_backend(facts_of(table, arguments, available))
 
 
 def refined(

@@ -9,7 +9,7 @@ from lakesweep.control.scan_history import PastScan, note_scan
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.plan import Plan
 from lakesweep.model.scans.prices import request_units, usd_of
-from lakesweep.operations.orphans.rules.engine_choice import say_count, say_seconds, say_usd
+from lakesweep.operations.orphans.rules.backend_choice import say_count, say_seconds, say_usd
 from lakesweep.runs.session import Table
 
 FUNCTIONS = "lambda"

@@ -10,7 +10,7 @@ from lakesweep.model.roots import BranchListing
 from lakesweep.model.scans.arguments import OrphanArguments
 from lakesweep.operations.orphans.listing import Place
 from lakesweep.operations.orphans.outside import told_of_outside
-from lakesweep.operations.orphans.parts import StoredPart, apart_of
+from lakesweep.operations.orphans.parts import StoredPart, chunked_of
 from lakesweep.operations.orphans.rules.orphans import Totals
 from lakesweep.operations.orphans.scan import Scanned, orphan_plan, stores_of
 from lakesweep.runs.execution import require_area
@@ -145,4 +145,4 @@ def plan_of_findings(
     ]
     files, size_bytes = findings.going
     scanned = Scanned(found, *own, *times_ms, totals, outside, missing, files, size_bytes, inventory)
-    return orphan_plan(table, arguments, scanned, apart=apart_of(plan_id, parts))
+    return orphan_plan(table, arguments, scanned, chunked=chunked_of(plan_id, parts))

@@ -166,25 +166,25 @@ def _list_outside(table: Table, root: OutsideRoot, sorting: Sorting, classes: Fi
     Raises:
         RefusedError: The caller declared the root as owned, but it holds another table.
     """
-    apart = sorting if root.is_owned else Sorting(sorting.rules, sorting.is_live, sorting.saw)
+    chunked = sorting if root.is_owned else Sorting(sorting.rules, sorting.is_live, sorting.saw)
     others = [0, 0]
     try:
         for page in list_all(table.open_store(root.location), "", parallel=parallelism):
             for each in page:
                 if root.is_owned:
                     refuse_table(str(table.ref), root.location, each.key)
-                _sort(apart, each, f"{root.location}/{each.key}", classify_outside(classes, each.key))
+                _sort(chunked, each, f"{root.location}/{each.key}", classify_outside(classes, each.key))
             if not root.is_owned:  # these include all files of other tables, so they are counted and dropped
-                others[0] += len(apart.orphans)
-                others[1] += sum(orphan.size_bytes for orphan in apart.orphans)
-                apart.orphans.clear()
-            seen = sorting.totals.objects + apart.totals.objects
+                others[0] += len(chunked.orphans)
+                others[1] += sum(orphan.size_bytes for orphan in chunked.orphans)
+                chunked.orphans.clear()
+            seen = sorting.totals.objects + chunked.totals.objects
             table.progress(seen, seen)
     except MaintenanceError as error:
         if root.is_owned:
             raise
-        return told_of_outside(root.location, apart.totals, others, is_owned=False, problem=str(error))
-    return told_of_outside(root.location, apart.totals, others, is_owned=root.is_owned)
+        return told_of_outside(root.location, chunked.totals, others, is_owned=False, problem=str(error))
+    return told_of_outside(root.location, chunked.totals, others, is_owned=root.is_owned)
 
 
 def _sort(sorting: Sorting, stored: StoredObject, path: str, found: FileClass) -> None:

@@ -19,7 +19,7 @@ from lakesweep.model.paths.permitted import FORBIDDEN, fits
 from lakesweep.model.plan import PHASES, PlanPart, count_by_kind
 from lakesweep.operations.orphans.rules.orphans import Orphan, deletions, phase_of
 from lakesweep.runs.parameters.times import say_time
-from lakesweep.runs.view import Apart
+from lakesweep.runs.view import ChunkedPlan
 
 OPERATION = "remove_orphan_files"
 
@@ -74,10 +74,10 @@ class PlanParts:
         return StoredPart(part, phase, count_by_kind(actions))
 
 
-def apart_of(plan_id: str, parts: Iterable[StoredPart]) -> Apart:
+def chunked_of(plan_id: str, parts: Iterable[StoredPart]) -> ChunkedPlan:
     """Return the header's facts about the parts that tasks returned."""
     found = sorted(parts, key=lambda part: (PHASES.index(part.phase), part.plan.name))
     by_kind: Counter[str] = Counter()
     for part in found:
         by_kind.update(part.by_kind)
-    return Apart(plan_id, tuple(part.plan for part in found), dict(by_kind))
+    return ChunkedPlan(plan_id, tuple(part.plan for part in found), dict(by_kind))

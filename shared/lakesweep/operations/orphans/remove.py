@@ -12,12 +12,12 @@ from lakesweep.model.scans.arguments import OrphanArguments
 from lakesweep.operations.orphans.backends import choose, describe_estimate
 from lakesweep.operations.orphans.costs import compare, happened, is_paid, note
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
-from lakesweep.operations.orphans.rules.engine_choice import Choice
+from lakesweep.operations.orphans.rules.backend_choice import Choice
 from lakesweep.operations.orphans.scan import OPERATION
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.reports import refused
 from lakesweep.runs.run import SHOWN_ACTIONS, execute_stored, plan_and_execute, plan_only
-from lakesweep.runs.session import OrphanEngine, RemoteEngine, Table
+from lakesweep.runs.session import RemoteBackend, ScanBackend, Table
 
 AUTO, LOCAL, LAMBDA, SPARK = ENGINES = ("auto", "local", "lambda", "spark")
 _NOT_THERE = {
@@ -83,13 +83,13 @@ def remove_orphan_files(table: Table, arguments: OrphanArguments, engine: str | 
             return refused(table, OPERATION, error)
     elsewhere = _elsewhere(table, scan.engine)
     planner = plan_remove_orphan_files if elsewhere is None else elsewhere.plan
-    run = _run_stored if isinstance(elsewhere, RemoteEngine) else _run
+    run = _run_stored if isinstance(elsewhere, RemoteBackend) else _run
     report = run(table, lambda target: scan.plan(planner, target), execute=execute)
     if elsewhere is not None:
         elsewhere.finished(table, report)
     what: Mapping[str, Any] | None = scan.happened()
     estimate = scan.estimate
-    if isinstance(elsewhere, RemoteEngine):
+    if isinstance(elsewhere, RemoteBackend):
         what, estimate = elsewhere.happened, elsewhere.estimate or estimate
     if estimate is not None and what is not None:
         table.say(f"engine {scan.engine}: {compare(estimate, what)}")
@@ -113,11 +113,11 @@ def _choose(scan: _Scan) -> None:
     table.say(f"engine {choice.engine}: {choice.reason}; {describe_estimate(choice.estimate)}")
 
 
-def _elsewhere(table: Table, engine: str) -> OrphanEngine | None:
+def _elsewhere(table: Table, engine: str) -> ScanBackend | None:
     """Return the backend that finds the orphan files; `None` means this process."""
     if engine == LOCAL:
         return None
-    found = table.orphan_engines.get(engine)
+    found = table.scan_backends.get(engine)
     if found is None:
         raise UsageError(f"engine {engine}: {_NOT_THERE[engine]}", code=_CODES[engine])
     return found
@@ -138,7 +138,7 @@ def _run_stored(table: Table, planner: Callable[[Table], Plan], *, execute: bool
         return refused(table, OPERATION, error)
     if execute and not plan.is_empty:
         return replace(execute_stored(table, plan.header.plan_id), is_stored_plan=False)
-    if plan.is_apart and plan.header.action_count <= SHOWN_ACTIONS:
+    if plan.is_chunked and plan.header.action_count <= SHOWN_ACTIONS:
         plan = load_plan(area, plan.header.plan_id)
     return RunReport(
         operation=OPERATION,

@@ -27,7 +27,7 @@ from lakesweep.operations.orphans.rules.orphans import TEMP, Totals, needs_confi
 from lakesweep.runs.damage import lost_snapshots, warnings_of
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Apart, Draft, frame_of
+from lakesweep.runs.view import ChunkedPlan, TableView, inputs_of
 from lakesweep.storage.location import parse_location
 from lakesweep.table.documents import read_all_schemas, read_schema
 from lakesweep.table.fence import FenceRules
@@ -66,7 +66,7 @@ def orphan_plan(
     arguments: OrphanArguments,
     scanned: Scanned,
     actions: Sequence[Action] = (),
-    apart: Apart | None = None,
+    chunked: ChunkedPlan | None = None,
 ) -> Plan:
     """Return the plan of a scan.
 
@@ -77,11 +77,11 @@ def orphan_plan(
     lost: dict[str, str] = {}
     if not arguments.may_lack_history:
         lost = lost_histories(found.listing) | lost_snapshots(table.store, found.listing)
-    draft = Draft(table, OPERATION, found.listing, scanned.own, scanned.schema, scanned.now_ms)
-    frame = frame_of(scanned.own, arguments.to_json(), {"older_than": say_time(scanned.cutoff_ms)})
-    plan = draft.plan(
+    view = TableView(table, OPERATION, found.listing, scanned.own, scanned.schema, scanned.now_ms)
+    inputs = inputs_of(scanned.own, arguments.to_json(), {"older_than": say_time(scanned.cutoff_ms)})
+    plan = view.plan(
         actions,
-        frame,
+        inputs,
         kept=dict(sorted(totals.kept.items())),
         kept_bytes=dict(sorted(totals.kept_bytes.items())),
         warnings=(
@@ -99,8 +99,8 @@ def orphan_plan(
             "missing": scanned.missing.to_json(),
             **({"inventory": scanned.inventory.to_json()} if scanned.inventory else {}),
         },
-        steering=Steering(incomplete_roots=tuple(sorted({*found.live.damaged, *found.live.hollow}))),
-        apart=apart,
+        steering=Steering(incomplete_roots=tuple(sorted({*found.live.damaged, *found.live.incomplete}))),
+        chunked=chunked,
     )
     _check_history(table, arguments, found.listing, plan, lost)
     # All files that these manifests name are live, so a recheck need not read the manifests again.
@@ -293,6 +293,6 @@ def _findings(found: Capture, totals: Totals) -> Mapping[str, object]:
         "roots": len(found.live.captured),
         "manifests": len(found.live.manifests),
         "damaged_roots": dict(sorted(found.live.damaged.items())),
-        "hollow_roots": dict(sorted(found.live.hollow.items())),
+        "incomplete_roots": dict(sorted(found.live.incomplete.items())),
         "kept": shown(totals),
     }

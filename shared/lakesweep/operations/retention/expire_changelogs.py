@@ -20,7 +20,7 @@ from lakesweep.runs.parameters.retention_options import (
     time_retained,
 )
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft, begin, frame_of
+from lakesweep.runs.view import TableView, begin, inputs_of
 from lakesweep.table.documents import read_consumers
 from lakesweep.table.reach.freed import find_freed_changelogs
 
@@ -47,7 +47,7 @@ class ExpireChangelogsArguments:
         return {**self.limits.to_json(), **({"delete_all": True} if self.delete_all else {})}
 
 
-def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, draft: Draft | None = None) -> Plan:
+def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, view: TableView | None = None) -> Plan:
     """Plan the expiry of one branch's long-lived changelogs. A plan without actions means: nothing to do.
 
     Args:
@@ -62,13 +62,13 @@ def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, d
 
     Source: Paimon `ExpireChangelogImpl`.
     """
-    draft = begin(table, OPERATION) if draft is None else replace(draft, operation=OPERATION)
-    policy = _policy(draft, arguments)
-    snapshots, changelogs = draft.own.snapshots, draft.own.changelogs
-    nothing = frame_of(draft.own, arguments.to_json(), policy.to_json())
+    view = begin(table, OPERATION) if view is None else replace(view, operation=OPERATION)
+    policy = _policy(view, arguments)
+    snapshots, changelogs = view.own.snapshots, view.own.changelogs
+    nothing = inputs_of(view.own, arguments.to_json(), policy.to_json())
     if not snapshots or not changelogs:
-        lost = lost_findings(draft)
-        return draft.plan((), nothing, warnings=warnings_of(lost), findings=lost)
+        lost = lost_findings(view)
+        return view.plan((), nothing, warnings=warnings_of(lost), findings=lost)
     if arguments.delete_all:
         if changelogs[-1].id >= snapshots[0].id:
             raise RefusedError(
@@ -76,24 +76,24 @@ def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, d
                 f"{snapshots[0].id}; expected all changelogs to be older before all are deleted",
                 code="changelogs_not_separate",
             )
-        return _plan(draft, arguments, policy, changelogs, end=None)
+        return _plan(view, arguments, policy, changelogs, end=None)
     ids = [ref.id for ref in changelogs]
-    consumer_next = min(read_consumers(table.store, draft.own.consumers).values(), default=None)
+    consumer_next = min(read_consumers(table.store, view.own.consumers).values(), default=None)
     limits = changelog_bounds(ids, snapshots[-1].id, policy, consumer_next)
     asked = [ref for ref in changelogs if limits.age_from_id <= ref.id <= limits.hard_end_id]
     times = {}
     if policy.time_retained_ms is not None:
-        times = {root.ref.id: root.snapshot.time_ms for root in draft.own_documents(asked)}
-    chosen = select_changelogs(ids, snapshots[-1].id, times, policy, consumer_next, draft.now_ms)
+        times = {root.ref.id: root.snapshot.time_ms for root in view.own_documents(asked)}
+    chosen = select_changelogs(ids, snapshots[-1].id, times, policy, consumer_next, view.now_ms)
     if chosen is None:
-        return draft.plan((), nothing)
+        return view.plan((), nothing)
     going = [ref for ref in changelogs if ref.id in frozenset(chosen.expired)]
-    return _plan(draft, arguments, policy, going, end=chosen.end_id)
+    return _plan(view, arguments, policy, going, end=chosen.end_id)
 
 
-def _policy(draft: Draft, arguments: ExpireChangelogsArguments) -> ChangelogRetention:
+def _policy(view: TableView, arguments: ExpireChangelogsArguments) -> ChangelogRetention:
     limits = arguments.limits
-    options = {**draft.schema.options, **limits.options}
+    options = {**view.schema.options, **limits.options}
     if limits.unattended:
         check_stated(options, limits)
     has_decoupled_changelog(options)  # refuses values that do not parse, even if this call does not need them
@@ -104,7 +104,7 @@ def _policy(draft: Draft, arguments: ExpireChangelogsArguments) -> ChangelogRete
         retain_max=INT_MAX if limits.retain_max is None else limits.retain_max,
         time_retained_ms=None
         if limits.older_than_ms is None
-        else time_retained(limits.older_than_ms, draft.now_ms, draft.table.clock_ms()),
+        else time_retained(limits.older_than_ms, view.now_ms, view.table.clock_ms()),
         limit=INT_MAX if limits.max_deletes is None else limits.max_deletes,
     )
     retention.check()
@@ -112,31 +112,31 @@ def _policy(draft: Draft, arguments: ExpireChangelogsArguments) -> ChangelogRete
 
 
 def _plan(
-    draft: Draft,
+    view: TableView,
     arguments: ExpireChangelogsArguments,
     policy: ChangelogRetention,
     going: Sequence[RootRef],
     end: int | None,
 ) -> Plan:
     """Plan the deletion of `going`; `end` is the first changelog that the plan keeps, `None` if it keeps none."""
-    expiring = draft.own_documents(going)
+    expiring = view.own_documents(going)
     release = plan_release(
-        draft,
+        view,
         expiring,
-        draft.other_documents(ref.path for ref in going),
-        lambda reader, removed, _: find_freed_changelogs(reader, draft.paths(), removed),
-        {**draft.schema.options, **arguments.limits.options},
+        view.other_documents(ref.path for ref in going),
+        lambda reader, removed, _: find_freed_changelogs(reader, view.paths(), removed),
+        {**view.schema.options, **arguments.limits.options},
         frees_changelogs=True,
         before="changelogs expire",
     )
-    staying = len(draft.own.changelogs) - len(going)
+    staying = len(view.own.changelogs) - len(going)
     documents = [
         delete_root("documents", root, f"changelog {root.ref.id} is past the retention of changelogs")
         for root in expiring
     ]
-    return draft.plan(
-        (*documents, *_hints(draft, end), *release.actions),
-        frame_of(draft.own, arguments.to_json(), policy.to_json(), [ref.id for ref in going]),
+    return view.plan(
+        (*documents, *_hints(view, end), *release.actions),
+        inputs_of(view.own, arguments.to_json(), policy.to_json(), [ref.id for ref in going]),
         end_id=end,
         kept={**({STAYS: staying} if staying else {}), **release.kept.count},
         kept_bytes=release.kept.size_bytes,
@@ -145,12 +145,12 @@ def _plan(
     )
 
 
-def _hints(draft: Draft, end: int | None) -> tuple[Action, ...]:
-    folder = f"{branch_dir(draft.own.name)}changelog/"
+def _hints(view: TableView, end: int | None) -> tuple[Action, ...]:
+    folder = f"{branch_dir(view.own.name)}changelog/"
     if end is not None:
         return (Put("hints", "hint", f"{folder}EARLIEST", str(end), f"changelog {end} is the first that is kept"),)
     return tuple(
         Delete("hints", "hint", hint.path, hint.size_bytes, "no changelog is kept")
-        for path, hint in sorted(draft.own.hints.items())
+        for path, hint in sorted(view.own.hints.items())
         if path.startswith("changelog/")
     )

@@ -15,7 +15,7 @@ from lakesweep.model.roots import DocumentRef
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.runs.parameters.retention_options import ExpireArguments, check_stated
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft, begin, frame_of
+from lakesweep.runs.view import TableView, begin, inputs_of
 
 EXPIRE = "expire_consumers"
 CLEAR = "clear_consumers"
@@ -52,7 +52,7 @@ class ConsumerArguments:
 
 
 def plan_expire_consumers(
-    table: Table, arguments: ConsumerArguments, limits: ExpireArguments, draft: Draft | None = None
+    table: Table, arguments: ConsumerArguments, limits: ExpireArguments, view: TableView | None = None
 ) -> Plan:
     """Plan the deletion of consumers that were not moved for longer than the table allows.
 
@@ -69,12 +69,12 @@ def plan_expire_consumers(
 
     Source: Paimon `ConsumerManager#expire`.
     """
-    draft = begin(table, EXPIRE) if draft is None else replace(draft, operation=EXPIRE)
-    options = {**draft.schema.options, **arguments.options}
+    view = begin(table, EXPIRE) if view is None else replace(view, operation=EXPIRE)
+    options = {**view.schema.options, **arguments.options}
     check_stated(options, limits)
-    forgotten = _forgotten(draft, options)
+    forgotten = _forgotten(view, options)
     return _plan(
-        draft, arguments, [_delete(ref, f"it was not moved for {options[EXPIRATION_TIME]}") for ref in forgotten]
+        view, arguments, [_delete(ref, f"it was not moved for {options[EXPIRATION_TIME]}") for ref in forgotten]
     )
 
 
@@ -86,11 +86,11 @@ def plan_clear_consumers(table: Table, arguments: ConsumerArguments) -> Plan:
 
     Source: Paimon `ConsumerManager#clearConsumers`.
     """
-    draft = begin(table, CLEAR)
+    view = begin(table, CLEAR)
     wanted = _matcher(arguments.including, "including_consumers", True)
     spared = _matcher(arguments.excluding, "excluding_consumers", False)
-    going = [ref for ref in draft.own.consumers if wanted(ref.name) and not spared(ref.name)]
-    return _plan(draft, arguments, [_delete(ref, "cleared manually") for ref in going])
+    going = [ref for ref in view.own.consumers if wanted(ref.name) and not spared(ref.name)]
+    return _plan(view, arguments, [_delete(ref, "cleared manually") for ref in going])
 
 
 def plan_reset_consumer(table: Table, arguments: ConsumerArguments) -> Plan:
@@ -101,26 +101,26 @@ def plan_reset_consumer(table: Table, arguments: ConsumerArguments) -> Plan:
 
     Source: Paimon `ResetConsumerProcedure`.
     """
-    draft = begin(table, RESET)
+    view = begin(table, RESET)
     name = arguments.consumer or ""
     if not name or "/" in name or "\0" in name or name in (".", ".."):
         raise UsageError(f"consumer: expected a name without slashes, found {name!r}", code="bad_argument")
     if arguments.next_snapshot is None:
-        going = [ref for ref in draft.own.consumers if ref.name == name]
+        going = [ref for ref in view.own.consumers if ref.name == name]
         if not going:
             raise RefusedError(f"table {table.ref}: no consumer {name!r} to remove", code="no_such_consumer")
-        return _plan(draft, arguments, [_delete(ref, "deleted manually") for ref in going])
-    if all(ref.id != arguments.next_snapshot for ref in draft.own.snapshots):
+        return _plan(view, arguments, [_delete(ref, "deleted manually") for ref in going])
+    if all(ref.id != arguments.next_snapshot for ref in view.own.snapshots):
         raise RefusedError(
             f"table {table.ref}: no snapshot {arguments.next_snapshot} for consumer {name!r} to continue at",
             code="no_such_snapshot",
         )
-    path = f"{branch_dir(draft.own.name)}consumer/consumer-{name}"
+    path = f"{branch_dir(view.own.name)}consumer/consumer-{name}"
     body = f'{{\n  "nextSnapshot" : {arguments.next_snapshot}\n}}'
-    return _plan(draft, arguments, [Put("consumers", "consumer", path, body, "reset manually")])
+    return _plan(view, arguments, [Put("consumers", "consumer", path, body, "reset manually")])
 
 
-def _forgotten(draft: Draft, options: Mapping[str, str]) -> tuple[DocumentRef, ...]:
+def _forgotten(view: TableView, options: Mapping[str, str]) -> tuple[DocumentRef, ...]:
     """Return the consumers not moved for longer than `consumer.expiration-time`; none without that option.
 
     Raises:
@@ -129,21 +129,21 @@ def _forgotten(draft: Draft, options: Mapping[str, str]) -> tuple[DocumentRef, .
     if EXPIRATION_TIME not in options:
         return ()
     try:
-        cutoff_ms = draft.now_ms - parse_duration_ms(options[EXPIRATION_TIME], EXPIRATION_TIME)
+        cutoff_ms = view.now_ms - parse_duration_ms(options[EXPIRATION_TIME], EXPIRATION_TIME)
     except FormatError as error:
-        raise RefusedError(f"table {draft.table.ref}: {error}", code="bad_option") from error
-    return tuple(ref for ref in draft.own.consumers if ref.modified_ms < cutoff_ms)
+        raise RefusedError(f"table {view.table.ref}: {error}", code="bad_option") from error
+    return tuple(ref for ref in view.own.consumers if ref.modified_ms < cutoff_ms)
 
 
 def _delete(ref: DocumentRef, reason: str) -> Delete:
     return Delete("consumers", "consumer", ref.path, ref.size_bytes, reason, etag=ref.etag)
 
 
-def _plan(draft: Draft, arguments: ConsumerArguments, actions: list[Delete] | list[Put]) -> Plan:
-    frame = frame_of(draft.own, arguments.to_json())
+def _plan(view: TableView, arguments: ConsumerArguments, actions: list[Delete] | list[Put]) -> Plan:
+    inputs = inputs_of(view.own, arguments.to_json())
     gone = {action.path for action in actions if isinstance(action, Delete)}
-    staying = sum(ref.path not in gone for ref in draft.own.consumers)
-    return draft.plan(actions, frame, kept={STAYS: staying} if staying else {})
+    staying = sum(ref.path not in gone for ref in view.own.consumers)
+    return view.plan(actions, inputs, kept={STAYS: staying} if staying else {})
 
 
 def _matcher(pattern: str | None, argument: str, without: bool) -> Callable[[str], bool]:

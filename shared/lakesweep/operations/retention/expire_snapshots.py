@@ -32,7 +32,7 @@ from lakesweep.runs.parameters.retention_options import (
 )
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft, begin, frame_of
+from lakesweep.runs.view import TableView, begin, inputs_of
 from lakesweep.table.documents import latest_hint_of, read_consumers
 from lakesweep.table.reach.freed import Lifecycle, find_freed
 
@@ -41,7 +41,7 @@ _CHUNKS = (2, 16, 10_000)
 """This many snapshot documents are read at a time, in the search for the first snapshot that is too young."""
 
 
-def plan_expire_snapshots(table: Table, arguments: ExpireArguments, draft: Draft | None = None) -> Plan:
+def plan_expire_snapshots(table: Table, arguments: ExpireArguments, view: TableView | None = None) -> Plan:
     """Plan the expiry of one branch's snapshots. A plan without actions means that there is nothing to do.
 
     Args:
@@ -54,67 +54,67 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, draft: Draft
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
-    draft = begin(table, OPERATION) if draft is None else replace(draft, operation=OPERATION)
-    options = {**draft.schema.options, **arguments.options}
+    view = begin(table, OPERATION) if view is None else replace(view, operation=OPERATION)
+    options = {**view.schema.options, **arguments.options}
     if arguments.unattended:
         check_stated(options, arguments)
-    policy = snapshot_retention(options, arguments, draft.now_ms, draft.table.clock_ms())
-    name, snapshots = draft.own.name, draft.own.snapshots
+    policy = snapshot_retention(options, arguments, view.now_ms, view.table.clock_ms())
+    name, snapshots = view.own.name, view.own.snapshots
     if not snapshots:
-        lost = lost_findings(draft)
-        frame = frame_of(draft.own, arguments.to_json(), policy.to_json())
-        return draft.plan((), frame, warnings=warnings_of(lost), findings=lost)
+        lost = lost_findings(view)
+        inputs = inputs_of(view.own, arguments.to_json(), policy.to_json())
+        return view.plan((), inputs, warnings=warnings_of(lost), findings=lost)
 
-    slowest = _slowest_consumer(draft, options)
-    chosen, roots = choose_range(draft, policy, slowest[1] if slowest else None)
+    slowest = _slowest_consumer(view, options)
+    chosen, roots = choose_range(view, policy, slowest[1] if slowest else None)
     times = {root.ref.id: root.snapshot.time_ms for root in roots}
     warnings: tuple[str, ...] = ()
     if chosen.expired:
-        roots = _own_snapshots(draft, roots)
+        roots = _own_snapshots(view, roots)
         floor, users = arguments.floor, arguments.protect_commit_users
-        chosen, warnings = cap_range(chosen, [root.snapshot for root in roots], floor, users, draft.now_ms)
+        chosen, warnings = cap_range(chosen, [root.snapshot for root in roots], floor, users, view.now_ms)
     if slowest and chosen.kept.get("consumer"):
         warnings = (
             *warnings,
             f"consumer {slowest[0]} continues at snapshot {slowest[1]}, so it and later snapshots are kept",
         )
-    frame = frame_of(draft.own, arguments.to_json(), policy.to_json(), chosen.expired)
+    inputs = inputs_of(view.own, arguments.to_json(), policy.to_json(), chosen.expired)
     if not chosen.expired:
-        hints = () if "snapshot/EARLIEST" in draft.own.hints else (earliest_hint(name, snapshots[0].id),)
-        next_pass = _next_pass(draft, arguments, policy, [ref.id for ref in snapshots[:2]], times)
-        return draft.plan(hints, frame, kept=chosen.kept, warnings=warnings, next_pass=next_pass)
+        hints = () if "snapshot/EARLIEST" in view.own.hints else (earliest_hint(name, snapshots[0].id),)
+        next_pass = _next_pass(view, arguments, policy, [ref.id for ref in snapshots[:2]], times)
+        return view.plan(hints, inputs, kept=chosen.kept, warnings=warnings, next_pass=next_pass)
     if falls_back(options, arguments):
         rules = ", ".join(f"{rule} {value}" for rule, value in policy.to_json().items())
         warnings = (*warnings, f"the schema states no retention, so the fleet policy's holds: {rules}")
 
-    others = draft.other_documents(root.ref.path for root in roots)
+    others = view.other_documents(root.ref.path for root in roots)
     expiring = [root for root in roots if root.ref.id in frozenset(chosen.expired)]
     staying = [root for root in roots if root.ref.id not in frozenset(chosen.expired)]
     lifecycle = _lifecycle_of(options)
     coupled = lifecycle is Lifecycle.COUPLED
     release = plan_release(
-        draft,
+        view,
         expiring,
         replace(others, roots=(*staying, *others.roots)),
         lambda reader, removed, remaining: find_freed(
-            reader, draft.paths(), removed, remaining[staying[0].ref.path], lifecycle
+            reader, view.paths(), removed, remaining[staying[0].ref.path], lifecycle
         ),
         options,
         frees_changelogs=coupled and any(root.snapshot.changelog_manifest_list for root in expiring),
         before="older ones expire",
     )
-    hint, end_id = latest_hint_of(draft.table.store, draft.own), staying[0].ref.id
+    hint, end_id = latest_hint_of(view.table.store, view.own), staying[0].ref.id
     times = {root.ref.id: root.snapshot.time_ms for root in roots}
     age_from_id = bounds([ref.id for ref in snapshots], policy, None).age_from_id
-    return draft.plan(
+    return view.plan(
         (
             *latest_hint(name, hint, end_id, chosen.latest_id),
             *(() if coupled else changelog_documents(name, expiring)),
-            *snapshot_documents(expiring, lambda root_id: _why_expired(root_id, age_from_id, policy, draft.now_ms)),
+            *snapshot_documents(expiring, lambda root_id: _why_expired(root_id, age_from_id, policy, view.now_ms)),
             earliest_hint(name, end_id),
             *release.actions,
         ),
-        frame,
+        inputs,
         end_id=chosen.end_id,
         kept={**chosen.kept, **release.kept.count},
         kept_bytes=release.kept.size_bytes,
@@ -123,12 +123,12 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, draft: Draft
         waits_for_consumers=not consumers_bind_changelogs_only(options),
         settled=hint == chosen.latest_id,
         findings=release.damage,
-        next_pass=_next_pass(draft, arguments, policy, [root.ref.id for root in staying[:2]], times),
+        next_pass=_next_pass(view, arguments, policy, [root.ref.id for root in staying[:2]], times),
     )
 
 
 def choose_range(
-    draft: Draft, policy: SnapshotRetention, consumer_next: int | None
+    view: TableView, policy: SnapshotRetention, consumer_next: int | None
 ) -> tuple[SnapshotRange, tuple[Root, ...]]:
     """Choose the snapshots that the rules expire, and return with them the documents that were read for that.
 
@@ -137,22 +137,22 @@ def choose_range(
         policy: Checked retention.
         consumer_next: The smallest id that a consumer needs.
     """
-    ids = [ref.id for ref in draft.own.snapshots]
-    oldest = _oldest_documents(draft, bounds(ids, policy, consumer_next), draft.now_ms - policy.time_retained_ms)
+    ids = [ref.id for ref in view.own.snapshots]
+    oldest = _oldest_documents(view, bounds(ids, policy, consumer_next), view.now_ms - policy.time_retained_ms)
     times = {root.ref.id: root.snapshot.time_ms for root in oldest}
-    return select_range(ids, times, policy, consumer_next, draft.now_ms), oldest
+    return select_range(ids, times, policy, consumer_next, view.now_ms), oldest
 
 
-def _own_snapshots(draft: Draft, known: Iterable[Root]) -> tuple[Root, ...]:
+def _own_snapshots(view: TableView, known: Iterable[Root]) -> tuple[Root, ...]:
     """Return all snapshots of the branch, ascending; read only snapshots that are not known yet.
 
     Raises:
         StalePlanError: A snapshot vanished since it was listed.
     """
     found = {root.ref.path: root for root in known}
-    missing = [ref for ref in draft.own.snapshots if ref.path not in found]
-    found |= {root.ref.path: root for root in draft.own_documents(missing)}
-    return tuple(found[ref.path] for ref in draft.own.snapshots)
+    missing = [ref for ref in view.own.snapshots if ref.path not in found]
+    found |= {root.ref.path: root for root in view.own_documents(missing)}
+    return tuple(found[ref.path] for ref in view.own.snapshots)
 
 
 def _lifecycle_of(options: Mapping[str, str]) -> Lifecycle:
@@ -168,21 +168,21 @@ def _lifecycle_of(options: Mapping[str, str]) -> Lifecycle:
     return Lifecycle.BY_DELTA if changelog_producer(options) == "none" else Lifecycle.BY_CHANGELOG
 
 
-def _slowest_consumer(draft: Draft, options: Mapping[str, str]) -> tuple[str, int] | None:
+def _slowest_consumer(view: TableView, options: Mapping[str, str]) -> tuple[str, int] | None:
     """Return the consumer that needs the oldest snapshot, and the id of that snapshot."""
     if consumers_bind_changelogs_only(options):
         return None
-    consumers = read_consumers(draft.table.store, draft.own.consumers)
+    consumers = read_consumers(view.table.store, view.own.consumers)
     return min(consumers.items(), key=lambda item: (item[1], item[0]), default=None)
 
 
-def _oldest_documents(draft: Draft, limits: RangeBounds, cutoff_ms: int) -> tuple[Root, ...]:
+def _oldest_documents(view: TableView, limits: RangeBounds, cutoff_ms: int) -> tuple[Root, ...]:
     """Read documents from the oldest snapshot that age can expire up to the first young one."""
-    pairs = [pair for pair in pairwise(draft.own.snapshots) if limits.age_from_id <= pair[0].id < limits.hard_end_id]
+    pairs = [pair for pair in pairwise(view.own.snapshots) if limits.age_from_id <= pair[0].id < limits.hard_end_id]
     asked = [ref for ref, _ in pairs[:1]] + [successor for _, successor in pairs]
     roots: list[Root] = []
     for chunk in _chunks(asked):
-        found = draft.own_documents(chunk)
+        found = view.own_documents(chunk)
         roots.extend(found)
         if any(root.snapshot.time_ms >= cutoff_ms for root in found):
             break
@@ -200,7 +200,7 @@ def _chunks(refs: Sequence[RootRef]) -> Iterator[Sequence[RootRef]]:
 
 
 def _next_pass(
-    draft: Draft,
+    view: TableView,
     arguments: ExpireArguments,
     policy: SnapshotRetention,
     oldest: Sequence[int],
@@ -215,18 +215,18 @@ def _next_pass(
         oldest: The oldest snapshots that the plan keeps, two at most.
         time_ms: The known commit times.
     """
-    if falls_back({**draft.schema.options, **arguments.options}, arguments):
+    if falls_back({**view.schema.options, **arguments.options}, arguments):
         return {}
     known = all(snapshot_id in time_ms for snapshot_id in oldest)
     return {
-        "latest_id": draft.own.snapshots[-1].id,
-        "schema_id": draft.schema.id,
+        "latest_id": view.own.snapshots[-1].id,
+        "schema_id": view.schema.id,
         "first_id": oldest[0],
         "first_old_from_ms": max(time_ms[i] for i in oldest) + policy.time_retained_ms if known else 0,
         "retain_min": policy.retain_min,
         "retain_max": policy.retain_max,
         "limit": policy.limit,
-        "checked_ms": draft.now_ms,
+        "checked_ms": view.now_ms,
     }
 
 

@@ -23,8 +23,8 @@ from lakesweep.model.plan import Action
 from lakesweep.model.roots import Root
 from lakesweep.operations.retention.rules.expire_snapshots import KeptFiles, plan_files
 from lakesweep.runs.damage import damage_findings
-from lakesweep.runs.memory import doubt, doubt_changelogs
-from lakesweep.runs.view import Draft
+from lakesweep.runs.metadata_cache import invalidate, invalidate_changelogs
+from lakesweep.runs.view import TableView
 from lakesweep.table.documents import Documents
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.reach.freed import FreedFiles
@@ -52,7 +52,7 @@ class Release:
 
 
 def plan_release(
-    draft: Draft,
+    view: TableView,
     removed: Sequence[Root],
     remaining: Documents,
     find_freed: FindFreed,
@@ -79,12 +79,12 @@ def plan_release(
         StalePlanError: The newest snapshot vanished since it was listed.
         StorageError: A request failed.
     """
-    store, newest_path = draft.table.store, draft.own.snapshots[-1].path
+    store, newest_path = view.table.store, view.own.snapshots[-1].path
     newest = next((root.snapshot for root in remaining.roots if root.ref.path == newest_path), None)
     if newest is None:
         raise StalePlanError(f"table {store.location}: {newest_path} vanished while the plan was made")
-    doubt(draft.table, (newest.base_manifest_list, newest.delta_manifest_list, newest.index_manifest))
-    doubt_changelogs(draft.table, [*removed, *remaining.roots], options)
+    invalidate(view.table, (newest.base_manifest_list, newest.delta_manifest_list, newest.index_manifest))
+    invalidate_changelogs(view.table, [*removed, *remaining.roots], options)
     reader = MetadataReader(store)
     files = read_root_files(
         reader,
@@ -95,18 +95,18 @@ def plan_release(
     going = [files[root.ref.path] for root in removed]
     staying = {root.ref.path: files[root.ref.path] for root in remaining.roots}
     head = staying[newest_path]
-    doubt(draft.table, (meta.file_name for meta in (() if isinstance(head.delta, Unreadable) else head.delta)))
+    invalidate(view.table, (meta.file_name for meta in (() if isinstance(head.delta, Unreadable) else head.delta)))
     freed = find_freed(reader, going, staying)
-    references = find_references(reader, staying.values(), freed.files, draft.own.name)
+    references = find_references(reader, staying.values(), freed.files, view.own.name)
     asks_data = any(file.kind in DATA_KINDS for file in freed.files)
     problem = _problem_of_head(reader, head, references, None if asks_data else going[:1])
     if problem is not None:
         raise RefusedError(
-            f"table {draft.table.ref}: the newest snapshot {newest.id} cannot be read ({problem}); "
+            f"table {view.table.ref}: the newest snapshot {newest.id} cannot be read ({problem}); "
             f"expected a readable one before {before}",
             code="unreadable_root",
         )
-    deletes, kept = plan_files(freed.files, references, draft.stores(freed.files).stays)
+    deletes, kept = plan_files(freed.files, references, view.stores(freed.files).stays)
     return Release(
         deletes,
         kept,
@@ -117,7 +117,7 @@ def plan_release(
             *(f"{ref} vanished while the plan was made" for ref in remaining.vanished),
         ),
         _is_large(deletes, head),
-        damage_findings(draft, references, damaged),
+        damage_findings(view, references, damaged),
     )
 
 

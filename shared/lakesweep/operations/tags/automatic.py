@@ -45,7 +45,7 @@ from lakesweep.runs.fleet import Ruling
 from lakesweep.runs.pass_state import known_state
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import put_success, put_tag, tags_by_snapshot
-from lakesweep.runs.view import Draft, begin, frame_of
+from lakesweep.runs.view import TableView, begin, inputs_of
 
 OPERATION = "auto_tags"
 _CHUNK = 256
@@ -91,7 +91,7 @@ class _Due:
 
 
 def plan_auto_tags(
-    table: Table, arguments: AutoTagArguments, draft: Draft | None = None, ruling: Ruling | None = None
+    table: Table, arguments: AutoTagArguments, view: TableView | None = None, ruling: Ruling | None = None
 ) -> Plan:
     """Plan the tags that are due. A plan without actions means that no tag is due.
 
@@ -107,33 +107,33 @@ def plan_auto_tags(
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
-    draft = begin(table, OPERATION) if draft is None else replace(draft, operation=OPERATION)
-    options = {**draft.schema.options, **arguments.options}
-    declared = declared_zone(draft.table, arguments.time_zone, ruling)
+    view = begin(table, OPERATION) if view is None else replace(view, operation=OPERATION)
+    options = {**view.schema.options, **arguments.options}
+    declared = declared_zone(view.table, arguments.time_zone, ruling)
     rules = auto_tag_rules(options, declared)
     if rules is not None:
-        check_callbacks(draft.table, options)
-    if rules is None or not draft.own.snapshots:
-        return draft.plan((), frame_of(draft.own, arguments.to_json()))
-    found = _Walk(draft, rules).due(arguments.backfill)
-    actions = [put for due in found.tags for put in _puts(draft, rules, options, declared, due)]
+        check_callbacks(view.table, options)
+    if rules is None or not view.own.snapshots:
+        return view.plan((), inputs_of(view.own, arguments.to_json()))
+    found = _Walk(view, rules).due(arguments.backfill)
+    actions = [put for due in found.tags for put in _puts(view, rules, options, declared, due)]
     by_writers = not is_write_only(options)
     warnings = [
         cannot_promise(table.ref.location, due.name, f"snapshot {due.snapshot_id}")
         for due in found.tags
-        if by_writers and due.snapshot_id != draft.own.snapshots[-1].id
+        if by_writers and due.snapshot_id != view.own.snapshots[-1].id
     ]
-    frame = frame_of(draft.own, arguments.to_json(), {"write_only": not by_writers})
-    return draft.plan(actions, frame, warnings=(*found.warnings, *warnings), next_pass=found.facts)
+    inputs = inputs_of(view.own, arguments.to_json(), {"write_only": not by_writers})
+    return view.plan(actions, inputs, warnings=(*found.warnings, *warnings), next_pass=found.facts)
 
 
 class _Walk:
     """The walk over a branch's commits, by its rules for tags."""
 
-    def __init__(self, draft: Draft, rules: AutoTagRules) -> None:
-        self._draft = draft
+    def __init__(self, view: TableView, rules: AutoTagRules) -> None:
+        self._view = view
         self._rules = rules
-        self._snapshots = draft.own.snapshots
+        self._snapshots = view.own.snapshots
         self._warnings: list[str] = []
 
     def due(self, backfill: bool) -> _Due:
@@ -149,21 +149,21 @@ class _Walk:
         newest = self._commits([self._snapshots[-1]])[0]
         due = batch_tag(self._rules, newest, {})
         if due is not None:
-            there = self._read([ref for ref in self._draft.own.tags if ref.name == due.name])
+            there = self._read([ref for ref in self._view.own.tags if ref.name == due.name])
             is_damaged = there.get(due.name) == _UNKNOWN
             due = None if is_damaged else batch_tag(self._rules, newest, there)
         return _Due((due,) if due else (), facts, tuple(self._warnings))
 
     def _of_periods(self, backfill: bool) -> _Due:
         rules, newest = self._rules, self._snapshots[-1]
-        tags = self._read([ref for ref in self._draft.own.tags if period_of(rules, ref.name) is not None])
+        tags = self._read([ref for ref in self._view.own.tags if period_of(rules, ref.name) is not None])
         pointer = _later(pointer_of(rules, tags.items(), self._snapshots[0].id), self._kept_pointer())
         made, pointer = due_tags(rules, pointer, self._walk(pointer.next_snapshot), tags)
         tags |= {tag.name: tag.snapshot_id for tag in made}
         due_ms = next_due_ms(rules, pointer)
         by_clock = None
-        if rules.mode == "process-time" and due_ms is not None and due_ms <= self._draft.now_ms:
-            by_clock = due_by_clock(rules, pointer, self._commits([newest])[0], tags, self._draft.now_ms)
+        if rules.mode == "process-time" and due_ms is not None and due_ms <= self._view.now_ms:
+            by_clock = due_by_clock(rules, pointer, self._commits([newest])[0], tags, self._view.now_ms)
         if by_clock is not None:
             made = (*made, by_clock)
             tags[by_clock.name] = by_clock.snapshot_id
@@ -184,7 +184,7 @@ class _Walk:
 
     def _only_commits(self, due_ms: int, tags: Mapping[str, int]) -> bool:
         """Tell whether a tag is due and the newest snapshot already has a tag, so only a later commit can get it."""
-        return due_ms <= self._draft.now_ms and self._snapshots[-1].id in tags.values()
+        return due_ms <= self._view.now_ms and self._snapshots[-1].id in tags.values()
 
     def _walk(self, start_id: int) -> Iterator[Commit]:
         """Yield the commits from an id up to the first gap; if that id is gone, begin with the oldest snapshot."""
@@ -201,11 +201,11 @@ class _Walk:
             yield from self._commits(going[start : start + _CHUNK])
 
     def _commits(self, refs: Sequence[RootRef]) -> list[Commit]:
-        return [_commit(root) for root in self._draft.own_documents(refs)]
+        return [_commit(root) for root in self._view.own_documents(refs)]
 
     def _read(self, refs: Sequence[RootRef]) -> dict[str, int]:
         """Return name -> snapshot id of tags. A tag that cannot be read gets an id that no snapshot has."""
-        tags = tags_by_snapshot(self._draft.table.store, refs)
+        tags = tags_by_snapshot(self._view.table.store, refs)
         self._warnings += (f"{ref} cannot be read, so it stays as it is: {why}" for ref, why in tags.unreadable)
         return {root.ref.name: root.snapshot.id for root in tags.whole} | {
             ref.name: _UNKNOWN for ref, _ in tags.unreadable
@@ -213,8 +213,8 @@ class _Walk:
 
     def _kept_pointer(self) -> Pointer | None:
         """Return where the last pass stopped, `None` if the rules changed or a rollback happened since."""
-        state = known_state(self._draft.table)
-        if state is None or state.identity != identity_of(self._draft.own).number:
+        state = known_state(self._view.table)
+        if state is None or state.identity != identity_of(self._view.own).number:
             return None
         if state.tag_rules != number_of(_words(self._rules)):
             return None
@@ -237,23 +237,23 @@ class _Walk:
 
 
 def _puts(
-    draft: Draft, rules: AutoTagRules, options: Mapping[str, str], declared: tzinfo | None, due: DueTag
+    view: TableView, rules: AutoTagRules, options: Mapping[str, str], declared: tzinfo | None, due: DueTag
 ) -> Iterable[Put]:
     """Return the actions that write a tag: its document and, if the options say so, its success file."""
-    (source,) = draft.own_documents([ref for ref in draft.own.snapshots if ref.id == due.snapshot_id])
-    there = next((ref for ref in draft.own.tags if ref.name == due.name), None)
+    (source,) = view.own_documents([ref for ref in view.own.snapshots if ref.id == due.snapshot_id])
+    there = next((ref for ref in view.own.tags if ref.name == due.name), None)
     yield put_tag(
-        draft.own.name,
+        view.own.name,
         due.name,
         source.body,
         source.ref.path,
-        created=local_time(draft.now_ms, declared or UTC),
+        created=local_time(view.now_ms, declared or UTC),
         time_retained_ms=rules.time_retained_ms,
         reason=f"snapshot {due.snapshot_id}: {_WHY[due.reason]}",
         etag=None if there is None else there.etag,
     )
     if writes_success_file(options):
-        yield put_success(draft.table.store, draft.own.name, due.name, draft.now_ms)
+        yield put_success(view.table.store, view.own.name, due.name, view.now_ms)
 
 
 def _commit(root: Root) -> Commit:

@@ -39,7 +39,7 @@ from lakesweep.runs.tags.documents import (
     tag_path,
     tags_by_snapshot,
 )
-from lakesweep.runs.view import Draft, frame_of, source_alone
+from lakesweep.runs.view import TableView, inputs_of, source_alone
 from lakesweep.storage.store import Body
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_schema
 
@@ -236,7 +236,7 @@ class _Making:
     def plan(self, source: Root, actions: tuple[Put, ...], warnings: tuple[str, ...]) -> Plan:
         """Return the plan, which depends on its source and on no other root."""
         own = source_alone(self._table.ref.branch, source)
-        draft = Draft(
+        view = TableView(
             table=self._table,
             operation=self._operation,
             listing=TableListing({own.name: own}),
@@ -244,9 +244,9 @@ class _Making:
             schema=self._schema,
             now_ms=self._table.store.now_ms(),
         )
-        frame = frame_of(self._own, self._arguments.to_json(), {"write_only": is_write_only(self.options)})
+        inputs = inputs_of(self._own, self._arguments.to_json(), {"write_only": is_write_only(self.options)})
         made = {"tags": {"made": {self._arguments.name: actions[0].reason}}} if actions else None
-        return draft.plan(actions, frame, warnings=warnings, findings=made)
+        return view.plan(actions, inputs, warnings=warnings, findings=made)
 
 
 def _document(table: Table, name: str) -> Body | None:

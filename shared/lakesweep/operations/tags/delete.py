@@ -5,7 +5,7 @@ from lakesweep.operations.tags.options import check_callbacks
 from lakesweep.operations.tags.removal import plan_removal, read_own_tags
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import tag_path
-from lakesweep.runs.view import begin, frame_of
+from lakesweep.runs.view import begin, inputs_of
 
 OPERATION = "delete_tag"
 
@@ -22,24 +22,24 @@ def plan_delete_tag(table: Table, names: tuple[str, ...]) -> Plan:
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
-    draft = begin(table, OPERATION)
-    options = draft.schema.options
-    frame = frame_of(draft.own, {"tag": list(names)})
-    there = {ref.name for ref in draft.own.tags}
+    view = begin(table, OPERATION)
+    options = view.schema.options
+    inputs = inputs_of(view.own, {"tag": list(names)})
+    there = {ref.name for ref in view.own.tags}
     warnings = [f"there is no tag {name!r} to delete" for name in names if name not in there]
     if there.isdisjoint(names):
-        return draft.plan((), frame, warnings=warnings)
+        return view.plan((), inputs, warnings=warnings)
     check_callbacks(table, options)
-    own = read_own_tags(draft)
+    own = read_own_tags(view)
     warnings += [
-        f"{tag_path(draft.own.name, name)} cannot be read, so it is kept ({problem}); its files are not known"
+        f"{tag_path(view.own.name, name)} cannot be read, so it is kept ({problem}); its files are not known"
         for name, problem in own.unreadable.items()
         if name in names
     ]
-    removal = plan_removal(draft, own, {name: "deleted manually" for name in names if name in own.roots}, options)
-    return draft.plan(
+    removal = plan_removal(view, own, {name: "deleted manually" for name in names if name in own.roots}, options)
+    return view.plan(
         removal.actions,
-        frame,
+        inputs,
         kept=removal.kept.count,
         kept_bytes=removal.kept.size_bytes,
         warnings=(*warnings, *removal.warnings),

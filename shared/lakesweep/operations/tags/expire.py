@@ -19,7 +19,7 @@ from lakesweep.runs.damage import lost_findings, warnings_of
 from lakesweep.runs.fleet import ruling_of
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft, begin, frame_of
+from lakesweep.runs.view import TableView, begin, inputs_of
 
 OPERATION = "expire_tags"
 _ZONE = "sink.process-time-zone"
@@ -57,7 +57,7 @@ class ExpireTagsArguments:
         return {name: value for name, value in given.items() if value is not None}
 
 
-def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft | None = None) -> Plan:
+def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, view: TableView | None = None) -> Plan:
     """Plan the deletion of tags that are due. The plan's findings say why each tag is deleted or kept.
 
     Args:
@@ -72,23 +72,23 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
 
     Source: Paimon `TagTimeExpire`, `TagAutoCreation`.
     """
-    draft = begin(table, OPERATION) if draft is None else replace(draft, operation=OPERATION)
-    options = {**draft.schema.options, **arguments.options}
+    view = begin(table, OPERATION) if view is None else replace(view, operation=OPERATION)
+    options = {**view.schema.options, **arguments.options}
     ruling = ruling_of(table)
     of_policy = ruling.rule.tags if ruling is not None and ruling.rule is not None else ()
     keep = tuple(dict.fromkeys((*arguments.keep, *of_policy)))
     declared = declared_zone(table, arguments.time_zone, ruling)
     by_time = not arguments.is_pass or expires_by_time(options)
     policy: dict[str, object] = {"keep": [rules.to_json() for rules in keep]} if keep else {}
-    frame = frame_of(draft.own, arguments.to_json(), policy)
-    if not draft.own.tags or not (by_time or keep or arguments.counts or arguments.older_than_ms is not None):
-        lost = lost_findings(draft)
-        return draft.plan((), frame, warnings=warnings_of(lost), findings=lost)
-    own = read_own_tags(draft)
+    inputs = inputs_of(view.own, arguments.to_json(), policy)
+    if not view.own.tags or not (by_time or keep or arguments.counts or arguments.older_than_ms is not None):
+        lost = lost_findings(view)
+        return view.plan((), inputs, warnings=warnings_of(lost), findings=lost)
+    own = read_own_tags(view)
     zone, notes = calendar_zone(options, declared) if keep else (UTC, ())
     verdict = judge_tags(
-        tag_facts(draft, own, with_times=arguments.older_than_ms is not None),
-        now_ms=draft.now_ms,
+        tag_facts(view, own, with_times=arguments.older_than_ms is not None),
+        now_ms=view.now_ms,
         zone=declared,
         calendar_zone=zone,
         keep=keep,
@@ -100,35 +100,35 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, draft: Draft 
     if verdict.going:
         check_callbacks(table, options)
     going, held, warnings = dict(verdict.going), dict[str, str](), tuple[str, ...]()
-    if going and not draft.own.snapshots:  # a tag may be all that remains of the table
+    if going and not view.own.snapshots:  # a tag may be all that remains of the table
         going, held = {}, dict.fromkeys(going, "no_snapshot")
-        warnings = (f"no snapshot is left in branch {draft.own.name}, so its tags are kept",)
+        warnings = (f"no snapshot is left in branch {view.own.name}, so its tags are kept",)
     why = {name: _sentence(word, arguments) for name, word in going.items()}
     problem: str | None = None
     try:
-        removal = plan_removal(draft, own, why, options)
+        removal = plan_removal(view, own, why, options)
     except RefusedError as error:
         if error.code != UNREADABLE_ROOT:
             raise
         # The deletion of a tag's document alone deletes no file. So tags that alone need no file are deleted all the
         # same.
-        at_stake = {name for names in files_at_stake(draft, own, going).values() for name in names}
+        at_stake = {name for names in files_at_stake(view, own, going).values() for name in names}
         held |= dict.fromkeys(sorted(at_stake), UNREADABLE_ROOT)
         warnings = (*warnings, f"tags that alone hold files are kept: {error}")
         going = {name: word for name, word in going.items() if name not in at_stake}
-        removal = plan_removal(draft, own, {name: why[name] for name in going}, options)
+        removal = plan_removal(view, own, {name: why[name] for name in going}, options)
         problem = str(error)
     damage = dict(removal.damage)
     if problem is not None:
         # The refusal names the root only in its sentence, so the branch is the key.
-        damage = {DAMAGED_ROOTS: damage.get(DAMAGED_ROOTS) or {f"branch {draft.own.name}": problem}}
+        damage = {DAMAGED_ROOTS: damage.get(DAMAGED_ROOTS) or {f"branch {view.own.name}": problem}}
     notes = (*notes, *verdict.notes)
     kept = {name: list(reasons) for name, reasons in verdict.kept.items()}
     kept |= {name: [word] for name, word in held.items()}
     kept |= {name: [UNREADABLE] for name in own.unreadable}
-    return draft.plan(
+    return view.plan(
         removal.actions,
-        frame,
+        inputs,
         kept=removal.kept.count,
         kept_bytes=removal.kept.size_bytes,
         warnings=(
@@ -162,7 +162,7 @@ def _sentence(word: str, arguments: ExpireTagsArguments) -> str:
     }.get(word, word)
 
 
-def tag_facts(draft: Draft, own: OwnTags, *, with_times: bool = False) -> tuple[TagFacts, ...]:
+def tag_facts(view: TableView, own: OwnTags, *, with_times: bool = False) -> tuple[TagFacts, ...]:
     """Return the facts that the rules need about each tag.
 
     Args:
@@ -172,14 +172,14 @@ def tag_facts(draft: Draft, own: OwnTags, *, with_times: bool = False) -> tuple[
     """
     written: dict[str, int] = {}
     if with_times:
-        folder = f"{branch_dir(draft.own.name)}tag/"
-        written = {entry.key: entry.modified_ms for entry in draft.table.store.list(folder)}
+        folder = f"{branch_dir(view.own.name)}tag/"
+        written = {entry.key: entry.modified_ms for entry in view.table.store.list(folder)}
     return tuple(
         TagFacts(
             name=name,
             snapshot_id=tag.snapshot.id,
             commit_ms=tag.snapshot.time_ms,
-            modified_ms=written.get(own.roots[name].ref.path, draft.now_ms),
+            modified_ms=written.get(own.roots[name].ref.path, view.now_ms),
             create_time=tag.create_time,
             time_retained_ns=tag.time_retained_ns,
         )

@@ -17,14 +17,14 @@ from lakesweep.operations.tags.options import declared_zone
 from lakesweep.operations.tags.removal import OwnTags
 from lakesweep.operations.tags.rules.expiry import judge_tags
 from lakesweep.runs.fleet import Ruling, ruling_of
-from lakesweep.runs.view import Draft
+from lakesweep.runs.view import TableView
 from lakesweep.table.documents import read_roots
 
 TAG_PROTECTED = "tag_protected"
 
 
 def give_up_tags(
-    draft: Draft, own: OwnTags, going: Sequence[str], lost: Sequence[str], *, rewrite: str, instead: str
+    view: TableView, own: OwnTags, going: Sequence[str], lost: Sequence[str], *, rewrite: str, instead: str
 ) -> tuple[str, ...]:
     """Refuse a branch rewrite that deletes protected tags, unless the caller gave them up. Return warnings.
 
@@ -40,15 +40,15 @@ def give_up_tags(
         RefusedError: With code `tag_protected`; the tags are named. Or the table's options about tags are invalid.
         StorageError: A request failed.
     """
-    protected = _protectors(draft, own, going, ruling_of(draft.table)) if going else {}
+    protected = _protectors(view, own, going, ruling_of(view.table)) if going else {}
     held = [f"{name!r} ({protector})" for name, protector in protected.items() if name not in lost]
     if held:
         raise RefusedError(
-            f"table {draft.table.ref}: {rewrite} would delete protected tags: {some_of(held)}; expected lose_tag "
+            f"table {view.table.ref}: {rewrite} would delete protected tags: {some_of(held)}; expected lose_tag "
             f"with the name of each, or {instead}",
             code=TAG_PROTECTED,
         )
-    return tuple(given_up_in_vain(lost, draft.own.tags, protected))
+    return tuple(given_up_in_vain(lost, view.own.tags, protected))
 
 
 def given_up_in_vain(lost: Iterable[str], tags: Iterable[RootRef], protected: Container[str]) -> Iterator[str]:
@@ -67,20 +67,20 @@ def given_up_in_vain(lost: Iterable[str], tags: Iterable[RootRef], protected: Co
             yield f"tag {name!r} need not be given up: it is kept, or nothing protects it"
 
 
-def _protectors(draft: Draft, own: OwnTags, going: Sequence[str], ruling: Ruling | None) -> dict[str, str]:
+def _protectors(view: TableView, own: OwnTags, going: Sequence[str], ruling: Ruling | None) -> dict[str, str]:
     """Return the reasons that protect tags to be deleted, in words, by the name of the tag."""
     found: dict[str, str] = {}
-    for branch in draft.listing.branches.values():
-        for name in _sources(draft, own, branch, going) if branch.name != draft.own.name else ():
+    for branch in view.listing.branches.values():
+        for name in _sources(view, own, branch, going) if branch.name != view.own.name else ():
             made = f"branch {branch.name} was made from it"
             found.setdefault(name, "main has it as well" if branch.name == MAIN else made)
-    for name, reasons in _kept_by_policy(draft, own, ruling).items():
+    for name, reasons in _kept_by_policy(view, own, ruling).items():
         if name in going and ruling is not None:
             found.setdefault(name, f"policy {ruling.policy} keeps it ({', '.join(reasons)})")
     return dict(sorted(found.items()))
 
 
-def _sources(draft: Draft, own: OwnTags, branch: BranchListing, going: Sequence[str]) -> Iterator[str]:
+def _sources(view: TableView, own: OwnTags, branch: BranchListing, going: Sequence[str]) -> Iterator[str]:
     """Yield the tags to delete from which a branch may have been made.
 
     Such a branch has a copy of the tag. If it has no copy any more, it has the tag's snapshot, like other tags.
@@ -88,21 +88,21 @@ def _sources(draft: Draft, own: OwnTags, branch: BranchListing, going: Sequence[
     copied: set[int] = set()
     for name in going:
         snapshot = own.tags[name].snapshot
-        if any(_is_copy(draft, ref, snapshot) for ref in branch.tags if ref.name == name):
+        if any(_is_copy(view, ref, snapshot) for ref in branch.tags if ref.name == name):
             copied.add(snapshot.id)
             yield name
     for name in going:
         snapshot = own.tags[name].snapshot
         if snapshot.id not in copied and any(
-            _is_copy(draft, ref, snapshot) for ref in branch.snapshots if ref.id == snapshot.id
+            _is_copy(view, ref, snapshot) for ref in branch.snapshots if ref.id == snapshot.id
         ):
             yield name
 
 
-def _is_copy(draft: Draft, ref: RootRef, snapshot: Snapshot) -> bool:
+def _is_copy(view: TableView, ref: RootRef, snapshot: Snapshot) -> bool:
     """Tell whether a root of another branch is this snapshot. A root that cannot be read may be a copy."""
     try:
-        roots = read_roots(draft.table.store, [ref]).roots
+        roots = read_roots(view.table.store, [ref]).roots
     except RefusedError:
         return True
     return any(_identity(root.snapshot) == _identity(snapshot) for root in roots)
@@ -112,22 +112,22 @@ def _identity(snapshot: Snapshot) -> tuple[object, ...]:
     return snapshot.id, snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.commit_identifier
 
 
-def _kept_by_policy(draft: Draft, own: OwnTags, ruling: Ruling | None) -> Mapping[str, tuple[str, ...]]:
+def _kept_by_policy(view: TableView, own: OwnTags, ruling: Ruling | None) -> Mapping[str, tuple[str, ...]]:
     """Return the calendar rules of the fleet policy that keep a tag, by its name."""
     rules = ruling.rule.tags if ruling is not None and ruling.rule is not None else ()
     if not rules:
         return {}
-    declared = declared_zone(draft.table, None, ruling)
+    declared = declared_zone(view.table, None, ruling)
     verdict = judge_tags(
-        tag_facts(draft, own),
-        now_ms=draft.now_ms,
+        tag_facts(view, own),
+        now_ms=view.now_ms,
         zone=declared,
-        calendar_zone=calendar_zone(draft.schema.options, declared)[0],
+        calendar_zone=calendar_zone(view.schema.options, declared)[0],
         keep=rules,
         by_time=False,
         older_than_ms=None,
         beyond=(),
-        period_of=period_reader(draft.schema.options),
+        period_of=period_reader(view.schema.options),
     )
     kept = {name: tuple(r for r in reasons if r.startswith("keep_")) for name, reasons in verdict.kept.items()}
     return {name: reasons for name, reasons in kept.items() if reasons}

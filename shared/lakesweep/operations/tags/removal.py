@@ -24,7 +24,7 @@ from lakesweep.operations.retention.release import Release, plan_release
 from lakesweep.operations.tags.options import writes_success_file
 from lakesweep.runs.damage import damage_findings, lost_findings, warnings_of
 from lakesweep.runs.tags.documents import PHASE, SUCCESS, success_path, tag_path
-from lakesweep.runs.view import Draft
+from lakesweep.runs.view import TableView
 from lakesweep.table.reach.freed_tags import find_freed_tags
 from lakesweep.table.tags import TagDocument, read_tags
 
@@ -45,17 +45,17 @@ class OwnTags:
         return self.tags[name].snapshot.id
 
 
-def read_own_tags(draft: Draft) -> OwnTags:
+def read_own_tags(view: TableView) -> OwnTags:
     """Read all tags of the branch. A tag that does not parse is no error.
 
     Raises:
         StalePlanError: A tag vanished since it was listed.
         StorageError: A request failed.
     """
-    store = draft.table.store
+    store = view.table.store
     whole: dict[str, TagDocument] = {}
     unreadable: dict[str, str] = {}
-    for ref, found in read_tags(store, draft.own.tags):
+    for ref, found in read_tags(store, view.own.tags):
         if isinstance(found, ObjectNotFoundError):
             raise StalePlanError(f"table {store.location}: {ref.path} vanished while the plan was made")
         if isinstance(found, TagDocument):
@@ -66,10 +66,10 @@ def read_own_tags(draft: Draft) -> OwnTags:
     return OwnTags(roots, {name: document.tag for name, document in whole.items()}, unreadable)
 
 
-def files_at_stake(draft: Draft, own: OwnTags, going: Iterable[str]) -> dict[int, list[str]]:
+def files_at_stake(view: TableView, own: OwnTags, going: Iterable[str]) -> dict[int, list[str]]:
     """Return snapshot id -> tags to delete, for each snapshot that no other root of the branch holds."""
     going = frozenset(going)
-    there = {ref.id for ref in draft.own.snapshots}
+    there = {ref.id for ref in view.own.snapshots}
     there |= {own.snapshot_id(name) for name in own.tags if name not in going}
     found: dict[int, list[str]] = defaultdict(list)
     for name in sorted(going):
@@ -78,7 +78,7 @@ def files_at_stake(draft: Draft, own: OwnTags, going: Iterable[str]) -> dict[int
     return dict(found)
 
 
-def plan_removal(draft: Draft, own: OwnTags, going: Mapping[str, str], options: Mapping[str, str]) -> Release:
+def plan_removal(view: TableView, own: OwnTags, going: Mapping[str, str], options: Mapping[str, str]) -> Release:
     """Plan the deletion of tags of one branch. Each manifest is read once for all of them.
 
     Args:
@@ -92,23 +92,21 @@ def plan_removal(draft: Draft, own: OwnTags, going: Mapping[str, str], options: 
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
-    documents = tuple(_documents(draft, own, going, options))
-    at_stake = files_at_stake(draft, own, going)
-    damaged = {tag_path(draft.own.name, name): problem for name, problem in own.unreadable.items()}
-    if not at_stake or not draft.own.snapshots:
-        lost = lost_findings(draft)
-        why = (
-            (f"no snapshot is left in branch {draft.own.name}, so the files of its tags are kept",) if at_stake else ()
-        )
-        damage = {**damage_findings(draft, References(), damaged), **lost}
+    documents = tuple(_documents(view, own, going, options))
+    at_stake = files_at_stake(view, own, going)
+    damaged = {tag_path(view.own.name, name): problem for name, problem in own.unreadable.items()}
+    if not at_stake or not view.own.snapshots:
+        lost = lost_findings(view)
+        why = (f"no snapshot is left in branch {view.own.name}, so the files of its tags are kept",) if at_stake else ()
+        damage = {**damage_findings(view, References(), damaged), **lost}
         return Release(documents, warnings=(*warnings_of(lost), *why), damage=damage)
-    _refuse_unreadable(draft, own)
+    _refuse_unreadable(view, own)
     chosen, warnings = _one_each(own, at_stake)
     release = plan_release(
-        draft,
+        view,
         chosen,
-        draft.other_documents(own.roots[name].ref.path for name in going),
-        lambda reader, removed, remaining: find_freed_tags(reader, draft.paths(), removed, tuple(remaining.values())),
+        view.other_documents(own.roots[name].ref.path for name in going),
+        lambda reader, removed, remaining: find_freed_tags(reader, view.paths(), removed, tuple(remaining.values())),
         options,
         frees_changelogs=False,
         before="tags with files of their own are deleted",
@@ -117,20 +115,20 @@ def plan_removal(draft: Draft, own: OwnTags, going: Mapping[str, str], options: 
     return replace(release, actions=(*documents, *release.actions), warnings=(*warnings, *release.warnings))
 
 
-def _documents(draft: Draft, own: OwnTags, going: Mapping[str, str], options: Mapping[str, str]) -> Iterable[Delete]:
+def _documents(view: TableView, own: OwnTags, going: Mapping[str, str], options: Mapping[str, str]) -> Iterable[Delete]:
     with_success = writes_success_file(options)
     for name, why in sorted(going.items()):
         yield delete_root(PHASE, own.roots[name], why)
-        success = success_path(draft.own.name, name)
+        success = success_path(view.own.name, name)
         if with_success and may_delete(SUCCESS, success):
             yield Delete(PHASE, SUCCESS, success, None, f"tag {name} is deleted")
 
 
-def _refuse_unreadable(draft: Draft, own: OwnTags) -> None:
+def _refuse_unreadable(view: TableView, own: OwnTags) -> None:
     """Refuse to delete files while a remaining tag cannot be read, since it may need them."""
     for problem in own.unreadable.values():
         raise RefusedError(
-            f"table {draft.table.ref}: {problem}; expected to read every tag before files are deleted, since this tag "
+            f"table {view.table.ref}: {problem}; expected to read every tag before files are deleted, since this tag "
             "may need them",
             code="unreadable_root",
         )
@@ -148,6 +146,6 @@ def _one_each(own: OwnTags, at_stake: Mapping[int, Sequence[str]]) -> tuple[tupl
     return tuple(chosen), tuple(warnings)
 
 
-def find_tag(draft: Draft, name: str) -> RootRef | None:
+def find_tag(view: TableView, name: str) -> RootRef | None:
     """Return a tag of the branch as listed."""
-    return next((ref for ref in draft.own.tags if ref.name == name), None)
+    return next((ref for ref in view.own.tags if ref.name == name), None)

@@ -11,7 +11,7 @@ from lakesweep.operations.tags.options import check_callbacks
 from lakesweep.operations.tags.removal import find_tag
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import PHASE, TAG, check_tag_name, tag_path
-from lakesweep.runs.view import begin, frame_of
+from lakesweep.runs.view import begin, inputs_of
 
 OPERATION = "rename_tag"
 
@@ -31,17 +31,17 @@ def plan_rename_tag(table: Table, name: str, target: str) -> Plan:
 
     Source: Paimon `TagManager#renameTag`.
     """
-    draft = begin(table, OPERATION)
+    view = begin(table, OPERATION)
     warnings = check_tag_name(target, "target_tag")
-    check_callbacks(table, draft.schema.options)
-    old = find_tag(draft, name)
+    check_callbacks(table, view.schema.options)
+    old = find_tag(view, name)
     if old is None:
         raise RefusedError(f"table {table.ref}: there is no tag {name!r} to rename", code="no_such_tag")
-    if find_tag(draft, target) is not None:
+    if find_tag(view, target) is not None:
         raise exists(table, target)
-    root = draft.own_documents([old])[0]
+    root = view.own_documents([old])[0]
     actions = (
-        write_document(PHASE, TAG, tag_path(draft.own.name, target), root.body, f"the new name of tag {name}"),
+        write_document(PHASE, TAG, tag_path(view.own.name, target), root.body, f"the new name of tag {name}"),
         delete_root(PHASE, root, f"it is called {target} now"),
     )
-    return draft.plan(actions, frame_of(draft.own, {"tag": name, "target_tag": target}), warnings=warnings)
+    return view.plan(actions, inputs_of(view.own, {"tag": name, "target_tag": target}), warnings=warnings)

@@ -34,8 +34,8 @@ def trigger_tags(table: Table, arguments: AutoTagArguments, *, execute: bool) ->
     taken: list[TagSteps] = []
 
     def steps() -> Iterator[Step]:
-        shared.draft = begin(table, OPERATION)
-        taken.append(TagSteps(shared.draft, arguments, _without_observed(ruling_of(table)), by_hand=True))
+        shared.view = begin(table, OPERATION)
+        taken.append(TagSteps(shared.view, arguments, _without_observed(ruling_of(table)), manual=True))
         yield from taken[0].steps()
 
     def take(name: str, report: RunReport) -> RunReport | None:

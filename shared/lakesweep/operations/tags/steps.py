@@ -17,11 +17,11 @@ from lakesweep.operations.tags.automatic import AutoTagArguments, plan_auto_tags
 from lakesweep.operations.tags.expire import ExpireTagsArguments, plan_expire_tags
 from lakesweep.operations.tags.options import expires_by_time, has_auto_tags, is_write_only
 from lakesweep.runs.fleet import Ruling
-from lakesweep.runs.memory import keep
+from lakesweep.runs.metadata_cache import keep
 from lakesweep.runs.pass_notes import TagNote
 from lakesweep.runs.session import Table
 from lakesweep.runs.steps import Step
-from lakesweep.runs.view import Draft
+from lakesweep.runs.view import TableView
 
 TAG_STEPS = frozenset({auto_tags.OPERATION, expire_tags.OPERATION})
 _BY_WRITERS = frozenset({"zone_not_declared", "needs_engine_callbacks"})
@@ -33,11 +33,11 @@ _SETTLED = frozenset({"done", "nothing_to_do"})
 class TagSteps:
     """The steps on the tags of one branch, and their results."""
 
-    draft: Draft
+    view: TableView
     """The branch before the first step."""
     arguments: AutoTagArguments
     ruling: Ruling | None
-    by_hand: bool = False
+    manual: bool = False
     """A person asked for these steps, and wants to know what could not be done."""
     options: Mapping[str, str] = field(init=False)
     is_auto: bool = field(init=False)
@@ -56,18 +56,18 @@ class TagSteps:
         Raises:
             RefusedError: An option about automatic tags is invalid.
         """
-        self.options = {**self.draft.schema.options, **self.arguments.options}
+        self.options = {**self.view.schema.options, **self.arguments.options}
         self.is_auto = has_auto_tags(self.options)
-        known = self.draft.table.memory.objects
+        known = self.view.table.memory.objects
         self._unknown = frozenset(
-            ref.path for ref in self.draft.own.tags if ref.path not in known or known[ref.path].body.etag != ref.etag
+            ref.path for ref in self.view.own.tags if ref.path not in known or known[ref.path].body.etag != ref.etag
         )
 
     def steps(self) -> Iterator[Step]:
         """Yield the steps that are needed. The caller must take the report of each step before the next."""
         if self.is_auto:
             yield auto_tags.OPERATION, self._plan_auto
-        if (self.draft.own.tags or self._has_made) and self._may_expire():
+        if (self.view.own.tags or self._has_made) and self._may_expire():
             yield expire_tags.OPERATION, self._plan_expiry
 
     def take(self, name: str, report: RunReport) -> RunReport | None:
@@ -79,7 +79,7 @@ class TagSteps:
             self._is_left = True
         self.reports[name] = report
         is_silent = report.status == "nothing_to_do" and not report.all_warnings()
-        return None if is_silent and not self.by_hand else report
+        return None if is_silent and not self.manual else report
 
     @property
     def is_stopped(self) -> bool:
@@ -96,21 +96,21 @@ class TagSteps:
             StalePlanError: Such a snapshot would expire.
         """
         expired = plan.header.snapshots.get("expired")
-        walked_id = self.draft.own.snapshots[-1].id if self.draft.own.snapshots else 0
+        walked_id = self.view.own.snapshots[-1].id if self.view.own.snapshots else 0
         if self.is_auto and isinstance(expired, list) and any(found > walked_id for found in expired):
             raise StalePlanError(
-                f"table {self.draft.table.ref}: snapshot {walked_id + 1} was committed after tags were made; the next "
+                f"table {self.view.table.ref}: snapshot {walked_id + 1} was committed after tags were made; the next "
                 "pass decides about its tag before it expires"
             )
 
     def keep(self) -> None:
         """Keep what this run read about tags for the first time, even if there was nothing to do."""
-        if any(path in self.draft.table.memory.objects for path in self._unknown):
-            keep(self.draft.table)
+        if any(path in self.view.table.memory.objects for path in self._unknown):
+            keep(self.view.table)
 
     def note(self) -> TagNote | None:
         """Return the facts about tags for the next pass, `None` if there are no tags and none are made."""
-        if not self.is_auto and not self.draft.own.tags and not self._has_made:
+        if not self.is_auto and not self.view.own.tags and not self._has_made:
             return None
         facts: dict[str, int] = {}
         due = []
@@ -121,7 +121,7 @@ class TagSteps:
             elif header is not None and report.status in _SETTLED:
                 facts |= header.next_pass
                 due += [found for found in (header.next_pass.get("tags_due_ms"),) if found]
-        return TagNote(self.draft.now_ms, {**facts, "tags_due_ms": min(due)} if due else facts)
+        return TagNote(self.view.now_ms, {**facts, "tags_due_ms": min(due)} if due else facts)
 
     def _is_open(self, name: str, report: RunReport) -> bool:
         """Tell whether a step must run again as soon as possible, since its result is missing or uncertain."""
@@ -154,12 +154,12 @@ class TagSteps:
         stated = self.ruling.rule.time_zone if self.ruling is not None and self.ruling.rule is not None else None
         return stated if self.arguments.time_zone is None else self.arguments.time_zone
 
-    def _plan_auto(self, table: Table, draft: Draft | None) -> Plan:
-        plan = plan_auto_tags(table, self.arguments, draft, self.ruling)
+    def _plan_auto(self, table: Table, view: TableView | None) -> Plan:
+        plan = plan_auto_tags(table, self.arguments, view, self.ruling)
         self._due = _tags_of(plan)
         return plan
 
-    def _plan_expiry(self, table: Table, draft: Draft | None) -> Plan:
+    def _plan_expiry(self, table: Table, view: TableView | None) -> Plan:
         arguments = ExpireTagsArguments(
             keep=self._keep_rules,
             time_zone=self._time_zone,
@@ -168,11 +168,11 @@ class TagSteps:
             counts=self._has_made,
         )
         # The arguments contain what the policy says, so the policy need not be read again.
-        return plan_expire_tags(replace(table, policy=None), arguments, draft)
+        return plan_expire_tags(replace(table, policy=None), arguments, view)
 
     def _is_left_to_writers(self, report: RunReport) -> bool:
         """Tell whether the table's own writers make the tags that could not be made here."""
-        if self.by_hand or report.refusal is None or report.refusal.code not in _BY_WRITERS:
+        if self.manual or report.refusal is None or report.refusal.code not in _BY_WRITERS:
             return False
         return not is_write_only(self.options)
 

@@ -19,10 +19,10 @@ from lakesweep.model.steering import Steering, Undone
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.branches.target_files import COUNTED, describe_lost
 from lakesweep.operations.undo.rules import inverse
-from lakesweep.operations.undo.undone_run import UndoneRun, actions_in_force, check_ground, places_of, read_current
+from lakesweep.operations.undo.undone_run import UndoneRun, actions_in_force, check_observation, places_of, read_current
 from lakesweep.runs.run import plan_and_execute, plan_only
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import begin, frame_of
+from lakesweep.runs.view import begin, inputs_of
 from lakesweep.table.outside_files import OutsideFiles
 from lakesweep.table.reach.completeness import lost_files
 
@@ -51,22 +51,22 @@ def plan_undo_rewrite(table: Table, undone: Plan, run_id: str) -> Plan:
         StalePlanError: The table changed while it was read; plan again.
         StorageError: A request failed.
     """
-    draft, run = begin(table, OPERATION), UndoneRun(undone, run_id, places_of(undone.actions))
-    own = draft.listing.branches.get(run.branch) or BranchListing(run.branch)
-    frame = frame_of(own, {"run_id": run_id})
+    view, run = begin(table, OPERATION), UndoneRun(undone, run_id, places_of(undone.actions))
+    own = view.listing.branches.get(run.branch) or BranchListing(run.branch)
+    inputs = inputs_of(own, {"run_id": run_id})
     current = read_current(table.store, run.places)
     actions = actions_in_force(run, current)
     if not actions:
-        return draft.plan((), frame, warnings=(f"everything is as it was before run {run_id} already",))
-    check_ground(run, table, draft)
+        return view.plan((), inputs, warnings=(f"everything is as it was before run {run_id} already",))
+    check_observation(run, table, view)
     way_back = inverse(actions, current, f"run {run_id} is undone")
     coming = _returning_roots(run, table, own, way_back)
     if run.is_of_another_branch:  # other branches may appear and vanish meanwhile
-        draft = draft.seeing(own)
+        view = view.seeing(own)
     header = undone.header
-    return draft.plan(
+    return view.plan(
         way_back,
-        frame,
+        inputs,
         warnings=tuple(_warnings(run, own, way_back)),
         steering=Steering(complete_roots=_complete(coming), undone=Undone(run_id, header.plan_id, header.operation)),
     )

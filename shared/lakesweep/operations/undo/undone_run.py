@@ -19,7 +19,7 @@ from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.branches.names import EXISTS, check_unused, list_branch
 from lakesweep.operations.undo.rules import Current
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft
+from lakesweep.runs.view import TableView
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
@@ -138,7 +138,7 @@ def _changed(run: UndoneRun, path: str, place: Place, *, is_there: bool) -> Refu
     return run.refusal("id_reused", f"{path} {became}; expected {was}")
 
 
-def check_ground(run: UndoneRun, table: Table, draft: Draft) -> None:
+def check_observation(run: UndoneRun, table: Table, view: TableView) -> None:
     """Make sure that nothing builds on a run's result, and that this result still exists.
 
     Args:
@@ -152,15 +152,15 @@ def check_ground(run: UndoneRun, table: Table, draft: Draft) -> None:
         StorageError: A request failed.
     """
     if run.is_of_another_branch:
-        _check_folder(run, table, draft)
+        _check_folder(run, table, view)
     else:
-        _check_history(run, draft)
+        _check_history(run, view)
 
 
-def _check_history(run: UndoneRun, draft: Draft) -> None:
+def _check_history(run: UndoneRun, view: TableView) -> None:
     """Make sure that the newest snapshot is the one that the run left, with the same id and content."""
     last = max(snapshots_seen(run.plan) - run.places.keys(), key=id_of, default=None)
-    snapshots = draft.own.snapshots
+    snapshots = view.own.snapshots
     for ref in snapshots:
         if ref.path not in run.places and (last is None or ref.id > id_of(last)):
             raise run.refusal(_COMMITTED, f"{ref.path} was committed since; expected no commit")
@@ -173,21 +173,21 @@ def _check_history(run: UndoneRun, draft: Draft) -> None:
             code, f"{last}, the newest snapshot after that run, no longer exists. Undo the run that deleted it first"
         )
     written = [id_of(path) for path, place in run.places.items() if place.kind == "snapshot" and place.after]
-    if max(written, default=-1) < found.id and not _is_same(run, draft, found):
+    if max(written, default=-1) < found.id and not _is_same(run, view, found):
         raise run.refusal("id_reused", f"{last}, the newest snapshot after that run, has other content now")
 
 
-def _is_same(run: UndoneRun, draft: Draft, ref: RootRef) -> bool:
+def _is_same(run: UndoneRun, view: TableView, ref: RootRef) -> bool:
     """Tell whether a snapshot is the one that the plan saw. Its ETag changes if it was deleted and written again."""
     header = run.plan.header
     if header.roots_seen[ref.path] == ref.etag:
         return True
     target = header.steering.target
-    (root,) = draft.own_documents([ref])
+    (root,) = view.own_documents([ref])
     return target is not None and (target.snapshot, target.time_ms) == (ref.id, root.snapshot.time_ms)
 
 
-def _check_folder(run: UndoneRun, table: Table, draft: Draft) -> None:
+def _check_folder(run: UndoneRun, table: Table, view: TableView) -> None:
     """Make sure that a branch's folder has only objects that the run wrote."""
     found = list_branch(table, run.branch)
     strange = [entry.key for entry in found.objects if entry.key not in run.places and entry.key[-1] != "/"]
@@ -199,4 +199,4 @@ def _check_folder(run: UndoneRun, table: Table, draft: Draft) -> None:
             f"{what} was written since; expected nothing in the branch that the run did not write",
         )
     if run.has_made_branch:
-        check_unused(table, draft.listing, run.branch)
+        check_unused(table, view.listing, run.branch)

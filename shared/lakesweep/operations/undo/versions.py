@@ -12,7 +12,7 @@ from lakesweep.errors import FormatError, RefusedError, StorageError
 from lakesweep.execute.batches import BATCH_KEYS, ROOT_KINDS
 from lakesweep.execute.deletions.executor import Environment
 from lakesweep.execute.planned_roots import root_of
-from lakesweep.execute.undo import Undo, settled_ground, undelete
+from lakesweep.execute.undo import Undo, settled_observation, undelete
 from lakesweep.model.paths.allowed import check_action, is_external
 from lakesweep.model.plan import Restore, to_bytes
 from lakesweep.model.roots import BranchListing, Root
@@ -42,7 +42,7 @@ def plan_undo(env: Environment, record: RunRecord, still_ours: Callable[[], None
         StorageError: A request failed.
     """
     written_again = frozenset(each.path for each in record.restores if each.body is not None)
-    own = settled_ground(env.stores.table, record.plan, env.sleep, written_again)
+    own = settled_observation(env.stores.table, record.plan, env.sleep, written_again)
     if record.end is not None:
         check_ledger(env, record.plan, record.end, record.silent)
     returning = tuple(_returning(env, record, still_ours))

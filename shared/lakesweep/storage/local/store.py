@@ -58,12 +58,12 @@ class LocalStore(LocalReading):
         with self._failing("put", key), Folders(self._folder) as folders, Folders(self._folder) as others:
             folder, name = folders.parent(key, make=True)
             self._refuse_link(folder, name, key)
-            drafts = folder if area is None else others.open(area[0])
-            self._tidy(drafts, above if area is None else area[0])
+            views = folder if area is None else others.open(area[0])
+            self._tidy(views, above if area is None else area[0])
             with locked(folder, self._below + above.rstrip("/"), make=if_match is not None, stays=stays):
                 if if_match is not None:
                     self._check_match(folder, name, key, if_match)
-                return self._write(drafts, folder, key, data, if_absent=if_absent)
+                return self._write(views, folder, key, data, if_absent=if_absent)
 
     def _refuse_link(self, folder: int, name: str, key: str) -> None:
         with suppress(FileNotFoundError):
@@ -87,12 +87,12 @@ class LocalStore(LocalReading):
         with suppress(OSError):  # Then the file remains, which does no harm.
             remove_litter(folder, self.now_ms())
 
-    def _write(self, drafts: int, folder: int, key: str, data: bytes, *, if_absent: bool) -> str:
+    def _write(self, views: int, folder: int, key: str, data: bytes, *, if_absent: bool) -> str:
         """Write one file under a temporary name, and rename it once it is complete."""
         name = key.rpartition("/")[2]
         temporary = temporary_name(name)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, 0o666, dir_fd=drafts)
+        descriptor = os.open(temporary, flags, 0o666, dir_fd=views)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
@@ -106,16 +106,16 @@ class LocalStore(LocalReading):
             ask_guard()
             if if_absent:
                 try:
-                    os.link(temporary, name, src_dir_fd=drafts, dst_dir_fd=folder, follow_symlinks=False)
+                    os.link(temporary, name, src_dir_fd=views, dst_dir_fd=folder, follow_symlinks=False)
                 except FileExistsError as error:
                     raise PreconditionFailedError(
                         f"{self._below}{key}: expected nothing there, found a file"
                     ) from error
             else:
-                os.replace(temporary, name, src_dir_fd=drafts, dst_dir_fd=folder)
+                os.replace(temporary, name, src_dir_fd=views, dst_dir_fd=folder)
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=drafts)
+                os.unlink(temporary, dir_fd=views)
         _sync_folder(folder)
         return etag
 

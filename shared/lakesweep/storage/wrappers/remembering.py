@@ -33,7 +33,7 @@ class Remembered:
 
 
 @dataclass(slots=True)
-class Memory:
+class MetadataCache:
     """The metadata cache of one table."""
 
     objects: dict[str, Remembered] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Memory:
 class RememberingStore(WrappingStore):
     """Reads from the metadata cache, and adds to it."""
 
-    def __init__(self, store: Store, memory: Memory, etags: Mapping[str, str]) -> None:
+    def __init__(self, store: Store, memory: MetadataCache, etags: Mapping[str, str]) -> None:
         """Wrap a store.
 
         Args:

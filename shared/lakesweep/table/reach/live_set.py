@@ -47,7 +47,7 @@ class LiveSet:
     """Path -> ETag of each root whose names are in the set."""
     damaged: dict[str, str] = field(default_factory=dict)
     """Path of a damaged root -> why some of its needs are unknown."""
-    hollow: dict[str, str] = field(default_factory=dict)
+    incomplete: dict[str, str] = field(default_factory=dict)
     """Path of a root that may be incomplete -> the missing part."""
     manifests: set[str] = field(default_factory=set)
     """Names of the manifests that were read. Each is read once, however many roots and branches name it."""
@@ -80,7 +80,7 @@ class LiveSet:
         """Remove vanished roots from the damaged ones. Their names remain."""
         for path in gone:
             self.damaged.pop(path, None)
-            self.hollow.pop(path, None)
+            self.incomplete.pop(path, None)
             self.captured.pop(path, None)
 
     def judge(self, gaps: Iterable[Unread], wholeness: "Wholeness") -> None:
@@ -94,7 +94,7 @@ class LiveSet:
                 raise RefusedError(
                     f"{root.ref}: {content.problem}; so it is unknown which files it refers to", code="unreadable_root"
                 )
-            found = self.damaged if wholeness.is_strict(root, part) else self.hollow
+            found = self.damaged if wholeness.is_strict(root, part) else self.incomplete
             found.setdefault(root.ref.path, content.problem)
 
 

@@ -19,7 +19,7 @@ from lakesweep.runs.parameters.retention_options import (
 )
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
-from lakesweep.runs.view import Draft, begin
+from lakesweep.runs.view import TableView, begin
 from lakesweep.table.documents import read_consumers
 
 
@@ -30,21 +30,21 @@ def branch_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
         RefusedError: No such branch exists, or one of its documents cannot be read.
         StorageError: A request failed.
     """
-    draft = begin(table, "check", listing)
-    location, branch = table.ref.location, draft.own.name
+    view = begin(table, "check", listing)
+    location, branch = table.ref.location, view.own.name
     try:
         ruling_of(table)
     except UsageError as error:
         yield Finding("policy", str(error), "mend the fleet policy document (docs/operations.md)")
     try:
-        retention = snapshot_retention(draft.schema.options, ExpireArguments(), draft.now_ms, table.clock_ms())
+        retention = snapshot_retention(view.schema.options, ExpireArguments(), view.now_ms, table.clock_ms())
     except RefusedError as error:
         yield Finding(
             "policy", f"branch {branch}: {error}", f"ALTER TABLE ... SET the options of branch {branch} in an engine"
         )
         return
-    consumers = read_consumers(table.store, draft.own.consumers)
-    ahead = [name for name, at in consumers.items() if draft.own.snapshots and at > draft.own.snapshots[-1].id + 1]
+    consumers = read_consumers(table.store, view.own.consumers)
+    ahead = [name for name, at in consumers.items() if view.own.snapshots and at > view.own.snapshots[-1].id + 1]
     if ahead:
         yield Finding(
             "consumers",
@@ -52,12 +52,12 @@ def branch_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
             "deleted it",
             command("reset-consumer", location, ahead[0], branch=branch),
         )
-    if not draft.own.snapshots or not is_stated(draft.schema.options):
+    if not view.own.snapshots or not is_stated(view.schema.options):
         return
-    binds = not consumers_bind_changelogs_only(draft.schema.options)
+    binds = not consumers_bind_changelogs_only(view.schema.options)
     oldest = min(consumers.values(), default=None) if binds else None
-    held, _ = choose_range(draft, replace(retention, limit=2**31 - 1), oldest)
-    free, _ = choose_range(draft, replace(retention, limit=2**31 - 1), None)
+    held, _ = choose_range(view, replace(retention, limit=2**31 - 1), oldest)
+    free, _ = choose_range(view, replace(retention, limit=2**31 - 1), None)
     pinned = [snapshot_id for snapshot_id in free.expired if snapshot_id not in held.expired]
     if pinned and oldest is not None:
         names = [name for name, at in consumers.items() if at <= pinned[-1]]
@@ -67,8 +67,8 @@ def branch_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
             f"{pinned[0]}",
             command("clear-consumers", location, "--including", names[0], branch=branch),
         )
-    since_ms = _due_since(draft, retention, held.expired)
-    if since_ms is not None and since_ms < draft.now_ms - OVERDUE_AFTER_MS:
+    since_ms = _due_since(view, retention, held.expired)
+    if since_ms is not None and since_ms < view.now_ms - OVERDUE_AFTER_MS:
         yield Finding(
             "retention",
             f"branch {branch}: {len(held.expired)} snapshots are due, the oldest since {say_time(since_ms)}",
@@ -76,15 +76,15 @@ def branch_findings(table: Table, listing: TableListing) -> Iterator[Finding]:
         )
 
 
-def _due_since(draft: Draft, retention: SnapshotRetention, expired: tuple[int, ...]) -> int | None:
+def _due_since(view: TableView, retention: SnapshotRetention, expired: tuple[int, ...]) -> int | None:
     """Return since when the oldest snapshot has been due: by its successor's age, or by the number of later ones."""
     if not expired:
         return None
-    refs = draft.own.snapshots
+    refs = view.own.snapshots
     at = next(place for place, ref in enumerate(refs) if ref.id == expired[0])
     times: list[int] = []
     for place, wait_ms in ((at + 1, retention.time_retained_ms), (at + retention.retain_max, 0)):
         if place < len(refs):
-            (root,) = read_all(draft.table.store, refs[place : place + 1])
+            (root,) = read_all(view.table.store, refs[place : place + 1])
             times.append(root.snapshot.time_ms + wait_ms)
     return min(times, default=None)

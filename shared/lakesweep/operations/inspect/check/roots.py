@@ -117,8 +117,8 @@ def _problems(store: Store, listing: TableListing) -> Iterator[_Problem]:
         problem = live.damaged.get(ref.path) or lost.get(ref.path)
         if problem is not None:
             yield _Problem(ref, "missing", f"{ref.path} is incomplete: {problem}")
-        elif (hollow := live.hollow.get(ref.path)) is not None and unless_tagged.is_strict(root, "changelog"):
-            yield _Problem(ref, "changelog", f"{ref.path} has lost its changelog: {hollow}")
+        elif (incomplete := live.incomplete.get(ref.path)) is not None and unless_tagged.is_strict(root, "changelog"):
+            yield _Problem(ref, "changelog", f"{ref.path} has lost its changelog: {incomplete}")
         elif schemas and schema_id not in schemas:
             yield _Problem(ref, "schema", f"{ref.path} needs schema {schema_id}, which does not exist", schema_id)
 

@@ -15,7 +15,7 @@ from lakesweep.operations.orphans.fan_out.documents import Captured, ScanDocumen
 from lakesweep.operations.orphans.scan import check_table
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store, StoredObject
-from lakesweep.storage.wrappers.remembering import Memory, RememberingStore
+from lakesweep.storage.wrappers.remembering import MetadataCache, RememberingStore
 from lakesweep.table.documents import read_roots
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.reach.capture import Capture
@@ -28,7 +28,7 @@ MAX_BYTES = 96 << 20
 class ListedStore(RememberingStore):
     """Caches the documents that its own listings show."""
 
-    def __init__(self, store: Store, memory: Memory, etags: dict[str, str] | None = None) -> None:
+    def __init__(self, store: Store, memory: MetadataCache, etags: dict[str, str] | None = None) -> None:
         """Wrap a store.
 
         Args:
@@ -52,7 +52,7 @@ class Remembered:
 
     table: Table
     """The table, with a store that reads through the cache."""
-    memory: Memory = field(default_factory=Memory)
+    memory: MetadataCache = field(default_factory=MetadataCache)
 
     @classmethod
     def load(cls, table: Table, documents: ScanDocuments, name: str | None) -> "Remembered":
@@ -63,7 +63,7 @@ class Remembered:
             documents: The documents of the scan.
             name: Name of the stored cache; `None` at the beginning.
         """
-        memory = Memory(max_total_bytes=MAX_BYTES)
+        memory = MetadataCache(max_total_bytes=MAX_BYTES)
         memory.load({} if name is None else read_cache(documents.area, documents.name(name), max_total_bytes=MAX_BYTES))
         return cls(replace(table, store=ListedStore(table.store, memory)), memory)
 
@@ -81,16 +81,16 @@ def new_capture(table: Table, live: LiveSet, decode: Decode) -> Capture:
 def captured_of(found: Capture) -> Captured:
     """Return what later steps need to know of a capture."""
     live = found.live
-    return Captured(found.listing, live.captured, live.damaged, live.hollow, live.manifests, live.tagged)
+    return Captured(found.listing, live.captured, live.damaged, live.incomplete, live.manifests, live.tagged)
 
 
-def capture_of(table: Table, captured: Captured, memory: Memory) -> Capture:
+def capture_of(table: Table, captured: Captured, memory: MetadataCache) -> Capture:
     """Return the capture that `captured_of` took, without its roots; `read_captured` adds them."""
     listing = captured.listing
     live = LiveSet(
         captured=captured.captured,
         damaged=captured.damaged,
-        hollow=captured.hollow,
+        incomplete=captured.incomplete,
         manifests=captured.manifests,
         tagged=captured.tagged,
     )

@@ -96,7 +96,7 @@ class Captured:
     listing: TableListing
     captured: dict[str, str]
     damaged: dict[str, str]
-    hollow: dict[str, str]
+    incomplete: dict[str, str]
     manifests: set[str]
     tagged: set[tuple[str, int]]
 
@@ -138,7 +138,7 @@ class Match:
 class State:
     """How far a scan has come."""
 
-    turn: int = 0
+    step: int = 0
     """Number of the last step that ran."""
     looked_ms: int = 0
     """When that step ran."""

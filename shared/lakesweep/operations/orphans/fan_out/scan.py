@@ -33,7 +33,7 @@ from lakesweep.operations.orphans.fan_out.worker import Outbox
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table
 
-__all__ = ["Ended", "Outbox", "begin", "find_end", "fold", "give_up", "has_begun"]
+__all__ = ["Ended", "Outbox", "advance", "begin", "find_end", "give_up", "has_begun"]
 
 
 def begin(
@@ -73,7 +73,7 @@ def begin(
         if not isinstance(error, StalePlanError) and error.code != "other_scan":
             end_with_error(table, documents, error)
         raise
-    outbox.fold(1, SHORTEST_DELAY_S, progress=True)
+    outbox.advance(1, SHORTEST_DELAY_S, progress=True)
     outbox.tasks([to_json(task) for task in scan.tasks])
 
 
@@ -85,7 +85,7 @@ def has_begun(table: Table, scan_id: str) -> bool:
         return True
 
 
-def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
+def advance(table: Table, scan_id: str, step: int, outbox: Outbox) -> Ended | None:
     """Run one step of a scan; return `None` while it goes on.
 
     Raises:
@@ -105,14 +105,14 @@ def fold(table: Table, scan_id: str, turn: int, outbox: Outbox) -> Ended | None:
     if scan is None:
         raise FormatError(f"{documents.path(SCAN)}: expected a scan that has begun, found none", code="no_such_scan")
     now_ms = table.store.now_ms()
-    if turn <= state.turn and now_ms - state.looked_ms < STEP_DEAD_MS:
+    if step <= state.step and now_ms - state.looked_ms < STEP_DEAD_MS:
         return None  # this step has run, and the next one is scheduled
     if now_ms - scan.now_ms > PLAN_LIFETIME_MS:
         return give_up(table, scan_id, "it began more than a day ago, so its plan would have expired")
-    state.turn, state.looked_ms = max(turn, state.turn), now_ms
+    state.step, state.looked_ms = max(step, state.step), now_ms
     try:
         with understood(documents.path("")):  # of any document that the scan has written
-            mine = _Turn(table, documents, scan, state, etag, outbox, before)
+            mine = _Step(table, documents, scan, state, etag, outbox, before)
     except (FormatError, ObjectNotFoundError) as error:  # the state names only documents that were written before it
         return end_with_error(table, documents, error)
     return mine.take()
@@ -134,7 +134,7 @@ def give_up(table: Table, scan_id: str, why: str) -> Ended:
 
 
 @dataclass(slots=True)
-class _Turn:
+class _Step:
     table: Table
     documents: ScanDocuments
     scan: Scan
@@ -194,7 +194,7 @@ class _Turn:
 
     def _next(self, *, progress: bool) -> None:
         delay_s = 0 if self.is_behind else min(SHORTEST_DELAY_S << min(self.state.idle, 10), LONGEST_DELAY_S)
-        self.outbox.fold(self.state.turn + 1, delay_s, progress=progress)
+        self.outbox.advance(self.state.step + 1, delay_s, progress=progress)
 
     def _written(self, step: str = "wait") -> bool:
         """Store the state; tell whether this worker was first."""

@@ -49,7 +49,7 @@ class Outbox(Protocol):
     def tasks(self, tasks: Sequence[Mapping[str, object]]) -> None:
         """Send these tasks to workers."""
 
-    def fold(self, turn: int, delay_s: int, *, progress: bool) -> None:
+    def advance(self, step: int, delay_s: int, *, progress: bool) -> None:
         """Schedule the next step of the scan.
 
         Args:

@@ -28,7 +28,7 @@ ROUNDS = 3
 """Rechecks of the roots after the tasks: one takes over what the beginning read, and two find nothing new."""
 FOLDERS = 5
 """Folders that a recheck of the roots lists. If `branch/` is not empty, the recheck lists it once more."""
-TURN = {"get": 3, "list": 1}
+STEP = {"get": 3, "list": 1}
 """Requests that begin each scan step: whether a result exists, the scan, its state; and the store's clock."""
 SPLIT_PAGES = 1.5 * LIST_PAGES
 """A listing task leaves work for others once in so many pages. `WAYS` tasks take it over. Some of them find nothing,
@@ -86,14 +86,14 @@ def fan_out_estimate(facts: Facts) -> Estimate:
     for each in steps.values():
         requests.update(each)
     count = tasks.listing + tasks.decoding + tasks.matching
-    turns = tasks.waits + 3
+    step_count = tasks.waits + 3
     looks_s = facts.roots * ROOT_CPU_S / SCAN_SHARE + steps["begin"]["get"] * READ_S
     units = {
         **request_units(requests),
-        "lambda_request": count + turns,
-        "lambda_gb_second": tasks.work_s * WORKER_GB + (2 * looks_s + turns * START_S) * SCAN_GB,
-        "sqs_standard": (count + turns) * MESSAGE_REQUESTS + ceil(count / BATCH) + turns,
-        "xray_trace": count + turns,
+        "lambda_request": count + step_count,
+        "lambda_gb_second": tasks.work_s * WORKER_GB + (2 * looks_s + step_count * START_S) * SCAN_GB,
+        "sqs_standard": (count + step_count) * MESSAGE_REQUESTS + ceil(count / BATCH) + step_count,
+        "xray_trace": count + step_count,
     }
     return Estimate(
         engine="lambda",
@@ -151,21 +151,21 @@ def _requests(facts: Facts, tasks: _Tasks) -> dict[str, Counter[str]]:
     )
     listing = Counter(get=tasks.listing, list=tasks.pages + round(tasks.listing * ENDS), put=tasks.listing)
     decode = Counter(get=tasks.decoding + facts.undecoded, put=tasks.decoding)
-    wait = Counter({kind: tasks.waits * count for kind, count in TURN.items()})
+    wait = Counter({kind: tasks.waits * count for kind, count in STEP.items()})
     wait.update(list=tasks.waits, put=tasks.waits)
     gather = Counter(
-        get=TURN["get"]
+        get=STEP["get"]
         + tasks.listing
         + tasks.decoding
         + facts.segments
         + ROUNDS * facts.branches_with_snapshots
         + 3,  # The results so far, a hint, and the names that this step writes.
-        list=TURN["list"] + 1 + bool(tasks.decoding) + ROUNDS * look,
+        list=STEP["list"] + 1 + bool(tasks.decoding) + ROUNDS * look,
         put=3,
     )
     match = Counter(get=tasks.matching * (2 + sources + facts.quarantine), put=tasks.matching * (2 + facts.quarantine))
     finish = Counter(
-        get=TURN["get"] + tasks.matching * (1 + facts.quarantine) + 4, list=TURN["list"] + 1, put=3 + facts.quarantine
+        get=STEP["get"] + tasks.matching * (1 + facts.quarantine) + 4, list=STEP["list"] + 1, put=3 + facts.quarantine
     )
     return {
         "begin": begin,

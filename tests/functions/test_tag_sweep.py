@@ -11,7 +11,7 @@ from tests.functions.deployment import PREFIX, Deployment
 from tests.support.iam import Call, recorded
 from tests.support.s3_server import moto_client
 
-TOUR: dict[str, object] = {"format_version": 1, "kind": "tag_tour", "cursor": None, "hop": 0}
+SWEEP: dict[str, object] = {"format_version": 1, "kind": "tag_sweep", "cursor": None, "hop": 0}
 NEVER = (1 << 63) - 1
 MINUTE_MS = 60_000
 LATE_MS = 5 * MINUTE_MS
@@ -46,7 +46,7 @@ class Lake(Deployment):
 
     def asked(self, *, reads: int | None = None, **words: object) -> list[tuple[str, str]]:
         """Make a tour and return what it asked for, as (table, branch)."""
-        answer = self.send("tag_schedule", {**TOUR, **words}, reads=reads)
+        answer = self.send("tag_schedule", {**SWEEP, **words}, reads=reads)
         assert answer.failed == [] and "Traceback" not in answer.text
         self.metrics = answer.metrics
         start = f"s3://{self.bucket}/{PREFIX}/"
@@ -171,7 +171,7 @@ def test_a_state_that_means_nothing(body: bytes) -> None:
     assert "RunsFailed" not in deployed.metrics
 
 
-def test_a_tour_goes_on() -> None:
+def test_a_sweep_goes_on() -> None:
     """One whose time is over sends the rest."""
     deployed = lake()
     names = [f"sales.db/t{number:02}" for number in range(40)]
@@ -179,7 +179,7 @@ def test_a_tour_goes_on() -> None:
         deployed.store(name).put("snapshot/LATEST", b"1")
     for name in ("sales.db/due", "sales.db/later"):
         deployed.due(name, -LATE_MS)
-    asked, message, parts = [], TOUR, 0
+    asked, message, parts = [], SWEEP, 0
     while True:
         parts += 1
         asked += deployed.asked(reads=1, **message)
@@ -187,12 +187,12 @@ def test_a_tour_goes_on() -> None:
         if not rest:
             break
         (message,) = rest
-        assert (message["kind"], message["hop"]) == ("tag_tour", parts)
+        assert (message["kind"], message["hop"]) == ("tag_sweep", parts)
     assert parts > 1
     assert sorted(set(asked)) == [("sales.db/due", "main"), ("sales.db/later", "main")]
 
 
-def test_a_tour_that_was_handed_on_too_often() -> None:
+def test_a_sweep_that_was_handed_on_too_often() -> None:
     deployed = lake()
     for number in range(70):
         deployed.store(f"sales.db/t{number:02}").put("snapshot/LATEST", b"1")
@@ -214,21 +214,21 @@ def test_one_table_that_breaks_the_code(monkeypatch: pytest.MonkeyPatch) -> None
         return found(table)
 
     monkeypatch.setattr(module, "states_of", states_of)
-    answer = deployed.send("tag_schedule", TOUR)
+    answer = deployed.send("tag_schedule", SWEEP)
     assert (answer.failed, answer.metrics["RunsFailed"]) == ([], 1)
     assert [hint["table"] for hint in deployed.waiting("expire")] == [deployed.location("sales.db/later")]
 
 
-def test_a_tour_that_fails_is_counted() -> None:
+def test_a_sweep_that_fails_is_counted() -> None:
     deployed = lake()
     deployed.extra = {"LAKESWEEP_POLICY": f"s3://{deployed.bucket}/missing.json"}
-    answer = deployed.send("tag_schedule", TOUR)
+    answer = deployed.send("tag_schedule", SWEEP)
     assert (answer.failed, answer.metrics["RunsFailed"]) == (["m0"], 1)
 
 
-def test_another_message_is_no_tour() -> None:
+def test_another_message_is_no_sweep() -> None:
     deployed = lake()
-    assert deployed.send("tag_schedule", {**TOUR, "kind": "sweep"}).failed == ["m0"]
-    assert deployed.send("sweep", TOUR).failed == ["m0"]
-    assert deployed.send("tag_schedule", {**TOUR, "format_version": 2}).failed == ["m0"]
-    assert deployed.send("tag_schedule", {**TOUR, "cursor": 7}).failed == ["m0"]
+    assert deployed.send("tag_schedule", {**SWEEP, "kind": "sweep"}).failed == ["m0"]
+    assert deployed.send("sweep", SWEEP).failed == ["m0"]
+    assert deployed.send("tag_schedule", {**SWEEP, "format_version": 2}).failed == ["m0"]
+    assert deployed.send("tag_schedule", {**SWEEP, "cursor": 7}).failed == ["m0"]

@@ -16,7 +16,7 @@ from tests.functions.deployment import Answer, Deployment, keys_of
 from tests.functions.orphan_scans import ORPHAN, made, metric, write_policy
 from tests.support.memory_store import MemoryStore
 
-TOUR: dict[str, object] = {"format_version": 1, "kind": "orphan_tour", "cursor": None, "hop": 0}
+SWEEP: dict[str, object] = {"format_version": 1, "kind": "orphan_sweep", "cursor": None, "hop": 0}
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
 LOCATION = "s3://lake/warehouse/sales.db/orders"
@@ -40,7 +40,7 @@ def shift(deployed: Deployment, by_ms: int) -> None:
 
 def tour(deployed: Deployment, **words: object) -> list[dict[str, Any]]:
     """Make a tour, and return the scans that it asked for."""
-    answer = deployed.send("orphan_scan", {**TOUR, **words})
+    answer = deployed.send("orphan_scan", {**SWEEP, **words})
     assert answer.failed == []
     return deployed.waiting("scan")
 
@@ -61,8 +61,8 @@ def test_a_table_is_noted_first_and_scanned_within_a_week() -> None:
     assert tour(deployed) == []
     shift(deployed, WEEK_MS)
     (scan,) = tour(deployed)
-    assert (scan["kind"], scan["table"], scan["turn"]) == ("orphan_scan", deployed.location(), 0)
-    assert (scan["execute"], scan["by_hand"]) == (True, False)
+    assert (scan["kind"], scan["table"], scan["step"]) == ("orphan_scan", deployed.location(), 0)
+    assert (scan["execute"], scan["manual"]) == (True, False)
     assert scan["arguments"] == {"engine": "auto", "quarantine": "1 d"}
     (after,) = documents(deployed).values()
     assert (after["scan_id"], after["ended_ms"]) == (scan["scan_id"], None)
@@ -176,7 +176,7 @@ def test_a_document_that_is_damaged_is_written_anew() -> None:
         assert documents(deployed)[key]["scan_id"] is None
 
 
-def test_two_tours_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_sweeps_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one read before the other wrote, it does not write."""
     deployed = due()
     deployed.load("orphan_scan")
@@ -194,7 +194,7 @@ def test_two_tours_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(others) == 1
 
 
-def test_a_tour_that_dies_after_its_write(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_that_dies_after_its_write(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scan is noted and was never asked for; two hours later it is."""
     deployed = due()
     queues = deployed.load("orphan_scan").runtime.queues
@@ -203,7 +203,7 @@ def test_a_tour_that_dies_after_its_write(monkeypatch: pytest.MonkeyPatch) -> No
         raise ZeroDivisionError
 
     monkeypatch.setattr(type(queues), "ask_for_orphan_scan", die)
-    answer = deployed.send("orphan_scan", TOUR)
+    answer = deployed.send("orphan_scan", SWEEP)
     assert (answer.failed, answer.metrics["RunsFailed"]) == ([], 1)
     monkeypatch.undo()
     assert tour(deployed) == []
@@ -212,7 +212,7 @@ def test_a_tour_that_dies_after_its_write(monkeypatch: pytest.MonkeyPatch) -> No
     assert [scan["scan_id"]] == [each["scan_id"] for each in documents(deployed).values()]
 
 
-def test_a_tour_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part whose time is over sends the rest, and every table is asked once."""
     monkeypatch.setattr(places, "PARALLEL", 2)
     deployed = Deployment()
@@ -220,7 +220,7 @@ def test_a_tour_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in names:
         deployed.store(name).put("snapshot/LATEST", b"1")
         deployed.store(name).put("schema/schema-0", b"{}")
-    message, parts = TOUR, 0
+    message, parts = SWEEP, 0
     while True:
         parts += 1
         answer = deployed.send("orphan_scan", message, reads=20)
@@ -229,19 +229,19 @@ def test_a_tour_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
         if not rest:
             break
         (message,) = rest
-        assert (message["kind"], message["hop"]) == ("orphan_tour", parts)
+        assert (message["kind"], message["hop"]) == ("orphan_sweep", parts)
     assert parts > 1
     assert len(documents(deployed)) == 40
-    answer = deployed.send("orphan_scan", {**TOUR, "hop": 15}, reads=0)
+    answer = deployed.send("orphan_scan", {**SWEEP, "hop": 15}, reads=0)
     assert answer.metrics["HopLimitReached"] == 1
     assert not deployed.waiting("scan")
 
 
-def test_a_tour_without_its_policy_fails() -> None:
+def test_a_sweep_without_its_policy_fails() -> None:
     deployed = due()
     write_policy(deployed, {})
     deployed.control().put("policy.json", b"{")
-    answer = deployed.send("orphan_scan", TOUR)
+    answer = deployed.send("orphan_scan", SWEEP)
     assert (answer.failed, answer.metrics["RunsFailed"]) == (["m0"], 1)
     assert not deployed.waiting("scan")
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakesweep.model.scans.facts import SAID_FROM, Engine, Estimate, Facts, InventoryFacts, SparkFacts
-from lakesweep.operations.orphans.rules.engine_estimates import local_estimate, local_mib, spark_estimate
+from lakesweep.operations.orphans.rules.backend_estimates import local_estimate, local_mib, spark_estimate
 from lakesweep.operations.orphans.rules.fan_out_estimate import fan_out_estimate
 
 COMFORTABLE = 0.5
@@ -59,7 +59,7 @@ def estimate_of(facts: Facts, engine: Engine, *, inventory: bool = False) -> Est
     return local_estimate(facts, inventory=inventory)
 
 
-def choose_engine(facts: Facts) -> Choice:
+def choose_backend(facts: Facts) -> Choice:
     """Choose where a scan runs."""
     engines = _available(facts)
     unfit = {engine: why for engine in engines if (why := _why_unfit(facts, engine))}

@@ -108,7 +108,7 @@ def test_one_table_that_breaks_the_code(monkeypatch: pytest.MonkeyPatch) -> None
     assert [hint["table"] for hint in deployed.waiting("expire")] == [deployed.location("b.db/t")]
 
 
-def test_a_tour_that_fails_is_counted() -> None:
+def test_a_sweep_that_fails_is_counted() -> None:
     """Its message is a dead letter only hours later."""
     deployed = lake(f"B/{PREFIX}", ["sales.db/orders"])
     deployed.extra = {**deployed.extra, "LAKESWEEP_POLICY": f"s3://{deployed.bucket}/missing.json"}

@@ -7,7 +7,7 @@ after the last folder that was visited.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from lakesweep.aws.messages import Hint, Sweep, TagTour
+from lakesweep.aws.messages import Hint, Sweep, TagSweep
 from lakesweep.aws.places import FolderVisits, TableFolder, places_of
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.control.state import BranchState, read_states
@@ -40,7 +40,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Tour:
+class TableSweep:
     """The result of a table sweep or of a part of it; parts add up."""
 
     tables: int = 0
@@ -53,7 +53,7 @@ class Tour:
     """The last folder that was visited."""
     is_finished: bool = False
 
-    def __add__(self, other: "Tour") -> "Tour":
+    def __add__(self, other: "TableSweep") -> "TableSweep":
         return replace(
             self,
             tables=self.tables + other.tables,
@@ -64,7 +64,9 @@ class Tour:
         )
 
 
-def make_tour(runtime: Runtime, message: Sweep | TagTour, context: Context, counts: Counts, question: Question) -> Tour:
+def sweep_tables(
+    runtime: Runtime, message: Sweep | TagSweep, context: Context, counts: Counts, question: Question
+) -> TableSweep:
     """Visit every table after `message.cursor` while time is left; then hand the rest on.
 
     Raises:
@@ -80,27 +82,27 @@ def make_tour(runtime: Runtime, message: Sweep | TagTour, context: Context, coun
         walk = FolderVisits(
             places_of(runtime.settings, message.cursor, counter), Deadline(context.get_remaining_time_in_millis)
         )
-        tours = [Tour(last=message.cursor)]
-        is_finished = walk.ask(asking.ask, tours.append)
+        sweeps = [TableSweep(last=message.cursor)]
+        is_finished = walk.ask(asking.ask, sweeps.append)
     except MaintenanceError:
         telemetry.count("RunsFailed")
         raise
-    tour = replace(sum(tours[1:], tours[0]), is_finished=is_finished)
-    telemetry.count(counts.tables, tour.tables)
-    telemetry.count(counts.due, tour.due)
-    telemetry.count(counts.max_lag, tour.max_lag_ms / 1000)
+    sweep = replace(sum(sweeps[1:], sweeps[0]), is_finished=is_finished)
+    telemetry.count(counts.tables, sweep.tables)
+    telemetry.count(counts.due, sweep.due)
+    telemetry.count(counts.max_lag, sweep.max_lag_ms / 1000)
     telemetry.count_requests(counter.snapshot())
     telemetry.tell(
-        f"{message.kind}: {'the table sweep ended' if is_finished else 'a part of the table sweep'}", tour=str(tour)
+        f"{message.kind}: {'the table sweep ended' if is_finished else 'a part of the table sweep'}", sweep=str(sweep)
     )
-    if tour.failed:
-        telemetry.count("RunsFailed", tour.failed)
-    if not is_finished and not runtime.queues.again(replace(message, cursor=tour.last), 0):
+    if sweep.failed:
+        telemetry.count("RunsFailed", sweep.failed)
+    if not is_finished and not runtime.queues.again(replace(message, cursor=sweep.last), 0):
         telemetry.count("HopLimitReached")
         telemetry.warn(
-            "the table sweep was handed on too often; the next one visits the tables after the last", last=tour.last
+            "the table sweep was handed on too often; the next one visits the tables after the last", last=sweep.last
         )
-    return tour
+    return sweep
 
 
 def states_of(table: Table) -> dict[str, BranchState]:
@@ -127,27 +129,27 @@ class _Asking:
     counter: RequestCounter
     question: Question
 
-    def ask(self, place: TableFolder) -> Tour:
+    def ask(self, place: TableFolder) -> TableSweep:
         """Request a pass over each branch of a table for which one is due."""
         location, settings = place.location, self.runtime.settings
         if not place.is_table or not settings.allows(location):
-            return Tour(last=location)
-        tour = Tour(tables=1, last=location)
+            return TableSweep(last=location)
+        sweep = TableSweep(tables=1, last=location)
         try:
             ruling = ruling_in(self.policy, location)
             if ruling is not None and ruling.rule is not None and ruling.rule.paused:
-                return tour
+                return sweep
             changes = settings.may_delete and may_delete(ruling)
             table = self.runtime.open_table(location, MAIN, self.context, self.counter)
             for branch, lag_ms in self.question(table, changes):
                 self.runtime.queues.ask_for_pass(Hint(location, branch))
-                tour += Tour(due=1, max_lag_ms=(lag_ms or 0) if changes else 0)
+                sweep += TableSweep(due=1, max_lag_ms=(lag_ms or 0) if changes else 0)
         except OutOfTimeError:
             raise
         except MaintenanceError as error:
             self.runtime.telemetry.warn(f"table sweep: {error}", table=location, code=error.code)
-            tour += Tour(failed=1)
+            sweep += TableSweep(failed=1)
         except Exception:  # the table sweep continues with the next table
             self.runtime.telemetry.logger.exception("an unexpected error", table=location)
-            tour += Tour(failed=1)
-        return tour
+            sweep += TableSweep(failed=1)
+        return sweep

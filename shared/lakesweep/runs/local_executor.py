@@ -14,7 +14,7 @@ from lakesweep.execute.branch_rewrites.rewrite import move_roots
 from lakesweep.execute.deletions.executor import Attempt, Environment, Executed, execute
 from lakesweep.execute.part_actions import actions_of_part, check_unchanged, deletions_of
 from lakesweep.execute.waves.driver import check_whole, execute_in_waves
-from lakesweep.execute.waves.threads import thread_crew
+from lakesweep.execute.waves.threads import thread_workers
 from lakesweep.model.plan import Plan, PlanHeader, moves_roots
 
 LARGE_PLAN = 50_000
@@ -43,7 +43,7 @@ def carry_out(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
         # A plan that this process has just made does not know its parts.
         header = load_header(env.area, plan_id)
         check_unchanged(header, plan.header.content_hash)
-        return execute_in_waves(env, header, attempt, thread_crew(env, header))
+        return execute_in_waves(env, header, attempt, thread_workers(env, header))
     if moves_roots(plan.actions):
         return move_roots(env, plan, attempt)
     return execute(env, plan, attempt)

@@ -28,12 +28,12 @@ def remembering(table: Table, listing: TableListing) -> Table:
     return replace(table, store=RememberingStore(table.store, table.memory, etags))
 
 
-def doubt(table: Table, names: Iterable[str | None]) -> None:
+def invalidate(table: Table, names: Iterable[str | None]) -> None:
     """Invalidate the newest snapshot's cached lists or manifests: it must be complete before older snapshots expire."""
     table.memory.forget(f"{IMMUTABLE_FOLDER}{name}" for name in names if name is not None)
 
 
-def doubt_changelogs(table: Table, roots: Iterable[Root], options: Mapping[str, str]) -> None:
+def invalidate_changelogs(table: Table, roots: Iterable[Root], options: Mapping[str, str]) -> None:
     """Invalidate the lists of changelogs without a list of their own, if writers produce changelog files.
 
     In that case such lists are deleted with the snapshot. If they are gone, the changelog needs nothing
@@ -43,7 +43,7 @@ def doubt_changelogs(table: Table, roots: Iterable[Root], options: Mapping[str, 
         return
     for root in roots:
         if root.ref.kind == "changelog" and root.snapshot.changelog_manifest_list is None:
-            doubt(table, (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list))
+            invalidate(table, (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list))
 
 
 def keep(table: Table) -> None:
