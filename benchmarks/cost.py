@@ -7,15 +7,17 @@ Counts are of this code (tests/e2e/test_cost.py holds them against real runs) or
 nothing here can measure: they are named as such, in one place, and docs/cost.md repeats them.
 """
 
-import json
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks import scan_cost, spark_cost
+from benchmarks.usage import PRICES, Usage, dollars, price_of, requests
+
+__all__ = ["PRICES", "Usage", "dollars", "price_of", "requests"]
+
 ROOT = Path(__file__).resolve().parent.parent
-PRICES = ROOT / "docs" / "prices.json"
 PAGE = ROOT / "docs" / "cost.md"
 
 # --- counted: by tests/e2e/test_cost.py ---
@@ -47,7 +49,7 @@ ALARM_METRICS = 40
 QUEUES = 7
 """Queues that a function is fed from."""
 SCHEDULES = 6
-"""Messages an hour: a sweep, a tour for orphan files, and four tours for tags."""
+"""Messages an hour: a sweep, a sweep for orphan files, and four sweeps for tags."""
 TAG_SWEEPS = 4
 """Of them."""
 MEMORY_GB = {"on_snapshot_written": 0.5, "expire": 1.0, "sweep": 0.5, "tag_schedule": 0.5, "orphan_scan": 1.0}
@@ -58,7 +60,7 @@ SECONDS = {
     "pass of 1": 1.5,
     "pass of 60": 8.0,
     "sweep, a table": 0.02,
-    "tour, a table": 0.01,
+    "table of a table sweep": 0.01,
 }
 """How long a function runs. Nothing was run on AWS. 25 requests of 40 ms, one after the other, are one second."""
 LOG_KB = {"on_snapshot_written": 2.0, "expire": 5.0}
@@ -88,42 +90,6 @@ LABELS = {
     "cloudwatch_alarm": "CloudWatch: alarms",
     "cloudwatch_dashboard": "CloudWatch: dashboard",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Units of what is paid for, by the name of its price. Adds up."""
-
-    units: Mapping[str, float] = field(default_factory=dict)
-
-    def __add__(self, other: "Usage") -> "Usage":
-        names = [*self.units, *(name for name in other.units if name not in self.units)]
-        return Usage({name: self.units.get(name, 0) + other.units.get(name, 0) for name in names})
-
-    def __mul__(self, times: float) -> "Usage":
-        return Usage({name: count * times for name, count in self.units.items()})
-
-
-def price_of(name: str) -> float:
-    """Return the dollars for one unit."""
-    entry = json.loads(PRICES.read_text(encoding="utf-8"))["prices"][name]
-    return float(entry["usd"]) / float(entry["per"])
-
-
-def dollars(usage: Usage) -> float:
-    """Return what a usage costs."""
-    return sum(count * price_of(name) for name, count in usage.units.items())
-
-
-def requests(counts: Mapping[str, int]) -> Usage:
-    """Requests to S3 by kind."""
-    return Usage(
-        {
-            "s3_get": counts.get("get", 0),
-            "s3_put_list": counts.get("put", 0) + counts.get("list", 0),
-            "s3_delete": counts.get("delete", 0),
-        }
-    )
 
 
 def invocation(gigabytes: float, seconds: float, log_kb: float) -> Usage:
@@ -189,18 +155,16 @@ def sweeps(tables: int) -> Usage:
 
 
 def tag_sweeps(tables: int) -> Usage:
-    """A month of tours for tags over so many tables, none of which has tags due: the state of each."""
-    run = invocation(MEMORY_GB["tag_schedule"], SECONDS["tour, a table"] * tables, 2.0)
+    """A month of sweeps for tags over so many tables, none of which has tags due: the state of each."""
+    run = invocation(MEMORY_GB["tag_schedule"], SECONDS["table of a table sweep"] * tables, 2.0)
     return (run + requests({"get": 1}) * tables) * (HOURS * TAG_SWEEPS)
 
 
 def scans(tables: int) -> Usage:
-    """A month of hourly tours over so many tables, each of which is scanned for orphan files once a week."""
-    from benchmarks import scan_cost
-
-    run = invocation(MEMORY_GB["orphan_scan"], SECONDS["tour, a table"] * tables, 2.0)
-    tours = (run + requests({"get": 1}) * tables) * HOURS
-    return tours + Usage(scan_cost.small_table().units) * (tables * HOURS / WEEK_HOURS)
+    """A month of hourly table sweeps over so many tables, each of which is scanned for orphan files once a week."""
+    run = invocation(MEMORY_GB["orphan_scan"], SECONDS["table of a table sweep"] * tables, 2.0)
+    sweeps_a_month = (run + requests({"get": 1}) * tables) * HOURS
+    return sweeps_a_month + Usage(scan_cost.small_table().units) * (tables * HOURS / WEEK_HOURS)
 
 
 def fleet(tables: int) -> Usage:
@@ -223,8 +187,6 @@ def hot_table() -> Usage:
 
 def tables() -> dict[str, str]:
     """Return every table of the page by its name."""
-    from benchmarks import scan_cost, spark_cost  # of which one computes with the prices of this module
-
     million = 1_000_000
     quiet, expiring = quiet_commit() * million, expiring_commit() * million
     return {

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cost
+from benchmarks.usage import Usage, dollars, requests
 
 RESULTS = Path(__file__).resolve().parent / "results" / "spark.json"
 MEASURED = 1_000_000
@@ -47,11 +47,11 @@ class Projection:
         return START_S + sum(self.stage_core_s.values()) / (self.executors * self.cores)
 
     @property
-    def usage(self) -> cost.Usage:
+    def usage(self) -> Usage:
         """Return what is paid for. The driver has four cores, too; all are paid for from start to end."""
         core_hours = (self.executors + 1) * self.cores * self.wall_s / 3600
-        emr = cost.Usage({"emr_vcpu_hour": core_hours, "emr_gb_hour": core_hours * GB_A_CORE})
-        return emr + cost.requests(self.requests)
+        emr = Usage({"emr_vcpu_hour": core_hours, "emr_gb_hour": core_hours * GB_A_CORE})
+        return emr + requests(self.requests)
 
 
 def measured() -> dict[str, Any]:
@@ -90,7 +90,7 @@ def table() -> str:
         rows.append((f"{kind.upper()} requests", _count(made), *(_count(each.requests.get(kind, 0)) for each in found)))
     rows.append(("EMR Serverless, USD", "", *(f"{_part(each, 'emr'):.2f}" for each in found)))
     rows.append(("S3 requests, USD", "", *(f"{_part(each, 's3'):.2f}" for each in found)))
-    rows.append(("**in all, USD a scan**", "", *(f"**{cost.dollars(each.usage):.2f}**" for each in found)))
+    rows.append(("**in all, USD a scan**", "", *(f"**{dollars(each.usage):.2f}**" for each in found)))
     head, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([head, f"| --- |{' ---: |' * (len(rows[0]) - 1)}", *body])
 
@@ -105,4 +105,4 @@ def _count(count: int) -> str:
 
 def _part(each: Projection, kind: str) -> float:
     units = {name: count for name, count in each.usage.units.items() if name.startswith(kind)}
-    return cost.dollars(cost.Usage(units))
+    return dollars(Usage(units))

@@ -55,12 +55,17 @@ def test_what_the_page_says_of_twice_an_assumption() -> None:
     assert cost.SECONDS["pass of 60"] * cost.MEMORY_GB["expire"] * cost.MINUTES * second == pytest.approx(5, 0.1)
     swept = cost.SECONDS["sweep, a table"] * 1000 * cost.MEMORY_GB["sweep"] * cost.HOURS * second
     assert swept == pytest.approx(0.10, 0.1)
-    toured = cost.SECONDS["tour, a table"] * 1000 * cost.MEMORY_GB["orphan_scan"] * cost.HOURS * second
-    assert toured == pytest.approx(0.10, 0.1)
-    toured = (
-        cost.SECONDS["tour, a table"] * 1000 * cost.MEMORY_GB["tag_schedule"] * cost.HOURS * cost.TAG_SWEEPS * second
+    swept = cost.SECONDS["table of a table sweep"] * 1000 * cost.MEMORY_GB["orphan_scan"] * cost.HOURS * second
+    assert swept == pytest.approx(0.10, 0.1)
+    swept = (
+        cost.SECONDS["table of a table sweep"]
+        * 1000
+        * cost.MEMORY_GB["tag_schedule"]
+        * cost.HOURS
+        * cost.TAG_SWEEPS
+        * second
     )
-    assert toured == pytest.approx(0.20, 0.1)
+    assert swept == pytest.approx(0.20, 0.1)
     kilobytes = sum(cost.LOG_KB.values())
     gigabyte = cost.price_of("cloudwatch_logs") + cost.price_of("cloudwatch_log_storage")
     assert kilobytes * gigabyte == pytest.approx(3.70, 0.01)
