@@ -10,7 +10,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.chain import is_object_row
 from lakesweep.control.ledger_rows import day_of
 from lakesweep.control.ndjson import unpack
-from lakesweep.execute.deletions.executor import Environment
+from lakesweep.execute.attempt import Environment
 from lakesweep.execute.waves.driver import Workers
 from lakesweep.execute.waves.slices import Assignment, Site, SliceResult, work
 from lakesweep.model.plan import PlanHeader

@@ -37,7 +37,7 @@ class NewRoots:
         """Begin without new roots.
 
         Args:
-            looker: Knows the roots of the plan's time.
+            recheck: Knows the roots of the plan's time.
         """
         self._recheck = recheck
         self._live: LiveSet | None = None

@@ -64,7 +64,7 @@ def ask_present_roots(recheck: RootRecheck, actions: Sequence[Action], files: Se
     Asked are the roots of the plan's time, and the roots that the plan writes.
 
     Args:
-        looker: Takes these roots as known from here on.
+        recheck: Takes these roots as known from here on.
         actions: The whole plan.
         files: The plan's files that are not deleted yet.
 

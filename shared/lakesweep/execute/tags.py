@@ -39,7 +39,7 @@ from lakesweep.errors import (
     StalePlanError,
     StorageError,
 )
-from lakesweep.execute.deletions.executor import Executed
+from lakesweep.execute.attempt import Executed
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Plan, PlanHeader, Put, to_bytes

@@ -37,8 +37,8 @@ from lakesweep.errors import (
     RefusedError,
     StalePlanError,
 )
+from lakesweep.execute.attempt import Environment, Executed
 from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE, outcome_of
-from lakesweep.execute.deletions.executor import Environment, Executed
 from lakesweep.execute.recheck import hint_lags
 from lakesweep.format.names import changelog_id_of, snapshot_id_of
 from lakesweep.model.facts import base_name

@@ -21,7 +21,7 @@ def damage_findings(
     Half-expired snapshots are no damage, and neither are the changelog lists that tags and branches lack (`Wholeness`).
 
     Args:
-        draft: The table.
+        view: The table.
         references: The files that the remaining roots need.
         others: Path of a root -> another problem of it.
     """

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from lakesweep.execute.deletions.executor import Attempt, Environment, Executed
+from lakesweep.execute.attempt import Attempt, Environment, Executed
 from lakesweep.execute.waves.driver import Workers, execute_in_waves
 from lakesweep.model.plan import Plan
 from lakesweep.runs.execution import PlanExecutor
@@ -13,7 +13,7 @@ def executor_of(workers: Callable[[Environment], Workers]) -> PlanExecutor:
     """Return the executor.
 
     Args:
-        crew: Provides the workers, given the environment that they work with.
+        workers: Provides the workers, given the environment that they work with.
     """
 
     def execute(env: Environment, plan: Plan, attempt: Attempt) -> Executed:

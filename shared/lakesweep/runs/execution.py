@@ -19,8 +19,8 @@ from lakesweep.errors import (
     UsageError,
     stopped_by,
 )
+from lakesweep.execute.attempt import Attempt, Environment, Executed, forget
 from lakesweep.execute.branch_rewrites.progress import moved_branch
-from lakesweep.execute.deletions.executor import Attempt, Environment, Executed, forget
 from lakesweep.execute.part_actions import NOT_FILES_ALONE
 from lakesweep.model.plan import Plan, moves_roots
 from lakesweep.model.report import RunReport

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_header, load_plan
+from lakesweep.execute.attempt import Attempt, Environment, Executed
 from lakesweep.execute.branch_rewrites.rewrite import move_roots
-from lakesweep.execute.deletions.executor import Attempt, Environment, Executed, execute
+from lakesweep.execute.deletions.executor import execute
 from lakesweep.execute.part_actions import actions_of_part, check_unchanged, deletions_of
 from lakesweep.execute.waves.driver import check_whole, execute_in_waves
 from lakesweep.execute.waves.threads import thread_workers
@@ -37,7 +38,7 @@ def load(area: ControlArea, plan_id: str) -> Plan:
 
 
 def carry_out(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
-    """Execute a stored plan; see `spine.execute`, `root_moves.move_roots` and `waves.execute_in_waves`."""
+    """Execute a stored plan; see `execute`, `move_roots` and `execute_in_waves`."""
     plan_id = plan.header.plan_id
     if is_large(plan.header):
         # A plan that this process has just made does not know its parts.

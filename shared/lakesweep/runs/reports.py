@@ -8,7 +8,7 @@ from lakesweep.errors import (
     RefusedError,
     StalePlanError,
 )
-from lakesweep.execute.deletions.executor import Executed
+from lakesweep.execute.attempt import Executed
 from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport, Status

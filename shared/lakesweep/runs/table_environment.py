@@ -1,7 +1,7 @@
 """The environment of an execution: the table's store, and the external roots that the operator allows."""
 
 from lakesweep.control.area import ControlArea
-from lakesweep.execute.deletions.executor import Environment
+from lakesweep.execute.attempt import Environment
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.plan import Plan
 from lakesweep.runs.allowance import fence_rules

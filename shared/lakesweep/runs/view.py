@@ -103,7 +103,7 @@ class TableView:
     schema: TableSchema
     now_ms: int
     is_own_listing: bool = True
-    """The listing was made for this draft, right before `now_ms`."""
+    """The listing was made for this view, right before `now_ms`."""
     vanished: set[str] = field(default_factory=set, compare=False)
     """Paths of roots that were listed and then could not be read because they were gone. The plan does not know what
     they need. So if such a root comes back, even unchanged, the execution treats it as a new root."""
@@ -168,7 +168,7 @@ class TableView:
         return Plan(header, tuple(actions))
 
     def seeing(self, own: BranchListing) -> "TableView":
-        """Return a draft that depends on this branch, or a part of it, alone: all other roots may change."""
+        """Return a view that depends on this branch, or a part of it, alone: all other roots may change."""
         return replace(self, listing=TableListing({own.name: own}), own=own)
 
     def _roots_seen(self) -> dict[str, str]:

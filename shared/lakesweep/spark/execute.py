@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakesweep.errors import MaintenanceError, UsageError
-from lakesweep.execute.deletions.executor import Environment
+from lakesweep.execute.attempt import Environment
 from lakesweep.execute.waves.driver import KEYS_PER_S, Workers
 from lakesweep.execute.waves.slices import Assignment, Site, SliceResult, work
 from lakesweep.format.codec import from_json, to_json

@@ -213,7 +213,7 @@ def test_a_held_lease_is_said_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     def held(*_: object, **_words: object) -> None:
         raise LeaseHeldError("held")
 
-    monkeypatch.setattr("lakesweep.execute.deletions.executor.acquire", held)
+    monkeypatch.setattr("lakesweep.execute.attempt.acquire", held)
     report = Scene().run()
     assert [step.refusal and step.refusal.exit_code for step in report.steps or ()] == [5, 5, 5]
     assert report.executed is False

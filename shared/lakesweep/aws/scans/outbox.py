@@ -46,7 +46,7 @@ class ScanOutbox(TaskOutbox):
         """Schedule the next step.
 
         Args:
-            turn: Number of the step.
+            step: Number of the step.
             delay_s: Delay; a quarter of an hour at most.
             progress: Whether there was progress since the last step. Without it the hop limit ends the scan.
 

@@ -69,7 +69,7 @@ def reverse(
     Args:
         documents: Of the plan. The caller holds the table's lease.
         check: Called before each request; raises when the lease is lost.
-        hollow: Paths of snapshots that must not return, since their files are gone.
+        incomplete: Paths of snapshots that must not return, since their files are gone.
         until: Number of the last action that may have been carried out, if known. If a later action looks done,
             somebody else did it.
 
@@ -226,8 +226,8 @@ class _HalfWay:
         """Begin with what a recheck found.
 
         Args:
-            ground: What the recheck found.
-            hollow: Paths of roots that must not return, since their files are gone.
+            observation: What the recheck found.
+            incomplete: Paths of roots that must not return, since their files are gone.
         """
         self._incomplete = incomplete
         self._lacks_snapshots = any("snapshot/snapshot-" in path for path in incomplete)

@@ -7,8 +7,8 @@ when the documents are in place. `incomplete.py` checks the documents that compe
 from collections.abc import Callable, Iterable, Sequence
 
 from lakesweep.errors import FormatError, RefusedError
+from lakesweep.execute.attempt import Environment
 from lakesweep.execute.branch_rewrites.observation import BranchObservation
-from lakesweep.execute.deletions.executor import Environment
 from lakesweep.execute.planned_roots import ROOT_KINDS, Schemas, roots_to_write, schema_id, schemas_after
 from lakesweep.model.plan import branch_of
 from lakesweep.model.roots import BranchListing, Root, RootRef
@@ -27,7 +27,7 @@ def lost_ahead(
 
     Args:
         env: Of the execution.
-        ground: What the last recheck found.
+        observation: What the last recheck found.
         check: Called now and then, since all objects of the table are listed; raises when the lease is lost.
 
     Returns:
@@ -58,7 +58,7 @@ def lost_of(
 
     Args:
         env: Of the execution.
-        ground: What the last recheck found.
+        observation: What the last recheck found.
         check: Called now and then, since all objects of the table are listed; raises when the lease is lost.
 
     Raises:

@@ -5,10 +5,10 @@ from contextlib import suppress
 from functools import cache
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
+from lakesweep.execute.attempt import Environment
 from lakesweep.execute.batches import id_of
 from lakesweep.execute.branch_rewrites.observation import BranchObservation
 from lakesweep.execute.branch_rewrites.progress import Documents
-from lakesweep.execute.deletions.executor import Environment
 from lakesweep.execute.planned_roots import root_of
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.plan import Put
@@ -43,7 +43,7 @@ def incomplete_snapshots(
 
     Args:
         env: Of the execution.
-        ground: What the last recheck found.
+        observation: What the last recheck found.
         documents: Of the plan.
         check: Called now and then; raises when the lease is lost.
         goes_on: An earlier run of the plan died before the plan ended.
@@ -115,9 +115,9 @@ def bare_others(
 
     Args:
         env: Of the execution.
-        ground: What the last recheck found.
+        observation: What the last recheck found.
         documents: Of the plan.
-        hollow: Paths of snapshots that must not return.
+        incomplete: Paths of snapshots that must not return.
 
     Raises:
         StorageError: A request failed.

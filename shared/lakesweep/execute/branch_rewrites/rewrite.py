@@ -27,6 +27,7 @@ from lakesweep.errors import (
     RefusedError,
     StalePlanError,
 )
+from lakesweep.execute.attempt import Attempt, Environment, Executed, stopped, under_lease
 from lakesweep.execute.batches import id_of, outcome_of
 from lakesweep.execute.branch_rewrites.compensation import reverse, settle_latest
 from lakesweep.execute.branch_rewrites.completeness import lost_ahead, lost_of
@@ -35,7 +36,6 @@ from lakesweep.execute.branch_rewrites.observation import BranchObservation, obs
 from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, Documents, bytes_of
 from lakesweep.execute.branch_rewrites.requests import RootRequests, is_latest
 from lakesweep.execute.deletions.earlier import BY_INTENT, BY_MARKER, earlier_deletions
-from lakesweep.execute.deletions.executor import Attempt, Environment, Executed, stopped, under_lease
 from lakesweep.execute.expiring import expiring_snapshots
 from lakesweep.execute.planned_roots import newest_schema, schema_id
 from lakesweep.model.paths.allowed import LAST_PHASE

@@ -34,7 +34,7 @@ from lakesweep.errors import (
     StalePlanError,
     StorageError,
 )
-from lakesweep.execute.deletions.executor import Attempt, Environment, Executed, stopped, under_lease
+from lakesweep.execute.attempt import Attempt, Environment, Executed, stopped, under_lease
 from lakesweep.execute.new_roots import NewRoots
 from lakesweep.execute.part_actions import (
     FILES,
@@ -99,7 +99,7 @@ def execute_in_waves(env: Environment, header: PlanHeader, attempt: Attempt, wor
         env: Stores and control area.
         header: Of the plan.
         attempt: The run, and what earlier runs did. There is no grace period: no reader opens a file without a root.
-        crew: The workers.
+        workers: The workers.
 
     Raises:
         RefusedError: The plan holds more than files.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lakesweep.control.plans import PART_ROWS
 from lakesweep.errors import OutOfTimeError
-from lakesweep.execute.deletions.executor import Environment
+from lakesweep.execute.attempt import Environment
 from lakesweep.execute.part_actions import PartActions
 from lakesweep.execute.waves.driver import Workers
 from lakesweep.execute.waves.slices import SLICE_KEYS, Assignment, Site, SliceResult, work

@@ -27,7 +27,7 @@ def find_loss(view: TableView, own: BranchListing) -> BranchLoss:
     """Return what the deletion of a branch loses. Unreadable documents are only counted by name.
 
     Args:
-        draft: Of any branch of the table.
+        view: Of any branch of the table.
         own: The branch to delete.
 
     Raises:

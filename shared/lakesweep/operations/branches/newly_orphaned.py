@@ -52,7 +52,7 @@ def find_newly_orphaned(view: TableView, going: Sequence[Root], coming: Sequence
     """Return the files that only `going` need, compared with all roots of all branches and with `coming`.
 
     Args:
-        draft: The branch to change.
+        view: The branch to change.
         going: Roots whose documents are deleted.
         coming: Roots whose documents are written.
 

@@ -56,7 +56,7 @@ def withdrawal(view: TableView, tags: OwnTags, snapshot_id: int) -> RemovedDocum
     """Return the documents that a rollback to a snapshot deletes.
 
     Args:
-        draft: The branch.
+        view: The branch.
         tags: Its tags.
         snapshot_id: The newest snapshot to keep.
 

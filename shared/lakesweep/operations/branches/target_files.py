@@ -20,7 +20,7 @@ def check_target(table: Table, view: TableView, target: Root) -> None:
 
     Args:
         table: With a store without a cache, since cached files may be gone.
-        draft: The branch.
+        view: The branch.
         target: The version.
 
     Raises:

@@ -53,7 +53,7 @@ def plan_expire_changelogs(table: Table, arguments: ExpireChangelogsArguments, v
     Args:
         table: One branch of a table.
         arguments: What the caller asked for.
-        draft: The table as it was just listed, if it was.
+        view: The table as it was just listed, if it was.
 
     Raises:
         RefusedError: This is no table, the rules contradict each other, or a root cannot be read.

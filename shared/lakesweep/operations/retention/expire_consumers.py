@@ -62,7 +62,7 @@ def plan_expire_consumers(
         table: One branch of a table.
         arguments: Options of the call.
         limits: The arguments of the pass, which say where retention may be stated.
-        draft: The table as it was just listed, if it was.
+        view: The table as it was just listed, if it was.
 
     Raises:
         RefusedError: The table states no retention, or the option does not parse.

@@ -47,7 +47,7 @@ def plan_expire_snapshots(table: Table, arguments: ExpireArguments, view: TableV
     Args:
         table: One branch of a table.
         arguments: What the caller asked for.
-        draft: The table as it was just listed, if it was.
+        view: The table as it was just listed, if it was.
 
     Raises:
         RefusedError: This is no table, the rules could empty it, or a root cannot be read.
@@ -133,7 +133,7 @@ def choose_range(
     """Choose the snapshots that the rules expire, and return with them the documents that were read for that.
 
     Args:
-        draft: A branch with at least one snapshot.
+        view: A branch with at least one snapshot.
         policy: Checked retention.
         consumer_next: The smallest id that a consumer needs.
     """
@@ -209,7 +209,7 @@ def _next_pass(
     """Return facts that let the next pass skip its work (`control/state.py`); none if a fleet policy states the rules.
 
     Args:
-        draft: The table.
+        view: The table.
         arguments: The call.
         policy: The rules in force.
         oldest: The oldest snapshots that the plan keeps, two at most.

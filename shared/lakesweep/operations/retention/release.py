@@ -65,7 +65,7 @@ def plan_release(
     """Plan the deletion of the files that only removed roots need.
 
     Args:
-        draft: The branch. It has a snapshot.
+        view: The branch. It has a snapshot.
         removed: The roots whose files are freed, oldest first.
         remaining: All other roots of all branches, except those whose documents are removed as well.
         find_freed: Finds the files that `removed` free.

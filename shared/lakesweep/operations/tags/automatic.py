@@ -98,7 +98,7 @@ def plan_auto_tags(
     Args:
         table: One branch of a table.
         arguments: What the caller asked for.
-        draft: The table as it was just listed, if it was.
+        view: The table as it was just listed, if it was.
         ruling: What the fleet policy says about the table: it may declare a zone.
 
     Raises:

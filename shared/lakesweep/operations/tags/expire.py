@@ -63,7 +63,7 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, view: TableVi
     Args:
         table: One branch of a table.
         arguments: What the caller asked for.
-        draft: The table as it was just listed, if it was.
+        view: The table as it was just listed, if it was.
 
     Raises:
         RefusedError: This is no table, a rule is invalid, or Paimon would call callbacks when it deletes a tag.
@@ -166,7 +166,7 @@ def tag_facts(view: TableView, own: OwnTags, *, with_times: bool = False) -> tup
     """Return the facts that the rules need about each tag.
 
     Args:
-        draft: The branch.
+        view: The branch.
         own: Its tags.
         with_times: Also find out when the documents were written, which costs another listing.
     """

@@ -29,7 +29,7 @@ def give_up_tags(
     """Refuse a branch rewrite that deletes protected tags, unless the caller gave them up. Return warnings.
 
     Args:
-        draft: The branch.
+        view: The branch.
         own: Its tags.
         going: The names of the tags to delete.
         lost: Tags that the caller gave up.

@@ -82,7 +82,7 @@ def plan_removal(view: TableView, own: OwnTags, going: Mapping[str, str], option
     """Plan the deletion of tags of one branch. Each manifest is read once for all of them.
 
     Args:
-        draft: The branch.
+        view: The branch.
         own: Its tags.
         going: Name -> reason, for readable tags.
         options: The table's options, overridden by the call's.

@@ -11,7 +11,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.verify import RunAudit, audit_run
 from lakesweep.control.ends import PUT_OFF, PlanEnd
 from lakesweep.errors import RefusedError
-from lakesweep.execute.deletions.executor import Environment
+from lakesweep.execute.attempt import Environment
 from lakesweep.model.plan import Delete, Plan
 from lakesweep.table.stores import TableStores
 

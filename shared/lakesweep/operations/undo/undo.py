@@ -22,7 +22,7 @@ from lakesweep.control.lease import acquire, read_lease
 from lakesweep.control.plans import load_header
 from lakesweep.control.reports import store_report
 from lakesweep.errors import RefusedError
-from lakesweep.execute.deletions.executor import Executed
+from lakesweep.execute.attempt import Executed
 from lakesweep.execute.undo import Undo, restore
 from lakesweep.model.plan import Plan, moves_roots
 from lakesweep.model.report import Refusal, RunReport, Status

@@ -144,7 +144,7 @@ def check_observation(run: UndoneRun, table: Table, view: TableView) -> None:
     Args:
         run: The run to undo.
         table: The branch of its plan, with a store without a cache.
-        draft: The same branch as it is now.
+        view: The same branch as it is now.
 
     Raises:
         RefusedError: `committed_since`, `rolled_back`, `later_run`, `id_reused`, `branch_exists` or `branch_in_use`.

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 from lakesweep.control.markers import makers_of
 from lakesweep.errors import FormatError, RefusedError, StorageError
+from lakesweep.execute.attempt import Environment
 from lakesweep.execute.batches import BATCH_KEYS, ROOT_KINDS
-from lakesweep.execute.deletions.executor import Environment
 from lakesweep.execute.planned_roots import root_of
 from lakesweep.execute.undo import Undo, settled_observation, undelete
 from lakesweep.model.paths.allowed import check_action, is_external

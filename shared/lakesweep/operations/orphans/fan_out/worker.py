@@ -53,7 +53,7 @@ class Outbox(Protocol):
         """Schedule the next step of the scan.
 
         Args:
-            turn: Number of the step.
+            step: Number of the step.
             delay_s: Seconds until it shall run.
             progress: Whether tasks reported something since the last step. A scan without progress goes in circles.
         """
