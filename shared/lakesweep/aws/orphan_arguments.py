@@ -27,7 +27,9 @@ def call_of(arguments: Mapping[str, object]) -> Call:
     if objects is not None and (not isinstance(objects, int) or isinstance(objects, bool) or objects < 0):
         raise UsageError(f"objects: expected the approximate number, found {objects!r}", code="bad_argument")
     if there := sorted(_NOT_HERE & given.keys()):
-        raise UsageError(f"{there[0]}: engine {engine} does not use this argument; expected none", code="bad_argument")
+        raise UsageError(
+            f"{there[0]}: a scan by a deployment does not take it; expected it left out", code="bad_argument"
+        )
     if inventory is not None and engine in ("auto", "lambda"):
         raise UsageError(
             "inventory: functions list the table themselves; expected engine spark, or no engine", code="bad_argument"

@@ -1,4 +1,4 @@
-"""Names of files: the exact forms of Paimon's manifests, index files, data files and their sidecars.
+"""Names of files: the exact forms of Paimon's manifests, index files, data files and their extra files.
 
 Nearly every name contains a UUID and a count. So any name without exactly this form belongs to somebody else. A temp
 file is an atomic write that was not finished: `.<name>.<uuid>.tmp`, and `<name><uuid>.tmp` from earlier Python writers.
@@ -70,7 +70,7 @@ def is_index_like(name: str) -> bool:
 def data_name_pattern(
     data_prefixes: Iterable[str], changelog_prefixes: Iterable[str], *, postponed: bool
 ) -> re.Pattern[str]:
-    """Build the pattern of data files, changelog files and their sidecars.
+    """Build the pattern of data files, changelog files and their extra files.
 
     Its group `changelog` matches if only a changelog prefix fits. Its group `sidecar` is the text after the owner's
     name.

@@ -38,7 +38,7 @@ def load(area: ControlArea, plan_id: str) -> Plan:
 
 
 def carry_out(env: Environment, plan: Plan, attempt: Attempt) -> Executed:
-    """Execute a stored plan; see `execute`, `move_roots` and `execute_in_waves`."""
+    """Execute a stored plan; with `deletions/executor.py`, `branch_rewrites/rewrite.py` or `waves/driver.py`."""
     plan_id = plan.header.plan_id
     if is_large(plan.header):
         # A plan that this process has just made does not know its parts.

@@ -87,7 +87,7 @@ def expire_tags(typed: Typed) -> int:
 def tag_schedule(typed: Typed) -> int:
     """Create the tags that a table's options ask for, and delete expired ones.
 
-    These are the first steps of maintain, without a commit and without the later steps. Prints the plan, and changes
-    nothing without --execute.
+    maintain begins with the same two steps. This command needs no new commit, and takes no further step. It prints the
+    plan, and changes nothing without --execute.
     """
     return typed.run()

@@ -1,6 +1,6 @@
 """The program of the process that decodes ORC: pyarrow, with limits of memory and time.
 
-pyarrow's ORC reader trusts its input. So the frame of a file is checked first (`orc_frame.py`), which finds most
+pyarrow's ORC reader trusts its input. So the frame of a file is checked first (`frame.py`), which finds most
 damage. Other damage ends this process in the worst case, and no other process.
 
 The process says ("ready", None). Then it answers one request after another until its input ends. A request is a file,

@@ -1,7 +1,7 @@
 """ORC metadata files: tables with `manifest.format=orc` use them instead of Avro.
 
 Reading them needs pyarrow, which workers do not have. There, Lakesweep refuses an ORC file with a message that says
-what to install. It never treats the file as damaged or empty. pyarrow runs in its own process (`orc_process.py`),
+what to install. It never treats the file as damaged or empty. pyarrow runs in its own process (`process.py`),
 because damaged bytes can end the process.
 """
 

@@ -1,4 +1,4 @@
-"""The rows of an ORC file, read with pyarrow. This must run in its own process (`orc_decoder.py`)."""
+"""The rows of an ORC file, read with pyarrow. This must run in its own process (`decoder.py`)."""
 
 from collections.abc import Iterator
 from typing import Any

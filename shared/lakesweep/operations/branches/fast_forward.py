@@ -117,10 +117,10 @@ def _refuse_conflict(view: TableView, name: str, course: Course) -> None:
     conflict = schema_conflict(course)
     if conflict is None:
         return
-    what = "has no schema of that id" if conflict.goes else "has another schema of that id"
+    what = "delete it: the branch has none" if conflict.goes else "replace it: the branch has another one"
     raise RefusedError(
-        f"table {view.table.ref}: {conflict.root.ref} needs schema {conflict.schema_id} of {MAIN}, and branch {name} "
-        f"{what}; expected a branch with the same schema, since {MAIN} is read with it",
+        f"table {view.table.ref}: {conflict.root.ref} needs schema {conflict.schema_id} of {MAIN}, and a fast-forward "
+        f"to branch {name} would {what}; expected the same schema {conflict.schema_id} in both",
         code=SCHEMA_CONFLICT,
     )
 

@@ -1,6 +1,6 @@
 """Delete orphan files, found by this process alone: files that no root of any branch names.
 
-The table is listed while its roots are read; `orphan_scan` says why that is safe.
+The table is listed while its roots are read; `scan.py` says why that is safe.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator

@@ -71,7 +71,7 @@ def load_record(area: ControlArea, run_id: str) -> RunRecord:
     if end is None:
         raise _refusal(area, run_id, "run_unfinished", f"its plan {plan_id} has not ended")
     if run_id not in end.runs:
-        raise _refusal(area, run_id, "not_undoable", f"it took plan {plan_id} back; expected a run that deleted")
+        raise _refusal(area, run_id, "not_undoable", f"it is an undo, of plan {plan_id}; expected another run")
     if end.status == "stale":
         raise _refusal(area, run_id, "plan_stale", f"its plan {plan_id} ended stale, and what it had begun was settled")
     plan = load_plan(area, plan_id)

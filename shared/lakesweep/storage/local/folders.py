@@ -144,7 +144,7 @@ class Folders:
 
         Raises:
             LinkFoundError: A part of it is a symbolic link.
-            AnotherFolderError: A part of it is not on the root's trail.
+            AnotherFolderError: A part of it is not the folder that was checked at this path.
             StorageError: As `RootFolder.open`.
             OSError: It cannot be opened.
         """

@@ -1,13 +1,13 @@
 """A store in a local folder.
 
 Symbolic links below the root are listed, never followed, never deleted: their targets are not Lakesweep's. (The root
-itself may be reached through links.) `local_folders` says how this stays true while somebody swaps folders for links.
+itself may be reached through links.) `folders.py` says how this stays true while somebody swaps folders for links.
 
-A put that must match an ETag takes a lock file beside the object (`local_locks`). In a control location the lock file
+A put that must match an ETag takes a lock file beside the object (`locks.py`). In a control location the lock file
 remains. Once a folder has this file, every put and every conditional delete in the folder takes the lock, across all
-processes. Beside the documents of a table the lock file is deleted at the end, since there the lease separates runs. A
-plain or if-absent put leaves nothing behind but its object. All of this needs a file system with hard links, and with
-`flock` between all machines that share it.
+processes. In a folder with documents of a table, the lock file is deleted after each change: there the lease already
+lets only one run write. A plain or if-absent put leaves nothing behind but its object. All of this needs a file system
+with hard links, and with `flock` between all machines that share it.
 """
 
 import os

@@ -145,7 +145,10 @@ class Wholeness:
 
 
 def _contiguous(snapshots: Iterable[RootRef]) -> frozenset[int]:
-    """Return the ids up to the highest, from the last gap on. An expiry may have left lower ids half deleted."""
+    """Return the highest id and those right below it, down to the first missing id.
+
+    An expiry may have left lower ids half deleted.
+    """
     ids = sorted((ref.id for ref in snapshots), reverse=True)
     run = list(ids[:1])
     for snapshot_id in ids[1:]:
