@@ -330,9 +330,9 @@ def _said(evidence: Evidence) -> Iterator[str]:
         return  # then the engine does not say what that root needs
     left_behind = _needed(evidence.roots) - _needed(evidence.after)
     there = left_behind & evidence.ours.files.paths
-    stranded = findings["newly_orphaned"]["files"]
-    if stranded != len(there):
-        yield f"ours says that {stranded} files are left behind, and {len(there)} are: {sorted(there)[:5]}"
+    newly_orphaned = findings["newly_orphaned"]["files"]
+    if newly_orphaned != len(there):
+        yield f"ours says that {newly_orphaned} files are left behind, and {len(there)} are: {sorted(there)[:5]}"
 
 
 def _said_of_a_rollback(evidence: Evidence, lost: Mapping[str, Any]) -> Iterator[str]:

@@ -13,8 +13,8 @@ def lost_lines(findings: Mapping[str, Any], counted_bytes: Mapping[str, str]) ->
     """Yield a word and a sentence for each effect on the branch.
 
     Args:
-        findings: Findings of the plan: `undone`, `branch`, `target`, `lost` and `stranded`, if present.
-        counted_bytes: `time`: when the target was committed. `stranded`: total size of the newly orphaned files. Both
+        findings: Findings of the plan: `undone`, `branch`, `target`, `lost` and `newly_orphaned`, if present.
+        counted_bytes: `time`: when the target was committed. `newly_orphaned`: total size of the newly orphaned files. Both
             in words.
     """
     target, lost, branch = findings.get("target"), findings.get("lost") or {}, findings.get("branch") or {}
@@ -38,12 +38,12 @@ def lost_lines(findings: Mapping[str, Any], counted_bytes: Mapping[str, str]) ->
     rows = lost.get("rows")
     if rows or (rows == 0 and lost.get("snapshots") and not goes):
         yield "rows", f"{rows} that only these commits added" if goes else _rows(rows, lost.get("snapshots"))
-    stranded = findings.get("newly_orphaned")
-    if stranded and stranded["files"]:
-        kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in stranded["by_kind"].items())
+    newly_orphaned = findings.get("newly_orphaned")
+    if newly_orphaned and newly_orphaned["files"]:
+        kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in newly_orphaned["by_kind"].items())
         yield (
             "orphan",
-            f"{stranded['files']} file{'s'[: stranded['files'] != 1]}, {counted_bytes['stranded']}, that no version "
+            f"{newly_orphaned['files']} file{'s'[: newly_orphaned['files'] != 1]}, {counted_bytes['newly_orphaned']}, that no version "
             f"needs any more ({kinds}); remove-orphan-files finds them",
         )
 

@@ -149,10 +149,10 @@ def test_what_is_lost_is_said_before() -> None:
         "commit_users": ["user-1"],
     }
     assert findings["whole"] == ["snapshot/snapshot-5"]
-    stranded = findings["newly_orphaned"]
-    assert isinstance(stranded, dict)
-    assert stranded["by_kind"]["data"] == 5
-    assert stranded["files"] == sum(stranded["by_kind"].values())
+    newly_orphaned = findings["newly_orphaned"]
+    assert isinstance(newly_orphaned, dict)
+    assert newly_orphaned["by_kind"]["data"] == 5
+    assert newly_orphaned["files"] == sum(newly_orphaned["by_kind"].values())
 
 
 def test_the_order_of_the_requests() -> None:
@@ -681,16 +681,16 @@ def test_what_a_rollback_strands_is_what_the_orphan_scan_takes() -> None:
     world = RollbackWorld(ten)
     plan = world.rollback(execute=False, snapshot=5).plan
     assert plan is not None
-    stranded = plan.header.findings["newly_orphaned"]
+    newly_orphaned = plan.header.findings["newly_orphaned"]
     assert world.rollback(snapshot=5).status == "done"
     world.now_ms += 3 * 86_400_000
     report = world.maintainer().run("remove_orphan_files", execute=False)
     assert report.plan is not None and report.status == "planned"
-    assert isinstance(stranded, dict)
+    assert isinstance(newly_orphaned, dict)
     kinds = dict(report.plan.delete_kinds)
-    assert sum(kinds.values()) == stranded["files"]
-    assert kinds["data"] == stranded["by_kind"]["data"]
-    assert report.plan.delete_bytes == stranded["bytes"]
+    assert sum(kinds.values()) == newly_orphaned["files"]
+    assert kinds["data"] == newly_orphaned["by_kind"]["data"]
+    assert report.plan.delete_bytes == newly_orphaned["bytes"]
 
 
 def test_lose_tag_that_is_not_needed_is_said() -> None:

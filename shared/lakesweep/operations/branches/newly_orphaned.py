@@ -39,7 +39,7 @@ class NewlyOrphaned:
         return tuple(f"the number of newly orphaned files is not known exactly: {each}" for each in self.unknown)
 
     def to_json(self) -> dict[str, object]:
-        """Return the finding `stranded`."""
+        """Return the finding `newly_orphaned`."""
         return {"files": self.files, "bytes": self.bytes, "by_kind": dict(self.by_kind)}
 
 
