@@ -14,8 +14,7 @@ def lost_lines(findings: Mapping[str, Any], counted_bytes: Mapping[str, str]) ->
 
     Args:
         findings: Findings of the plan: `undone`, `branch`, `target`, `lost` and `newly_orphaned`, if present.
-        counted_bytes: `time`: when the target was committed. `newly_orphaned`: total size of the newly orphaned files. Both
-            in words.
+        counted_bytes: `time`: when the target was committed. `newly_orphaned`: total size of these files. Both in words.
     """
     target, lost, branch = findings.get("target"), findings.get("lost") or {}, findings.get("branch") or {}
     if undone := findings.get("undone"):
@@ -38,12 +37,12 @@ def lost_lines(findings: Mapping[str, Any], counted_bytes: Mapping[str, str]) ->
     rows = lost.get("rows")
     if rows or (rows == 0 and lost.get("snapshots") and not goes):
         yield "rows", f"{rows} that only these commits added" if goes else _rows(rows, lost.get("snapshots"))
-    newly_orphaned = findings.get("newly_orphaned")
-    if newly_orphaned and newly_orphaned["files"]:
-        kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in newly_orphaned["by_kind"].items())
+    orphaned = findings.get("newly_orphaned")
+    if orphaned and orphaned["files"]:
+        kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in orphaned["by_kind"].items())
         yield (
             "orphan",
-            f"{newly_orphaned['files']} file{'s'[: newly_orphaned['files'] != 1]}, {counted_bytes['newly_orphaned']}, that no version "
+            f"{orphaned['files']} file{'s'[: orphaned['files'] != 1]}, {counted_bytes['newly_orphaned']}, that no version "
             f"needs any more ({kinds}); remove-orphan-files finds them",
         )
 
