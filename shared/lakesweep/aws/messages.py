@@ -145,7 +145,7 @@ class OrphanTask:
     table: str
     scan_id: str
     task: Mapping[str, object]
-    """The task as the scan wrote it (`lakesweep.fan_out`)."""
+    """The task as the scan wrote it (`lakesweep.operations.orphans.fan_out`)."""
     hop: int = 0
 
     kind = "orphan_task"

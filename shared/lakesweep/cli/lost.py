@@ -14,7 +14,7 @@ def lost_lines(findings: Mapping[str, Any], counted_bytes: Mapping[str, str]) ->
 
     Args:
         findings: Findings of the plan: `undone`, `branch`, `target`, `lost` and `newly_orphaned`, if present.
-        counted_bytes: `time`: when the target was committed. `newly_orphaned`: total size of these files. Both in words.
+        counted_bytes: In words. `time`: when the target was committed. `newly_orphaned`: the size of these files.
     """
     target, lost, branch = findings.get("target"), findings.get("lost") or {}, findings.get("branch") or {}
     if undone := findings.get("undone"):

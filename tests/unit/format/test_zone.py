@@ -130,7 +130,7 @@ def test_zones_without_a_zone_database() -> None:
 import zoneinfo
 from datetime import datetime
 from lakesweep.errors import FormatError
-from lakesweep.format.zone import local_time, parse_zone
+from lakesweep.format.values.zone import local_time, parse_zone
 
 assert zoneinfo.TZPATH == ()
 assert local_time(1719792000000, parse_zone("America/New_York", "zone")) == datetime(2024, 6, 30, 20)
