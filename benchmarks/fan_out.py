@@ -216,7 +216,7 @@ class System:
             "arguments": {"engine": "lambda", "older_than": str(cutoff_ms)},
             "execute": False,
             "manual": True,
-            "turn": 0,
+            "step": 0,
         }
         with contextlib.ExitStack() as stack:
             threads = []

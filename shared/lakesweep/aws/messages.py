@@ -103,7 +103,7 @@ class SparkScan:
     """A stored plan to execute, instead of a scan."""
     confirm: bool = False
     """The sender has confirmed that plan, which needs a confirmation."""
-    manual: bool = True
+    manual: bool = False
     """A person requested it. Otherwise the fleet policy decides whether the scan's plan is executed."""
     hop: int = 0
 
@@ -225,8 +225,8 @@ def message_of(document: dict[str, object], name: str) -> Message:
     if kind in ("spark", "orphan_scan"):
         scan = table, _scan_id(document, name), branch, get_object(document, "arguments", name), flags["execute"]
         if kind == "spark":
-            plan_id, manual = get_str(document, "plan_id", name), document.get("manual") is not False
-            return SparkScan(*scan, plan_id, confirm=flags["confirm"], manual=manual, hop=hop)
+            plan_id = get_str(document, "plan_id", name)
+            return SparkScan(*scan, plan_id, confirm=flags["confirm"], manual=flags["manual"], hop=hop)
         step = get_int(document, "step", name) or 0
         if not 0 <= step <= _MAX_STEP:
             raise wrong_type(name, "step", f"a whole number from 0 to {_MAX_STEP}", step)

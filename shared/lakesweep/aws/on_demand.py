@@ -197,6 +197,7 @@ def _asked(
         execute,
         demand.plan_id,
         confirm=demand.confirm is not None,
+        manual=True,
     )
     runtime.queues.ask_for_scan(scan)
     job = require_area(table).path(job_name(scan.scan_id))

@@ -37,12 +37,12 @@ def lost_lines(findings: Mapping[str, Any], counted_bytes: Mapping[str, str]) ->
     rows = lost.get("rows")
     if rows or (rows == 0 and lost.get("snapshots") and not goes):
         yield "rows", f"{rows} that only these commits added" if goes else _rows(rows, lost.get("snapshots"))
-    orphaned = findings.get("newly_orphaned")
+    orphaned, size = findings.get("newly_orphaned"), counted_bytes["newly_orphaned"]
     if orphaned and orphaned["files"]:
         kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in orphaned["by_kind"].items())
         yield (
             "orphan",
-            f"{orphaned['files']} file{'s'[: orphaned['files'] != 1]}, {counted_bytes['newly_orphaned']}, that no version "
+            f"{orphaned['files']} file{'s'[: orphaned['files'] != 1]}, {size}, that no version "
             f"needs any more ({kinds}); remove-orphan-files finds them",
         )
 

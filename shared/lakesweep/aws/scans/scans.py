@@ -1,8 +1,8 @@
 """One step of a scan for orphan files: begin it, or check which tasks have ended, and hand over the plan at the end.
 
 The first step chooses the backend. It plans a small table itself. For a larger table, functions list and decode in
-tasks (`operations/orphans/fan_out`). Every later step checks what is done, until the plan exists. Spark scans the largest
-tables.
+tasks (`operations/orphans/fan_out`). Every later step checks what is done, until the plan exists. Spark scans the
+largest tables.
 
 A step may come twice, late, or after an earlier attempt died. The result of a scan is in its `result.json`, which is
 written once. A plan that is handed over twice is executed once.
