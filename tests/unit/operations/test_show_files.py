@@ -10,6 +10,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, RefusedError, UsageError
+from lakesweep.format.manifest_list import read_manifest_list
 from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.inspect.files import list_files
 from lakesweep.operations.inspect.show import summarise
@@ -17,7 +18,7 @@ from lakesweep.operations.inspect.table_summary import ShownLive, ShownSnapshot,
 from lakesweep.runs.parameters.time_travel import Version
 from lakesweep.runs.session import Table
 from lakesweep.storage.local.store import LocalStore
-from lakesweep.storage.store import Body, Store
+from lakesweep.storage.store import Body, Store, delete_all
 from tests.support.fixture_tables import TABLE_NAMES, expected_facts
 from tests.support.memory_store import MemoryStore
 from tests.support.table_builder import TICK_MS, TableBuilder
@@ -273,6 +274,19 @@ def test_show_reads_no_manifest(builder: TableBuilder) -> None:
     assert measured == ShownLive(3, size_bytes, rows=sum(file.rows for file in files), manifests=3)
     manifests = [name for name in thorough.names if name.startswith("manifest/") and "manifest-list" not in name]
     assert len(manifests) == len(set(manifests)) == 3
+
+
+def test_a_changelog_pins_what_its_commit_added_and_nothing_of_its_base_is_read(builder: TableBuilder) -> None:
+    """The base list of a changelog document names no file of it, so a lost manifest there refuses nothing."""
+    base = f"manifest/{builder.document(builder.root(2))['baseManifestList']}"
+    (first,) = read_manifest_list(builder.store.read(base).data, base)
+    builder.commit("+E", merge_base=True)
+    builder.tag("pin", snapshot=4)
+    builder.changelog_document(2)
+    for number in (1, 2, 3):
+        builder.store.delete(delete_all([builder.root(number)]))
+    builder.store.delete(delete_all([f"manifest/{first.file_name}"]))
+    assert summarise(table_at(builder.store), pinned=True).live is not None
 
 
 def test_a_snapshot_without_a_record_count(builder: TableBuilder) -> None:

@@ -20,7 +20,7 @@ from lakesweep.model.roots import Root
 from lakesweep.storage.store import Store
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.reach.holders import Holders
-from lakesweep.table.reach.root_files import state_lists
+from lakesweep.table.reach.root_files import RootList, state_lists
 
 _VERSION = 1
 """The set of the version alone: it is the first root."""
@@ -64,6 +64,11 @@ class FilesBeyond:
         return fold(or_, (self.bits[path] for path in paths), 0)
 
 
+def _lists(root: Root) -> Iterable[RootList]:
+    # A changelog document pins the files that its own commit added. Its base list names none of them.
+    return (each for each in state_lists(root) if root.ref.kind != "changelog" or each.field == "delta")
+
+
 def files_beyond(store: Store, version: Root, roots: Sequence[Root]) -> FilesBeyond:
     """Count the data files of `version`, and the files that each of `roots` needs and `version` does not have.
 
@@ -80,7 +85,7 @@ def files_beyond(store: Store, version: Root, roots: Sequence[Root]) -> FilesBey
             code="unreadable_root",
         )
 
-    holders = Holders(MetadataReader(store), (version, *roots), state_lists, refuse)
+    holders = Holders(MetadataReader(store), (version, *roots), _lists, refuse)
     own = frozenset(name for name, each in holders.manifests() if each.state & _VERSION)
     deque(holders.deletions(), maxlen=0)  # Deletions first, so that additions need no merging.
     live, known = Amount(), set[str]()
