@@ -92,7 +92,8 @@ def test_whatever_others_do_nothing_that_a_root_needs_goes(
             stage.check()
             ends[ended] += 1
             if at // stride % 4 == 0:
-                stage.wait() + 2 * DAY_MS
+                stage.wait()
+                stage.now_ms += 2 * DAY_MS
                 _remove_rest(stage)
         except (AssertionError, MaintenanceError) as error:
             raise AssertionError(f"{where}: {error!r}") from error

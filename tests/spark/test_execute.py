@@ -154,7 +154,7 @@ class Losing:
         self.work = work
 
     def __call__(self, task, piece):
-        import lakesweep.execute.slices as slices
+        import lakesweep.execute.waves.slices as slices
 
         send = slices.send
 
