@@ -472,7 +472,7 @@ def test_a_table_that_commits_and_expires_meanwhile(tiny: Build) -> None:
 
 def test_retention_goes_on_while_a_plan_is_carried_out(tiny: Build) -> None:
     """A plan of many batches, each of which takes a minute. A commit waits for its pass for one epoch at most."""
-    slow = altered(tiny, tiny.folder.parent / "slow", {"model/safety.py": ("REST_MS = 90_000", "REST_MS = 3_000")})
+    slow = altered(tiny, tiny.folder.parent / "slow", {"model/safety.py": ("REST_MS = 90_000", "REST_MS = 12_000")})
     with Scene(slow) as scene:
         system = scene.system
         table = scene.table("sales.db/orders")
@@ -483,10 +483,10 @@ def test_retention_goes_on_while_a_plan_is_carried_out(tiny: Build) -> None:
         waits: list[float] = []
 
         def rest() -> None:
-            """Let a minute and a half pass while the function waits for three seconds."""
+            """Let a minute and a half pass while the function waits for twelve seconds, in which a pass can begin."""
             for _ in range(6):
                 system.clock.skip_to(system.clock.now() + 14.5)
-                time.sleep(0.5)
+                time.sleep(2)
 
         def take_long(request: Request) -> None:
             if request.function != "ExecuteBatch":
