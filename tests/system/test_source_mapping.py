@@ -16,7 +16,7 @@ from tests.support.system.build import Build
 from tests.support.system.clock import Clock, ManualClock
 from tests.support.system.deployed import MAX_ASYNC_BYTES, System
 from tests.support.system.function import MAX_PAYLOAD_BYTES, DeployedFunction, Invocation, ThrottledError
-from tests.support.system.message import MAX_BODY_BYTES
+from tests.support.system.message import MAX_BODY_BYTES, Message
 from tests.support.system.metrics import Metrics
 from tests.support.system.queue import Queue
 from tests.support.system.source_mapping import SourceMapping
@@ -163,6 +163,31 @@ def test_what_comes_within_the_window_is_one_invocation() -> None:
         pump.clock.advance(10)
         pump.wait_for(lambda: not pump.queue.messages())
     assert pump.function.batches == [["a", "b", "c"], ["d"]]
+
+
+def test_the_window_of_a_thread_that_is_slow_does_not_end_before_what_waits() -> None:
+    """On a busy machine the thread that gathers may come late. Who skips time waits for it."""
+    pump = Pump(BatchSize=100, MaximumBatchingWindowInSeconds=10)
+    pump.send(*map(str, range(15)))
+    receive, looks, goes_on = pump.queue.receive, [], threading.Event()
+
+    def slowly(limit: int) -> list[Message]:
+        looks.append(limit)
+        assert len(looks) != 2 or goes_on.wait(PATIENCE_S)
+        return receive(limit)
+
+    pump.queue.receive = slowly  # type: ignore[method-assign]
+    with at_work(pump):
+        pump.wait_for(lambda: len(looks) == 2)
+        assert pump.queue.in_flight() == 10
+        assert pump.mapping.is_busy
+        assert pump.mapping.next_change_s() == pump.clock.now()
+        goes_on.set()
+        pump.wait_for(lambda: pump.queue.in_flight() == 15)
+        pump.rest()
+        pump.clock.advance(10)
+        pump.wait_for(lambda: not pump.queue.messages())
+    assert [len(batch) for batch in pump.function.batches] == [15]
 
 
 def test_a_full_batch_does_not_wait_for_the_end_of_its_window() -> None:

@@ -10,8 +10,8 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tests.support.system.clock import Clock
@@ -75,6 +75,7 @@ class SourceMapping:
         self._delivering = 0
         self._window_ends_s: float | None = None
         self._lock = threading.Lock()
+        self._receiving = threading.Lock()
         self._stopping = threading.Event()
         self._paused = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -91,7 +92,8 @@ class SourceMapping:
 
     def pause(self, paused: bool = True) -> None:
         """Stop to take messages, or go on: as the mapping's `Enabled` does."""
-        self._paused.set() if paused else self._paused.clear()
+        with self._receiving:  # whoever sends a message after this has paused the mapping before
+            self._paused.set() if paused else self._paused.clear()
 
     @property
     def is_busy(self) -> bool:
@@ -102,7 +104,8 @@ class SourceMapping:
         """Return when something happens here that time alone brings about, `None` if nothing does."""
         if self._paused.is_set():
             return None
-        return self._window_ends_s if self._window_ends_s is not None else self.queue.next_change_s()
+        # Also within the window: what waits in the queue belongs to the batch, however late the window's thread looks.
+        return min((it for it in (self._window_ends_s, self.queue.next_change_s()) if it is not None), default=None)
 
     def _poll(self) -> None:
         with self._clock.work.looking():
@@ -113,28 +116,37 @@ class SourceMapping:
             if self._paused.is_set() or not self._slots.acquire(timeout=0.05):
                 time.sleep(POLL_S)
                 continue
-            messages = self._gather()
-            if not messages:
-                self._slots.release()
+            if not self._take_batch():
                 time.sleep(POLL_S)
-                continue
+
+    def _take_batch(self) -> bool:
+        """Receive a batch and begin to deliver it; tell whether there was one."""
+        with self._marked_busy(1):  # not idle for a moment between the reception and the invocation
+            messages = self._gather()
+            batches = [batch for batch in self.disturbance(self, messages) if batch] if messages else []
+            for number, batch in enumerate(batches):
+                if number:
+                    self._slots.acquire()
+                self._spawn(self._deliver, batch)
+            if not batches:
+                self._slots.release()
+        return bool(messages)
+
+    @contextmanager
+    def _marked_busy(self, change: int) -> Iterator[None]:
+        """Count this thread as one more that is busy, or as one less, inside the block."""
+        with self._lock:
+            self._busy += change
+        try:
+            yield
+        finally:
             with self._lock:
-                self._busy += 1
-            try:
-                batches = [batch for batch in self.disturbance(self, messages) if batch]
-                for number, batch in enumerate(batches):
-                    if number:
-                        self._slots.acquire()
-                    self._spawn(self._deliver, batch)
-                if not batches:
-                    self._slots.release()
-            finally:
-                with self._lock:
-                    self._busy -= 1
+                self._busy -= change
 
     def _gather(self) -> list[Message]:
-        """Receive a batch: for as long as the window, until it is full."""
-        messages = self.queue.receive(min(MAX_RECEIVED, self.batch_size))
+        """Receive a batch: for as long as the window, until it is full. The thread is busy but where it waits."""
+        with self._receiving:
+            messages = [] if self._paused.is_set() else self.queue.receive(min(MAX_RECEIVED, self.batch_size))
         if not messages or not self.window_s:
             return messages
         ends_s = self._clock.now() + self.window_s
@@ -145,12 +157,9 @@ class SourceMapping:
             more = self.queue.receive(min(MAX_RECEIVED, room))
             messages += more
             if not more:
-                time.sleep(POLL_S)
-        with self._lock:
-            self._busy += 1  # not idle for a moment between the window and the invocation
+                with self._marked_busy(-1):
+                    time.sleep(POLL_S)
         self._window_ends_s = None
-        with self._lock:
-            self._busy -= 1
         return messages
 
     def _spawn(self, target: Callable[..., None], *arguments: Any) -> None:
