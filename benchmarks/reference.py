@@ -4,7 +4,7 @@
     python -m benchmarks.reference --check    say whether they are up to date
 
 docs/cli_json.md has the sentences of docs/templates/cli_json.md, with the examples beside it and the tables of
-`lakesweep/words.toml`. docs/commands.md shows the parser of the command line and the parameters of the operations
+`words.toml` there. docs/commands.md shows the parser of the command line and the parameters of the operations
 (`lakesweep/runs/parameters/signatures.py`).
 """
 
@@ -24,7 +24,7 @@ from lakesweep.runs.parameters.parameter import EXTERNAL_ROOTS, Parameter, Signa
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 TEMPLATES = DOCS / "templates"
-WORDS = ROOT / "shared" / "lakesweep" / "words.toml"
+WORDS = TEMPLATES / "words.toml"
 _SHARED = ("policy", "control", "external_root", "endpoint_url", "region", "as_json", "help")
 """Options of most commands, which the page explains once."""
 
@@ -61,9 +61,7 @@ def cli_json() -> str:
             return f"```json\n{(TEMPLATES / name).read_text(encoding='utf-8')}```"
         return "\n".join(_table(tables[name]["columns"], _rows(tables[name]["rows"])))
 
-    return _mark("docs/templates/cli_json.md and shared/lakesweep/words.toml") + re.sub(
-        r"{{([a-z_.]+)}}", filled, template
-    )
+    return _mark("docs/templates/cli_json.md and words.toml") + re.sub(r"{{([a-z_.]+)}}", filled, template)
 
 
 def _mark(what: str) -> str:

@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.chain import Chain
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import Lease, LeaseDocument, acquire
-from lakesweep.errors import stop_code, stopped_by
+from lakesweep.control.ledger import Ledger
+from lakesweep.errors import MaintenanceError, stop_code, stopped_by
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import PlanHeader
 from lakesweep.storage.store import Store
@@ -175,6 +177,13 @@ def forget(area: ControlArea, found: LeaseDocument, run_id: str, before: Callabl
         ended = True
     finally:
         lease.release(ended=ended)
+
+
+def record_stop(attempt: Attempt, ledger: Ledger, outcome: Outcome, stop: KeyboardInterrupt) -> None:
+    """Record how far a run came that somebody stops: first the ledger, as far as it can be written."""
+    with suppress(MaintenanceError):
+        ledger.flush()
+    attempt.on_stop(stopped(outcome, stop))
 
 
 def stopped(outcome: Outcome, stop: KeyboardInterrupt) -> Executed:

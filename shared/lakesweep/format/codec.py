@@ -40,9 +40,10 @@ class Check:
 
 def _is_unicode(text: str) -> bool:
     try:
-        return bool(text.encode("utf-8")) or True
+        text.encode("utf-8")
     except UnicodeEncodeError:
         return False
+    return True
 
 
 Count = Annotated[int, Check(lambda number: number >= 0, "a whole number from 0")]

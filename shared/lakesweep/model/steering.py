@@ -6,16 +6,16 @@ The plan's content hash covers them. The findings of a plan are for people alone
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Annotated, Any
 
-from lakesweep.errors import FormatError, RefusedError
+from lakesweep.errors import RefusedError
+from lakesweep.format.codec import Check, from_json
 
 UNSUPPORTED_PLAN = "unsupported_plan"
 """Code of a stored plan in a format of another Lakesweep version, which that version can carry out."""
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-_MAX_NUMBER = 1 << 63
+_Id = Annotated[str, Check(re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}").fullmatch, "an id")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Target:
 class Undone:
     """The branch rewrite that an undo reverts."""
 
-    run_id: str
-    plan_id: str
+    run_id: _Id
+    plan_id: _Id
     operation: str
 
 
@@ -86,62 +86,29 @@ def steering_of(document: object, path: str) -> Steering:
         RefusedError: It states a fact that this version does not know: `unsupported_plan`.
         FormatError: It is damaged.
     """
-    facts = _fields(document, _FACTS, f"{path}: steering")
-    for name in ("complete_roots", "incomplete_roots"):
-        if name in facts:
-            facts[name] = tuple(facts[name])
-    if "target" in facts:
-        facts["target"] = Target(**_fields(facts["target"], _TARGET, f"{path}: target", are_all_needed=True))
-    if "undone" in facts:
-        facts["undone"] = Undone(**_fields(facts["undone"], _UNDONE, f"{path}: undone", are_all_needed=True))
-    return Steering(**facts)
+    facts = from_json(dict[str, object], document, path, "steering")
+    _refuse_unknown(facts, _FACTS, f"{path}: steering")
+    for name, value in facts.items():
+        if isinstance(value, dict) and is_dataclass(kind := _FACTS[name]):
+            _refuse_unknown(value, [each.name for each in fields(kind)], f"{path}: {name}")
+    return Steering(**{name: from_json(_FACTS[name], value, path, name) for name, value in facts.items()})
 
 
-def _fields(
-    document: object, types: Mapping[str, Callable[[object], bool]], path: str, *, are_all_needed: bool = False
-) -> dict[str, Any]:
-    """Return the fields of a JSON object, each of the expected type."""
-    if not isinstance(document, dict):
-        raise FormatError(f"{path}: expected an object, found {type(document).__name__}")
-    unknown = sorted(document.keys() - types.keys())
+def _refuse_unknown(found: Iterable[str], known: Collection[str], what: str) -> None:
+    unknown = sorted(set(found).difference(known))
     if unknown:
         raise RefusedError(
-            f"{path}: expected only {', '.join(types)}, found {unknown[0]!r}, which another version of Lakesweep "
+            f"{what}: expected only {', '.join(known)}, found {unknown[0]!r}, which another version of Lakesweep "
             "wrote; execute the plan with that version, or make a new plan",
             code=UNSUPPORTED_PLAN,
         )
-    for name, is_valid in types.items():
-        if (name in document or are_all_needed) and not is_valid(document.get(name)):
-            raise FormatError(f"{path}: expected a valid {name}, found {document.get(name)!r:.100}")
-    return dict(document)
 
 
-def _is_number(value: object) -> bool:
-    return type(value) is int and -_MAX_NUMBER <= value < _MAX_NUMBER
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, str) and _ID.fullmatch(value) is not None
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-_TARGET: Mapping[str, Callable[[object], bool]] = {
-    "snapshot": _is_number,
-    "tag": lambda value: value is None or isinstance(value, str),
-    "time_ms": _is_number,
+_FACTS: Mapping[str, Any] = {
+    "complete_roots": tuple[str, ...],
+    "incomplete_roots": tuple[str, ...],
+    "target": Target,
+    "undone": Undone,
+    "is_damaged": bool,
 }
-_UNDONE: Mapping[str, Callable[[object], bool]] = {"run_id": _is_id, "plan_id": _is_id, "operation": _is_text}
-_FACTS: Mapping[str, Callable[[object], bool]] = {
-    "complete_roots": _are_texts,
-    "incomplete_roots": _are_texts,
-    "target": lambda value: isinstance(value, dict),
-    "undone": lambda value: isinstance(value, dict),
-    "is_damaged": lambda value: type(value) is bool,
-}
+"""The type of each fact where a plan states it."""

@@ -27,7 +27,7 @@ from lakesweep.errors import (
     RefusedError,
     StalePlanError,
 )
-from lakesweep.execute.attempt import Attempt, Environment, Executed, stopped, under_lease
+from lakesweep.execute.attempt import Attempt, Environment, Executed, record_stop, under_lease
 from lakesweep.execute.batches import id_of, outcome_of
 from lakesweep.execute.branch_rewrites.compensation import reverse, settle_latest
 from lakesweep.execute.branch_rewrites.completeness import lost_ahead, lost_of
@@ -96,9 +96,7 @@ class _Moving:
         try:
             return self._run()
         except KeyboardInterrupt as stop:
-            with suppress(MaintenanceError):
-                self._ledger.flush()
-            self._attempt.on_stop(stopped(self._requests.outcome, stop))
+            record_stop(self._attempt, self._ledger, self._requests.outcome, stop)
             raise
 
     def _run(self) -> Executed:

@@ -37,7 +37,7 @@ from lakesweep.errors import (
     PreconditionFailedError,
     StalePlanError,
 )
-from lakesweep.execute.attempt import Attempt, Environment, Executed, stopped, under_lease
+from lakesweep.execute.attempt import Attempt, Environment, Executed, record_stop, under_lease
 from lakesweep.execute.batches import (
     CONSUMER_PHASE,
     DOCUMENT_PHASE,
@@ -125,9 +125,7 @@ class _Execution:
         try:
             return self._run()
         except KeyboardInterrupt as stop:
-            with suppress(MaintenanceError):
-                self._ledger.flush()
-            self._attempt.on_stop(stopped(self._outcome, stop))
+            record_stop(self._attempt, self._ledger, self._outcome, stop)
             raise
 
     def _run(self) -> Executed:

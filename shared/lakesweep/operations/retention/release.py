@@ -6,8 +6,8 @@ the deletion of tags. Each says which roots it removes, and which files these fr
 
 1. The cached metadata of the newest snapshot is invalidated. What is lost in the store must not look complete.
 2. The lists of the removed and of the remaining roots are read.
-3. The remaining roots of every branch are asked for each freed file. A file that one of them needs is kept, and so is a
-   file of which an unreadable root may know.
+3. The remaining roots of every branch are asked for each freed file. Lakesweep keeps a file that one of them needs, and
+   a file that an unreadable root may need.
 4. The plan is refused if the newest snapshot cannot be read, since the removed roots may be the only ones left to
    restore.
 

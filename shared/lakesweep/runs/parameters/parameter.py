@@ -1,6 +1,6 @@
 """Parameters of operations: each is declared once, for the command line, for JSON and for the documentation.
 
-The command line makes its options of them, an invocation is checked by them, and `docs/reference.md` shows them. So
+The command line makes its options of them, an invocation is checked by them, and `docs/commands.md` shows them. So
 this module imports little: `--help` needs it.
 """
 
