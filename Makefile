@@ -81,7 +81,8 @@ JOBS ?= auto
 
 .PHONY: quick
 quick: install ## Run the tests of values, formats and rules, which take a minute: what one runs while writing
-	@LAKESWEEP_SAMPLED=1 $(BIN)/python -m pytest $(addprefix tests/unit/,model format plan control table storage aws docs) \
+	@LAKESWEEP_SAMPLED=1 $(BIN)/python -m pytest $(addprefix tests/unit/,model format control table storage aws docs) \
+		$(wildcard tests/unit/operations/*/*rules*) \
 		--numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 # Of a test with very many cases it takes some, and of places where something may break each eighth: tests/support/sampling.py.

@@ -30,28 +30,28 @@ MUTATIONS = (
         "operations/retention/rules/snapshot_range",
         "latest - policy.retain_min + 1, first",
         "latest - policy.retain_min + 2, first",
-        "unit/plan/test_due.py::test_snapshots_are_due_that_the_planner_chooses",
+        "unit/operations/retention/rules/test_due.py::test_snapshots_are_due_that_the_planner_chooses",
     ),
     Mutation(
         "a consumer's next snapshot does not bound the range",
         "operations/retention/rules/snapshot_range",
         "        ends.append(consumer_next)\n",
         "        ends.append(consumer_next + 1)\n",
-        "unit/plan/test_snapshot_range.py::test_the_range[a-consumer-keeps-what-it-has-not-read]",
+        "unit/operations/retention/rules/test_snapshot_range.py::test_the_range[a-consumer-keeps-what-it-has-not-read]",
     ),
     Mutation(
         "a snapshot expires at the cutoff itself",
         "operations/retention/rules/snapshot_range",
         "if max(time_ms[snapshot_id], time_ms[successor]) >= cutoff_ms:",
         "if max(time_ms[snapshot_id], time_ms[successor]) > cutoff_ms:",
-        "unit/plan/test_due.py::test_snapshots_are_due_that_the_planner_chooses",
+        "unit/operations/retention/rules/test_due.py::test_snapshots_are_due_that_the_planner_chooses",
     ),
     Mutation(
         "a young snapshot does not shield the next ones",
         "operations/retention/rules/snapshot_range",
         "if max(time_ms[snapshot_id], time_ms[successor]) >= cutoff_ms:",
         "if min(time_ms[snapshot_id], time_ms[successor]) >= cutoff_ms:",
-        "unit/plan/test_due.py::test_snapshots_are_due_that_the_planner_chooses",
+        "unit/operations/retention/rules/test_due.py::test_snapshots_are_due_that_the_planner_chooses",
     ),
     # --- which tags expire ---
     Mutation(
@@ -59,7 +59,7 @@ MUTATIONS = (
         "operations/tags/rules/expiry",
         "        if reasons:\n",
         "        if reasons and older_than_ms is None:\n",
-        "unit/plan/test_tag_expiry.py::test_a_calendar_rule_is_stronger_than_a_date",
+        "unit/operations/tags/rules/test_expiry.py::test_a_calendar_rule_is_stronger_than_a_date",
     ),
     # --- freed: what an expiry may delete ---
     Mutation(
