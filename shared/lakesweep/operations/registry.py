@@ -6,25 +6,29 @@ arguments are those of Paimon's Spark procedures; `signatures` declares them.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.scans.arguments import PARALLELISM, OrphanArguments
 from lakesweep.operations.branches import call as branch_call
-from lakesweep.operations.branches import create as create_branch
-from lakesweep.operations.branches import delete as delete_branch
-from lakesweep.operations.branches import fast_forward, rollback
+from lakesweep.operations.branches.create import plan_create_branch
+from lakesweep.operations.branches.delete import plan_delete_branch
+from lakesweep.operations.branches.fast_forward import plan_fast_forward
+from lakesweep.operations.branches.rollback import rollback
 from lakesweep.operations.maintenance import all_branches, maintain
 from lakesweep.operations.orphans import remove as orphan_run
-from lakesweep.operations.retention import expire_changelogs, expire_consumers, expire_snapshots
-from lakesweep.operations.tags import automatic as auto_tags
+from lakesweep.operations.retention.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
+from lakesweep.operations.retention.expire_consumers import ConsumerArguments, plan_clear_consumers, plan_reset_consumer
+from lakesweep.operations.retention.expire_snapshots import plan_expire_snapshots
 from lakesweep.operations.tags import call as tag_call
-from lakesweep.operations.tags import create as create_tag
-from lakesweep.operations.tags import delete as delete_tag
-from lakesweep.operations.tags import expire as expire_tags
-from lakesweep.operations.tags import rename as rename_tag
-from lakesweep.operations.tags import schedule as tag_schedule
+from lakesweep.operations.tags.automatic import AutoTagArguments
+from lakesweep.operations.tags.create import CREATE, REPLACE, plan_create_tag, plan_replace_tag
+from lakesweep.operations.tags.delete import plan_delete_tag
+from lakesweep.operations.tags.expire import ExpireTagsArguments, plan_expire_tags
+from lakesweep.operations.tags.rename import plan_rename_tag
+from lakesweep.operations.tags.schedule import trigger_tags
 from lakesweep.operations.undo import undo
 from lakesweep.runs.allowance import allowing
 from lakesweep.runs.fleet import watched_ruling
@@ -35,7 +39,7 @@ from lakesweep.runs.reports import refused
 from lakesweep.runs.run import plan_and_execute, plan_and_write, plan_only
 from lakesweep.runs.session import Table
 
-Planner = Callable[[Table], Plan]
+Arguments = TypeVar("Arguments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +96,18 @@ def orphan_arguments(call: Call) -> OrphanArguments:
     )
 
 
-def _planned(signature: Signature, planner_of: Callable[[Call], Planner]) -> Operation:
+def _planned(
+    signature: Signature, plan: Callable[[Table, Arguments], Plan], arguments_of: Callable[[Call], Arguments]
+) -> Operation:
     """Return an operation that makes a plan, and executes it if asked."""
 
     def run(table: Table, call: Call, execute: bool) -> RunReport:
-        planner = planner_of(call)
-        if execute:
-            return plan_and_execute(table, signature.name, planner, grace_ms=call[given.GRACE] or 0)
-        return plan_only(table, signature.name, planner)
+        arguments = arguments_of(call)
+        if not execute:
+            return plan_only(table, signature.name, lambda target: plan(target, arguments))
+        return plan_and_execute(
+            table, signature.name, lambda target: plan(target, arguments), grace_ms=call[given.GRACE] or 0
+        )
 
     return Operation(signature, run)
 
@@ -115,65 +123,23 @@ def _limits(call: Call) -> ExpireArguments:
     )
 
 
-def _expire_snapshots(call: Call) -> Planner:
-    arguments = _limits(call)
-    return lambda table: expire_snapshots.plan_expire_snapshots(table, arguments)
-
-
-def _expire_changelogs(call: Call) -> Planner:
-    delete_all = call[given.DELETE_ALL]
-    arguments = expire_changelogs.ExpireChangelogsArguments(limits=_limits(call), delete_all=delete_all)
-    if delete_all and arguments.limits.overrides_table:
+def _of_changelogs(call: Call) -> ExpireChangelogsArguments:
+    arguments = ExpireChangelogsArguments(limits=_limits(call), delete_all=call[given.DELETE_ALL])
+    if arguments.delete_all and arguments.limits.overrides_table:
         raise UsageError(
             "delete_all deletes every changelog; expected it without a number to retain, a time or a limit",
             code="bad_argument",
         )
-    return lambda table: expire_changelogs.plan_expire_changelogs(table, arguments)
+    return arguments
 
 
-def _clear_consumers(call: Call) -> Planner:
-    arguments = expire_consumers.ConsumerArguments(including=call[given.INCLUDING], excluding=call[given.EXCLUDING])
-    return lambda table: expire_consumers.plan_clear_consumers(table, arguments)
-
-
-def _reset_consumer(call: Call) -> Planner:
-    arguments = expire_consumers.ConsumerArguments(call[given.CONSUMER_ID], call[given.NEXT_SNAPSHOT])
-    return lambda table: expire_consumers.plan_reset_consumer(table, arguments)
-
-
-def _rename_tag(call: Call) -> Planner:
-    name, target_name = tag_call.to_rename(call)
-    return lambda table: rename_tag.plan_rename_tag(table, name, target_name)
-
-
-def _delete_tag(call: Call) -> Planner:
-    names = tag_call.to_delete(call)
-    return lambda table: delete_tag.plan_delete_tag(table, names)
-
-
-def _expire_tags(call: Call) -> Planner:
+def _of_tags(call: Call) -> ExpireTagsArguments:
     older_than_ms, keep = call[given.OLDER_THAN], tag_call.keep_rules(call)
     if keep and older_than_ms is not None:
         raise UsageError(
             "older_than applies to all tags, and match to some; expected one of the two", code="bad_argument"
         )
-    arguments = expire_tags.ExpireTagsArguments(older_than_ms, keep, call[given.TIME_ZONE], call[OPTIONS])
-    return lambda table: expire_tags.plan_expire_tags(table, arguments)
-
-
-def _create_branch(call: Call) -> Planner:
-    arguments = branch_call.to_create(call)
-    return lambda table: create_branch.plan_create_branch(table, arguments)
-
-
-def _delete_branch(call: Call) -> Planner:
-    name = branch_call.name_of(call)
-    return lambda table: delete_branch.plan_delete_branch(table, name)
-
-
-def _fast_forward(call: Call) -> Planner:
-    name, lost = branch_call.name_of(call), call[given.LOSE_TAG]
-    return lambda table: fast_forward.plan_fast_forward(table, name, lost)
+    return ExpireTagsArguments(older_than_ms, keep, call[given.TIME_ZONE], call[OPTIONS])
 
 
 def _maintain(table: Table, call: Call, execute: bool) -> RunReport:
@@ -211,27 +177,23 @@ _MODES = {"local": "local", "distributed": "spark"}
 
 def _create_tag(table: Table, call: Call, execute: bool) -> RunReport:
     arguments = tag_call.to_create(call)
-    if not execute:
-        return plan_only(table, create_tag.CREATE, lambda target: create_tag.plan_create_tag(target, arguments))
-    # The write itself finds out whether the name exists.
-    return plan_and_write(
-        table, create_tag.CREATE, lambda target: create_tag.plan_create_tag(target, arguments, looks_for_name=False)
-    )
+    run = plan_and_write if execute else plan_only  # the write itself finds out whether the name exists
+    return run(table, CREATE, lambda target: plan_create_tag(target, arguments, looks_for_name=not execute))
 
 
 def _replace_tag(table: Table, call: Call, execute: bool) -> RunReport:
     arguments = tag_call.to_create(call)
     run = plan_and_write if execute else plan_only
-    return run(table, create_tag.REPLACE, lambda target: create_tag.plan_replace_tag(target, arguments))
+    return run(table, REPLACE, lambda target: plan_replace_tag(target, arguments))
 
 
 def _tag_schedule(table: Table, call: Call, execute: bool) -> RunReport:
-    arguments = auto_tags.AutoTagArguments(call[given.BACKFILL], call[given.TIME_ZONE], call[OPTIONS])
-    return tag_schedule.trigger_tags(table, arguments, execute=execute)
+    arguments = AutoTagArguments(call[given.BACKFILL], call[given.TIME_ZONE], call[OPTIONS])
+    return trigger_tags(table, arguments, execute=execute)
 
 
 def _rollback(table: Table, call: Call, execute: bool) -> RunReport:
-    return rollback.rollback(table, branch_call.to_rollback(call), execute=execute)
+    return rollback(table, branch_call.to_rollback(call), execute=execute)
 
 
 def _undo(table: Table, call: Call, execute: bool) -> RunReport:
@@ -244,21 +206,29 @@ def _undo(table: Table, call: Call, execute: bool) -> RunReport:
 OPERATIONS: Mapping[str, Operation] = {
     operation.signature.name: operation
     for operation in (
-        _planned(given.EXPIRE_SNAPSHOTS, _expire_snapshots),
-        _planned(given.EXPIRE_CHANGELOGS, _expire_changelogs),
-        _planned(given.CLEAR_CONSUMERS, _clear_consumers),
-        _planned(given.RESET_CONSUMER, _reset_consumer),
+        _planned(given.EXPIRE_SNAPSHOTS, plan_expire_snapshots, _limits),
+        _planned(given.EXPIRE_CHANGELOGS, plan_expire_changelogs, _of_changelogs),
+        _planned(
+            given.CLEAR_CONSUMERS,
+            plan_clear_consumers,
+            lambda call: ConsumerArguments(including=call[given.INCLUDING], excluding=call[given.EXCLUDING]),
+        ),
+        _planned(
+            given.RESET_CONSUMER,
+            plan_reset_consumer,
+            lambda call: ConsumerArguments(call[given.CONSUMER_ID], call[given.NEXT_SNAPSHOT]),
+        ),
         Operation(given.REMOVE_ORPHAN_FILES, _remove_orphan_files),
         Operation(given.CREATE_TAG, _create_tag),
         Operation(given.REPLACE_TAG, _replace_tag),
-        _planned(given.RENAME_TAG, _rename_tag),
-        _planned(given.DELETE_TAG, _delete_tag),
-        _planned(given.EXPIRE_TAGS, _expire_tags),
+        _planned(given.RENAME_TAG, lambda table, names: plan_rename_tag(table, *names), tag_call.to_rename),
+        _planned(given.DELETE_TAG, plan_delete_tag, tag_call.to_delete),
+        _planned(given.EXPIRE_TAGS, plan_expire_tags, _of_tags),
         Operation(given.TAG_SCHEDULE, _tag_schedule),
         Operation(given.ROLLBACK, _rollback),
-        _planned(given.CREATE_BRANCH, _create_branch),
-        _planned(given.DELETE_BRANCH, _delete_branch),
-        _planned(given.FAST_FORWARD, _fast_forward),
+        _planned(given.CREATE_BRANCH, plan_create_branch, branch_call.to_create),
+        _planned(given.DELETE_BRANCH, plan_delete_branch, branch_call.name_of),
+        _planned(given.FAST_FORWARD, lambda table, asked: plan_fast_forward(table, *asked), branch_call.to_forward),
         Operation(given.UNDO, _undo),
         Operation(given.MAINTAIN, _maintain),
     )

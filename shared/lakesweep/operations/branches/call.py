@@ -36,6 +36,15 @@ def to_create(call: Call) -> BranchArguments:
     return BranchArguments(name_of(call), call[given.TAG], call[given.SNAPSHOT])
 
 
+def to_forward(call: Call) -> tuple[str, tuple[str, ...]]:
+    """Return the branch of a `fast_forward`, and the tags that the caller gives up.
+
+    Raises:
+        UsageError: The call gives no name.
+    """
+    return name_of(call), call[given.LOSE_TAG]
+
+
 def name_of(call: Call) -> str:
     """Return the name of the branch.
 
