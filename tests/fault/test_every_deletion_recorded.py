@@ -15,7 +15,7 @@ from lakesweep.control.audit.object_history import begun_entry, history_of
 from lakesweep.control.lease import read_lease
 from lakesweep.control.ledger_rows import run_rows, runs_of_ledger
 from lakesweep.errors import RefusedError, StorageError, TerminatedError
-from lakesweep.execute.deletions.earlier import earlier_deletions
+from lakesweep.execute.deletions.deleting import earlier_deletions
 from lakesweep.model.plan import Delete
 from lakesweep.storage.store import HiddenState
 from lakesweep.table.stores import TableStores

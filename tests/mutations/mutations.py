@@ -187,7 +187,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a stored plan of orphans is not held against the roots that are there",
-        "execute/new_roots",
+        "execute/present",
         "        if live.names and not has_begun:\n",
         "        if not live.names and not has_begun:\n",
         "unit/execute/test_large_plans.py::test_parts_are_read_once",

@@ -25,7 +25,7 @@ class Intent:
     grace_ms: int = 0
     """How long readers of expiring snapshots may continue before files are deleted."""
     snapshot_ids: tuple[int, ...] = ()
-    """Expiring snapshots of the branch that `end_id` does not cover; see `execute/expiring.py`."""
+    """Expiring snapshots of the branch that `end_id` does not cover; see `execute/batches.py`."""
 
     plan_hash: str | None = None
     """Of the plan's actions."""

@@ -12,7 +12,7 @@ from lakesweep.errors import (
 from lakesweep.execute.batches import outcome_of
 from lakesweep.execute.branch_rewrites.observation import BranchObservation, stale
 from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, Documents, bytes_of
-from lakesweep.execute.deletions.earlier import BY_INTENT
+from lakesweep.execute.deletions.deleting import BY_INTENT
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Action, Delete, Put
 from lakesweep.storage.guard import LateDeleteError

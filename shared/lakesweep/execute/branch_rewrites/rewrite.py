@@ -28,15 +28,13 @@ from lakesweep.errors import (
     StalePlanError,
 )
 from lakesweep.execute.attempt import Attempt, Environment, Executed, record_stop, under_lease
-from lakesweep.execute.batches import id_of, outcome_of
+from lakesweep.execute.batches import expiring_snapshots, id_of, outcome_of
 from lakesweep.execute.branch_rewrites.compensation import reverse, settle_latest
-from lakesweep.execute.branch_rewrites.completeness import lost_ahead, lost_of
-from lakesweep.execute.branch_rewrites.incomplete import bare_others, incomplete_snapshots
+from lakesweep.execute.branch_rewrites.completeness import bare_others, incomplete_snapshots, lost_ahead, lost_of
 from lakesweep.execute.branch_rewrites.observation import BranchObservation, observe, stale
 from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, Documents, bytes_of
 from lakesweep.execute.branch_rewrites.requests import RootRequests, is_latest
-from lakesweep.execute.deletions.earlier import BY_INTENT, BY_MARKER, earlier_deletions
-from lakesweep.execute.expiring import expiring_snapshots
+from lakesweep.execute.deletions.deleting import BY_INTENT, BY_MARKER, earlier_deletions
 from lakesweep.execute.planned_roots import newest_schema, schema_id
 from lakesweep.model.paths.allowed import LAST_PHASE
 from lakesweep.model.plan import Action, Delete, Plan, Put, order_problem

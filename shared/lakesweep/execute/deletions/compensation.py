@@ -8,8 +8,7 @@ one of its two names is kept.
 from dataclasses import dataclass, field
 
 from lakesweep.errors import PreconditionFailedError
-from lakesweep.execute.batches import DOCUMENT_PHASE, TAG_PHASE, id_of, removed_roots
-from lakesweep.execute.expiring import root_id_of
+from lakesweep.execute.batches import DOCUMENT_PHASE, TAG_PHASE, id_of, removed_roots, root_id_of
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.facts import base_name
 from lakesweep.model.plan import Delete, Plan, Put, to_bytes

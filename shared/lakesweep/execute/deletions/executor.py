@@ -44,6 +44,7 @@ from lakesweep.execute.batches import (
     FILES_STEP,
     TAG_PHASE,
     batches,
+    expiring_snapshots,
     id_of,
     is_head,
     outcome_of,
@@ -51,11 +52,8 @@ from lakesweep.execute.batches import (
     step_of,
 )
 from lakesweep.execute.deletions.compensation import Compensation, Progress
-from lakesweep.execute.deletions.deleting import REWRITTEN, send
-from lakesweep.execute.deletions.earlier import BY_INTENT, BY_MARKER, earlier_deletions
-from lakesweep.execute.expiring import expiring_snapshots
-from lakesweep.execute.new_roots import NEEDED, NewRoots
-from lakesweep.execute.present import STILL_NEEDED, ask_present_roots, refuse_live_files
+from lakesweep.execute.deletions.deleting import BY_INTENT, BY_MARKER, REWRITTEN, earlier_deletions, send
+from lakesweep.execute.present import NEEDED, STILL_NEEDED, NewRoots, ask_present_roots, refuse_live_files
 from lakesweep.execute.recheck import RootRecheck, references_of
 from lakesweep.model.facts import FileKind, References, base_name
 from lakesweep.model.outcome import Outcome

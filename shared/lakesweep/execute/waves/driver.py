@@ -35,7 +35,6 @@ from lakesweep.errors import (
     StorageError,
 )
 from lakesweep.execute.attempt import Attempt, Environment, Executed, stopped, under_lease
-from lakesweep.execute.new_roots import NewRoots
 from lakesweep.execute.part_actions import (
     FILES,
     NOT_FILES_ALONE,
@@ -44,6 +43,7 @@ from lakesweep.execute.part_actions import (
     deletions_of,
     not_files_alone,
 )
+from lakesweep.execute.present import NewRoots
 from lakesweep.execute.recheck import RootRecheck
 from lakesweep.execute.waves.slices import GONE, NOT_BEGUN, SLICE_KEYS, THROTTLED, Assignment, Slice, SliceResult
 from lakesweep.model.outcome import FailedDelete, Outcome

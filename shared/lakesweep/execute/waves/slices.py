@@ -21,8 +21,14 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.ledger import SliceLedger
 from lakesweep.control.ledger_rows import slice_answers, slice_intents
 from lakesweep.errors import LeaseLostError, MaintenanceError, OutOfTimeError
-from lakesweep.execute.deletions.deleting import REWRITTEN, send
-from lakesweep.execute.deletions.earlier import BY_INTENT, BY_MARKER, EarlierDeletions, earlier_deletions
+from lakesweep.execute.deletions.deleting import (
+    BY_INTENT,
+    BY_MARKER,
+    REWRITTEN,
+    EarlierDeletions,
+    earlier_deletions,
+    send,
+)
 from lakesweep.execute.part_actions import PartActions
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.paths.stays import Stays, count_stays
