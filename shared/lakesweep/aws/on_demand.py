@@ -20,7 +20,7 @@ from lakesweep.model.table_ref import MAIN, check_whole
 from lakesweep.operations.maintenance import maintain
 from lakesweep.operations.orphans import local as remove_orphan_files
 from lakesweep.operations.registry import run_operation
-from lakesweep.operations.tags import schedule as tag_schedule
+from lakesweep.operations.tags import steps as tag_steps
 from lakesweep.operations.undo import undo
 from lakesweep.runs import manual
 from lakesweep.runs.execution import require_area
@@ -31,7 +31,7 @@ from lakesweep.runs.session import Table
 
 EXECUTE = "execute"
 """The operation that executes a stored plan."""
-PASSES = (maintain.OPERATION, tag_schedule.OPERATION)
+PASSES = (maintain.OPERATION, tag_steps.OPERATION)
 """Operations without a plan of their own. The executor runs a pass, which plans each step when it begins."""
 SPARK = "spark"
 """The backend of `remove_orphan_files` that is not a function."""

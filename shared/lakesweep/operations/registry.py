@@ -28,7 +28,7 @@ from lakesweep.operations.tags.create import CREATE, REPLACE, plan_create_tag, p
 from lakesweep.operations.tags.delete import plan_delete_tag
 from lakesweep.operations.tags.expire import ExpireTagsArguments, plan_expire_tags
 from lakesweep.operations.tags.rename import plan_rename_tag
-from lakesweep.operations.tags.schedule import trigger_tags
+from lakesweep.operations.tags.steps import trigger_tags
 from lakesweep.operations.undo import undo
 from lakesweep.runs.allowance import allowing
 from lakesweep.runs.fleet import watched_ruling

@@ -15,7 +15,7 @@ from lakesweep.errors import FormatError, OutOfTimeError, UsageError
 from lakesweep.model.plan import Plan, Put, content_hash
 from lakesweep.model.report import RunReport
 from lakesweep.operations.registry import run_operation
-from lakesweep.operations.tags.schedule import OPERATION as AUTOMATIC
+from lakesweep.operations.tags.steps import OPERATION as AUTOMATIC
 from lakesweep.storage.store import DeleteRequest
 from lakesweep.storage.wrappers.wrapping import WrappingStore
 from tests.support.maintenance import Maintainer

@@ -556,7 +556,7 @@ def test_what_the_nearest_relative_has_is_not_even_proposed(monkeypatch: pytest.
         proposed.append(sum(freed.kind == "data" for freed in found.files))
         return found
 
-    monkeypatch.setattr("lakesweep.operations.tags.removal.find_freed_tags", noted)
+    monkeypatch.setattr("lakesweep.operations.tags.delete.find_freed_tags", noted)
     scene = TaggedWorld()
     scene.table.commit(*(f"+cold{number}" for number in range(200)))
     scene.table.commit("+A", "-cold7")

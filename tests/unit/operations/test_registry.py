@@ -17,7 +17,7 @@ from lakesweep.operations.tags import create as create_tag
 from lakesweep.operations.tags import delete as delete_tag
 from lakesweep.operations.tags import expire as expire_tags
 from lakesweep.operations.tags import rename as rename_tag
-from lakesweep.operations.tags import schedule as tag_schedule
+from lakesweep.operations.tags import steps as tag_steps
 from lakesweep.operations.undo import undo
 from lakesweep.runs.parameters.signatures import (
     EXPIRE_SNAPSHOTS,
@@ -57,7 +57,7 @@ def test_every_operation_is_declared_once() -> None:
     assert set(SIGNATURES) == {
         *(expire_snapshots.OPERATION, expire_changelogs.OPERATION, expire_consumers.CLEAR, expire_consumers.RESET),
         *(remove_orphan_files.OPERATION, create_tag.CREATE, create_tag.REPLACE, rename_tag.OPERATION),
-        *(delete_tag.OPERATION, expire_tags.OPERATION, tag_schedule.OPERATION, rollback.OPERATION),
+        *(delete_tag.OPERATION, expire_tags.OPERATION, tag_steps.OPERATION, rollback.OPERATION),
         *(create_branch.OPERATION, delete_branch.OPERATION, fast_forward.OPERATION, undo.OPERATION, maintain.OPERATION),
     }
 

@@ -16,8 +16,7 @@ from lakesweep.control.reports import load_report
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.report import RunReport
-from lakesweep.operations.undo.ledger import UNKNOWN_RESULT
-from lakesweep.operations.undo.record import load_record
+from lakesweep.operations.undo.record import UNKNOWN_RESULT, load_record
 from lakesweep.runs.database import is_table
 from lakesweep.runs.execution import LOCAL, PlanExecutor
 from lakesweep.runs.parameters.times import parse_span_ms

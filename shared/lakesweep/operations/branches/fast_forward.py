@@ -15,15 +15,22 @@ from lakesweep.model.steering import Steering, Target
 from lakesweep.model.table_ref import MAIN
 from lakesweep.model.wording import some_of
 from lakesweep.operations.branches.documents import lost_rows, read_hint_of, read_history
-from lakesweep.operations.branches.iceberg import refuse_iceberg
 from lakesweep.operations.branches.names import check_known_name, check_on_main, no_such_branch
 from lakesweep.operations.branches.newly_orphaned import find_newly_orphaned
-from lakesweep.operations.branches.rules.fast_forward import Course, History, fast_forward_course, schema_conflict
-from lakesweep.operations.branches.rules.fast_forward_actions import EARLIEST, LATEST, forward_actions, hint_puts
-from lakesweep.operations.branches.target_files import LOST_FILES, check_target, describe_lost
+from lakesweep.operations.branches.rules.fast_forward import (
+    EARLIEST,
+    LATEST,
+    Course,
+    History,
+    fast_forward_course,
+    forward_actions,
+    hint_puts,
+    schema_conflict,
+)
+from lakesweep.operations.branches.target_files import LOST_FILES, check_target, describe_lost, refuse_iceberg
+from lakesweep.operations.tags.delete import OwnTags, read_own_tags
 from lakesweep.operations.tags.options import is_write_only
 from lakesweep.operations.tags.protection import give_up_tags, given_up_in_vain
-from lakesweep.operations.tags.removal import OwnTags, read_own_tags
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin, inputs_of
 from lakesweep.table.documents import read_consumers, read_schema

@@ -30,14 +30,12 @@ from lakesweep.model.roots import BranchListing, Root
 from lakesweep.model.steering import Steering, Target
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.model.wording import some_of
-from lakesweep.operations.branches.documents import lost_rows, put_hint
-from lakesweep.operations.branches.iceberg import refuse_iceberg
+from lakesweep.operations.branches.documents import RemovedDocuments, lost_rows, put_hint, withdrawal
 from lakesweep.operations.branches.newly_orphaned import find_newly_orphaned
-from lakesweep.operations.branches.removed_documents import RemovedDocuments, withdrawal
-from lakesweep.operations.branches.target_files import check_target
+from lakesweep.operations.branches.target_files import check_target, refuse_iceberg
+from lakesweep.operations.tags.delete import OwnTags, read_own_tags
 from lakesweep.operations.tags.options import is_write_only
 from lakesweep.operations.tags.protection import give_up_tags, given_up_in_vain
-from lakesweep.operations.tags.removal import OwnTags, read_own_tags
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.expiry_conflict import may_conflict, refuse_conflict
 from lakesweep.runs.metadata_cache import invalidate

@@ -1,6 +1,12 @@
-"""Check, before a branch rewrite changes anything, that the target is complete."""
+"""Checks before a branch rewrite changes anything: the target is complete, and no Iceberg reader is misled.
+
+Paimon writes Iceberg metadata when it commits. Source: Paimon `IcebergCommitCallback`.
+"""
+
+from collections.abc import Mapping
 
 from lakesweep.errors import RefusedError
+from lakesweep.format.values.json_document import shorten
 from lakesweep.model.roots import Root
 from lakesweep.model.wording import some_of
 from lakesweep.runs.session import Table
@@ -13,6 +19,7 @@ NAMED = 10
 """A message names this many lost files."""
 COUNTED = 10_000
 """At most this many lost files are counted."""
+_STORAGE = "metadata.iceberg.storage"
 
 
 def check_target(table: Table, view: TableView, target: Root) -> None:
@@ -48,3 +55,18 @@ def _schema_lost(view: TableView, target: Root) -> list[str]:
         return []
     folder = view.own.schemas[-1].path.rpartition("/")[0]
     return [f"{folder}/schema-{wanted}"]
+
+
+def refuse_iceberg(table: Table, options: Mapping[str, str]) -> None:
+    """Refuse to rewrite a branch with Iceberg metadata: that metadata would still show the deleted snapshots.
+
+    Raises:
+        RefusedError: With code `needs_engine_callbacks`.
+    """
+    value = options.get(_STORAGE, "").strip()
+    if value.lower() not in ("", "disabled"):
+        raise RefusedError(
+            f"table {table.ref}: {_STORAGE} is {shorten(value)!r}, so Iceberg metadata would still show the "
+            "snapshots that this operation deletes; expected a table without Iceberg metadata",
+            code="needs_engine_callbacks",
+        )

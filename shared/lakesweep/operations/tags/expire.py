@@ -10,8 +10,8 @@ from lakesweep.model.damage import DAMAGED_ROOTS
 from lakesweep.model.plan import Plan
 from lakesweep.model.table_ref import branch_dir
 from lakesweep.model.tag_rules import KeepRules, TagFacts
+from lakesweep.operations.tags.delete import OwnTags, files_at_stake, plan_removal, read_own_tags
 from lakesweep.operations.tags.options import auto_tag_rules, check_callbacks, declared_zone, expires_by_time
-from lakesweep.operations.tags.removal import OwnTags, files_at_stake, plan_removal, read_own_tags
 from lakesweep.operations.tags.rules.automatic import beyond_count
 from lakesweep.operations.tags.rules.expiry import judge_tags
 from lakesweep.operations.tags.rules.periods import period_of

@@ -12,9 +12,9 @@ from lakesweep.format.snapshot import Snapshot
 from lakesweep.model.roots import BranchListing, RootRef
 from lakesweep.model.table_ref import MAIN
 from lakesweep.model.wording import some_of
+from lakesweep.operations.tags.delete import OwnTags
 from lakesweep.operations.tags.expire import calendar_zone, period_reader, tag_facts
 from lakesweep.operations.tags.options import declared_zone
-from lakesweep.operations.tags.removal import OwnTags
 from lakesweep.operations.tags.rules.expiry import judge_tags
 from lakesweep.runs.fleet import Ruling, ruling_of
 from lakesweep.runs.view import TableView

@@ -7,8 +7,8 @@ from lakesweep.errors import RefusedError
 from lakesweep.model.document_actions import delete_root, write_document
 from lakesweep.model.plan import Plan
 from lakesweep.operations.tags.create import exists
+from lakesweep.operations.tags.delete import find_tag
 from lakesweep.operations.tags.options import check_callbacks
-from lakesweep.operations.tags.removal import find_tag
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import PHASE, TAG, check_tag_name, tag_path
 from lakesweep.runs.view import begin, inputs_of

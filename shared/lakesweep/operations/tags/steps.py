@@ -1,7 +1,10 @@
-"""The steps on tags, for the pass after a commit and for a call about tags alone.
+"""The steps on tags, for the pass after a commit and for a call about tags alone, `trigger_tag_automatic_creation`.
 
 The first step makes the tags that are due, the second deletes the tags that are over. Both run before snapshots expire,
 since a snapshot can only get its tag while it exists.
+
+Without a commit, the zone and `pause` of a fleet policy apply. Its calendar rules apply if it lets a pass delete.
+Source: Paimon `TriggerTagAutomaticCreationProcedure`, `TagAutoManager#run`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,17 +19,19 @@ from lakesweep.operations.tags import expire as expire_tags
 from lakesweep.operations.tags.automatic import AutoTagArguments, plan_auto_tags
 from lakesweep.operations.tags.expire import ExpireTagsArguments, plan_expire_tags
 from lakesweep.operations.tags.options import expires_by_time, has_auto_tags, is_write_only
-from lakesweep.runs.fleet import Ruling
+from lakesweep.runs.fleet import Ruling, may_delete, ruling_of
 from lakesweep.runs.metadata_cache import keep
 from lakesweep.runs.pass_notes import TagNote
+from lakesweep.runs.reports import refused
 from lakesweep.runs.session import Table
-from lakesweep.runs.steps import Step
-from lakesweep.runs.view import TableView
+from lakesweep.runs.steps import SharedListing, Step, carry_out, first_run, folded
+from lakesweep.runs.view import TableView, begin
 
 TAG_STEPS = frozenset({auto_tags.OPERATION, expire_tags.OPERATION})
 _BY_WRITERS = frozenset({"zone_not_declared", "needs_engine_callbacks"})
 """Codes for tags that Lakesweep cannot make. If the table is not `write-only`, its writers make them."""
 _SETTLED = frozenset({"done", "nothing_to_do"})
+OPERATION = "trigger_tag_automatic_creation"
 
 
 @dataclass(slots=True)
@@ -179,3 +184,38 @@ class TagSteps:
 
 def _tags_of(plan: Plan) -> int:
     return sum(action.kind == "tag" for action in plan.actions)
+
+
+def trigger_tags(table: Table, arguments: AutoTagArguments, *, execute: bool) -> RunReport:
+    """Make due tags, then expire tags: two steps.
+
+    Args:
+        table: One branch of a table.
+        arguments: What the caller asked for.
+        execute: If false, nothing changes.
+    """
+    shared = SharedListing()
+    taken: list[TagSteps] = []
+
+    def steps() -> Iterator[Step]:
+        shared.view = begin(table, OPERATION)
+        taken.append(TagSteps(shared.view, arguments, _without_observed(ruling_of(table)), manual=True))
+        yield from taken[0].steps()
+
+    def take(name: str, report: RunReport) -> RunReport | None:
+        return taken[0].take(name, report)
+
+    try:
+        reports, _ = carry_out(table, steps(), shared, take, execute=execute)
+    except RefusedError as error:
+        reports = (refused(table, auto_tags.OPERATION, error),)
+    if execute and taken:
+        taken[0].keep()
+    return replace(folded(table, OPERATION, reports), run_id=first_run(reports))
+
+
+def _without_observed(ruling: Ruling | None) -> Ruling | None:
+    """Return a policy's ruling for a manual call: if the policy only observes, its calendar rules delete nothing."""
+    if ruling is None or ruling.rule is None or may_delete(ruling):
+        return ruling
+    return replace(ruling, rule=replace(ruling.rule, tags=()))

@@ -1,27 +1,35 @@
 """The run to undo: its plan, and what its ledger says became of each object.
 
 If runs died, several runs may have worked on one plan. They are undone together.
+
+Only the ledger names the deletions and their delete markers. If a part were lost, objects would stay absent unnoticed.
+So the chain of each run is checked. Every deletion without a row is compared with the table. An object that exists was
+not deleted, or is back. If an object is absent, its deletion stays unknown, and nothing is undone.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakesweep.control.area import ControlArea
+from lakesweep.control.audit.verify import RunAudit, audit_run
 from lakesweep.control.ends import PUT_OFF, PlanEnd, plan_end, undone_by
 from lakesweep.control.lease import read_lease
 from lakesweep.control.ledger_rows import Fate, fates, plan_of_run
 from lakesweep.control.plans import load_header, load_plan
 from lakesweep.control.reports import load_report
 from lakesweep.errors import RefusedError
+from lakesweep.execute.attempt import Environment
 from lakesweep.execute.batches import DOCUMENT_PHASE, ROOT_KINDS
 from lakesweep.execute.undo import id_of
 from lakesweep.model.plan import MOVE_FORMAT_VERSION, Delete, Plan, Put, Restore, moves_roots
 from lakesweep.operations.undo.branch_rewrites import OPERATION
-from lakesweep.operations.undo.ledger import UNKNOWN_RESULT
+from lakesweep.table.stores import TableStores
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 DECIDES_NOTHING = ("hint", "tag_success")
+UNKNOWN_RESULT = "unknown_result"
+"""Code for a deletion with an unknown result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +195,59 @@ def _rank(delete: Delete) -> tuple[int, int]:
 
 def _refusal(area: ControlArea, run_id: str, code: str, what: str) -> RefusedError:
     return RefusedError(f"table {area.table}: run {run_id} cannot be undone: {what}", code=code)
+
+
+class Presence:
+    """Tells whether an object exists or comes back; each store is listed at most once."""
+
+    def __init__(self, stores: TableStores, returning: frozenset[str] = frozenset()) -> None:
+        """Look into `stores`; paths in `returning` count as existing."""
+        self._stores = stores
+        self._returning = returning
+        self._keys: dict[str, frozenset[str]] = {}
+
+    def __call__(self, path: str) -> bool:
+        """Tell whether the object exists or comes back."""
+        if path in self._returning:
+            return True
+        store, key = self._stores.resolve(path)
+        if store.location not in self._keys:
+            self._keys[store.location] = frozenset(entry.key for entry in store.list(""))
+        return key in self._keys[store.location]
+
+
+def check_ledger(env: Environment, plan: Plan, end: PlanEnd, silent: Sequence[Delete]) -> None:
+    """Make sure that no object of a plan is absent without a row in the ledger.
+
+    Args:
+        env: Stores of the table.
+        plan: The plan to undo.
+        end: How it ended.
+        silent: Deletions without a usable row in the ledger.
+
+    Raises:
+        RefusedError: `unknown_result`: such an object is absent.
+        StorageError: A request failed.
+    """
+    audits = tuple(_audits(env.area, plan, end))
+    problems = [problem for each in audits for problem in each.problems]
+    suspects = plan.deletes if problems else silent
+    if not problems and end.status == PUT_OFF and all(each.verdict == "whole" for each in audits):
+        return  # such a plan may end before everything is deleted, and the chain proves that no row is lost
+    is_there = Presence(env.stores)
+    absent = next((delete.path for delete in suspects if not is_there(delete.path)), None)
+    if absent is None:
+        return
+    what = f"its ledger is damaged ({problems[0]})" if problems else "the ledger has no result for it"
+    raise RefusedError(
+        f"table {env.area.table}: run {end.run_id} cannot be undone: {absent} is not there, and {what}; expected a row "
+        f"for each deletion of plan {plan.header.plan_id}; `lakesweep audit verify` says what is wrong with the ledger",
+        code=UNKNOWN_RESULT,
+    )
+
+
+def _audits(area: ControlArea, plan: Plan, end: PlanEnd) -> Iterator[RunAudit]:
+    for run_id in end.runs:
+        found = audit_run(area, run_id, {plan.header.plan_id: plan.header.content_hash})
+        if found is not None:
+            yield found
