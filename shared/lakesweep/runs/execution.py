@@ -11,14 +11,7 @@ from lakesweep.control.intent import Intent
 from lakesweep.control.lease import LeaseDocument
 from lakesweep.control.plans import load_header
 from lakesweep.control.reports import store_report
-from lakesweep.errors import (
-    FormatError,
-    LeaseLostError,
-    MaintenanceError,
-    RefusedError,
-    UsageError,
-    stopped_by,
-)
+from lakesweep.errors import FormatError, LeaseLostError, MaintenanceError, RefusedError, UsageError, stopped_by
 from lakesweep.execute.attempt import Attempt, Environment, Executed, forget
 from lakesweep.execute.branch_rewrites.progress import moved_branch
 from lakesweep.execute.part_actions import NOT_FILES_ALONE

@@ -3,11 +3,7 @@
 from collections.abc import Mapping
 
 from lakesweep.control.ends import PUT_OFF
-from lakesweep.errors import (
-    LeaseLostError,
-    RefusedError,
-    StalePlanError,
-)
+from lakesweep.errors import LeaseLostError, RefusedError, StalePlanError
 from lakesweep.execute.attempt import Executed
 from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.plan import Plan

@@ -11,11 +11,7 @@ from lakesweep.control.ends import PUT_OFF, PlanEnd, end_plan, plan_end
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import load_plan, store_plan
 from lakesweep.control.reports import store_report
-from lakesweep.errors import (
-    RefusedError,
-    StalePlanError,
-    StorageError,
-)
+from lakesweep.errors import RefusedError, StalePlanError, StorageError
 from lakesweep.execute.part_actions import check_unchanged
 from lakesweep.execute.tags import write_tags, writes_tags
 from lakesweep.model.plan import Action, Plan

@@ -11,13 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from lakesweep.errors import (
-    AccessDeniedError,
-    ObjectNotFoundError,
-    PreconditionFailedError,
-    StorageError,
-    UsageError,
-)
+from lakesweep.errors import AccessDeniedError, ObjectNotFoundError, PreconditionFailedError, StorageError, UsageError
 from lakesweep.model.safety import CONNECT_TIMEOUT_S, MAX_ATTEMPTS, READ_TIMEOUT_S
 from lakesweep.storage.guard import Guard
 from lakesweep.storage.list_page import PARSE_EVENT, parse_response

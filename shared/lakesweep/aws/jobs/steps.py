@@ -3,16 +3,7 @@
 from dataclasses import replace
 
 from lakesweep.aws.emr import SparkJob
-from lakesweep.aws.jobs.documents import (
-    CANCELLED,
-    EXECUTED,
-    FAILED,
-    HANDED_OVER,
-    PLANNED,
-    REFUSED,
-    Ended,
-    JobDocument,
-)
+from lakesweep.aws.jobs.documents import CANCELLED, EXECUTED, FAILED, HANDED_OVER, PLANNED, REFUSED, Ended, JobDocument
 from lakesweep.aws.jobs.emr_serverless import JobRun
 from lakesweep.aws.orphan_arguments import OF_THE_CHOICE
 from lakesweep.aws.scans.result import DAMAGED, PlanResult, result_name

@@ -3,15 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakesweep.cli.inspect.version import (
-    FallBackToTags,
-    Snapshot,
-    Tag,
-    Timestamp,
-    VersionText,
-    Watermark,
-    version_of,
-)
+from lakesweep.cli.inspect.version import FallBackToTags, Snapshot, Tag, Timestamp, VersionText, Watermark, version_of
 from lakesweep.cli.options import Place, at_place
 
 EXAMPLES = (

@@ -5,15 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli.inspect.version import (
-    FallBackToTags,
-    Snapshot,
-    Tag,
-    Timestamp,
-    VersionText,
-    Watermark,
-    version_of,
-)
+from lakesweep.cli.inspect.version import FallBackToTags, Snapshot, Tag, Timestamp, VersionText, Watermark, version_of
 from lakesweep.cli.options import Place, at_place
 
 EXAMPLES = (

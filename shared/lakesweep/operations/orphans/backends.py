@@ -19,13 +19,7 @@ from lakesweep.model.scans.arguments import OrphanArguments
 from lakesweep.model.scans.facts import Available, Estimate, Facts, InventoryFacts, ObjectsFrom
 from lakesweep.model.table_ref import MAIN
 from lakesweep.operations.orphans.costs import is_paid
-from lakesweep.operations.orphans.rules.backend_choice import (
-    Choice,
-    choose_backend,
-    say_count,
-    say_seconds,
-    say_usd,
-)
+from lakesweep.operations.orphans.rules.backend_choice import Choice, choose_backend, say_count, say_seconds, say_usd
 from lakesweep.operations.orphans.scan import inventory_of
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Page, StoredObject

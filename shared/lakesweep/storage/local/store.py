@@ -26,10 +26,7 @@ from lakesweep.storage.local.litter import remove_litter, temporary_name
 from lakesweep.storage.local.locks import LOCK_NAME, locked
 from lakesweep.storage.local.reading import LocalReading, etag_of, is_lock
 from lakesweep.storage.requests import RequestCounter
-from lakesweep.storage.store import (
-    DeleteRequest,
-    DeleteResult,
-)
+from lakesweep.storage.store import DeleteRequest, DeleteResult
 
 _BRANCH = re.compile(r"branch/branch-[^/]+(?=/)", re.DOTALL)
 _TABLE_FOLDER = re.compile(

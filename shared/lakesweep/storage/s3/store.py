@@ -8,25 +8,11 @@ from typing import Any
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.storage.aws_client import s3_request, was_repeated
 from lakesweep.storage.guard import current_guard
-from lakesweep.storage.keys import (
-    check_prefix,
-    check_range,
-    is_key,
-    too_short,
-)
+from lakesweep.storage.keys import check_prefix, check_range, is_key, too_short
 from lakesweep.storage.list_page import ListPage, PageEntry, page_of
 from lakesweep.storage.s3.deleting import S3Deleting
-from lakesweep.storage.store import (
-    Body,
-    Page,
-    StoredObject,
-    UndeleteRequest,
-)
-from lakesweep.storage.versions import (
-    Noncurrent,
-    below_marker,
-    noncurrent_days_of,
-)
+from lakesweep.storage.store import Body, Page, StoredObject, UndeleteRequest
+from lakesweep.storage.versions import Noncurrent, below_marker, noncurrent_days_of
 
 BODY_ATTEMPTS = 3
 """Attempts to read a body that was cut off on the way; botocore repeats a request only until the headers arrive."""

@@ -5,13 +5,7 @@ from heapq import merge
 
 from lakesweep.errors import ObjectNotFoundError, StorageError
 from lakesweep.storage.keys import part_of
-from lakesweep.storage.store import (
-    Body,
-    Page,
-    Store,
-    StoredObject,
-    pages_of,
-)
+from lakesweep.storage.store import Body, Page, Store, StoredObject, pages_of
 from lakesweep.storage.wrappers.wrapping import ReadOnlyStore
 
 

@@ -5,13 +5,7 @@ from types import MappingProxyType
 
 from lakesweep.errors import ObjectNotFoundError, StorageError
 from lakesweep.storage.keys import part_of
-from lakesweep.storage.store import (
-    Body,
-    Page,
-    Store,
-    StoredObject,
-    UndeleteRequest,
-)
+from lakesweep.storage.store import Body, Page, Store, StoredObject, UndeleteRequest
 from lakesweep.storage.wrappers.wrapping import ReadOnlyStore
 
 

@@ -9,12 +9,7 @@ In this order the next step can make up for anything that a dead step left undon
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from lakesweep.errors import (
-    FormatError,
-    MaintenanceError,
-    ObjectNotFoundError,
-    StalePlanError,
-)
+from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, StalePlanError
 from lakesweep.format.codec import to_json
 from lakesweep.model.safety import PLAN_LIFETIME_MS, STEP_DEAD_MS, TASKS_SILENCE_MS
 from lakesweep.model.scans.arguments import OrphanArguments, check_scan_id

@@ -10,12 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from lakesweep.control.area import ControlArea
-from lakesweep.errors import (
-    FormatError,
-    MaintenanceError,
-    OutOfTimeError,
-    PreconditionFailedError,
-)
+from lakesweep.errors import FormatError, MaintenanceError, OutOfTimeError, PreconditionFailedError
 from lakesweep.format.codec import to_json
 from lakesweep.model.paths.file_class import FileClasses
 from lakesweep.operations.orphans.fan_out.documents import (
