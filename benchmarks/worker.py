@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lakesweep.control.area import ControlArea
-from lakesweep.model.table_ref import TableRef
+from lakesweep.model.roots import TableRef
 from lakesweep.operations.registry import run_operation
 from lakesweep.runs.session import Table
 from lakesweep.storage.location import parse_location

@@ -6,6 +6,7 @@ password: the part of a URL before the host is masked.
 """
 
 import re
+from collections.abc import Sequence
 
 _USER_INFO = re.compile(r"""(https?://)[^\s"']*@|(://)[^/\s?#]*@""", re.IGNORECASE)
 
@@ -16,6 +17,12 @@ def masked(text: str) -> str:
     A password may contain an unescaped slash. So in a web address everything up to the last `@` is masked.
     """
     return _USER_INFO.sub(r"\1\2***@", text) if "@" in text else text
+
+
+def some_of(names: Sequence[object], at_most: int = 10) -> str:
+    """Return the first of some names, and how many more there are, so that a message remains readable."""
+    more = f" and {len(names) - at_most} more" if len(names) > at_most else ""
+    return ", ".join(map(str, names[:at_most])) + more
 
 
 class MaintenanceError(Exception):

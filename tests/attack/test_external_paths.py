@@ -16,7 +16,7 @@ from lakesweep.model.paths.allowance import Allowance
 from lakesweep.model.paths.stays import count_stays
 from lakesweep.model.plan import Delete
 from lakesweep.model.report import RunReport
-from lakesweep.model.table_ref import TableRef
+from lakesweep.model.roots import TableRef
 from lakesweep.operations.registry import run_operation
 from lakesweep.runs.run import execute_stored
 from lakesweep.runs.session import Table

@@ -17,7 +17,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import RefusedError
-from lakesweep.model.table_ref import TableRef
+from lakesweep.model.roots import TableRef
 from lakesweep.runs.parameters.time_travel import Purpose, Version, resolve
 from lakesweep.runs.session import Table
 from lakesweep.storage.local.store import LocalStore

@@ -6,7 +6,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.model.report import RunReport
-from lakesweep.model.table_ref import TableRef
+from lakesweep.model.roots import TableRef
 from lakesweep.operations.registry import run_operation
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store

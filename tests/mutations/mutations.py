@@ -107,7 +107,7 @@ MUTATIONS = (
     ),
     Mutation(
         "files of a kind that could not be read completely are not kept",
-        "model/facts",
+        "model/roots",
         "        if freed.kind in self.unknown:\n",
         "        if freed.name in self.unknown:\n",
         "unit/operations/test_unsafe_cases.py::test_truncated_and_missing_metadata_keep_what_a_root_may_need[tag/tag-t-list-cut]",
@@ -296,7 +296,7 @@ MUTATIONS = (
     # --- rules that no second rule covers: each has a test that was written for it ---
     Mutation(
         "a freed file is kept by its own name alone",
-        "model/facts",
+        "model/roots",
         "return self.names.get(freed.name) or self.names.get(freed.owner)",
         "return self.names.get(freed.name)",
         "unit/execute/test_last_checks.py::test_an_extra_file_stays_with_its_data_file",

@@ -10,8 +10,8 @@ import pytest
 import lakesweep.spark.listing as listing
 import lakesweep.spark.match as matching
 from lakesweep.control.area import ControlArea
+from lakesweep.model.roots import TableRef
 from lakesweep.model.scans.arguments import OrphanArguments
-from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakesweep.control.area import ControlArea
+from lakesweep.model.roots import TableRef
 from lakesweep.model.scans.arguments import OrphanArguments
-from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.session import Table
 from lakesweep.spark.scan import SparkScan

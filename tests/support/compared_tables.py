@@ -15,8 +15,8 @@ import pyarrow as pa
 from pypaimon import CatalogFactory, Schema
 
 from lakesweep.control.area import ControlArea
+from lakesweep.model.roots import TableRef
 from lakesweep.model.scans.arguments import OrphanArguments
-from lakesweep.model.table_ref import TableRef
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter

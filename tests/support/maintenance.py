@@ -8,7 +8,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.model.paths.allowance import Allowance
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
-from lakesweep.model.table_ref import TableRef
+from lakesweep.model.roots import TableRef
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.retention.expire_snapshots import plan_expire_snapshots
 from lakesweep.runs.parameters.retention_options import ExpireArguments

@@ -7,8 +7,8 @@ from functools import cache
 
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError, PreconditionFailedError
 from lakesweep.model.report import RunReport
+from lakesweep.model.roots import MAIN, branch_dir
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
-from lakesweep.model.table_ref import MAIN, branch_dir
 from lakesweep.storage.store import DeleteRequest
 from tests.support.faulty_store import FaultyStore, Switch
 from tests.support.maintenance import Maintainer

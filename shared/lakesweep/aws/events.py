@@ -28,7 +28,7 @@ from lakesweep.format.values.json_document import (
     shorten,
     wrong_type,
 )
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import MAIN
 
 TEST_EVENT = "s3:TestEvent"
 """S3 sends this event once, when a bucket's notifications are set up."""

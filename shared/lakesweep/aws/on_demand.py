@@ -15,8 +15,8 @@ from lakesweep.aws.telemetry import summary_of
 from lakesweep.control.plans import load_header
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.format.values.json_document import get_object, get_str, require_str, wrong_type
+from lakesweep.model.roots import MAIN, check_whole
 from lakesweep.model.safety import MAX_GRACE_MS
-from lakesweep.model.table_ref import MAIN, check_whole
 from lakesweep.operations.maintenance import maintain
 from lakesweep.operations.orphans import local as remove_orphan_files
 from lakesweep.operations.registry import run_operation

@@ -11,8 +11,8 @@ from lakesweep.aws.telemetry import Telemetry
 from lakesweep.control.area import ControlArea
 from lakesweep.control.seal import Sealer
 from lakesweep.model.paths.allowance import Allowance
+from lakesweep.model.roots import MAIN, TableRef
 from lakesweep.model.safety import BATCH_RESERVE_MS
-from lakesweep.model.table_ref import MAIN, TableRef
 from lakesweep.model.who import Who
 from lakesweep.runs.session import Table
 from lakesweep.storage.location import parse_location

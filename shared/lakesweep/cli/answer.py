@@ -29,7 +29,7 @@ from lakesweep.errors import (
 )
 from lakesweep.model.plan import PlanHeader
 from lakesweep.model.report import Refusal, RunReport
-from lakesweep.model.table_ref import TableRef
+from lakesweep.model.roots import TableRef
 from lakesweep.runs.session import Table
 from lakesweep.storage.location import alias_warning
 from lakesweep.storage.requests import RequestCounter

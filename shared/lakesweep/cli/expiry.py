@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from lakesweep.cli.command import PLACE, Typed, command
 from lakesweep.errors import UsageError
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import MAIN
 from lakesweep.runs.parameters import signatures
 from lakesweep.runs.parameters.parameter import text
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lakesweep.model.wording import some_of
+from lakesweep.errors import some_of
 
 NAMED = 5
 """Most names of each kind that are shown."""

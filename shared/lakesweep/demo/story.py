@@ -15,7 +15,7 @@ from lakesweep.demo.local_aws import LocalAws
 from lakesweep.demo.orders import Orders
 from lakesweep.model.plan import Delete, Put
 from lakesweep.model.report import RunReport
-from lakesweep.model.table_ref import TableRef
+from lakesweep.model.roots import TableRef
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import open_store

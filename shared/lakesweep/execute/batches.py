@@ -11,7 +11,7 @@ from lakesweep.errors import FormatError
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import Action, Delete, Plan, moves_roots, to_bytes
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.roots import branch_dir
 from lakesweep.storage.store import DeleteResult
 
 BATCH_KEYS = 1000

@@ -8,8 +8,8 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import PART_ROWS, load_header, load_part, load_plan
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.execute.batches import FILES_STEP, step_of
-from lakesweep.model.facts import FileKind
 from lakesweep.model.plan import Action, Delete, PlanHeader, joined_hash
+from lakesweep.model.roots import FileKind
 
 NOT_FILES_ALONE = "not_files_alone"
 FILES = frozenset({*get_args(FileKind), "temp"})

@@ -13,10 +13,8 @@ from lakesweep.format.names import schema_id_of
 from lakesweep.format.schema import TableSchema, parse_schema
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.format.tag import parse_tag
-from lakesweep.model.facts import base_name
 from lakesweep.model.plan import Action, Put, to_bytes
-from lakesweep.model.roots import BranchListing, Root, RootKind, RootRef
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.roots import BranchListing, Root, RootKind, RootRef, base_name, branch_dir
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import read_roots, read_schema
 

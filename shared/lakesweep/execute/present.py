@@ -25,9 +25,8 @@ from lakesweep.execute.planned_roots import roots_to_write
 from lakesweep.execute.recheck import RootRecheck, references_among
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import References, base_name
 from lakesweep.model.plan import Action, Delete, PlanHeader, to_bytes
-from lakesweep.model.roots import RootRef, TableListing
+from lakesweep.model.roots import References, RootRef, TableListing, base_name
 from lakesweep.table.discover import ROOT_FOLDERS, discover
 from lakesweep.table.documents import read_roots
 from lakesweep.table.metadata import MetadataReader, Unreadable

@@ -13,11 +13,19 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from lakesweep.errors import StalePlanError
-from lakesweep.model.facts import FileKind, Freed, References, base_name
 from lakesweep.model.plan import Delete, PlanHeader
-from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.model.roots import (
+    BranchListing,
+    FileKind,
+    Freed,
+    References,
+    Root,
+    RootRef,
+    TableListing,
+    base_name,
+    branch_dir,
+)
 from lakesweep.model.safety import SETTLE_MS
-from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import ROOT_FOLDERS, discover
 from lakesweep.table.documents import latest_hint_of, read_consumers, read_roots

@@ -43,8 +43,8 @@ from lakesweep.execute.attempt import Executed
 from lakesweep.format.tag import parse_tag
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Plan, PlanHeader, Put, to_bytes
+from lakesweep.model.roots import branch_dir
 from lakesweep.model.safety import DELETE_MARGIN_MS
-from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.clock import Stopwatch
 from lakesweep.storage.guard import GuardedStore, TimeLimit
 from lakesweep.storage.store import DeleteRequest, Store

@@ -41,12 +41,10 @@ from lakesweep.execute.attempt import Environment, Executed
 from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE, outcome_of
 from lakesweep.execute.recheck import hint_lags
 from lakesweep.format.names import changelog_id_of, snapshot_id_of
-from lakesweep.model.facts import base_name
 from lakesweep.model.outcome import FailedDelete, Outcome
 from lakesweep.model.plan import Action, Delete, Plan, Restore, to_bytes
-from lakesweep.model.roots import BranchListing
+from lakesweep.model.roots import BranchListing, base_name, branch_dir
 from lakesweep.model.safety import SETTLE_MS
-from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import DeleteRequest, DeleteResult, Store, UndeleteRequest, UndeleteResult
 from lakesweep.table.discover import sort_listing
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES

@@ -8,8 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakesweep.model.roots import BranchListing, TableListing
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import MAIN, BranchListing, TableListing
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from lakesweep.model.branch_paths import split_branch
+from lakesweep.model.roots import MAIN
 from lakesweep.model.steering import Steering
-from lakesweep.model.table_ref import MAIN
 
 PLAN_FORMAT_VERSION = 1
 PHASES = (

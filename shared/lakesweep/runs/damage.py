@@ -4,9 +4,7 @@ from collections.abc import Mapping
 
 from lakesweep.errors import ObjectNotFoundError
 from lakesweep.model.damage import DAMAGED_ROOTS, LOST_HISTORIES, lost_history
-from lakesweep.model.facts import References
-from lakesweep.model.roots import BranchListing, TableListing
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.roots import BranchListing, References, TableListing, branch_dir
 from lakesweep.runs.view import TableView
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, latest_hint_of, read_hint

@@ -15,8 +15,8 @@ from lakesweep.control.state import (
 from lakesweep.errors import FormatError
 from lakesweep.model.identity import Identity
 from lakesweep.model.report import RunReport
+from lakesweep.model.roots import MAIN
 from lakesweep.model.safety import TAGS_SEEN_EVERY_MS
-from lakesweep.model.table_ref import MAIN
 from lakesweep.runs.session import Table
 
 MAX_WALK = 50

@@ -12,8 +12,7 @@ from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.names import schema_id_of
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.identity import Identity, first_of, identity_of, number_of
-from lakesweep.model.roots import BranchListing
-from lakesweep.model.table_ref import MAIN, branch_dir
+from lakesweep.model.roots import MAIN, BranchListing, branch_dir
 from lakesweep.runs.session import Table
 from lakesweep.table.discover import discover
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from lakesweep.control.ends import PUT_OFF
 from lakesweep.errors import LeaseLostError, RefusedError, StalePlanError
 from lakesweep.execute.attempt import Executed
-from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport, Status
+from lakesweep.model.roots import DATA_KINDS
 from lakesweep.runs.session import Table
 
 PLAN_UNDONE = "plan_undone"

@@ -7,7 +7,6 @@ from lakesweep import __version__
 from lakesweep.errors import FormatError, RefusedError, StalePlanError
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.damage import is_damaged
-from lakesweep.model.facts import Freed
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.paths.permitted import check_actions, check_plan
 from lakesweep.model.plan import (
@@ -21,7 +20,7 @@ from lakesweep.model.plan import (
     joined_hash,
     moves_roots,
 )
-from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.model.roots import BranchListing, Freed, Root, RootRef, TableListing
 from lakesweep.model.safety import PLAN_LIFETIME_MS
 from lakesweep.model.steering import Steering
 from lakesweep.runs.allowance import fence_rules

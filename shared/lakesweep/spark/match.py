@@ -21,8 +21,8 @@ import pyarrow as pa
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.codec import to_json
-from lakesweep.model.facts import base_name
 from lakesweep.model.paths.file_class import FileClass
+from lakesweep.model.roots import base_name
 from lakesweep.operations.orphans.findings import MOST_UNSEEN
 from lakesweep.operations.orphans.judging import Holding, Judge, Question, is_needed
 from lakesweep.operations.orphans.parts import PlanParts

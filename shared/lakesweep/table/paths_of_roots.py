@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.roots import Root, TableListing
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import MAIN, Root, TableListing
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import read_schema
 from lakesweep.table.paths import TablePaths

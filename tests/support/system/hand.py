@@ -4,7 +4,7 @@ import boto3
 
 from lakesweep.control.area import ControlArea
 from lakesweep.model.report import RunReport
-from lakesweep.model.table_ref import MAIN, TableRef
+from lakesweep.model.roots import MAIN, TableRef
 from lakesweep.operations.registry import run_operation
 from lakesweep.runs.session import Table
 from lakesweep.storage.aws_client import make_client

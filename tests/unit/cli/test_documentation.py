@@ -134,7 +134,7 @@ def test_every_reason_to_keep_is_documented() -> None:
     )
     files = (
         returned("table/reach/references.py", "_why")
-        | returned("model/facts.py", "reason_to_keep")
+        | returned("model/roots.py", "reason_to_keep")
         | returned("operations/retention/rules/expire_snapshots.py", "_why_kept")
     )
     for code in ("NOT_DECLARED", "NOT_ALLOWED", "OTHER_STORE", "REFUSED", "UNKNOWN_FILE", "NOT_CHECKED"):

@@ -7,8 +7,8 @@ import pytest
 from lakesweep.errors import StalePlanError
 from lakesweep.execute import batches
 from lakesweep.execute.recheck import RootRecheck, references_of
-from lakesweep.model.facts import Freed, References, base_name
 from lakesweep.model.plan import Delete, Plan
+from lakesweep.model.roots import Freed, References, base_name
 from lakesweep.operations.undo.undo import undo
 from lakesweep.storage.store import UndeleteRequest, UndeleteResult
 from lakesweep.table.discover import ROOT_FOLDERS, discover

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lakesweep.control.area import ControlArea
+from lakesweep.model.roots import TableRef
 from lakesweep.model.scans.arguments import OrphanArguments
 from lakesweep.model.scans.facts import Available, Estimate, Facts
-from lakesweep.model.table_ref import TableRef
 from lakesweep.operations.orphans.backends import facts_of
 from lakesweep.operations.orphans.costs import note_fan_out
 from lakesweep.operations.orphans.fan_out import scan

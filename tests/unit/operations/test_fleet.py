@@ -14,7 +14,7 @@ from lakesweep.errors import AccessDeniedError, StorageError, UsageError
 from lakesweep.model.fleet_policy import FleetRule
 from lakesweep.model.policy import INT_MAX, SnapshotRetention
 from lakesweep.model.report import RunReport
-from lakesweep.model.table_ref import TableRef
+from lakesweep.model.roots import TableRef
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.registry import run_operation
 from lakesweep.operations.retention.rules.snapshot_cap import cap_by_floor

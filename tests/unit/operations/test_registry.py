@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from lakesweep.errors import UsageError
-from lakesweep.model.table_ref import TableRef
+from lakesweep.model.roots import TableRef
 from lakesweep.operations.branches import create as create_branch
 from lakesweep.operations.branches import delete as delete_branch
 from lakesweep.operations.branches import fast_forward, rollback

@@ -11,7 +11,7 @@ import pytest
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.format.manifest_list import read_manifest_list
-from lakesweep.model.table_ref import TableRef
+from lakesweep.model.roots import TableRef
 from lakesweep.operations.inspect.files import list_files
 from lakesweep.operations.inspect.show import summarise
 from lakesweep.operations.inspect.table_summary import ShownLive, ShownSnapshot, ShownTag

@@ -7,8 +7,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import RefusedError, UsageError
-from lakesweep.model.roots import BranchListing, Root
-from lakesweep.model.table_ref import TableRef
+from lakesweep.model.roots import BranchListing, Root, TableRef
 from lakesweep.runs.parameters.time_travel import Purpose, Version, resolve
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store

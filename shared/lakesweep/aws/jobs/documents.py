@@ -12,7 +12,7 @@ from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
 from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from lakesweep.format.codec import Text, from_json, to_json
 from lakesweep.format.values.json_document import wrong_type
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import MAIN
 from lakesweep.storage.store import Store
 
 JOB_FORMAT_VERSION = 1

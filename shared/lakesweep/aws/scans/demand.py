@@ -8,7 +8,7 @@ from lakesweep.aws.places import looks_like_table, places_below
 from lakesweep.aws.runtime import Runtime
 from lakesweep.aws.scans.result import ScanResult
 from lakesweep.errors import RefusedError, UsageError
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import MAIN
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.identifiers import new_id
 from lakesweep.runs.session import Table

@@ -8,7 +8,7 @@ from lakesweep.aws.messages import OrphanTask
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.outbox import TaskOutbox
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import MAIN
 from lakesweep.operations.orphans.fan_out.worker import work
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from lakesweep.aws.messages import Sweep
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.sweeps.tables import Counts, Due, TableSweep, branch_folders, states_of, sweep_tables
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import MAIN
 from lakesweep.operations.maintenance.triage import lag_of
 from lakesweep.runs.session import Table
 

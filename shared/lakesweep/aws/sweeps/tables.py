@@ -14,7 +14,7 @@ from lakesweep.control.state import BranchState, read_states
 from lakesweep.errors import FormatError, MaintenanceError, OutOfTimeError
 from lakesweep.format.names import branch_name_of
 from lakesweep.model.fleet_policy import FleetPolicy
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import MAIN
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.fleet import may_delete, read_policy, ruling_in
 from lakesweep.runs.session import Table

@@ -11,8 +11,8 @@ from lakesweep.aws.messages import TagSweep
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.sweeps.tables import Counts, Due, TableSweep, branch_folders, states_of, sweep_tables
 from lakesweep.control.state import BranchState
+from lakesweep.model.roots import MAIN
 from lakesweep.model.safety import CLOCK_MARGIN_MS
-from lakesweep.model.table_ref import MAIN
 from lakesweep.runs.pass_state import clock_ms
 from lakesweep.runs.session import Table
 

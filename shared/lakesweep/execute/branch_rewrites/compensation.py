@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
+from lakesweep.errors import ObjectNotFoundError, PreconditionFailedError, StorageError, some_of
 from lakesweep.execute.batches import id_of
 from lakesweep.execute.branch_rewrites.observation import BranchObservation, observe
 from lakesweep.execute.branch_rewrites.progress import UNLISTED_KINDS, Documents, bytes_of, snapshots_seen
@@ -19,7 +19,6 @@ from lakesweep.execute.planned_roots import newest_schema, schema_id, schema_of
 from lakesweep.format.hint import parse_hint
 from lakesweep.model.plan import Action, Delete, Put
 from lakesweep.model.roots import BranchListing
-from lakesweep.model.wording import some_of
 from lakesweep.storage.store import DeleteRequest, Store
 from lakesweep.table.documents import latest_hint_of
 

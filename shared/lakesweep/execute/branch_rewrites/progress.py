@@ -19,7 +19,7 @@ from lakesweep.errors import ObjectNotFoundError
 from lakesweep.execute.batches import id_of
 from lakesweep.model.paths.allowed import LAST_PHASE
 from lakesweep.model.plan import Action, Delete, Plan, Put, branch_of, to_bytes
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.roots import branch_dir
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES
 

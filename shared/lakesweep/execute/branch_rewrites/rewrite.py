@@ -26,6 +26,7 @@ from lakesweep.errors import (
     PreconditionFailedError,
     RefusedError,
     StalePlanError,
+    some_of,
 )
 from lakesweep.execute.attempt import Attempt, Environment, Executed, record_stop, under_lease
 from lakesweep.execute.batches import expiring_snapshots, id_of, outcome_of
@@ -38,7 +39,6 @@ from lakesweep.execute.deletions.deleting import BY_INTENT, BY_MARKER, earlier_d
 from lakesweep.execute.planned_roots import newest_schema, schema_id
 from lakesweep.model.paths.allowed import LAST_PHASE
 from lakesweep.model.plan import Action, Delete, Plan, Put, order_problem
-from lakesweep.model.wording import some_of
 from lakesweep.storage.store import DeleteResult
 
 LOOK_AFTER = 100

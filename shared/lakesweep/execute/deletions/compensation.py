@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from lakesweep.errors import PreconditionFailedError
 from lakesweep.execute.batches import DOCUMENT_PHASE, TAG_PHASE, id_of, removed_roots, root_id_of
 from lakesweep.format.tag import parse_tag
-from lakesweep.model.facts import base_name
 from lakesweep.model.plan import Delete, Plan, Put, to_bytes
-from lakesweep.model.roots import BranchListing
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.roots import BranchListing, base_name, branch_dir
 from lakesweep.storage.store import DeleteRequest, Store
 from lakesweep.table.discover import ROOT_FOLDERS, discover
 from lakesweep.table.documents import read_hint

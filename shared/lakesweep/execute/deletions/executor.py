@@ -55,12 +55,11 @@ from lakesweep.execute.deletions.compensation import Compensation, Progress
 from lakesweep.execute.deletions.deleting import BY_INTENT, BY_MARKER, REWRITTEN, earlier_deletions, send
 from lakesweep.execute.present import NEEDED, STILL_NEEDED, NewRoots, ask_present_roots, refuse_live_files
 from lakesweep.execute.recheck import RootRecheck, references_of
-from lakesweep.model.facts import FileKind, References, base_name
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.paths.stays import count_stays
 from lakesweep.model.plan import Action, Delete, Plan, Put, to_bytes
+from lakesweep.model.roots import FileKind, References, base_name, branch_dir
 from lakesweep.model.safety import EPOCH_MS, FRESH_MS
-from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.keys import SINGLE_DELETES
 from lakesweep.storage.store import DeleteResult
 from lakesweep.table.discover import ROOT_FOLDERS, discover

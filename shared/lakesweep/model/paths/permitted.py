@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import get_args
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.facts import FileKind
 from lakesweep.model.paths.allowed import check_action, is_external
 from lakesweep.model.plan import MOVE_FORMAT_VERSION, MOVE_PHASES, Action, Delete, PlanHeader, branch_of
+from lakesweep.model.roots import FileKind
 from lakesweep.model.steering import UNSUPPORTED_PLAN
 
 FORBIDDEN = "forbidden_action"

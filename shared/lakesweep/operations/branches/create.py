@@ -18,9 +18,8 @@ from lakesweep.format.schema import TableSchema, parse_schema
 from lakesweep.format.tag import tag_body
 from lakesweep.model.document_actions import write_document
 from lakesweep.model.plan import Plan, Put
-from lakesweep.model.roots import DocumentRef, Root
+from lakesweep.model.roots import MAIN, DocumentRef, Root, branch_dir
 from lakesweep.model.steering import Steering
-from lakesweep.model.table_ref import MAIN, branch_dir
 from lakesweep.operations.branches.documents import read_bodies
 from lakesweep.operations.branches.names import EXISTS, check_new_name, check_on_main, list_branch
 from lakesweep.operations.branches.target_files import check_target

@@ -14,15 +14,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakesweep.errors import FormatError, RefusedError
+from lakesweep.errors import FormatError, RefusedError, some_of
 from lakesweep.format.tag import tag_body
 from lakesweep.format.values.json_document import shorten
 from lakesweep.model.paths.allowed import check_action
 from lakesweep.model.plan import MOVE_PHASES, Delete, Plan, to_text
-from lakesweep.model.roots import BranchListing, Root, RootRef
+from lakesweep.model.roots import BranchListing, Root, RootRef, branch_dir
 from lakesweep.model.steering import Steering
-from lakesweep.model.table_ref import branch_dir
-from lakesweep.model.wording import some_of
 from lakesweep.operations.branches.documents import read_bodies
 from lakesweep.operations.branches.names import (
     BranchObjects,

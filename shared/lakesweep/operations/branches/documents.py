@@ -16,8 +16,7 @@ from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.model.document_actions import Former, delete_document, delete_root, write_document
 from lakesweep.model.paths.allowed import may_delete
 from lakesweep.model.plan import Action, Delete, Put, to_text
-from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.roots import BranchListing, DocumentRef, Root, RootRef, branch_dir
 from lakesweep.operations.branches.rules.fast_forward import EARLIEST, History, SchemaDocument
 from lakesweep.operations.tags.delete import OwnTags
 from lakesweep.operations.tags.options import writes_success_file

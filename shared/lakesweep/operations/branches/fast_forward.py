@@ -8,12 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from lakesweep.errors import RefusedError
+from lakesweep.errors import RefusedError, some_of
 from lakesweep.model.plan import MOVE_PHASES, Plan
-from lakesweep.model.roots import BranchListing, Root, TableListing
+from lakesweep.model.roots import MAIN, BranchListing, Root, TableListing
 from lakesweep.model.steering import Steering, Target
-from lakesweep.model.table_ref import MAIN
-from lakesweep.model.wording import some_of
 from lakesweep.operations.branches.documents import lost_rows, read_hint_of, read_history
 from lakesweep.operations.branches.names import check_known_name, check_on_main, no_such_branch
 from lakesweep.operations.branches.newly_orphaned import find_newly_orphaned

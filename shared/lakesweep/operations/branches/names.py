@@ -8,11 +8,9 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from lakesweep.errors import RefusedError, UsageError
+from lakesweep.errors import RefusedError, UsageError, some_of
 from lakesweep.format.values.json_document import shorten
-from lakesweep.model.roots import BranchListing, TableListing
-from lakesweep.model.table_ref import MAIN, branch_dir
-from lakesweep.model.wording import some_of
+from lakesweep.model.roots import MAIN, BranchListing, TableListing, branch_dir
 from lakesweep.runs.session import Table
 from lakesweep.storage.keys import is_key
 from lakesweep.storage.store import StoredObject

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from lakesweep.errors import RefusedError
 from lakesweep.format.manifest import ManifestEntry
-from lakesweep.model.facts import base_name
-from lakesweep.model.roots import Root
+from lakesweep.model.roots import Root, base_name
 from lakesweep.runs.view import TableView
 from lakesweep.table.metadata import MetadataReader
 from lakesweep.table.reach.holders import Holders

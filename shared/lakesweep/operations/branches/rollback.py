@@ -21,15 +21,13 @@ from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.lease import LeaseDocument, read_lease
-from lakesweep.errors import RefusedError
+from lakesweep.errors import RefusedError, some_of
 from lakesweep.format.tag import tag_body
 from lakesweep.model.document_actions import write_document
 from lakesweep.model.plan import Action, Plan, Put
 from lakesweep.model.report import RunReport
-from lakesweep.model.roots import BranchListing, Root
+from lakesweep.model.roots import BranchListing, Root, branch_dir
 from lakesweep.model.steering import Steering, Target
-from lakesweep.model.table_ref import branch_dir
-from lakesweep.model.wording import some_of
 from lakesweep.operations.branches.documents import RemovedDocuments, lost_rows, put_hint, withdrawal
 from lakesweep.operations.branches.newly_orphaned import find_newly_orphaned
 from lakesweep.operations.branches.target_files import check_target, refuse_iceberg

@@ -5,10 +5,9 @@ Paimon writes Iceberg metadata when it commits. Source: Paimon `IcebergCommitCal
 
 from collections.abc import Mapping
 
-from lakesweep.errors import RefusedError
+from lakesweep.errors import RefusedError, some_of
 from lakesweep.format.values.json_document import shorten
 from lakesweep.model.roots import Root
-from lakesweep.model.wording import some_of
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView
 from lakesweep.table.outside_files import OutsideFiles

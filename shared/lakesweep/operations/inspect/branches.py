@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakesweep.errors import RefusedError
-from lakesweep.model.roots import BranchListing, Root, RootRef
-from lakesweep.model.table_ref import MAIN, branch_dir
+from lakesweep.model.roots import MAIN, BranchListing, Root, RootRef, branch_dir
 from lakesweep.operations.branches.delete import content_of, read_each
 from lakesweep.operations.branches.names import check_on_main
 from lakesweep.operations.branches.newly_orphaned import find_newly_orphaned

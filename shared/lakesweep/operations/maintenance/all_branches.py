@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from lakesweep.errors import LeaseLostError, MaintenanceError, RefusedError, UsageError
 from lakesweep.model.report import Refusal, RunReport
-from lakesweep.model.roots import TableListing
-from lakesweep.model.table_ref import MAIN, branch_dir
+from lakesweep.model.roots import MAIN, TableListing, branch_dir
 from lakesweep.operations.branches.names import NO_BRANCH
 from lakesweep.operations.maintenance.maintain import OPERATION, MaintainArguments, nothing, one_pass
 from lakesweep.runs.fleet import Ruling, watched_ruling, why_observed

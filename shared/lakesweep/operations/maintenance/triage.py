@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from lakesweep.control.state import BranchState
 from lakesweep.errors import FormatError, ObjectNotFoundError
 from lakesweep.format.snapshot import parse_snapshot
+from lakesweep.model.roots import branch_dir
 from lakesweep.model.safety import CLOCK_ERROR_MS
-from lakesweep.model.table_ref import branch_dir
 from lakesweep.runs.pass_state import answers, clock_ms, last_pass, latest_hint
 from lakesweep.runs.session import Table
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES

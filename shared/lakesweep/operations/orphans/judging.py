@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from lakesweep.control.plans import PART_ROWS
 from lakesweep.control.quarantine import Quarantine
-from lakesweep.model.facts import DATA_KINDS, base_name
 from lakesweep.model.paths.file_class import FileClass
+from lakesweep.model.roots import DATA_KINDS, base_name
 from lakesweep.operations.orphans.findings import Findings
 from lakesweep.operations.orphans.listing import Place
 from lakesweep.operations.orphans.parts import PlanParts

@@ -9,12 +9,11 @@ from itertools import chain, islice
 
 from lakesweep.control.quarantine import Quarantine, read_quarantine, write_quarantine
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.facts import DATA_KINDS
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.paths.file_class import FileClass, FileClasses
 from lakesweep.model.paths.nested import nested_folder
 from lakesweep.model.plan import Plan
-from lakesweep.model.roots import TableListing
+from lakesweep.model.roots import DATA_KINDS, TableListing
 from lakesweep.model.scans.arguments import PARALLELISM, OrphanArguments
 from lakesweep.operations.orphans.outside import Outside, refuse_table, told_of_outside
 from lakesweep.operations.orphans.rules.orphans import Orphan, Rules, Sorting, deletions

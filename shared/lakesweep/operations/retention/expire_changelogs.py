@@ -7,8 +7,7 @@ from lakesweep.errors import RefusedError
 from lakesweep.model.document_actions import delete_root
 from lakesweep.model.plan import Action, Delete, Plan, Put
 from lakesweep.model.policy import INT_MAX, ChangelogRetention
-from lakesweep.model.roots import RootRef
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.roots import RootRef, branch_dir
 from lakesweep.operations.retention.release import plan_release
 from lakesweep.operations.retention.rules.changelog_range import changelog_bounds, select_changelogs
 from lakesweep.runs.damage import lost_findings, warnings_of

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.format.values.options import parse_duration_ms
 from lakesweep.model.plan import Delete, Plan, Put
-from lakesweep.model.roots import DocumentRef
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.roots import DocumentRef, branch_dir
 from lakesweep.runs.parameters.retention_options import ExpireArguments, check_stated
 from lakesweep.runs.session import Table
 from lakesweep.runs.view import TableView, begin, inputs_of

@@ -18,9 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakesweep.errors import RefusedError, StalePlanError
-from lakesweep.model.facts import DATA_KINDS, References
 from lakesweep.model.plan import Action
-from lakesweep.model.roots import Root
+from lakesweep.model.roots import DATA_KINDS, References, Root
 from lakesweep.operations.retention.rules.expire_snapshots import KeptFiles, plan_files
 from lakesweep.runs.damage import damage_findings
 from lakesweep.runs.metadata_cache import invalidate, invalidate_changelogs

@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError
 from lakesweep.format.tag import Tag
 from lakesweep.model.document_actions import delete_root
-from lakesweep.model.facts import References
 from lakesweep.model.paths.allowed import may_delete
 from lakesweep.model.plan import Delete, Plan
-from lakesweep.model.roots import Root, RootRef
+from lakesweep.model.roots import References, Root, RootRef
 from lakesweep.operations.retention.release import Release, plan_release
 from lakesweep.operations.tags.options import check_callbacks, writes_success_file
 from lakesweep.runs.damage import damage_findings, lost_findings, warnings_of

@@ -7,11 +7,9 @@ caller to give the tag up.
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-from lakesweep.errors import RefusedError
+from lakesweep.errors import RefusedError, some_of
 from lakesweep.format.snapshot import Snapshot
-from lakesweep.model.roots import BranchListing, RootRef
-from lakesweep.model.table_ref import MAIN
-from lakesweep.model.wording import some_of
+from lakesweep.model.roots import MAIN, BranchListing, RootRef
 from lakesweep.operations.tags.delete import OwnTags
 from lakesweep.operations.tags.expire import calendar_zone, period_reader, tag_facts
 from lakesweep.operations.tags.options import declared_zone

@@ -14,9 +14,8 @@ from lakesweep.errors import FormatError
 from lakesweep.execute.planned_roots import roots_to_write, schemas_after
 from lakesweep.model.plan import Action, Delete, Plan
 from lakesweep.model.report import RunReport
-from lakesweep.model.roots import BranchListing, Root
+from lakesweep.model.roots import BranchListing, Root, branch_dir
 from lakesweep.model.steering import Steering, Undone
-from lakesweep.model.table_ref import branch_dir
 from lakesweep.operations.branches.target_files import COUNTED, describe_lost
 from lakesweep.operations.undo.rules import inverse
 from lakesweep.operations.undo.undone_run import UndoneRun, actions_in_force, check_observation, places_of, read_current

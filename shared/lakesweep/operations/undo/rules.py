@@ -13,8 +13,8 @@ differ:
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakesweep.model.facts import base_name
 from lakesweep.model.plan import MOVE_PHASES, Action, Delete, Put, to_bytes
+from lakesweep.model.roots import base_name
 
 _PHASES: Mapping[str, str] = {
     "clean": "target",

@@ -14,8 +14,7 @@ from lakesweep.errors import ObjectNotFoundError, RefusedError, StorageError
 from lakesweep.execute.batches import id_of
 from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, moved_branch, snapshots_seen
 from lakesweep.model.plan import Action, Delete, Plan, to_text
-from lakesweep.model.roots import RootRef
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.roots import RootRef, branch_dir
 from lakesweep.operations.branches.names import EXISTS, check_unused, list_branch
 from lakesweep.operations.undo.rules import Current
 from lakesweep.runs.session import Table

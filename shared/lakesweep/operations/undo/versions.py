@@ -17,11 +17,9 @@ from lakesweep.execute.attempt import Environment
 from lakesweep.execute.batches import BATCH_KEYS, DOCUMENT_PHASE, ROOT_KINDS, TAG_PHASE
 from lakesweep.execute.planned_roots import root_of
 from lakesweep.execute.undo import Following, Undo, id_of, is_document, settled_observation, undelete
-from lakesweep.model.facts import base_name
 from lakesweep.model.paths.allowed import check_action, is_external
 from lakesweep.model.plan import Delete, Plan, Put, Restore, to_bytes
-from lakesweep.model.roots import BranchListing, Root, RootRef
-from lakesweep.model.table_ref import MAIN, branch_dir
+from lakesweep.model.roots import MAIN, BranchListing, Root, RootRef, base_name, branch_dir
 from lakesweep.operations.undo.record import DECIDES_NOTHING, Presence, RunRecord, check_ledger
 from lakesweep.runs.parameters.retention_options import changelog_producer
 from lakesweep.storage.store import Store, UndeleteResult

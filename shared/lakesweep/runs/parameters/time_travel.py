@@ -28,10 +28,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lakesweep.errors import RefusedError, UsageError
+from lakesweep.errors import RefusedError, UsageError, some_of
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.model.roots import BranchListing, Root, RootRef
-from lakesweep.model.wording import some_of
 from lakesweep.runs.parameters.times import say_time
 from lakesweep.runs.session import Table
 from lakesweep.runs.tags.documents import NO_SNAPSHOT, NO_TAG, Tags, list_own, tags_by_snapshot

@@ -15,8 +15,7 @@ from lakesweep.format.tag import parse_tag, tag_body
 from lakesweep.format.tag_success import created_ms_of, success_body
 from lakesweep.format.values.json_document import shorten
 from lakesweep.model.plan import Put, to_bytes, to_text
-from lakesweep.model.roots import BranchListing, Root, RootRef
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.roots import BranchListing, Root, RootRef, branch_dir
 from lakesweep.runs.session import Table
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import sort_listing

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from lakesweep.errors import ObjectNotFoundError, RefusedError, StalePlanError
-from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
+from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing, branch_dir
 from lakesweep.model.safety import DAMAGE_WAITS_S
-from lakesweep.model.table_ref import branch_dir
 from lakesweep.storage.store import Body, Store, StoredObject
 from lakesweep.table.discover import sort_listing
 from lakesweep.table.documents import MAX_DOCUMENT_BYTES, read_hint, read_roots

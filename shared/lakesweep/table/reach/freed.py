@@ -26,8 +26,7 @@ from enum import Enum
 from lakesweep.errors import FormatError
 from lakesweep.format.manifest import COMPACT, ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import Freed, base_name
-from lakesweep.model.roots import Root
+from lakesweep.model.roots import Freed, Root, base_name
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.reach.root_files import RootFiles

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from lakesweep.errors import FormatError
 from lakesweep.format.manifest import Identity, ManifestEntry, live_entries
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import Freed
-from lakesweep.model.roots import Root
+from lakesweep.model.roots import Freed, Root
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import TablePaths
 from lakesweep.table.reach.freed import Collector, FreedFiles

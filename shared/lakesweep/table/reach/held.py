@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple
 from lakesweep.format.index_manifest import IndexEntry
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import Part
-from lakesweep.model.roots import Root
+from lakesweep.model.roots import Part, Root
 from lakesweep.table.metadata import Unreadable
 from lakesweep.table.reach.root_files import RootList
 

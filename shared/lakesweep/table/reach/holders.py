@@ -21,8 +21,7 @@ from typing import TypeVar
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.manifest import COMPACT, ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import Part
-from lakesweep.model.roots import Root
+from lakesweep.model.roots import Part, Root
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.reach.held import ManifestHolders, Mention, Named, NamedIndex, NamedKind, Unread
 from lakesweep.table.reach.root_files import ListContent, RootList, lists_of, plausible_list

@@ -17,8 +17,7 @@ from hashlib import blake2b
 from lakesweep.errors import RefusedError
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import Part
-from lakesweep.model.roots import Root, RootRef, TableListing
+from lakesweep.model.roots import Part, Root, RootRef, TableListing
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import read_hint
 from lakesweep.table.metadata import MetadataReader, Unreadable

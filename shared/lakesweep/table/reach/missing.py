@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError, StorageError
 from lakesweep.format.index_manifest import IndexEntry
 from lakesweep.format.manifest import ManifestEntry
-from lakesweep.model.facts import base_name
 from lakesweep.model.paths.allowed import is_external
-from lakesweep.model.roots import Root, RootRef, TableListing
+from lakesweep.model.roots import Root, RootRef, TableListing, base_name
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import read_schema

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from lakesweep.format.index_manifest import IndexEntry
 from lakesweep.format.manifest import COMPACT, ManifestEntry
-from lakesweep.model.facts import base_name
+from lakesweep.model.roots import base_name
 from lakesweep.table.paths import real_name
 
 ADDED, COMPACTED, BY_ROOT = 1, 2, 4

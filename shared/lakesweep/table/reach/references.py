@@ -19,9 +19,7 @@ from collections.abc import Iterable, Iterator
 
 from lakesweep.format.manifest import COMPACT, ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import DATA_KINDS, FileKind, Freed, Gap, Part, References, base_name
-from lakesweep.model.roots import Root
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import DATA_KINDS, MAIN, FileKind, Freed, Gap, Part, References, Root, base_name
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import real_name
 from lakesweep.table.reach.root_files import RootFiles

@@ -14,8 +14,7 @@ from typing import Literal, NamedTuple
 
 from lakesweep.format.manifest_list import ManifestMeta
 from lakesweep.format.snapshot import Snapshot
-from lakesweep.model.facts import Part
-from lakesweep.model.roots import Root
+from lakesweep.model.roots import Part, Root
 from lakesweep.table.metadata import MetadataReader, Unreadable
 
 ListContent = tuple[ManifestMeta, ...] | Unreadable

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from lakesweep.format.index_manifest import IndexEntry
 from lakesweep.format.manifest import ManifestEntry
 from lakesweep.format.manifest_list import ManifestMeta
-from lakesweep.model.facts import base_name
+from lakesweep.model.roots import base_name
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.reach.live_set import Note, name_hash
 

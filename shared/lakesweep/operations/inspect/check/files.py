@@ -6,8 +6,7 @@ from lakesweep.control.audit.object_history import history_of
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError
 from lakesweep.format.index_manifest import IndexEntry
 from lakesweep.format.manifest import ManifestEntry
-from lakesweep.model.facts import base_name
-from lakesweep.model.roots import Root, RootRef, TableListing
+from lakesweep.model.roots import Root, RootRef, TableListing, base_name
 from lakesweep.operations.inspect.check.roots import root_findings, unreadable
 from lakesweep.operations.inspect.health import SHOWN, Finding, StatedSize, command, listed, restore
 from lakesweep.operations.inspect.judging import Judging, judge

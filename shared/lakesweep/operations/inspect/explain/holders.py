@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from lakesweep.errors import MaintenanceError
 from lakesweep.format.index_manifest import IndexEntry
 from lakesweep.format.manifest import ManifestEntry
-from lakesweep.model.facts import base_name
-from lakesweep.model.roots import RootRef
-from lakesweep.model.table_ref import MAIN
+from lakesweep.model.roots import MAIN, RootRef, base_name
 from lakesweep.operations.inspect.explain.explanation import Holder
 from lakesweep.operations.inspect.lifetimes import Until
 from lakesweep.table.paths_of_roots import PathsOfRoots

@@ -10,9 +10,9 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lakesweep.model.facts import DATA_KINDS, base_name
 from lakesweep.model.paths.file_class import FileClass
 from lakesweep.model.plan import PHASES, Delete
+from lakesweep.model.roots import DATA_KINDS, base_name
 
 SAMPLE = 20
 """Number of keys that are shown for each reason that may need human action."""

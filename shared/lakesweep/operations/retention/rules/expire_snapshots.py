@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakesweep.model.document_actions import delete_root
-from lakesweep.model.facts import Freed, References
 from lakesweep.model.paths.allowed import may_delete
 from lakesweep.model.paths.stays import Stay, count_stays
 from lakesweep.model.plan import PHASES, Delete, Put, to_text
-from lakesweep.model.roots import Root
-from lakesweep.model.table_ref import branch_dir
+from lakesweep.model.roots import Freed, References, Root, branch_dir
 
 _PHASE_OF = {
     "data": "data",
