@@ -173,10 +173,15 @@ class RootRecheck:
         self._consumers.update({ref.path: ref.etag for ref in changed})
 
     def _stale(self, what: str) -> StalePlanError:
-        return StalePlanError(
-            f"table {self.header.table}, branch {self.header.branch}: {what}; expected the table as plan "
-            f"{self.header.plan_id} saw it"
-        )
+        return stale(self.header, what)
+
+
+def stale(header: PlanHeader, what: str, code: str | None = None) -> StalePlanError:
+    """Return the error for a plan whose table has changed."""
+    return StalePlanError(
+        f"table {header.table}, branch {header.branch}: {what}; expected the table as plan {header.plan_id} saw it",
+        code=code,
+    )
 
 
 def hint_lags(store: Store, branch: BranchListing) -> bool:

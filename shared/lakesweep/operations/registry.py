@@ -17,7 +17,7 @@ from lakesweep.operations.branches.create import plan_create_branch
 from lakesweep.operations.branches.delete import plan_delete_branch
 from lakesweep.operations.branches.fast_forward import plan_fast_forward
 from lakesweep.operations.branches.rollback import rollback
-from lakesweep.operations.maintenance import all_branches, maintain
+from lakesweep.operations.maintenance import maintain
 from lakesweep.operations.orphans import remove as orphan_run
 from lakesweep.operations.retention.expire_changelogs import ExpireChangelogsArguments, plan_expire_changelogs
 from lakesweep.operations.retention.expire_consumers import ConsumerArguments, plan_clear_consumers, plan_reset_consumer
@@ -148,7 +148,7 @@ def _maintain(table: Table, call: Call, execute: bool) -> RunReport:
         min_interval_ms=call[given.MIN_INTERVAL] or 0,
         protect_commit_users=call[given.PROTECT_COMMIT_USER],
     )
-    run = all_branches.maintain_all_branches if call[given.ALL_BRANCHES] else maintain.maintain
+    run = maintain.maintain_all_branches if call[given.ALL_BRANCHES] else maintain.maintain
     return run(table, arguments, execute=execute)
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from lakesweep.errors import LeaseHeldError, StorageError, UsageError
 from lakesweep.model.report import RunReport
-from lakesweep.operations.maintenance.all_branches import maintain_all_branches
-from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
+from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain, maintain_all_branches
 from lakesweep.operations.registry import run_operation
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.requests import RequestCounter

@@ -19,8 +19,8 @@ from lakesweep.execute.branch_rewrites.progress import (
     snapshots_seen,
     sources,
 )
-from lakesweep.execute.recheck import hint_lags
-from lakesweep.model.plan import Action, Delete, Plan, PlanHeader, Put, branch_of
+from lakesweep.execute.recheck import hint_lags, stale
+from lakesweep.model.plan import Action, Delete, Plan, Put, branch_of
 from lakesweep.model.roots import BranchListing, RootRef, TableListing
 from lakesweep.storage.store import Store
 from lakesweep.table.discover import discover
@@ -215,14 +215,6 @@ class BranchObservation:
 
     def _stale(self, what: str) -> StalePlanError:
         return stale(self.plan.header, what)
-
-
-def stale(header: PlanHeader, what: str, code: str | None = None) -> StalePlanError:
-    """Return the error for a plan whose table has changed."""
-    return StalePlanError(
-        f"table {header.table}, branch {header.branch}: {what}; expected the table as plan {header.plan_id} saw it",
-        code=code,
-    )
 
 
 def observe(documents: Documents) -> BranchObservation:

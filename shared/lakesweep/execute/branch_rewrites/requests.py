@@ -10,9 +10,10 @@ from lakesweep.errors import (
     StorageError,
 )
 from lakesweep.execute.batches import outcome_of
-from lakesweep.execute.branch_rewrites.observation import BranchObservation, stale
+from lakesweep.execute.branch_rewrites.observation import BranchObservation
 from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, Documents, bytes_of
 from lakesweep.execute.deletions.deleting import BY_INTENT
+from lakesweep.execute.recheck import stale
 from lakesweep.model.outcome import Outcome
 from lakesweep.model.plan import Action, Delete, Put
 from lakesweep.storage.guard import LateDeleteError

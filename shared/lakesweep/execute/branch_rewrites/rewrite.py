@@ -32,11 +32,12 @@ from lakesweep.execute.attempt import Attempt, Environment, Executed, record_sto
 from lakesweep.execute.batches import expiring_snapshots, id_of, outcome_of
 from lakesweep.execute.branch_rewrites.compensation import reverse, settle_latest
 from lakesweep.execute.branch_rewrites.completeness import bare_others, incomplete_snapshots, lost_ahead, lost_of
-from lakesweep.execute.branch_rewrites.observation import BranchObservation, observe, stale
+from lakesweep.execute.branch_rewrites.observation import BranchObservation, observe
 from lakesweep.execute.branch_rewrites.progress import LOOSE_KINDS, Documents, bytes_of
 from lakesweep.execute.branch_rewrites.requests import RootRequests, is_latest
 from lakesweep.execute.deletions.deleting import BY_INTENT, BY_MARKER, earlier_deletions
 from lakesweep.execute.planned_roots import newest_schema, schema_id
+from lakesweep.execute.recheck import stale
 from lakesweep.model.paths.allowed import LAST_PHASE
 from lakesweep.model.plan import Action, Delete, Plan, Put, order_problem
 from lakesweep.storage.store import DeleteResult

@@ -1,8 +1,8 @@
 """`expire_tags`: delete tags that are past their time to live, or that no calendar rule keeps, and their own files."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.values.zone import parse_zone
@@ -13,7 +13,7 @@ from lakesweep.model.tag_rules import KeepRules, TagFacts
 from lakesweep.operations.tags.delete import OwnTags, files_at_stake, plan_removal, read_own_tags
 from lakesweep.operations.tags.options import auto_tag_rules, check_callbacks, declared_zone, expires_by_time
 from lakesweep.operations.tags.rules.automatic import beyond_count
-from lakesweep.operations.tags.rules.expiry import judge_tags
+from lakesweep.operations.tags.rules.expiry import Verdict, judge_tags
 from lakesweep.operations.tags.rules.periods import period_of
 from lakesweep.runs.damage import lost_findings, warnings_of
 from lakesweep.runs.fleet import ruling_of
@@ -85,18 +85,7 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, view: TableVi
         lost = lost_findings(view)
         return view.plan((), inputs, warnings=warnings_of(lost), findings=lost)
     own = read_own_tags(view)
-    zone, notes = calendar_zone(options, declared) if keep else (UTC, ())
-    verdict = judge_tags(
-        tag_facts(view, own, with_times=arguments.older_than_ms is not None),
-        now_ms=view.now_ms,
-        zone=declared,
-        calendar_zone=zone,
-        keep=keep,
-        by_time=by_time,
-        older_than_ms=arguments.older_than_ms,
-        beyond=_beyond(own, options, declared) if arguments.counts else (),
-        period_of=period_reader(options) if keep else None,
-    )
+    verdict, notes = judge_own(view, own, options, keep, declared, by_time, arguments.older_than_ms, arguments.counts)
     if verdict.going:
         check_callbacks(table, options)
     going, held, warnings = dict(verdict.going), dict[str, str](), tuple[str, ...]()
@@ -122,7 +111,6 @@ def plan_expire_tags(table: Table, arguments: ExpireTagsArguments, view: TableVi
     if problem is not None:
         # The refusal names the root only in its sentence, so the branch is the key.
         damage = {DAMAGED_ROOTS: damage.get(DAMAGED_ROOTS) or {f"branch {view.own.name}": problem}}
-    notes = (*notes, *verdict.notes)
     kept = {name: list(reasons) for name, reasons in verdict.kept.items()}
     kept |= {name: [word] for name, word in held.items()}
     kept |= {name: [UNREADABLE] for name in own.unreadable}
@@ -162,7 +150,49 @@ def _sentence(word: str, arguments: ExpireTagsArguments) -> str:
     }.get(word, word)
 
 
-def tag_facts(view: TableView, own: OwnTags, *, with_times: bool = False) -> tuple[TagFacts, ...]:
+def judge_own(
+    view: TableView,
+    own: OwnTags,
+    options: Mapping[str, str],
+    keep: Sequence[KeepRules],
+    declared: tzinfo | None,
+    by_time: bool = False,
+    older_than_ms: int | None = None,
+    counts: bool = False,
+) -> tuple[Verdict, tuple[str, ...]]:
+    """Judge the tags of a branch; see `judge_tags`. Also return notes for the report.
+
+    Args:
+        view: The branch.
+        own: Its tags.
+        options: The table's options, overridden by the call's.
+        keep: Calendar rules.
+        declared: The zone that the call or the fleet policy declares.
+        by_time: Delete tags when their time to live is over.
+        older_than_ms: Delete tags that were made before this time.
+        counts: Delete automatic tags beyond the number that the table keeps.
+
+    Raises:
+        RefusedError: One of the table's options is invalid.
+        StorageError: A request failed.
+    """
+    zone, notes = _calendar_zone(options, declared) if keep else (UTC, ())
+    names = auto_tag_rules(options, UTC) if keep else None  # names need no zone
+    verdict = judge_tags(
+        _facts(view, own, with_times=older_than_ms is not None),
+        now_ms=view.now_ms,
+        zone=declared,
+        calendar_zone=zone,
+        keep=keep,
+        by_time=by_time,
+        older_than_ms=older_than_ms,
+        beyond=_beyond(own, options, declared) if counts else (),
+        period_of=None if names is None else lambda name: period_of(names, name),
+    )
+    return verdict, (*notes, *verdict.notes)
+
+
+def _facts(view: TableView, own: OwnTags, *, with_times: bool) -> tuple[TagFacts, ...]:
     """Return the facts that the rules need about each tag.
 
     Args:
@@ -187,7 +217,7 @@ def tag_facts(view: TableView, own: OwnTags, *, with_times: bool = False) -> tup
     )
 
 
-def calendar_zone(options: Mapping[str, str], declared: tzinfo | None) -> tuple[tzinfo, tuple[str, ...]]:
+def _calendar_zone(options: Mapping[str, str], declared: tzinfo | None) -> tuple[tzinfo, tuple[str, ...]]:
     """Return the zone of the calendar, and a note about it if one is needed.
 
     Raises:
@@ -207,9 +237,3 @@ def _beyond(own: OwnTags, options: Mapping[str, str], declared: tzinfo | None) -
     """Return the automatic tags beyond the number that the table keeps."""
     rules = auto_tag_rules(options, declared)
     return () if rules is None else beyond_count(rules, {name: own.snapshot_id(name) for name in own.tags})
-
-
-def period_reader(options: Mapping[str, str]) -> Callable[[str], datetime | None] | None:
-    """Return a function that reads the period in an automatic tag's name; names need no zone."""
-    rules = auto_tag_rules(options, UTC)
-    return None if rules is None else lambda name: period_of(rules, name)

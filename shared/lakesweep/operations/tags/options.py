@@ -1,9 +1,9 @@
 """Make rules about tags from table options and arguments. Source: Paimon `CoreOptions` (`tag.*`), `IcebergOptions`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, timedelta, tzinfo
-from typing import get_args
+from typing import cast, get_args
 
 from lakesweep.errors import FormatError, RefusedError
 from lakesweep.format.values.json_document import shorten
@@ -172,14 +172,8 @@ def declared_zone(table: Table, time_zone: str | None, ruling: Ruling | None) ->
 
 
 def _mode(options: Mapping[str, str]) -> AutoTagMode | None:
-    text = options.get(_MODE, "none")
-    if text.lower() == "none":
-        return None
-    for mode in get_args(AutoTagMode):
-        if text.lower() == mode:
-            found: AutoTagMode = mode
-            return found
-    raise bad_option(_MODE, "none, process-time, watermark or batch", text)
+    word = _word(options, _MODE, "none", ("none", *get_args(AutoTagMode)), "none, process-time, watermark or batch")
+    return None if word == "none" else cast("AutoTagMode", word)
 
 
 def _period(options: Mapping[str, str]) -> tuple[timedelta, bool]:
@@ -189,10 +183,7 @@ def _period(options: Mapping[str, str]) -> tuple[timedelta, bool]:
         if not 1_000_000 <= nanos <= _MAX_PERIOD_NS:
             raise bad_option(_CUSTOM_PERIOD, "a duration of 1 ms to 1000 years", text)
         return timedelta(microseconds=nanos // 1000), True
-    text = options.get(_PERIOD, "daily")
-    if text.lower() not in _PERIODS:
-        raise bad_option(_PERIOD, "daily, hourly or two-hours", text)
-    return _PERIODS[text.lower()], False
+    return _PERIODS[_word(options, _PERIOD, "daily", _PERIODS, "daily, hourly or two-hours")], False
 
 
 def _delay(options: Mapping[str, str], period: timedelta) -> timedelta:
@@ -205,12 +196,16 @@ def _delay(options: Mapping[str, str], period: timedelta) -> timedelta:
 
 
 def _formatter(options: Mapping[str, str]) -> Formatter:
-    text = options.get(_FORMATTER, "with_dashes")
-    for formatter in get_args(Formatter):
-        if text.lower() == formatter:
-            found: Formatter = formatter
-            return found
-    raise bad_option(_FORMATTER, ", ".join(get_args(Formatter)), text)
+    known = get_args(Formatter)
+    return cast("Formatter", _word(options, _FORMATTER, "with_dashes", known, ", ".join(known)))
+
+
+def _word(options: Mapping[str, str], key: str, default: str, known: Container[str], expected: str) -> str:
+    """Return an option whose value is one of some words, in lower case."""
+    word = options.get(key, default).lower()
+    if word not in known:
+        raise bad_option(key, expected, options[key])
+    return word
 
 
 def _zone(options: Mapping[str, str], mode: AutoTagMode, declared: tzinfo | None) -> tzinfo:

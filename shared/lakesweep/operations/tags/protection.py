@@ -11,9 +11,8 @@ from lakesweep.errors import RefusedError, some_of
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.model.roots import MAIN, BranchListing, RootRef
 from lakesweep.operations.tags.delete import OwnTags
-from lakesweep.operations.tags.expire import calendar_zone, period_reader, tag_facts
+from lakesweep.operations.tags.expire import judge_own
 from lakesweep.operations.tags.options import declared_zone
-from lakesweep.operations.tags.rules.expiry import judge_tags
 from lakesweep.runs.fleet import Ruling, ruling_of
 from lakesweep.runs.view import TableView
 from lakesweep.table.documents import read_roots
@@ -115,17 +114,6 @@ def _kept_by_policy(view: TableView, own: OwnTags, ruling: Ruling | None) -> Map
     rules = ruling.rule.tags if ruling is not None and ruling.rule is not None else ()
     if not rules:
         return {}
-    declared = declared_zone(view.table, None, ruling)
-    verdict = judge_tags(
-        tag_facts(view, own),
-        now_ms=view.now_ms,
-        zone=declared,
-        calendar_zone=calendar_zone(view.schema.options, declared)[0],
-        keep=rules,
-        by_time=False,
-        older_than_ms=None,
-        beyond=(),
-        period_of=period_reader(view.schema.options),
-    )
+    verdict, _ = judge_own(view, own, view.schema.options, rules, declared_zone(view.table, None, ruling))
     kept = {name: tuple(r for r in reasons if r.startswith("keep_")) for name, reasons in verdict.kept.items()}
     return {name: reasons for name, reasons in kept.items() if reasons}

@@ -180,12 +180,12 @@ class _Calendar:
             for tag in newest:
                 self._keep_within(tag, times[tag.name], rule.within_ms)
         for reason, count, bucket in (
-            ("keep_daily", rule.daily, _day),
-            ("keep_weekly", rule.weekly, _week),
-            ("keep_monthly", rule.monthly, _month),
-            ("keep_yearly", rule.yearly, _year),
+            ("keep_daily", rule.daily, lambda time: time.date()),
+            ("keep_weekly", rule.weekly, lambda time: time.isocalendar()[:2]),
+            ("keep_monthly", rule.monthly, lambda time: (time.year, time.month)),
+            ("keep_yearly", rule.yearly, lambda time: time.year),
         ):
-            last: dict[tuple[int, ...], TagFacts] = {}
+            last: dict[object, TagFacts] = {}
             for tag in newest if count else ():
                 last.setdefault(bucket(times[tag.name]), tag)
             for tag in list(last.values())[:count]:
@@ -221,22 +221,6 @@ def named_period(name: str, period_of: _PeriodOf | None = None) -> datetime | No
     if own is not None:
         return own
     return next((period for shape in SHAPES if (period := parsed_name(name, shape)) is not None), None)
-
-
-def _day(time: datetime) -> tuple[int, ...]:
-    return time.year, time.month, time.day
-
-
-def _week(time: datetime) -> tuple[int, ...]:
-    return time.isocalendar()[:2]
-
-
-def _month(time: datetime) -> tuple[int, ...]:
-    return time.year, time.month
-
-
-def _year(time: datetime) -> tuple[int, ...]:
-    return (time.year,)
 
 
 def _notes(zone: tzinfo | None, living: Sequence[TagFacts]) -> tuple[str, ...]:
