@@ -95,6 +95,7 @@ sys.exit(run({MIN_COMMITS}, before_reading=damage))
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_lost_data_file_fails_the_demo(tmp_path: Path) -> None:
     """Had retention removed one live file, the demo would say so in plain lines and exit with 1."""

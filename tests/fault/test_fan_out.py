@@ -106,6 +106,7 @@ def test_whatever_becomes_of_messages(fate: str) -> None:
         assert not scan.dead, seed
 
 
+@pytest.mark.long
 def test_each_message_is_lost_once() -> None:
     """In turn, each that a calm scan sends; also those that ask for a turn come back, since queues lose nothing."""
     scene, table, arguments = stage()
@@ -223,6 +224,7 @@ def test_two_scans_of_one_table_at_once(fate: Trouble) -> None:
             assert_right(scan, seed)
 
 
+@pytest.mark.long
 def test_two_take_a_turn_at_once() -> None:
     """Each turn, and before each request of it another one takes the same from beginning to end."""
     number = turns = 0
@@ -422,6 +424,7 @@ def test_a_repeat_run_decodes_only_what_is_new() -> None:
     assert_roots_readable(scene.table)
 
 
+@pytest.mark.long
 def test_segments_are_rewritten_and_vanish() -> None:
     """A scan a week for half a year, while a rule of the bucket removes what is older than forty days."""
     scene = OrphanScene()

@@ -61,6 +61,7 @@ def check(lake: Lake, left: dict[str, bytes]) -> None:
     assert (again.exit_code, again.document["status"]) == (0, "nothing_to_do")
 
 
+@pytest.mark.long
 def test_it_dies_for_good(own_versitygw: Versitygw, monkeypatch: pytest.MonkeyPatch) -> None:
     """At a dozen points of a run: it says so in a sentence, and when its lease is free the next run ends the work."""
     monkeypatch.setattr(s3_client, "MAX_ATTEMPTS", 1)  # else each request waits for seconds

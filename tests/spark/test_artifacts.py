@@ -157,6 +157,7 @@ def test_driver_and_executors_have_the_archive_and_nothing_else(artifacts: Path,
     assert found["arguments"] == arguments["jobDriver"]["sparkSubmit"]["entryPointArguments"]  # type: ignore[index]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_job_plans_a_table(artifacts: Path, tmp_path: Path) -> None:
     """From StartJobRun's arguments to a stored plan, over S3, with what is in the archive."""

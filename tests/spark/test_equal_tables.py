@@ -57,6 +57,7 @@ def test_random_tables_in_folders(seed: int, compare: Compare, tmp_path: Path) -
     tables.random_table(seed, compare, tmp_path)
 
 
+@pytest.mark.long
 def test_one_name_in_a_thousand_folders_and_in_many_manifests(compare: Compare, tmp_path: Path) -> None:
     """A thousand listed rows and sixty live ones are one group."""
     tables.one_name(1000, compare, tmp_path)

@@ -81,6 +81,7 @@ def test_ten_thousand_partitions(spark: "SparkSession", tmp_path: Path, monkeypa
     assert both(spark, scene).paths == set(orphans)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_one_folder_with_nearly_everything(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -73,6 +73,7 @@ def planned(scene: FolderScene, finished: Finished) -> set[str]:
     return set(paths)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_workers_that_are_killed_between_writing_and_answering(tmp_path: Path) -> None:
     """One of each stage. What they wrote is nobody's, and their tasks run again."""

@@ -70,6 +70,7 @@ def planned(spark: "SparkSession", scene: S3Scene, inventory: str | None = None)
     return local.paths
 
 
+@pytest.mark.long
 @pytest.mark.spark4
 def test_rows_32_and_48(spark: "SparkSession") -> None:
     """As from a listing; but what was written again since, and what is gone, is not planned."""

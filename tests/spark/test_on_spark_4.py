@@ -9,6 +9,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.support.sampling import is_sampled
+
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 INSTALLED = REPOSITORY / "build" / "spark4"
 
@@ -23,8 +25,9 @@ def test_the_marked_tests_pass_on_spark_4() -> None:
     path = os.pathsep.join(filter(None, [str(INSTALLED), os.environ.get("PYTHONPATH")]))
     # Not one of this run's workers: it has plugins, options and a count of its own.
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    marked = "spark4 and not slow and not long" if is_sampled() else "spark4"
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "tests/spark", "-m", "spark4", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", "tests/spark", "-m", marked, "-p", "no:cacheprovider"],
         cwd=REPOSITORY,
         env={**variables, "PYTHONPATH": path},
         stdin=subprocess.DEVNULL,

@@ -295,6 +295,7 @@ def test_each_turn(disturb: Callable[..., Any], watched: Watched) -> None:
     assert watched.problems() == []
 
 
+@pytest.mark.long
 def test_each_turn_lost(watched: Watched) -> None:
     """Then nobody goes on, until the scan is asked for again, as the schedule does it: it goes on where it is."""
     old = old_table(watched.system, "db.db/turn-lost")
@@ -401,6 +402,7 @@ def test_a_process_that_is_killed_at_each_write(function: str, first: int, every
     assert watched.problems() == []
 
 
+@pytest.mark.long
 def test_listings_that_are_throttled(watched: Watched) -> None:
     """Each is told to slow down once or twice, and one so often that its task fails and comes again."""
     old = old_table(watched.system, "db.db/throttled")
@@ -470,6 +472,7 @@ def test_a_table_that_commits_and_expires_meanwhile(tiny: Build) -> None:
         assert not table.has_orphans
 
 
+@pytest.mark.long
 def test_retention_goes_on_while_a_plan_is_carried_out(tiny: Build) -> None:
     """A plan of many batches, each of which takes a minute. A commit waits for its pass for one epoch at most."""
     slow = altered(tiny, tiny.folder.parent / "slow", {"model/safety.py": ("REST_MS = 90_000", "REST_MS = 12_000")})
@@ -541,6 +544,7 @@ def test_the_schedule_notes_orphans_and_then_removes_them(tiny: Build) -> None:
         assert read_anew(old) == [] and watched.problems() == []
 
 
+@pytest.mark.long
 def test_a_deployment_that_observes_only_plans(tiny: Build) -> None:
     with running(tiny, mode="observe", parameters={"OrphanInterval": "2 d"}) as watched:
         system = watched.system

@@ -101,7 +101,9 @@ def recovery_s(system: System, death: Death, function: str) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "slow_s", [0, pytest.param(10, marks=pytest.mark.long), 95], ids=["at once", "slowly", "at the end of its time"]
+    "slow_s",
+    [0, pytest.param(10, marks=pytest.mark.long), pytest.param(95, marks=pytest.mark.long)],
+    ids=["at once", "slowly", "at the end of its time"],
 )
 def test_a_pass_whose_worker_is_killed_is_finished_in_thirteen_minutes(
     build: Build, slow_s: float, record_property: Callable[[str, object], None]

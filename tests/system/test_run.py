@@ -38,6 +38,7 @@ def test_the_system_runs_and_every_row_is_there() -> None:
     assert any(re.match(r"pypaimon\.db/plain +\d+ .*Expire$", line) for line in lines), done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_tables_are_scanned_while_writers_commit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -121,6 +122,7 @@ def test_what_is_wrong_ends_it_with_an_error(
     assert {"table", "commit", "objects", "commit_s", "event_s", "end_s"} <= set(json.loads(passes[0]))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_run_without_rows_is_no_success(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(command, "judge", lambda *_: Verdict(failed_commits=3))
