@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakesweep.model.scans.facts import Engine, Estimate, Facts, LocalFacts, SparkFacts
+from lakesweep.model.scans import Engine, Estimate, Facts, LocalFacts, SparkFacts
 from lakesweep.operations.orphans.rules.backend_choice import choose_backend, estimate_of, say_count, say_seconds
 
 SIZES = (10_000, 100_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.execution import require_area
 from tests.attack.metadata import THOROUGH, built_world

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.runs.execution import require_area
 from tests.attack.control_documents import changes, lies
 from tests.support.fan_out import FanOut, small_limits

@@ -23,9 +23,7 @@ from lakesweep.control.lease import read_lease
 from lakesweep.control.ndjson import unpack
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.errors import MaintenanceError
-from lakesweep.format.index_manifest import read_index_manifest
-from lakesweep.format.manifest import live_entries, read_manifest
-from lakesweep.format.manifest_list import read_manifest_list
+from lakesweep.format.manifest import live_entries, read_index_manifest, read_manifest, read_manifest_list
 from lakesweep.operations.orphans.fan_out.documents import Scan, ScanDocuments
 from lakesweep.table.inventory.manifest import read_inventory
 from lakesweep.table.inventory.rows import list_inventory

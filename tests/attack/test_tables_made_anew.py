@@ -11,7 +11,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_plan
 from lakesweep.control.state import read_states
 from lakesweep.model.safety import STATE_LIFETIME_MS
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.maintenance.maintain import MaintainArguments, maintain
 from lakesweep.operations.maintenance.triage import Triage, lag_of, triage
 from lakesweep.runs.session import Table

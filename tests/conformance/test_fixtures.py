@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
-from lakesweep.format.hint import parse_hint
-from lakesweep.format.index_manifest import read_index_manifest
-from lakesweep.format.manifest import ManifestEntry, read_manifest
-from lakesweep.format.manifest_list import read_manifest_list
+from lakesweep.format.documents import parse_hint
+from lakesweep.format.manifest import ManifestEntry, read_index_manifest, read_manifest, read_manifest_list
 from lakesweep.format.values.binary_row import decode_row
 from lakesweep.format.values.uri import normalise_uri
 from tests.support.fixture_tables import (

@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from tests.support import others as races
 from tests.support.fan_out import CALM, FanOut, Trouble, small_limits
 from tests.support.orphan_others import ACTS, DAY_MS, OrphanWorld

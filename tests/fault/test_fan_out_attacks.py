@@ -9,7 +9,7 @@ import pytest
 
 from lakesweep.format.codec import to_json
 from lakesweep.format.manifest import ManifestEntry
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.fan_out import names as names_module
 from lakesweep.operations.orphans.fan_out.cache import read_index
 from lakesweep.operations.orphans.fan_out.names import names_of_table

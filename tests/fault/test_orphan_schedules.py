@@ -17,7 +17,7 @@ import pytest
 from lakesweep.control.lease import read_lease
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.report import RunReport
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.local import OPERATION, plan_remove_orphan_files
 from lakesweep.runs.execution import finish_begun, require_area
 from lakesweep.runs.run import execute_stored, plan_and_execute, plan_only

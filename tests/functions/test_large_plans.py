@@ -10,7 +10,7 @@ from lakesweep.aws.messages import Work
 from lakesweep.aws.queues import Queues
 from lakesweep.control import plans
 from lakesweep.control.area import ControlArea
-from lakesweep.control.ends import record_undone
+from lakesweep.control.reports import record_undone
 from lakesweep.execute.waves import threads
 from lakesweep.model.safety import HELD_AGAIN_S, REST_MS
 from lakesweep.runs import local_executor

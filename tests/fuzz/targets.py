@@ -18,12 +18,8 @@ from lakesweep.control.ndjson import pack, unpack
 from lakesweep.control.plans import load_plan, store_plan
 from lakesweep.errors import FormatError, MaintenanceError, StorageError, UnsupportedFormatError
 from lakesweep.format.avro.container import read_container
-from lakesweep.format.changelog import parse_changelog
-from lakesweep.format.consumer import parse_consumer
-from lakesweep.format.hint import parse_hint
-from lakesweep.format.index_manifest import read_index_manifest
-from lakesweep.format.manifest import live_entries, read_manifest
-from lakesweep.format.manifest_list import read_manifest_list
+from lakesweep.format.documents import parse_changelog, parse_consumer, parse_hint
+from lakesweep.format.manifest import live_entries, read_index_manifest, read_manifest, read_manifest_list
 from lakesweep.format.orc.frame import check_frame
 from lakesweep.format.schema import parse_schema
 from lakesweep.format.snapshot import parse_snapshot

@@ -12,7 +12,7 @@ import pytest
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError, UsageError
 from lakesweep.model.plan import Plan
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.runs.execution import require_area
 from lakesweep.spark.scan import scans_of
 from lakesweep.storage.store import DeleteRequest

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from lakesweep.control.quarantine import read_quarantine
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.execution import require_area
 from tests.support.engines_compared import ask, differences

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from lakesweep.errors import StorageError
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table

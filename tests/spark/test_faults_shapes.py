@@ -11,7 +11,7 @@ import lakesweep.spark.listing as listing
 import lakesweep.spark.match as matching
 from lakesweep.control.area import ControlArea
 from lakesweep.model.roots import TableRef
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table

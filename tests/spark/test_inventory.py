@@ -6,7 +6,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.model.roots import TableRef
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.session import Table
 from lakesweep.spark.scan import SparkScan

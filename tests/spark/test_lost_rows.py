@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.runs.execution import require_area
 from lakesweep.spark.parts import Part
 from lakesweep.spark.tasks import Access, Row

@@ -16,7 +16,7 @@ from pypaimon import CatalogFactory, Schema
 
 from lakesweep.control.area import ControlArea
 from lakesweep.model.roots import TableRef
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.runs.session import Table
 from lakesweep.storage.open import StoreSettings, open_store
 from lakesweep.storage.requests import RequestCounter

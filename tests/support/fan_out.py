@@ -19,7 +19,7 @@ from lakesweep import errors
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.plan import Plan
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans import fan_out
 from lakesweep.operations.orphans.fan_out import first_shards
 from lakesweep.operations.orphans.fan_out.scan import Ended, advance, begin

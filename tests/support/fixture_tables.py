@@ -9,9 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakesweep.format.index_manifest import IndexEntry, read_index_manifest
-from lakesweep.format.manifest import ManifestEntry, live_entries, read_manifest
-from lakesweep.format.manifest_list import ManifestMeta, read_manifest_list
+from lakesweep.format.manifest import (
+    IndexEntry,
+    ManifestEntry,
+    ManifestMeta,
+    live_entries,
+    read_index_manifest,
+    read_manifest,
+    read_manifest_list,
+)
 from lakesweep.format.names import schema_id_of, snapshot_id_of
 from lakesweep.format.schema import TableSchema, parse_schema
 from lakesweep.format.snapshot import Snapshot, parse_snapshot

@@ -14,7 +14,7 @@ from lakesweep.control.area import ControlArea
 from lakesweep.control.plans import load_part
 from lakesweep.control.quarantine import read_quarantine
 from lakesweep.model.plan import Plan, order_problem
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans import local as remove_orphan_files
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from lakesweep.model.plan import Plan
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.judging import Holding, Question
 from lakesweep.runs.execution import require_area
 from lakesweep.runs.session import Table

@@ -10,7 +10,7 @@ from lakesweep.errors import UsageError
 from lakesweep.execute.waves.driver import KEYS_PER_S, MAX_KEYS_PER_S, MIN_KEYS_PER_S
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.runs.execution import LOCAL, PlanExecutor
 from lakesweep.runs.session import ScanBackend, Table
 from lakesweep.storage.open import StoreSettings
@@ -34,7 +34,7 @@ def with_backends(table: Table, place: Place, settings: StoreSettings) -> Table:
         place: The place as typed.
         settings: Settings of its stores.
     """
-    from lakesweep.model.scans.facts import Available, LocalFacts, SparkFacts
+    from lakesweep.model.scans import Available, LocalFacts, SparkFacts
 
     engines: dict[str, ScanBackend] = {"spark": SparkOnDemand(settings, place.scan_id)}
     queue_url = scan_queue(place)

@@ -13,7 +13,7 @@ from lakesweep.control.area import ControlArea, area_of, check_apart
 from lakesweep.errors import UsageError
 from lakesweep.model.paths.allowance import Allowance
 from lakesweep.model.roots import TableRef, check_whole
-from lakesweep.model.scans.arguments import check_scan_id
+from lakesweep.model.scans import check_scan_id
 from lakesweep.model.who import Who
 from lakesweep.runs.allowance import EXTERNAL_ROOTS, allowing, bound_of
 from lakesweep.runs.session import Table

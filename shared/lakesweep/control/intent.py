@@ -7,7 +7,7 @@ its snapshot is expiring. And the next run finds here what a dead run left unfin
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from lakesweep.control.checks import are_ids, is_count, is_id
+from lakesweep.control.area import are_ids, is_count, is_id
 from lakesweep.errors import FormatError
 
 

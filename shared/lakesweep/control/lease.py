@@ -17,8 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lakesweep.control.area import ControlArea, from_json_bytes, to_json_bytes
-from lakesweep.control.checks import is_count, is_id
+from lakesweep.control.area import ControlArea, from_json_bytes, is_count, is_id, to_json_bytes
 from lakesweep.control.intent import Intent, intent_of
 from lakesweep.errors import (
     FormatError,

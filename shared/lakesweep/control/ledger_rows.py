@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lakesweep.control.area import ControlArea
+from lakesweep.control.area import ControlArea, is_count
 from lakesweep.control.chain import is_object_row
-from lakesweep.control.checks import is_count
 from lakesweep.control.ndjson import unpack
 from lakesweep.errors import FormatError, ObjectNotFoundError
 

@@ -21,8 +21,7 @@ import re
 from collections.abc import Iterator, Sequence
 from types import UnionType
 
-from lakesweep.control.area import ControlArea, from_json_bytes, table_key, to_json_bytes
-from lakesweep.control.checks import is_count, is_number
+from lakesweep.control.area import ControlArea, from_json_bytes, is_count, is_number, table_key, to_json_bytes
 from lakesweep.control.ndjson import pack, unpack
 from lakesweep.control.seal import check_seal, digest_of
 from lakesweep.errors import FormatError, ObjectNotFoundError, PreconditionFailedError, RefusedError

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from lakesweep.errors import FormatError, RefusedError
-from lakesweep.format.changelog import parse_changelog
+from lakesweep.format.documents import parse_changelog
 from lakesweep.format.names import schema_id_of
 from lakesweep.format.schema import TableSchema, parse_schema
 from lakesweep.format.snapshot import parse_snapshot

@@ -23,8 +23,7 @@ from dataclasses import dataclass, field
 from lakesweep.errors import MaintenanceError, StalePlanError
 from lakesweep.execute.planned_roots import roots_to_write
 from lakesweep.execute.recheck import RootRecheck, references_among
-from lakesweep.format.manifest import ManifestEntry
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import ManifestEntry, ManifestMeta
 from lakesweep.model.plan import Action, Delete, PlanHeader, to_bytes
 from lakesweep.model.roots import References, RootRef, TableListing, base_name
 from lakesweep.table.discover import ROOT_FOLDERS, discover

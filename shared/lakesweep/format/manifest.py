@@ -1,6 +1,10 @@
-"""Manifests: the data files that a commit added and deleted.
+"""Manifests, the lists that name them, and index manifests.
 
-Source: Paimon `ManifestEntry`, `DataFileMeta`, `FileEntry`.
+A *manifest* has the data files that a commit added and deleted. A *manifest list* has the manifests that make up a
+snapshot. An *index manifest* has every index file of a snapshot: it is the whole state, not a log, so a commit that
+changes an index writes a new one.
+
+Source: Paimon `ManifestEntry`, `DataFileMeta`, `FileEntry`, `ManifestFileMeta`, `IndexManifestEntry`, `IndexFileMeta`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +16,9 @@ from lakesweep.format.metadata_file import check_version, read_rows
 from lakesweep.format.values.json_document import check_file_name, describe
 from lakesweep.format.values.uri import check_external_path
 
-VERSION = 2
+_VERSION = 2
+"""Of entries in manifests and manifest lists."""
+_INDEX_VERSION = 1
 ADD = 0
 DELETE = 1
 
@@ -22,7 +28,10 @@ COMPACT = 1
 POSTPONE_BUCKET = -2
 """The bucket of files whose real bucket is not decided yet. There are no lower numbers."""
 
-_WANTS = (
+DELETION_VECTORS = "DELETION_VECTORS"
+HASH = "HASH"
+
+_ENTRY = (
     Want("_VERSION", "int", required=True),
     Want("_KIND", "int", required=True),
     Want("_PARTITION", "bytes", required=True),
@@ -43,8 +52,48 @@ _WANTS = (
         ),
     ),
 )
+_MANIFEST = (
+    Want("_VERSION", "int", required=True),
+    Want("_FILE_NAME", "string", required=True),
+    Want("_FILE_SIZE", "int", required=True),
+    Want("_NUM_ADDED_FILES", "int", required=True),
+    Want("_NUM_DELETED_FILES", "int", required=True),
+    Want("_SCHEMA_ID", "int", required=True),
+    Want("_PARTITION_STATS", "record", fields=(Want("_MIN_VALUES", "bytes"), Want("_MAX_VALUES", "bytes"))),
+    Want("_EXTRA_FILES", "strings"),
+    Want("_MIN_BUCKET", "int"),
+    Want("_MAX_BUCKET", "int"),
+    Want("_MIN_LEVEL", "int"),
+    Want("_MAX_LEVEL", "int"),
+    Want("_MIN_ROW_ID", "int"),
+    Want("_MAX_ROW_ID", "int"),
+    Want("_TOTAL_BUCKETS", "int"),
+)
+_INDEX = (
+    Want("_VERSION", "int", required=True),
+    Want("_KIND", "int", required=True),
+    Want("_PARTITION", "bytes", required=True),
+    Want("_BUCKET", "int", required=True),
+    Want("_INDEX_TYPE", "string", required=True),
+    Want("_FILE_NAME", "string", required=True),
+    Want("_FILE_SIZE", "int", required=True),
+    Want("_ROW_COUNT", "int", required=True),
+    Want("_EXTERNAL_PATH", "string"),
+    Want(
+        "_DELETIONS_VECTORS_RANGES",
+        "records",
+        fields=(
+            Want("f0", "string", required=True),
+            Want("f1", "int", required=True),
+            Want("f2", "int", required=True),
+            Want("_CARDINALITY", "int"),
+        ),
+    ),
+)
 
 Identity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
+VectorRange = tuple[str, int, int, int | None]
+"""Data file, offset of the vector's length word, length, number of deleted rows if known."""
 
 
 class ManifestEntry(NamedTuple):
@@ -91,7 +140,7 @@ def read_manifest(body: bytes, path: str, *, expected_size: int | None = None) -
         path: The path for messages.
         expected_size: The `file_size` that the manifest list records.
     """
-    return _entries(read_rows(body, path, _WANTS, expected_size), path)
+    return _entries(read_rows(body, path, _ENTRY, expected_size), path)
 
 
 def live_entries(manifests: Iterable[Iterable[ManifestEntry]]) -> list[ManifestEntry]:
@@ -113,8 +162,8 @@ def live_entries(manifests: Iterable[Iterable[ManifestEntry]]) -> list[ManifestE
 def _entries(rows: Iterator[Row], path: str) -> Iterator[ManifestEntry]:
     for version, kind, partition, bucket, file in rows:
         level, name, size, extra_files, index, external_path, source, row_count = file
-        if version != VERSION:
-            check_version(version, VERSION, path)
+        if version != _VERSION:
+            check_version(version, _VERSION, path)
         if kind != ADD and kind != DELETE:
             raise FormatError(f"{path}: expected the kind 0 or 1 of {describe(name)}, found {kind}")
         if bucket < POSTPONE_BUCKET or level < 0 or size < 0 or row_count < 0:
@@ -132,3 +181,94 @@ def _entries(rows: Iterator[Row], path: str) -> Iterator[ManifestEntry]:
         yield ManifestEntry(
             kind == ADD, partition, bucket, level, name, size, extra_files, index, external_path, source, row_count
         )
+
+
+class ManifestMeta(NamedTuple):
+    """One manifest, as a manifest list describes it. Ranges are None if the writer did not record them."""
+
+    file_name: str
+    file_size: int
+    added_count: int
+    deleted_count: int
+    schema_id: int
+    partition_min: bytes | None
+    """The smallest value of each partition key, as one row; see `binary_row`."""
+    partition_max: bytes | None
+    extra_files: tuple[str, ...]
+    """Side files of the manifest, which are deleted together with it."""
+    min_bucket: int | None = None
+    max_bucket: int | None = None
+    min_level: int | None = None
+    max_level: int | None = None
+    min_row_id: int | None = None
+    max_row_id: int | None = None
+    total_buckets: int | None = None
+
+
+def read_manifest_list(body: bytes, path: str, *, expected_size: int | None = None) -> tuple[ManifestMeta, ...]:
+    """Read a manifest list, in the order of the file, since expiry depends on this order.
+
+    Args:
+        body: The whole file.
+        path: The path for messages.
+        expected_size: The size that the snapshot states (`base_manifest_list_size` and similar fields), if any.
+    """
+    return tuple(_meta(row, path) for row in read_rows(body, path, _MANIFEST, expected_size))
+
+
+def _meta(row: Row, path: str) -> ManifestMeta:
+    version, name, size, added, deleted, schema_id, stats, extra_files, *ranges = row
+    check_version(version, _VERSION, path)
+    if min(size, added, deleted) < 0:
+        raise FormatError(
+            f"{path}: expected a size and counts of {describe(name)}, found {size}, {added} and {deleted}"
+        )
+    partition_min, partition_max = stats or (None, None)
+    return ManifestMeta(
+        check_file_name(name, path, "_FILE_NAME"),
+        size,
+        added,
+        deleted,
+        schema_id,
+        partition_min,
+        partition_max,
+        tuple(check_file_name(extra, path, "_EXTRA_FILES") for extra in extra_files or ()),
+        *ranges,
+    )
+
+
+class IndexEntry(NamedTuple):
+    """One index file."""
+
+    partition: bytes
+    bucket: int
+    index_type: str
+    file_name: str
+    file_size: int
+    row_count: int
+    external_path: str | None
+    vectors: tuple[VectorRange, ...]
+    """The deletion vectors in the file; empty for any other kind of index."""
+
+
+def read_index_manifest(body: bytes, path: str, *, expected_size: int | None = None) -> tuple[IndexEntry, ...]:
+    """Read an index manifest."""
+    return tuple(_index_entry(row, path) for row in read_rows(body, path, _INDEX, expected_size))
+
+
+def _index_entry(row: Row, path: str) -> IndexEntry:
+    version, kind, partition, bucket, index_type, name, size, row_count, external_path, vectors = row
+    check_version(version, _INDEX_VERSION, path)
+    if kind != 0:
+        raise FormatError(f"{path}: expected only additions in an index manifest, found the kind {kind}")
+    if size < 0 or row_count < 0:
+        raise FormatError(f"{path}: expected a size and row count of {describe(name)}, found {size} and {row_count}")
+    check_file_name(name, path, "_FILE_NAME")
+    if external_path is not None:
+        check_external_path(external_path, path, "_EXTERNAL_PATH")
+    for data_file, offset, length, _ in vectors or ():
+        check_file_name(data_file, path, "f0")
+        if offset < 0 or length < 0:
+            found = f"{offset}, {length}"
+            raise FormatError(f"{path}: expected the place of the vector of {describe(data_file)}, found {found}")
+    return IndexEntry(partition, bucket, index_type, name, size, row_count, external_path, vectors or ())

@@ -11,7 +11,7 @@ from typing import TypeVar
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
-from lakesweep.model.scans.arguments import PARALLELISM, OrphanArguments
+from lakesweep.model.scans import PARALLELISM, OrphanArguments
 from lakesweep.operations.branches import call as branch_call
 from lakesweep.operations.branches.create import plan_create_branch
 from lakesweep.operations.branches.delete import plan_delete_branch

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.chain import Beginning, Chain
-from lakesweep.control.ends import PUT_OFF, PlanEnd, end_plan, plan_end, record_undone, undone_by
 from lakesweep.control.intent import Intent
 from lakesweep.control.lease import LeaseDocument
 from lakesweep.control.plans import load_header
-from lakesweep.control.reports import store_report
+from lakesweep.control.reports import PUT_OFF, PlanEnd, end_plan, plan_end, record_undone, store_report, undone_by
 from lakesweep.errors import FormatError, LeaseLostError, MaintenanceError, RefusedError, UsageError, stopped_by
 from lakesweep.execute.attempt import Attempt, Environment, Executed, forget
 from lakesweep.execute.branch_rewrites.progress import moved_branch

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from lakesweep.control.ends import PUT_OFF
+from lakesweep.control.reports import PUT_OFF
 from lakesweep.errors import LeaseLostError, RefusedError, StalePlanError
 from lakesweep.execute.attempt import Executed
 from lakesweep.model.plan import Plan

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.ends import PUT_OFF, PlanEnd, end_plan, plan_end
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import load_plan, store_plan
-from lakesweep.control.reports import store_report
+from lakesweep.control.reports import PUT_OFF, PlanEnd, end_plan, plan_end, store_report
 from lakesweep.errors import RefusedError, StalePlanError, StorageError
 from lakesweep.execute.part_actions import check_unchanged
 from lakesweep.execute.tags import write_tags, writes_tags

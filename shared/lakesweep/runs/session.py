@@ -10,8 +10,7 @@ from lakesweep.model.paths.allowance import Allowance
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
 from lakesweep.model.roots import TableRef
-from lakesweep.model.scans.arguments import OrphanArguments
-from lakesweep.model.scans.facts import Available
+from lakesweep.model.scans import Available, OrphanArguments
 from lakesweep.storage.clock import wall_ms
 from lakesweep.storage.requests import RequestCounter
 from lakesweep.storage.store import Store

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakesweep.control.area import ControlArea
-from lakesweep.format.manifest import ManifestEntry
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import ManifestEntry, ManifestMeta
 from lakesweep.spark.parts import Columns, Part, as_bytes, part_of, part_row
 from lakesweep.spark.tasks import Access, Row, Task, count_requests, run_tasks
 from lakesweep.storage.requests import RequestCounter

@@ -17,7 +17,7 @@ from lakesweep.format.codec import from_json
 from lakesweep.model.paths.layout import layout_of
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import Refusal, RunReport
-from lakesweep.model.scans.arguments import OrphanArguments, check_scan_id
+from lakesweep.model.scans import OrphanArguments, check_scan_id
 from lakesweep.operations.orphans.findings import Findings, Seen, missing_among, plan_of_findings, quarantine_seen
 from lakesweep.operations.orphans.judging import Holding, Question
 from lakesweep.operations.orphans.listing import Place, Shard, places_of_scan

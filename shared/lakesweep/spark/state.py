@@ -16,7 +16,7 @@ from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError
 from lakesweep.format.codec import from_json, to_json
 from lakesweep.model.paths.layout import Layout
 from lakesweep.model.safety import PLAN_LIFETIME_MS
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.listing import Place, Shard
 from lakesweep.operations.orphans.rules.orphans import Totals
 from lakesweep.runs.execution import require_area

@@ -7,9 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, RefusedError, StorageError
-from lakesweep.format.changelog import parse_changelog
-from lakesweep.format.consumer import parse_consumer
-from lakesweep.format.hint import parse_hint
+from lakesweep.format.documents import parse_changelog, parse_consumer, parse_hint
 from lakesweep.format.schema import TableSchema, parse_schema
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.format.tag import parse_tag

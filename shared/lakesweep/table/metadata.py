@@ -10,9 +10,14 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, StorageError
-from lakesweep.format.index_manifest import IndexEntry, read_index_manifest
-from lakesweep.format.manifest import ManifestEntry, read_manifest
-from lakesweep.format.manifest_list import ManifestMeta, read_manifest_list
+from lakesweep.format.manifest import (
+    IndexEntry,
+    ManifestEntry,
+    ManifestMeta,
+    read_index_manifest,
+    read_manifest,
+    read_manifest_list,
+)
 from lakesweep.storage.reads import read_many
 from lakesweep.storage.store import Store
 from lakesweep.storage.wrappers.remembering import read_anew

@@ -8,8 +8,7 @@ of the branch. For a file outside the table, metadata contains the whole path. S
 import re
 
 from lakesweep.errors import FormatError
-from lakesweep.format.index_manifest import DELETION_VECTORS, HASH, IndexEntry
-from lakesweep.format.manifest import POSTPONE_BUCKET, ManifestEntry
+from lakesweep.format.manifest import DELETION_VECTORS, HASH, POSTPONE_BUCKET, IndexEntry, ManifestEntry
 from lakesweep.format.schema import TableSchema
 from lakesweep.format.values import options
 from lakesweep.format.values.binary_row import decode_row

@@ -15,7 +15,7 @@ from lakesweep.control.scan_history import read_history
 from lakesweep.errors import MaintenanceError, RefusedError, UsageError
 from lakesweep.model.roots import TableRef
 from lakesweep.model.safety import SCAN_BEGIN_WITHIN_S, SCAN_SILENT_FOR_S
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.costs import note_fan_out
 from lakesweep.operations.orphans.fan_out import scan
 from lakesweep.operations.orphans.fan_out.worker import work

@@ -12,9 +12,9 @@ import pytest
 
 from lakesweep.control import plans
 from lakesweep.control.area import ControlArea
-from lakesweep.control.ends import PUT_OFF, plan_end
 from lakesweep.control.lease import Lease, LeaseDocument, acquire, read_lease
 from lakesweep.control.plans import PART_ROWS, store_part, store_plan
+from lakesweep.control.reports import PUT_OFF, plan_end
 from lakesweep.errors import FormatError, LeaseHeldError, MaintenanceError, OutOfTimeError
 from lakesweep.execute import batches
 from lakesweep.execute.part_actions import PartActions

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.execution import require_area
 from lakesweep.storage.open import StoreSettings, open_store

@@ -9,8 +9,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import AccessDeniedError, FormatError
-from lakesweep.format.manifest import ManifestEntry, read_manifest
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import ManifestEntry, ManifestMeta, read_manifest
 from lakesweep.operations.orphans.fan_out.names import ROW, Names, manifests_of, names_of_table
 from lakesweep.operations.orphans.fan_out.spill import SpillWriter, head_of, read_slots
 from lakesweep.storage.store import Body

@@ -9,7 +9,7 @@ HEAVY = {"pyarrow", "boto3", "botocore", "fastavro", "pyspark", "numpy"}
 def test_readers_load_nothing_heavy() -> None:
     code = (
         "import sys, lakesweep.table.paths, lakesweep.format.snapshot, lakesweep.format.tag, lakesweep.format.manifest,"
-        " lakesweep.format.manifest_list, lakesweep.format.index_manifest, lakesweep.format.consumer;"
+        " lakesweep.format.documents;"
         f"print(sorted({HEAVY!r} & set(sys.modules)))"
     )
     environment = {"PYTHONPATH": ":".join(sys.path)}

@@ -10,9 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
-from lakesweep.format.index_manifest import IndexEntry, read_index_manifest
-from lakesweep.format.manifest import ManifestEntry, live_entries, read_manifest
-from lakesweep.format.manifest_list import ManifestMeta, read_manifest_list
+from lakesweep.format.manifest import (
+    IndexEntry,
+    ManifestEntry,
+    ManifestMeta,
+    live_entries,
+    read_index_manifest,
+    read_manifest,
+    read_manifest_list,
+)
 
 from .samples import (
     EMPTY_ROW,

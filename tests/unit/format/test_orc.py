@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
-from lakesweep.format.index_manifest import read_index_manifest
-from lakesweep.format.manifest import read_manifest
-from lakesweep.format.manifest_list import read_manifest_list
+from lakesweep.format.manifest import read_index_manifest, read_manifest, read_manifest_list
 from lakesweep.format.orc import file as orc
 from lakesweep.format.orc import frame as orc_frame
 
@@ -66,7 +64,7 @@ def test_several_stripes() -> None:
 def test_pyarrow_stays_out_of_this_process() -> None:
     body = orc_file([list_record()])
     code = (
-        "import sys; from lakesweep.format.manifest_list import read_manifest_list;"
+        "import sys; from lakesweep.format.manifest import read_manifest_list;"
         f"read_manifest_list({body!r}, 'l'); print('pyarrow' in sys.modules)"
     )
     environment = {"PYTHONPATH": ":".join(sys.path)}

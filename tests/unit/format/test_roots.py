@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError, UnsupportedFormatError
 from lakesweep.format import names
-from lakesweep.format.changelog import parse_changelog
-from lakesweep.format.consumer import parse_consumer
-from lakesweep.format.hint import parse_hint
+from lakesweep.format.documents import parse_changelog, parse_consumer, parse_hint
 from lakesweep.format.snapshot import parse_snapshot
 from tests.unit.format.samples import SNAPSHOT
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lakesweep.errors import FormatError
-from lakesweep.format.tag_success import created_ms_of, success_body
+from lakesweep.format.documents import created_ms_of, success_body
 
 
 def test_as_the_engine_writes_it() -> None:

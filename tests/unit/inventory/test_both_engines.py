@@ -7,7 +7,7 @@ import pytest
 from lakesweep.control.area import area_of
 from lakesweep.model.plan import Plan
 from lakesweep.model.roots import TableRef
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans import judging
 from lakesweep.operations.orphans.local import plan_remove_orphan_files
 from lakesweep.runs.session import Table

@@ -12,8 +12,7 @@ from lakesweep.control.scan_history import PastScan, note_scan, read_history
 from lakesweep.errors import RefusedError, StorageError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
-from lakesweep.model.scans.arguments import OrphanArguments
-from lakesweep.model.scans.facts import Available, Facts, LocalFacts, SparkFacts
+from lakesweep.model.scans import Available, Facts, LocalFacts, OrphanArguments, SparkFacts
 from lakesweep.operations.orphans.backends import choose, facts_of, refined
 from lakesweep.operations.orphans.costs import compare, happened, note_fan_out
 from lakesweep.operations.orphans.local import plan_remove_orphan_files

@@ -8,8 +8,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.model.roots import TableRef
-from lakesweep.model.scans.arguments import OrphanArguments
-from lakesweep.model.scans.facts import Available, Estimate, Facts
+from lakesweep.model.scans import Available, Estimate, Facts, OrphanArguments
 from lakesweep.operations.orphans.backends import facts_of
 from lakesweep.operations.orphans.costs import note_fan_out
 from lakesweep.operations.orphans.fan_out import scan

@@ -10,7 +10,7 @@ import pytest
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, RefusedError, UsageError
-from lakesweep.format.manifest_list import read_manifest_list
+from lakesweep.format.manifest import read_manifest_list
 from lakesweep.model.roots import TableRef
 from lakesweep.operations.inspect.files import list_files
 from lakesweep.operations.inspect.show import summarise

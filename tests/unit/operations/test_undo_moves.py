@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.ends import undone_by
 from lakesweep.control.lease import read_lease
+from lakesweep.control.reports import undone_by
 from lakesweep.errors import MaintenanceError
 from lakesweep.model.safety import DELETE_MARGIN_MS, LEASE_MS
 from lakesweep.storage.store import DeleteRequest

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import FormatError
-from lakesweep.format.index_manifest import IndexEntry
-from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.manifest import IndexEntry, ManifestEntry
 from lakesweep.format.schema import parse_schema
 from lakesweep.table.paths import TablePaths
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 from lakesweep.aws.runtime import Context, Runtime
 from lakesweep.aws.scans.remote import emr_facts
-from lakesweep.model.scans.arguments import OrphanArguments
-from lakesweep.model.scans.facts import Available, Facts, LocalFacts
+from lakesweep.model.scans import Available, Facts, LocalFacts, OrphanArguments
 from lakesweep.operations.orphans.backends import describe_estimate, facts_of
 from lakesweep.operations.orphans.rules.backend_choice import choose_backend
 from lakesweep.runs.session import Table

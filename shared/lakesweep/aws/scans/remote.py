@@ -18,8 +18,7 @@ from lakesweep.errors import MaintenanceError, ObjectNotFoundError, RefusedError
 from lakesweep.model.plan import Plan, PlanHeader, content_hash
 from lakesweep.model.report import RunReport
 from lakesweep.model.safety import SCAN_BEGIN_WITHIN_S, SCAN_SILENT_FOR_S
-from lakesweep.model.scans.arguments import OrphanArguments, check_scan_id
-from lakesweep.model.scans.facts import SparkFacts
+from lakesweep.model.scans import OrphanArguments, SparkFacts, check_scan_id
 from lakesweep.operations.orphans.costs import happened_by
 from lakesweep.operations.orphans.scan import OPERATION
 from lakesweep.runs.identifiers import new_id

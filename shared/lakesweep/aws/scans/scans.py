@@ -28,7 +28,7 @@ from lakesweep.errors import (
     UsageError,
 )
 from lakesweep.model.report import Refusal, RunReport, Status
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.costs import compare, happened_by, note_fan_out
 from lakesweep.operations.orphans.fan_out import scan as fan_out
 from lakesweep.operations.orphans.fan_out.scan import Ended

@@ -9,10 +9,9 @@ from typing import Any
 from lakesweep.cli.opening import require_control
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.unreported import is_known, known_runs, unreported
-from lakesweep.control.ends import plan_end
 from lakesweep.control.lease import LeaseDocument, read_lease
 from lakesweep.control.plans import load_header, load_listed, plan_ids
-from lakesweep.control.reports import load_report
+from lakesweep.control.reports import load_report, plan_end
 from lakesweep.errors import FormatError, RefusedError, UsageError
 from lakesweep.model.plan import Delete, Plan, Put
 from lakesweep.model.report import RunReport

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakesweep.control.area import MAX_CONTROL_BYTES, ControlArea
+from lakesweep.control.area import MAX_CONTROL_BYTES, ControlArea, is_count
 from lakesweep.control.chain import is_object_row
-from lakesweep.control.checks import is_count
 from lakesweep.control.lease import read_lease
 from lakesweep.control.ndjson import unpack
 from lakesweep.control.plans import load_plan

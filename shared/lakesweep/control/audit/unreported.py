@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.ends import plan_end
 from lakesweep.control.lease import LeaseDocument
 from lakesweep.control.ledger_rows import parts_of_run, run_rows, runs_of_ledger, time_of
-from lakesweep.control.reports import run_ids
+from lakesweep.control.reports import plan_end, run_ids
 from lakesweep.errors import FormatError
 from lakesweep.model.safety import DELETE_MARGIN_MS
 

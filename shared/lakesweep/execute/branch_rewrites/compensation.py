@@ -16,7 +16,7 @@ from lakesweep.execute.batches import id_of
 from lakesweep.execute.branch_rewrites.observation import BranchObservation, observe
 from lakesweep.execute.branch_rewrites.progress import UNLISTED_KINDS, Documents, bytes_of, snapshots_seen
 from lakesweep.execute.planned_roots import newest_schema, schema_id, schema_of
-from lakesweep.format.hint import parse_hint
+from lakesweep.format.documents import parse_hint
 from lakesweep.model.plan import Action, Delete, Put
 from lakesweep.model.roots import BranchListing
 from lakesweep.storage.store import DeleteRequest, Store

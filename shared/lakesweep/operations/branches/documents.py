@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakesweep.errors import FormatError, ObjectNotFoundError, StalePlanError, StorageError
-from lakesweep.format.changelog import parse_changelog
-from lakesweep.format.hint import parse_hint
+from lakesweep.format.documents import parse_changelog, parse_hint
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.model.document_actions import Former, delete_document, delete_root, write_document
 from lakesweep.model.paths.allowed import may_delete

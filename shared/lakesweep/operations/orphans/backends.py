@@ -11,12 +11,11 @@ from itertools import islice
 
 from lakesweep.control.scan_history import PastScan, read_history
 from lakesweep.errors import MaintenanceError
-from lakesweep.format.manifest_list import ManifestMeta, read_manifest_list
+from lakesweep.format.manifest import ManifestMeta, read_manifest_list
 from lakesweep.format.snapshot import Snapshot, parse_snapshot
 from lakesweep.model.roots import MAIN, Root
 from lakesweep.model.safety import SEGMENT_RULE_MS
-from lakesweep.model.scans.arguments import OrphanArguments
-from lakesweep.model.scans.facts import Available, Estimate, Facts, InventoryFacts, ObjectsFrom
+from lakesweep.model.scans import Available, Estimate, Facts, InventoryFacts, ObjectsFrom, OrphanArguments
 from lakesweep.operations.orphans.costs import is_paid
 from lakesweep.operations.orphans.rules.backend_choice import Choice, choose_backend, say_count, say_seconds, say_usd
 from lakesweep.operations.orphans.scan import inventory_of

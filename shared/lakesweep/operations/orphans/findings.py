@@ -7,7 +7,7 @@ from lakesweep.control.quarantine import Quarantine, write_quarantine
 from lakesweep.format.schema import TableSchema
 from lakesweep.model.plan import Plan
 from lakesweep.model.roots import BranchListing
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.listing import Place
 from lakesweep.operations.orphans.outside import told_of_outside
 from lakesweep.operations.orphans.parts import StoredPart, chunked_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lakesweep.format.codec import Count
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import ManifestMeta
 from lakesweep.model.paths.file_class import FileClass, FileClasses
 from lakesweep.model.paths.nested import nested_folder
 from lakesweep.operations.orphans.outside import refuse_table

@@ -14,7 +14,7 @@ from lakesweep.model.paths.file_class import FileClass, FileClasses
 from lakesweep.model.paths.nested import nested_folder
 from lakesweep.model.plan import Plan
 from lakesweep.model.roots import DATA_KINDS, TableListing
-from lakesweep.model.scans.arguments import PARALLELISM, OrphanArguments
+from lakesweep.model.scans import PARALLELISM, OrphanArguments
 from lakesweep.operations.orphans.outside import Outside, refuse_table, told_of_outside
 from lakesweep.operations.orphans.rules.orphans import Orphan, Rules, Sorting, deletions
 from lakesweep.operations.orphans.scan import (

@@ -8,7 +8,7 @@ from lakesweep.control.plans import load_plan
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.model.plan import Plan
 from lakesweep.model.report import RunReport
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.backends import choose, describe_estimate
 from lakesweep.operations.orphans.costs import compare, happened, is_paid, note
 from lakesweep.operations.orphans.local import plan_remove_orphan_files

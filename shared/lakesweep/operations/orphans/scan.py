@@ -20,7 +20,7 @@ from lakesweep.model.paths.layout import layout_of
 from lakesweep.model.plan import Action, Plan
 from lakesweep.model.roots import BranchListing, Root, TableListing
 from lakesweep.model.safety import ORPHAN_AGE_MS
-from lakesweep.model.scans.arguments import MAX_PARALLELISM, OrphanArguments
+from lakesweep.model.scans import MAX_PARALLELISM, OrphanArguments
 from lakesweep.model.steering import Steering
 from lakesweep.operations.orphans.outside import Outside, refuse_owned
 from lakesweep.operations.orphans.rules.orphans import TEMP, Totals, needs_confirmation, shown

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from lakesweep.control.area import ControlArea
 from lakesweep.control.audit.verify import RunAudit, audit_run
-from lakesweep.control.ends import PUT_OFF, PlanEnd, plan_end, undone_by
 from lakesweep.control.lease import read_lease
 from lakesweep.control.ledger_rows import Fate, fates, plan_of_run
 from lakesweep.control.plans import load_header, load_plan
-from lakesweep.control.reports import load_report
+from lakesweep.control.reports import PUT_OFF, PlanEnd, load_report, plan_end, undone_by
 from lakesweep.errors import RefusedError
 from lakesweep.execute.attempt import Environment
 from lakesweep.execute.batches import DOCUMENT_PHASE, ROOT_KINDS

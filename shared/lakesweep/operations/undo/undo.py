@@ -17,10 +17,9 @@ its own (`operations/undo/branch_rewrites.py`).
 import dataclasses
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.ends import record_undone
 from lakesweep.control.lease import acquire, read_lease
 from lakesweep.control.plans import load_header
-from lakesweep.control.reports import store_report
+from lakesweep.control.reports import record_undone, store_report
 from lakesweep.errors import RefusedError
 from lakesweep.execute.attempt import Executed
 from lakesweep.execute.undo import Undo, restore

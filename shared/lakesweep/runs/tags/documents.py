@@ -11,8 +11,8 @@ from datetime import datetime
 
 from lakesweep.control.state import always_due, read_states, write_state
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, RefusedError, UsageError
+from lakesweep.format.documents import created_ms_of, success_body
 from lakesweep.format.tag import parse_tag, tag_body
-from lakesweep.format.tag_success import created_ms_of, success_body
 from lakesweep.format.values.json_document import shorten
 from lakesweep.model.plan import Put, to_bytes, to_text
 from lakesweep.model.roots import BranchListing, Root, RootRef, branch_dir

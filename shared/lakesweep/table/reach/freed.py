@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakesweep.errors import FormatError
-from lakesweep.format.manifest import COMPACT, ManifestEntry
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import COMPACT, ManifestEntry, ManifestMeta
 from lakesweep.model.roots import Freed, Root, base_name
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import TablePaths

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakesweep.errors import FormatError
-from lakesweep.format.manifest import Identity, ManifestEntry, live_entries
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import Identity, ManifestEntry, ManifestMeta, live_entries
 from lakesweep.model.roots import Freed, Root
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import TablePaths

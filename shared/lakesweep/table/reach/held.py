@@ -6,9 +6,7 @@ A set of roots is a number with one bit for each root (`Holders.roots_in`).
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from lakesweep.format.index_manifest import IndexEntry
-from lakesweep.format.manifest import ManifestEntry
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import IndexEntry, ManifestEntry, ManifestMeta
 from lakesweep.model.roots import Part, Root
 from lakesweep.table.metadata import Unreadable
 from lakesweep.table.reach.root_files import RootList

@@ -19,8 +19,7 @@ from hashlib import blake2b
 from typing import TypeVar
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.format.manifest import COMPACT, ManifestEntry
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import COMPACT, ManifestEntry, ManifestMeta
 from lakesweep.model.roots import Part, Root
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.reach.held import ManifestHolders, Mention, Named, NamedIndex, NamedKind, Unread

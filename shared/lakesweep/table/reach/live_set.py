@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from lakesweep.errors import RefusedError
-from lakesweep.format.manifest import ManifestEntry
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import ManifestEntry, ManifestMeta
 from lakesweep.model.roots import Part, Root, RootRef, TableListing
 from lakesweep.storage.store import Store
 from lakesweep.table.documents import read_hint

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakesweep.errors import MaintenanceError, ObjectNotFoundError, StorageError
-from lakesweep.format.index_manifest import IndexEntry
-from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.manifest import IndexEntry, ManifestEntry
 from lakesweep.model.paths.allowed import is_external
 from lakesweep.model.roots import Root, RootRef, TableListing, base_name
 from lakesweep.storage.reads import read_many

@@ -7,8 +7,7 @@ entry's manifest, whether the entry adds or deletes, and the values that a delet
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-from lakesweep.format.index_manifest import IndexEntry
-from lakesweep.format.manifest import COMPACT, ManifestEntry
+from lakesweep.format.manifest import COMPACT, IndexEntry, ManifestEntry
 from lakesweep.model.roots import base_name
 from lakesweep.table.paths import real_name
 

@@ -17,8 +17,7 @@ changelog (`RootFiles.is_bare`) may be missing.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from lakesweep.format.manifest import COMPACT, ManifestEntry
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import COMPACT, ManifestEntry, ManifestMeta
 from lakesweep.model.roots import DATA_KINDS, MAIN, FileKind, Freed, Gap, Part, References, Root, base_name
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.paths import real_name

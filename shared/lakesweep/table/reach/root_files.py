@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import ManifestMeta
 from lakesweep.format.snapshot import Snapshot
 from lakesweep.model.roots import Part, Root
 from lakesweep.table.metadata import MetadataReader, Unreadable

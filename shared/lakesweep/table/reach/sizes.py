@@ -7,9 +7,7 @@ not the size of a file: for a bucket's share of a compacted changelog, the entry
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from lakesweep.format.index_manifest import IndexEntry
-from lakesweep.format.manifest import ManifestEntry
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import IndexEntry, ManifestEntry, ManifestMeta
 from lakesweep.model.roots import base_name
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.reach.live_set import Note, name_hash

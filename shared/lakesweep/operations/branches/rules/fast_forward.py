@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from lakesweep.format.hint import parse_hint
+from lakesweep.format.documents import parse_hint
 from lakesweep.model.document_actions import Former, delete_document, delete_root, write_document
 from lakesweep.model.plan import Action, Put
 from lakesweep.model.roots import DocumentRef, Root

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from itertools import islice
 
 from lakesweep.control.area import ControlArea
-from lakesweep.control.ends import PUT_OFF, plan_end
 from lakesweep.control.lease import read_lease
 from lakesweep.control.plans import plan_ids
+from lakesweep.control.reports import PUT_OFF, plan_end
 from lakesweep.errors import FormatError
 from lakesweep.model.safety import DELETE_MARGIN_MS
 from lakesweep.operations.inspect.health import Finding, command

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lakesweep.control.audit.object_history import history_of
 from lakesweep.errors import FormatError, MaintenanceError, RefusedError
-from lakesweep.format.index_manifest import IndexEntry
-from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.manifest import IndexEntry, ManifestEntry
 from lakesweep.model.roots import Root, RootRef, TableListing, base_name
 from lakesweep.operations.inspect.check.roots import root_findings, unreadable
 from lakesweep.operations.inspect.health import SHOWN, Finding, StatedSize, command, listed, restore

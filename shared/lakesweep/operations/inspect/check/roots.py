@@ -10,7 +10,7 @@ from functools import partial
 from typing import Literal
 
 from lakesweep.errors import MaintenanceError, RefusedError
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import ManifestMeta
 from lakesweep.model.roots import BranchListing, Root, RootRef, TableListing
 from lakesweep.operations.inspect.health import Finding, command, expire_down_to, restore
 from lakesweep.runs.session import Table

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakesweep.errors import MaintenanceError
-from lakesweep.format.index_manifest import IndexEntry
-from lakesweep.format.manifest import ManifestEntry
+from lakesweep.format.manifest import IndexEntry, ManifestEntry
 from lakesweep.model.roots import MAIN, RootRef, base_name
 from lakesweep.operations.inspect.explain.explanation import Holder
 from lakesweep.operations.inspect.lifetimes import Until

@@ -11,11 +11,10 @@ from dataclasses import replace
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import PreconditionFailedError, RefusedError, UsageError
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import ManifestMeta
 from lakesweep.model.identity import table_identity
 from lakesweep.model.paths.layout import layout_of
-from lakesweep.model.scans.arguments import OrphanArguments
-from lakesweep.model.scans.facts import Facts
+from lakesweep.model.scans import Facts, OrphanArguments
 from lakesweep.operations.orphans.backends import refined
 from lakesweep.operations.orphans.fan_out.cache import Segment, choose, read_index
 from lakesweep.operations.orphans.fan_out.captured import Remembered, new_capture

@@ -25,7 +25,7 @@ from lakesweep.format.codec import from_json, to_json
 from lakesweep.format.values.json_document import MAX_SEPARATORS, SEPARATORS
 from lakesweep.model.paths.layout import Layout
 from lakesweep.model.roots import TableListing
-from lakesweep.model.scans.arguments import OrphanArguments
+from lakesweep.model.scans import OrphanArguments
 from lakesweep.operations.orphans.fan_out.heads import Head, Hex
 from lakesweep.operations.orphans.fan_out.limits import DECODE_ENTRIES, DECODE_MANIFESTS
 from lakesweep.operations.orphans.fan_out.spill import Spill

@@ -12,8 +12,7 @@ from functools import partial
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, ObjectNotFoundError
-from lakesweep.format.manifest import ManifestEntry
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import ManifestEntry, ManifestMeta
 from lakesweep.operations.orphans.fan_out.begin import METADATA, decode_work
 from lakesweep.operations.orphans.fan_out.captured import Remembered, captured_of
 from lakesweep.operations.orphans.fan_out.documents import Match, More, Scan, ScanDocuments, Source, State

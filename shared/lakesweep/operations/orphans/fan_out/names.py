@@ -18,8 +18,7 @@ from struct import Struct
 
 from lakesweep.control.area import ControlArea
 from lakesweep.errors import FormatError, ObjectNotFoundError
-from lakesweep.format.manifest import ManifestEntry
-from lakesweep.format.manifest_list import ManifestMeta
+from lakesweep.format.manifest import ManifestEntry, ManifestMeta
 from lakesweep.operations.orphans.fan_out.spill import Spill, SpillWriter, head_of, read_slots
 from lakesweep.table.metadata import MetadataReader, Unreadable
 from lakesweep.table.reach.live_set import name_hash

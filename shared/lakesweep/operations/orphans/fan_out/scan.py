@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from lakesweep.errors import FormatError, MaintenanceError, ObjectNotFoundError, StalePlanError
 from lakesweep.format.codec import to_json
 from lakesweep.model.safety import PLAN_LIFETIME_MS, STEP_DEAD_MS, TASKS_SILENCE_MS
-from lakesweep.model.scans.arguments import OrphanArguments, check_scan_id
-from lakesweep.model.scans.facts import Facts
+from lakesweep.model.scans import Facts, OrphanArguments, check_scan_id
 from lakesweep.operations.orphans.fan_out.begin import begin_scan, check_same
 from lakesweep.operations.orphans.fan_out.documents import SCAN, Match, Scan, ScanDocuments, Source, State, understood
 from lakesweep.operations.orphans.fan_out.finish import finish, keep_names

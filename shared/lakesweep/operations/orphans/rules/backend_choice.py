@@ -8,7 +8,7 @@ fewest parts. All backends find the same orphans, so a wrong choice costs time o
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakesweep.model.scans.facts import SAID_FROM, Engine, Estimate, Facts, InventoryFacts, SparkFacts
+from lakesweep.model.scans import SAID_FROM, Engine, Estimate, Facts, InventoryFacts, SparkFacts
 from lakesweep.operations.orphans.rules.backend_estimates import local_estimate, local_mib, spark_estimate
 from lakesweep.operations.orphans.rules.fan_out_estimate import fan_out_estimate
 

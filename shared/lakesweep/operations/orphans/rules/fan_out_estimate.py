@@ -10,8 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from math import ceil
 
-from lakesweep.model.scans.facts import Estimate, Facts
-from lakesweep.model.scans.prices import request_units, usd_of
+from lakesweep.model.scans import Estimate, Facts, request_units, usd_of
 
 PAGE_KEYS = 1000
 FIRST_PAGES, LIST_PAGES, FILL = 8, 256, 0.6

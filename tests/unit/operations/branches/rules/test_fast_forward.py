@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lakesweep.format.changelog import parse_changelog
+from lakesweep.format.documents import parse_changelog
 from lakesweep.format.snapshot import parse_snapshot
 from lakesweep.model.roots import DocumentRef, Root, RootKind, RootRef
 from lakesweep.operations.branches.rules.fast_forward import (

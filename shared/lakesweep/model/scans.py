@@ -1,12 +1,24 @@
-"""What is known about a table before an orphan scan, and what a scan would take.
+"""Orphan scans: their arguments, what is known about a table before one, what it would take, and what that costs.
 
 Facts are measured (by reading the table's metadata), remembered (from the last scan) or guessed (from a few requests).
 The estimate depends most on the number of objects; `objects_from` says where this number comes from.
+
+Prices are AWS's list prices in US dollars, us-east-1, of `PRICES_DATE`, without free tiers, discounts and taxes. They
+are the prices of `docs/prices.json`, which states the source of each. The package does not contain that file, so a test
+compares the two.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
+
+from lakesweep.errors import UsageError
+
+PARALLELISM = 8
+MAX_PARALLELISM = 64
+_SCAN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 Engine = Literal["local", "lambda", "spark"]
 ObjectsFrom = Literal["argument", "last_run", "metrics", "probe"]
@@ -17,6 +29,71 @@ SAID_FROM: Mapping[ObjectsFrom, str] = {
     "metrics": "by the bucket's metrics",
     "probe": "by a first look",
 }
+
+PRICES_DATE = "2026-11-21"
+
+USD: Mapping[str, float] = MappingProxyType(
+    {
+        "s3_get": 0.0004 / 1000,
+        "s3_put_list": 0.005 / 1000,
+        "lambda_request": 0.20 / 1_000_000,
+        "lambda_gb_second": 0.0000133334,
+        "sqs_standard": 0.40 / 1_000_000,
+        "xray_trace": 5.00 / 1_000_000,
+        "emr_vcpu_hour": 0.052624,
+        "emr_gb_hour": 0.0057785,
+    }
+)
+"""Price of one unit, by its name in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanArguments:
+    """The arguments of a call."""
+
+    older_than_ms: int | None = None
+    """Only files written before this time may be deleted; default: a day ago."""
+    no_writers: str | None = None
+    """Why files younger than a day may be deleted: a reason in words, which the plan records."""
+    quarantine_ms: int | None = None
+    """An orphan is deleted only if a scan saw it at least this long ago."""
+    parallelism: int = PARALLELISM
+    """Number of listings at a time."""
+    owned_external: tuple[str, ...] = ()
+    """External roots that hold files of this table alone. Below other external roots nothing is deleted."""
+    inventory: str | None = None
+    """Location of an S3 Inventory to read instead of a listing."""
+    no_history: str | None = None
+    """Why a branch may have a schema but no snapshot: a reason in words, which the plan records."""
+
+    @property
+    def may_lack_history(self) -> bool:
+        """Tell whether the caller gives a reason why a branch has no snapshot."""
+        return bool((self.no_history or "").strip())
+
+    def to_json(self) -> dict[str, object]:
+        """Return the arguments as the plan records them."""
+        return {
+            "older_than_ms": self.older_than_ms,
+            "no_writers": self.no_writers,
+            "quarantine_ms": self.quarantine_ms,
+            "owned_external": list(self.owned_external),
+            **({"inventory": self.inventory} if self.inventory else {}),
+            **({"no_history": self.no_history} if self.no_history else {}),
+        }
+
+
+def check_scan_id(scan_id: str) -> None:
+    """Refuse an invalid id.
+
+    Raises:
+        UsageError: The id is invalid.
+    """
+    if not _SCAN_ID.fullmatch(scan_id):
+        raise UsageError(
+            f"scan_id: expected letters, digits, dots, dashes and underscores, at most 100, found {scan_id[:200]!r}",
+            code="bad_argument",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +208,7 @@ class Estimate:
     """Requests to S3, by kind."""
     read_bytes: int = 0
     units: Mapping[str, float] = field(default_factory=dict)
-    """Quantities that cost something, by the name of their price (`lakesweep.model.scans.prices`)."""
+    """Quantities that cost something, by the name of their price (`lakesweep.model.scans`)."""
     usd: float = 0.0
     by_step: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """The requests of each step of a fan-out."""
@@ -179,3 +256,16 @@ class Available:
     there was no scan before."""
     objects: int | None = None
     """The number that the caller states."""
+
+
+def usd_of(units: Mapping[str, float]) -> float:
+    """Return the cost of the given units."""
+    return sum(count * USD[name] for name, count in units.items())
+
+
+def request_units(requests: Mapping[str, int]) -> dict[str, float]:
+    """Return requests to S3 by kind as units. A deletion costs nothing."""
+    return {
+        "s3_get": requests.get("get", 0) + requests.get("head", 0),
+        "s3_put_list": requests.get("put", 0) + requests.get("list", 0),
+    }
